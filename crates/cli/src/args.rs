@@ -1,0 +1,56 @@
+//! The command line: what can be typed, with its help. What each command does is in `commands/`.
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::commands;
+use crate::config::Flags;
+
+/// A durable AI-agent runtime: the agent loop outlives kill -9.
+#[derive(Debug, Parser)]
+#[command(name = "limulus", version, max_term_width = 100, arg_required_else_help = true)]
+#[command(after_help = "Try it without a key: limulus agent -m \"What is in this folder?\"")]
+pub(crate) struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What can be done.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Send a message to an agent and follow its run to the end
+    Agent(commands::agent::AgentArgs),
+    /// Take up what was not finished: one session, or all
+    Resume(commands::resume::ResumeArgs),
+    /// What this home is doing
+    Status(commands::status::StatusArgs),
+    /// Conversations
+    Sessions(commands::sessions::SessionsArgs),
+    /// Runs: what they did, what they are doing, how to end them
+    Runs(commands::runs::RunsArgs),
+    /// The state machine, drawn from the table that it obeys
+    Graph(commands::graph::GraphArgs),
+    /// Kill a real run twice with SIGKILL and prove from the journal that nothing was lost or done twice
+    Demo(commands::demo::DemoArgs),
+}
+
+/// What every command that writes to the home takes.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct WriterArgs {
+    /// The folder that the agent works in [default: agents.NAME.workspace, else the current folder]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) workspace: Option<String>,
+    /// Wait while another process owns the home, instead of exit 75
+    #[arg(long)]
+    pub(crate) wait: bool,
+    /// One JSON object a line on stdout
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl WriterArgs {
+    /// What these say against the configuration.
+    pub(crate) fn flags(&self) -> Flags {
+        Flags { workspace: self.workspace.clone() }
+    }
+}

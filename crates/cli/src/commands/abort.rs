@@ -1,0 +1,56 @@
+//! `limulus runs abort`: ends a run that is not under way in any process.
+
+use std::sync::Arc;
+
+use clap::Args;
+use engine::{Command, Event, RunId};
+use journal::{Read, Reader};
+
+use super::writer::{Happening, Writer};
+use crate::args::WriterArgs;
+use crate::config::{Config, Globals, SessionKey};
+use crate::error::CliError;
+use crate::show::Lookup;
+
+/// End a run: its stream is cut and kept, its commands are ended with every process of theirs.
+#[derive(Debug, Args)]
+pub(crate) struct AbortArgs {
+    /// The run, or the beginning of its id
+    run: Option<String>,
+    /// The session whose active, else last, run it is
+    #[arg(long, value_name = "KEY")]
+    session: Option<String>,
+    #[command(flatten)]
+    writer: WriterArgs,
+}
+
+pub(crate) async fn run(args: AbortArgs, globals: &Globals) -> Result<(), CliError> {
+    let config = Arc::new(Config::load(&globals.home, &globals.environment, args.writer.flags())?);
+    let (run, key) = {
+        let reader = Reader::open(&globals.home)?;
+        let row = Lookup::run(&reader, args.run.as_deref(), args.session.as_deref())?;
+        let session = reader.sessions()?.into_iter().find(|session| session.session == row.session);
+        (row.run, session.map(|session| session.key).unwrap_or_default())
+    };
+    let mut writer = Writer::open(globals, config, &args.writer, 1).await?;
+    let aborted = abort(&mut writer, &SessionKey::parse(Some(&key))?, run).await;
+    let closed = writer.close().await;
+    aborted.and(closed)
+}
+
+/// The abort is asked for in the batch that opens the session: nothing else of the run begins.
+async fn abort(writer: &mut Writer, key: &SessionKey, run: RunId) -> Result<(), CliError> {
+    writer.session(key, vec![Command::Abort { run: Some(run) }]).await?;
+    loop {
+        match writer.next().await? {
+            Happening::Published(published) => {
+                let ended = |event: &Event| matches!(event, Event::RunEnded(ended) if ended.run == run);
+                if published.batch.records.iter().any(|record| ended(&record.event)) {
+                    writer.screen.say(&format!("run {run} is aborted; what had come is kept"));
+                    return Ok(());
+                }
+            }
+            Happening::Interrupt => super::agent::quit(),
+        }
+    }
+}

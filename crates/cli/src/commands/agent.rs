@@ -1,0 +1,169 @@
+//! `limulus agent`: sends a message, follows its run to the end.
+
+use std::io::Read as _;
+use std::sync::Arc;
+
+use clap::Args;
+use engine::{Answer, BodyKind, Command, Content, Event, MessageId, Outcome, Overrides, RunEnded, RunId};
+use uuid::Uuid;
+
+use super::writer::{Happening, Writer};
+use crate::args::WriterArgs;
+use crate::config::{Config, Globals, SessionKey, Subject};
+use crate::error::{CliError, Exit};
+use crate::resolver::today;
+
+/// Send a message to an agent and follow its run to the end.
+#[derive(Debug, Args)]
+#[command(after_help = "Ctrl-C ends the run cleanly; twice quits at once. After a kill, `limulus resume` goes on.")]
+pub(crate) struct AgentArgs {
+    /// The message; `-` reads it from stdin
+    #[arg(short, long, value_name = "TEXT")]
+    message: String,
+    /// The session: a name, or agent:AGENT:NAME
+    #[arg(long, value_name = "KEY", default_value = "agent:main:main")]
+    session: String,
+    /// The model, as PROVIDER/MODEL
+    #[arg(long, value_name = "P/M")]
+    model: Option<String>,
+    /// The run's own limit, seconds
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..))]
+    timeout: Option<u64>,
+    /// Allow everything that would be asked, for this run
+    #[arg(long)]
+    yes: bool,
+    /// A key of your own: the same key is the same message, also after a crash
+    #[arg(long, value_name = "K")]
+    key: Option<String>,
+    #[command(flatten)]
+    writer: WriterArgs,
+}
+
+pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliError> {
+    let text = text(&args.message)?;
+    let key = SessionKey::parse(Some(&args.session))?;
+    let config = Arc::new(Config::load(&globals.home, &globals.environment, args.writer.flags())?);
+    let overrides = Overrides { model: args.model, deadline_ms: args.timeout.map(|s| s * 1000), allow: args.yes };
+    // What cannot run is said before anything is recorded.
+    let subject = Subject { agent: &key.agent, overrides: &overrides, session_model: None, date: &today() };
+    let note = config.resolve(subject)?.note;
+    let mut writer = Writer::open(globals, config, &args.writer, 1).await?;
+    if let Some(note) = note {
+        writer.screen.say(&note);
+    }
+    tell_others(&mut writer, &key)?;
+    let message = Command::Message {
+        message: MessageId(Uuid::now_v7()),
+        content: Content::text(BodyKind::Message, &text),
+        mode: None,
+        key: args.key,
+        overrides,
+    };
+    let answers = writer.session(&key, vec![message]).await;
+    let ended = match answers.as_deref() {
+        Ok([Answer::Receipt(receipt), ..]) => follow(&mut writer, receipt.run).await,
+        Ok(_) => Err(CliError::bug("a message was answered without a receipt")),
+        Err(error) => Err(error.clone()),
+    };
+    let closed = writer.close().await;
+    let ended = ended?;
+    closed?;
+    outcome(&ended)
+}
+
+/// Follows the session until this run has ended.
+async fn follow(writer: &mut Writer, run: RunId) -> Result<RunEnded, CliError> {
+    let row = writer.runtime.journal().run(run)?;
+    if let Some(outcome) = row.and_then(|row| row.outcome) {
+        return already(writer, run, outcome);
+    }
+    let mut interrupts = 0;
+    loop {
+        match writer.next().await? {
+            Happening::Published(published) => {
+                for record in &published.batch.records {
+                    match &record.event {
+                        Event::RunEnded(ended) if ended.run == run => return Ok(ended.clone()),
+                        Event::LifecycleChanged(e) if e.failure.is_some() => {
+                            let what = e.failure.as_ref().map(ToString::to_string).unwrap_or_default();
+                            let hint = e.remedy.clone().unwrap_or_default();
+                            return Err(CliError::Refused { exit: Exit::Refused, what, hint });
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            Happening::Interrupt => {
+                interrupts += 1;
+                if interrupts > 1 {
+                    quit();
+                }
+                writer.abort_all();
+            }
+        }
+    }
+}
+
+/// The same key again: the run has ended before, its answer is printed from the journal.
+fn already(writer: &mut Writer, run: RunId, outcome: Outcome) -> Result<RunEnded, CliError> {
+    writer.screen.say(&format!("this key was answered before, by run {run}; `limulus runs show {run}` shows it"));
+    Ok(RunEnded { run, outcome, failure: None, text: vec![], usage: engine::Usage::default() })
+}
+
+/// As a crash would: what is recorded is recorded.
+pub(crate) fn quit() -> ! {
+    std::process::exit(i32::from(Exit::Aborted as u8))
+}
+
+fn outcome(ended: &RunEnded) -> Result<(), CliError> {
+    let failed = |exit, what: String, hint: &str| Err(CliError::Failed { exit, what, hint: hint.to_owned() });
+    match ended.outcome {
+        Outcome::Completed => Ok(()),
+        Outcome::Failed => {
+            let what = ended.failure.as_ref().map_or_else(|| "the run failed".to_owned(), ToString::to_string);
+            failed(Exit::RunFailed, what, &format!("`limulus runs trace {}` tells the whole story", ended.run))
+        }
+        Outcome::Aborted => {
+            failed(Exit::Aborted, "the run was aborted; what had come is kept".into(), "send another message to go on")
+        }
+        Outcome::Interrupted => {
+            failed(Exit::Aborted, "another message took the run's place".into(), "`limulus runs list` shows both")
+        }
+        Outcome::TimedOut => failed(
+            Exit::TimedOut,
+            "the run passed its limit; what had come is kept".into(),
+            "`--timeout S` or `runs.deadline_s` sets it",
+        ),
+    }
+}
+
+/// Other sessions' runs stay for `resume`.
+fn tell_others(writer: &mut Writer, key: &SessionKey) -> Result<(), CliError> {
+    let key = key.to_string();
+    let others = writer.runtime.journal().unfinished()?.iter().filter(|row| row.key != key).count();
+    if others > 0 {
+        let sessions = if others == 1 { "1 other session has" } else { &format!("{others} other sessions have") };
+        writer.screen.say(&format!("limulus: {sessions} unfinished work; `limulus resume` takes it up"));
+    }
+    Ok(())
+}
+
+fn text(message: &str) -> Result<String, CliError> {
+    let text = if message == "-" {
+        let mut bytes = vec![];
+        std::io::stdin().read_to_end(&mut bytes).map_err(|error| CliError::Usage {
+            what: format!("stdin does not read: {error}"),
+            hint: "give the message with -m TEXT".into(),
+        })?;
+        String::from_utf8(bytes).map_err(|_| CliError::Usage {
+            what: "the message on stdin is not UTF-8".into(),
+            hint: "convert it first, for example with iconv".into(),
+        })?
+    } else {
+        message.to_owned()
+    };
+    if text.trim().is_empty() {
+        return Err(CliError::Usage { what: "the message is empty".into(), hint: "give it with -m TEXT".into() });
+    }
+    Ok(text)
+}

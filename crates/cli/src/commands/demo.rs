@@ -1,0 +1,63 @@
+//! `limulus demo`: a real process, killed with a real SIGKILL in the middle of a tool and of an answer, taken up by
+//! another; then the proof, read from the journal and from the file that the tool wrote.
+
+mod proof;
+mod scene;
+
+use std::path::Path;
+
+use clap::Args;
+use serde_json::json;
+
+use crate::error::{CliError, Exit};
+use proof::Check;
+use scene::Stage;
+
+/// Kill a real run twice with SIGKILL and prove from the journal that nothing was lost or done twice.
+#[derive(Debug, Args)]
+#[command(after_help = "Exit 0: every check holds. Exit 1: one does not; the folder is kept.")]
+pub(crate) struct DemoArgs {
+    /// Keep the folder with its home and workspace, and say where it is
+    #[arg(long)]
+    keep: bool,
+    /// One JSON object on stdout
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &DemoArgs) -> Result<(), CliError> {
+    let folder = tempfile::Builder::new().prefix("limulus-demo-").tempdir();
+    let folder = folder.map_err(|error| failed(format!("no temporary folder: {error}")))?;
+    let checks = play(folder.path(), args.json)?;
+    let bad = checks.iter().filter(|check| !check.holds).count();
+    if args.json {
+        println!("{}", json!({ "passed": checks.len() - bad, "failed": bad, "checks": checks }));
+    } else {
+        println!("\nwhat the journal and the file say");
+        for check in &checks {
+            println!("  {} {}: {}", if check.holds { "✓" } else { "✗" }, check.what, check.found);
+        }
+    }
+    if args.keep || bad > 0 {
+        eprintln!("kept: {}", folder.keep().display());
+    }
+    match bad {
+        0 => {
+            eprintln!("green: killed twice, nothing lost, nothing done twice");
+            Ok(())
+        }
+        bad => Err(failed(format!("{bad} of {} checks do not hold", checks.len()))),
+    }
+}
+
+/// Both scenes in one home, then every check.
+fn play(folder: &Path, quiet: bool) -> Result<Vec<Check>, CliError> {
+    let stage = Stage::set(folder, quiet).map_err(|error| failed(error.to_string()))?;
+    let tool = stage.kill_in_a_tool()?;
+    let answer = stage.kill_in_an_answer()?;
+    proof::checks(&stage, &tool, &answer)
+}
+
+fn failed(what: String) -> CliError {
+    CliError::Failed { exit: Exit::RunFailed, what, hint: "run it again with --keep and look into the folder".into() }
+}

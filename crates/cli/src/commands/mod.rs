@@ -1,0 +1,11 @@
+//! The commands, one file each. What they share is in `writer` (those that own the home) and in `show` (those that read).
+
+pub(crate) mod abort;
+pub(crate) mod agent;
+pub(crate) mod demo;
+pub(crate) mod graph;
+pub(crate) mod resume;
+pub(crate) mod runs;
+pub(crate) mod sessions;
+pub(crate) mod status;
+mod writer;

@@ -1,0 +1,122 @@
+//! `limulus resume`: takes up what was not finished, and waits until each run has ended or waits for a human.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use clap::Args;
+use engine::tables::lifecycle::LifecycleKind;
+use engine::{Command, Event, Outcome};
+use journal::Read as _;
+use runtime::Published;
+
+use super::writer::{Happening, Writer};
+use crate::args::WriterArgs;
+use crate::config::{Config, Globals, SessionKey};
+use crate::error::{CliError, Exit};
+
+/// Take up what was not finished: one session, or all.
+#[derive(Debug, Args)]
+pub(crate) struct ResumeArgs {
+    /// The session; without it all that have unfinished work
+    key: Option<String>,
+    /// Mend a session that needs a human, and take its held run up again
+    #[arg(long, requires = "key")]
+    force: bool,
+    #[command(flatten)]
+    writer: WriterArgs,
+}
+
+pub(crate) async fn run(args: ResumeArgs, globals: &Globals) -> Result<(), CliError> {
+    let key = args.key.as_deref().map(|key| SessionKey::parse(Some(key))).transpose()?;
+    let config = Arc::new(Config::load(&globals.home, &globals.environment, args.writer.flags())?);
+    // Nothing to take up is no reason to make a home.
+    let unfinished = journal::Reader::open(&globals.home)?.unfinished()?.len();
+    let sessions = if key.is_some() { 1 } else { unfinished };
+    let mut writer = Writer::open(globals, config, &args.writer, sessions).await?;
+    let open = match &key {
+        Some(key) => {
+            if writer.runtime.journal().session(&key.to_string())?.is_none() {
+                let what = format!("there is no session {key}");
+                let hint = "`limulus sessions list` shows them".to_owned();
+                return Err(CliError::Refused { exit: Exit::NotFound, what, hint });
+            }
+            vec![key.to_string()]
+        }
+        None => writer.runtime.journal().unfinished()?.into_iter().map(|row| row.key).collect(),
+    };
+    let followed = follow(&mut writer, &open, args.force).await;
+    let closed = writer.close().await;
+    followed.and(closed)
+}
+
+async fn follow(writer: &mut Writer, open: &[String], force: bool) -> Result<(), CliError> {
+    if open.is_empty() {
+        writer.screen.say("nothing is unfinished");
+        return Ok(());
+    }
+    for key in open {
+        let first = if force { vec![Command::Recover { force }] } else { vec![] };
+        writer.session(&SessionKey::parse(Some(key))?, first).await?;
+    }
+    let mut busy: BTreeSet<&str> = open.iter().map(String::as_str).collect();
+    let mut outcomes = vec![];
+    let mut held = None;
+    while !busy.is_empty() {
+        match writer.next().await? {
+            Happening::Published(published) => {
+                outcomes.extend(published.batch.records.iter().filter_map(|record| match &record.event {
+                    Event::RunEnded(ended) => Some(ended.outcome),
+                    _ => None,
+                }));
+                if rests(&published) {
+                    busy.remove(published.key.as_ref());
+                    if published.lifecycle == LifecycleKind::Error {
+                        held = Some(published.key.to_string());
+                    }
+                }
+            }
+            Happening::Interrupt => {
+                writer.abort_all();
+                if outcomes.contains(&Outcome::Aborted) {
+                    super::agent::quit();
+                }
+            }
+        }
+    }
+    ended(&outcomes, held)
+}
+
+/// Whether a session goes on by itself no more.
+fn rests(published: &Published) -> bool {
+    match published.lifecycle {
+        LifecycleKind::Ready | LifecycleKind::Idle => !published.flags.is_waiting,
+        LifecycleKind::Suspended | LifecycleKind::Error | LifecycleKind::Terminated => true,
+        LifecycleKind::Initializing | LifecycleKind::Active | LifecycleKind::Recovering => false,
+    }
+}
+
+fn ended(outcomes: &[Outcome], held: Option<String>) -> Result<(), CliError> {
+    if let Some(key) = held {
+        let what = format!("session {key} needs a human");
+        return Err(CliError::Refused {
+            exit: Exit::Refused,
+            what,
+            hint: format!("`limulus resume {key} --force` takes it up again"),
+        });
+    }
+    let failed = outcomes.iter().filter(|outcome| **outcome != Outcome::Completed).count();
+    if failed == 0 {
+        return Ok(());
+    }
+    let exit = match outcomes {
+        [Outcome::Aborted] => Exit::Aborted,
+        [Outcome::TimedOut] => Exit::TimedOut,
+        _ => Exit::RunFailed,
+    };
+    let what = format!("{failed} of {} runs did not complete", outcomes.len());
+    Err(CliError::Failed {
+        exit,
+        what,
+        hint: "`limulus runs list` shows them, `limulus runs trace RUN` tells why".into(),
+    })
+}

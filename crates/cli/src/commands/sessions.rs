@@ -1,0 +1,165 @@
+//! `limulus sessions list` and `limulus sessions show`.
+
+use clap::{Args, Subcommand};
+use engine::Flags;
+use journal::Read;
+
+use crate::config::Globals;
+use crate::error::CliError;
+use crate::show::human::{Page, Zone, columns, count, excerpt};
+use crate::show::lookup;
+use crate::show::sentence::name;
+use crate::show::session::{ItemStory, Listed, Role, Shown, list, show};
+use crate::show::{json, open, print, texts};
+
+/// Conversations.
+#[derive(Debug, Args)]
+pub(crate) struct SessionsArgs {
+    #[command(subcommand)]
+    command: SessionsCommand,
+}
+
+/// What can be asked of sessions.
+#[derive(Debug, Subcommand)]
+enum SessionsCommand {
+    /// All sessions: state, queue, last activity
+    List {
+        /// Print a JSON array
+        #[arg(long)]
+        json: bool,
+    },
+    /// One session: its conversation, its queue, its run
+    Show {
+        /// NAME, or agent:AGENT:NAME [default: agent:main:main]
+        key: Option<String>,
+        /// Print one JSON object, texts whole
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Prints what was asked.
+pub(crate) fn run(args: SessionsArgs, globals: &Globals) -> Result<(), CliError> {
+    let reader = open(globals)?;
+    let zone = Zone::local();
+    print(&match args.command {
+        SessionsCommand::List { json: as_json } => {
+            let sessions = list_all(&reader)?;
+            if as_json { json(&sessions) } else { lay_out_list(&sessions, &zone) }
+        }
+        SessionsCommand::Show { key, json: as_json } => {
+            let row = lookup::session(&reader, key.as_deref())?;
+            let session = show(&reader, &row, &texts(&reader))?;
+            if as_json { json(&session) } else { lay_out(&session, &zone) }
+        }
+    })
+}
+
+fn list_all(read: &dyn Read) -> Result<Vec<Listed>, CliError> {
+    read.sessions()?.iter().map(|row| list(read, row)).collect()
+}
+
+fn lay_out_list(sessions: &[Listed], zone: &Zone) -> String {
+    let heading = ["SESSION", "LIFECYCLE", "RUN STATE", "QUEUED", "LAST ACTIVITY", "RUN"].map(str::to_owned);
+    let rows = sessions.iter().map(|session| {
+        [
+            session.key.clone(),
+            session.lifecycle.to_string(),
+            session.run_state.to_string(),
+            session.queue.len().to_string(),
+            zone.time(session.last_activity),
+            session.run.as_ref().map(|run| run.run.to_string()).unwrap_or_default(),
+        ]
+    });
+    columns(&std::iter::once(heading).chain(rows).collect::<Vec<_>>())
+}
+
+fn lay_out(session: &Shown, zone: &Zone) -> String {
+    let mut page = Page::default();
+    page.line(format!(
+        "{} is {}, its run {}{}",
+        session.key,
+        session.lifecycle,
+        session.run_state,
+        flags(session.flags)
+    ));
+    if let Some(trouble) = &session.trouble {
+        page.indented("  trouble: ", trouble);
+    }
+    for item in session.transcript.iter().flatten() {
+        lay_out_item(&mut page, item);
+    }
+    if let Some(run) = session.run.as_ref().filter(|run| !run.open_text.is_empty()) {
+        page.line("\nassistant, still streaming");
+        page.indented("  ", &run.open_text);
+    }
+    if !session.queue.is_empty() {
+        page.line(format!("\n{} queued", count(session.queue.len(), "message")));
+        for queued in &session.queue {
+            let at = zone.time(queued.summary.accepted_at);
+            page.line(format!("  {at}  {}", excerpt(&queued.text, 100)));
+        }
+    }
+    if let Some(run) = session.run.as_ref().map(|run| &run.summary) {
+        let (run, status) = (run.run, run.status());
+        page.line(format!("\nrun {run} is {status}; `limulus runs show {run}` shows it"));
+    }
+    page.text()
+}
+
+/// The flags that are set, in brackets.
+fn flags(flags: Flags) -> String {
+    let flags = serde_json::to_value(flags).expect("flags are plain data");
+    let set = flags.as_object().into_iter().flatten().filter(|(_, on)| on.as_bool() == Some(true));
+    let set: Vec<&str> = set.map(|(flag, _)| flag.as_str()).collect();
+    if set.is_empty() { String::new() } else { format!(" ({})", set.join(", ")) }
+}
+
+fn lay_out_item(page: &mut Page, item: &ItemStory) {
+    page.line(format!("\n{} @{}", name(&item.role), item.seq));
+    match item.role {
+        // The model reads the whole of it, a person seldom.
+        Role::Tool => page.line(format!("  {}", excerpt(&item.text, 200))),
+        Role::User | Role::Assistant => page.indented("  ", &item.text),
+    }
+    for call in &item.calls {
+        page.line(format!("  → {} {}", excerpt(&call.tool, 40), excerpt(&call.arguments, 120)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::show::scene::Scene;
+
+    #[test]
+    fn a_list_says_what_each_session_does() {
+        let mut scene = Scene::new();
+        scene.start("hello");
+        scene.stream("Hi.");
+        let sessions = list_all(&scene.journal).unwrap();
+        let text = lay_out_list(&sessions, &Zone::utc());
+        let expected = "\
+SESSION          LIFECYCLE  RUN STATE  QUEUED  LAST ACTIVITY        RUN
+agent:main:main  active     streaming  0       2025-11-21 03:04:06  00000000-0000-0000-0000-000000000101\n";
+        assert_eq!(text, expected);
+        let shown = serde_json::to_value(&sessions).unwrap();
+        assert!(shown[0]["run"].get("text").is_none(), "lists have no text: {shown}");
+        assert!(shown[0].get("transcript").is_none());
+    }
+
+    #[test]
+    fn a_conversation_is_shown_with_what_is_still_streaming() {
+        let mut scene = Scene::new();
+        scene.start("list it");
+        scene.call("ls", "{}");
+        scene.end_stream();
+        scene.allow_and_start();
+        scene.settle("a.txt\nb.txt");
+        scene.stream("Two \u{1b}[2Jfiles");
+        scene.message("and then?");
+        let row = lookup::session(&scene.journal, None).unwrap();
+        let session = show(&scene.journal, &row, &texts(&scene.journal)).unwrap();
+        insta::assert_snapshot!(lay_out(&session, &Zone::utc()));
+    }
+}

@@ -1,0 +1,207 @@
+//! What the commands that write have in common: own the home, run its sessions, draw them, stop in order.
+
+use std::io::IsTerminal as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::{Answer, Command, Refusal};
+use journal::{Journal, Read, Sqlite};
+use runtime::{Handle, Options, Published, Question, Runtime};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::{mpsc, watch};
+
+use crate::args::WriterArgs;
+use crate::config::{Config, Globals, SessionKey};
+use crate::error::{CliError, Exit};
+use crate::render::{Screen, Style};
+use crate::resolver::ConfigResolver;
+
+/// How often another owner is looked for with `--wait`, and the spinner turns.
+const TICK: Duration = Duration::from_millis(120);
+
+/// A home that this process owns, with its screen.
+pub(crate) struct Writer {
+    pub(crate) runtime: Runtime,
+    pub(crate) screen: Screen,
+    events: mpsc::UnboundedReceiver<Published>,
+    questions: mpsc::UnboundedReceiver<Question>,
+    answers: (mpsc::UnboundedSender<(Question, bool)>, mpsc::UnboundedReceiver<(Question, bool)>),
+    handles: Vec<Handle>,
+    broken: watch::Receiver<Option<journal::Error>>,
+    signals: Signals,
+}
+
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+/// What a writer waits for.
+pub(crate) enum Happening {
+    /// A batch was committed, and is drawn.
+    Published(Published),
+    /// Ctrl-C.
+    Interrupt,
+}
+
+impl Writer {
+    /// Owns the home of this configuration and starts its runtime.
+    pub(crate) async fn open(
+        globals: &Globals,
+        config: Arc<Config>,
+        args: &WriterArgs,
+        sessions: usize,
+    ) -> Result<Self, CliError> {
+        let journal = own(&globals.home, args.wait).await?;
+        let (events_in, events) = mpsc::unbounded_channel();
+        let (questions_in, questions) = mpsc::unbounded_channel();
+        let on_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+        let reader: Arc<dyn Read> = journal.clone();
+        let options = Options {
+            home: globals.home.clone(),
+            supervisor: std::env::current_exe()
+                .map_err(|error| CliError::bug(&format!("no path of this program: {error}")))?,
+            secrets: tools::Secrets::new(config.secrets()),
+            secret_env: config.secret_env(),
+            lane: config.lane_main(),
+            models: models::ModelSet::new().with_offline(models::Offline::with_pace(config.offline_pace())),
+            resolver: Box::new(ConfigResolver::new(Arc::clone(&config))),
+            events: Some(events_in),
+            questions: on_terminal.then_some(questions_in),
+        };
+        let runtime = Runtime::new(journal, options);
+        let signals = || -> std::io::Result<Signals> {
+            Ok(Signals { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+        };
+        Ok(Self {
+            broken: runtime.broken(),
+            runtime,
+            screen: Screen::new(Style::of_stdout(args.json, sessions), reader, sessions),
+            events,
+            questions,
+            answers: mpsc::unbounded_channel(),
+            handles: vec![],
+            signals: signals().map_err(|error| CliError::bug(&format!("no signals: {error}")))?,
+        })
+    }
+
+    /// Takes up a session, asking for `first` in the batch that opens it; gives their answers.
+    pub(crate) async fn session(&mut self, key: &SessionKey, first: Vec<Command>) -> Result<Vec<Answer>, CliError> {
+        let (handle, answers) = self.runtime.open(&key.to_string(), &key.agent, first).await?;
+        self.handles.push(handle);
+        let mut given = vec![];
+        for answer in answers {
+            let gone = || Refusal::Unavailable { reason: "the session has stopped".into() };
+            match answer.await.unwrap_or_else(|_| Err(gone())) {
+                Ok(answer) => given.push(answer),
+                Err(refusal) => return Err(self.refused(refusal)),
+            }
+        }
+        Ok(given)
+    }
+
+    /// The store's own error says more than that the answer is not to be had.
+    fn refused(&mut self, refusal: Refusal) -> CliError {
+        let stored = self.broken.borrow_and_update().clone();
+        match (refusal, stored) {
+            (Refusal::Unavailable { .. }, Some(error)) => error.into(),
+            (refusal, _) => refusal.into(),
+        }
+    }
+
+    /// Waits for the next thing that matters, drawing and asking meanwhile.
+    pub(crate) async fn next(&mut self) -> Result<Happening, CliError> {
+        loop {
+            tokio::select! {
+                biased;
+                Some(published) = self.events.recv() => {
+                    self.screen.draw(&published);
+                    return Ok(Happening::Published(published));
+                }
+                Some(question) = self.questions.recv() => self.put(question),
+                Some((question, allow)) = self.answers.1.recv() => self.answer(question, allow).await,
+                Ok(()) = self.broken.changed() => {
+                    if let Some(error) = self.broken.borrow_and_update().clone() {
+                        self.screen.hide_status();
+                        return Err(error.into());
+                    }
+                }
+                _ = self.signals.interrupt.recv() => return Ok(Happening::Interrupt),
+                _ = self.signals.terminate.recv() => {
+                    self.screen.say("■ stopping: streams are sealed, running commands go on");
+                    return Err(stopped());
+                }
+                () = tokio::time::sleep(TICK) => self.screen.tick(),
+            }
+        }
+    }
+
+    /// Ends the runs of all open sessions; a second Ctrl-C ends this process at once, as a crash would.
+    pub(crate) fn abort_all(&mut self) {
+        self.screen.say("■ aborting; Ctrl-C again quits at once");
+        for handle in &self.handles {
+            // A session without a run refuses, which is what is wanted of it.
+            drop(handle.send(Command::Abort { run: None }));
+        }
+    }
+
+    /// Leaves in order.
+    pub(crate) async fn close(mut self) -> Result<(), CliError> {
+        self.screen.hide_status();
+        self.runtime.shutdown().await?;
+        while let Ok(published) = self.events.try_recv() {
+            self.screen.draw(&published);
+        }
+        self.screen.hide_status();
+        Ok(())
+    }
+
+    /// Reads the answer on a thread of its own: a terminal cannot be read without waiting.
+    fn put(&mut self, question: Question) {
+        self.screen.say(&format!("? allow: {} [y/N]", question.text));
+        let answers = self.answers.0.clone();
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            let read = std::io::stdin().read_line(&mut line).is_ok();
+            let allow = read && matches!(line.trim().to_lowercase().as_str(), "y" | "yes" | "是" | "好");
+            let _ = answers.send((question, allow));
+        });
+    }
+
+    async fn answer(&mut self, question: Question, allow: bool) {
+        let Some(handle) = self.handles.iter().find(|handle| handle.key == question.key) else { return };
+        let Question { call, fingerprint, .. } = question;
+        let by = "the user, on the terminal".to_owned();
+        if let Err(refusal) = handle.command(Command::Answer { call, fingerprint, allow, by }).await {
+            self.screen.say(&format!("limulus: {refusal}"));
+        }
+    }
+}
+
+fn stopped() -> CliError {
+    CliError::Failed {
+        exit: Exit::RunFailed,
+        what: "stopped by a signal; the run stays as it is".into(),
+        hint: "`limulus resume` takes it up".into(),
+    }
+}
+
+async fn own(home: &Path, wait: bool) -> Result<Arc<Sqlite>, CliError> {
+    let mut told = false;
+    loop {
+        match Sqlite::own(home) {
+            Ok(journal) => {
+                debug_assert!(journal.epoch().0 > 0);
+                return Ok(Arc::new(journal));
+            }
+            Err(error @ journal::Error::Owned { .. }) if wait => {
+                if !std::mem::replace(&mut told, true) {
+                    eprintln!("limulus: {error}; waiting");
+                }
+                tokio::time::sleep(TICK).await;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

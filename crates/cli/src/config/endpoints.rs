@@ -1,0 +1,156 @@
+//! Where a model is served and with which key. A key is read when a request is sent, never kept in a run, and shown to
+//! nobody. What may not live here: which model a run uses.
+
+use std::fmt;
+
+use models::{Api, Endpoint, Secret};
+use serde::{Deserialize, Deserializer};
+
+use super::error::ConfigError;
+use super::{Config, Profile};
+
+/// The variable that makes the provider `openai` without any configuration.
+pub(super) const OPENAI_KEY: &str = "OPENAI_API_KEY";
+const OPENAI_URL: &str = "https://api.openai.com/v1";
+/// The name of the profile of a provider that is there by its variable alone.
+pub(super) const BY_VARIABLE: &str = "env";
+
+/// Where a key is: `env:NAME`, `file:PATH`, or the key itself.
+#[derive(Clone)]
+pub(crate) enum KeySource {
+    /// In a variable.
+    Variable(String),
+    /// In a file.
+    File(String),
+    /// Here.
+    Literal(Secret),
+}
+
+impl fmt::Debug for KeySource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Variable(name) => write!(f, "env:{name}"),
+            Self::File(path) => write!(f, "file:{path}"),
+            Self::Literal(_) => f.write_str("a literal"),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for KeySource {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Ok(match text.split_once(':') {
+            Some(("env", name)) => Self::Variable(name.to_owned()),
+            Some(("file", path)) => Self::File(path.to_owned()),
+            _ => Self::Literal(Secret::new(&text)),
+        })
+    }
+}
+
+/// What is spoken with a provider.
+pub(super) struct Route<'a> {
+    pub(super) api: &'a str,
+    base_url: &'a str,
+    pub(super) profiles: Vec<(&'a str, KeySource)>,
+}
+
+impl Config {
+    /// How a provider is reached: as configured, else as it is built in.
+    pub(super) fn route(&self, provider: &str) -> Option<Route<'_>> {
+        if let Some(configured) = self.values.providers.get(provider) {
+            let profile = |profile: &'_ Profile| profile.key.clone();
+            let profiles = configured.profiles.iter().filter_map(|p| Some((p.name.as_str(), profile(p)?)));
+            return Some(Route {
+                api: configured.api.as_deref()?,
+                base_url: configured.base_url.as_deref()?,
+                profiles: profiles.collect(),
+            });
+        }
+        match provider {
+            "offline" => Some(Route { api: Api::Offline.name(), base_url: "", profiles: vec![] }),
+            "openai" if self.environment.get(OPENAI_KEY).is_some() => Some(Route {
+                api: Api::OpenAiChat.name(),
+                base_url: OPENAI_URL,
+                profiles: vec![(BY_VARIABLE, KeySource::Variable(OPENAI_KEY.to_owned()))],
+            }),
+            _ => None,
+        }
+    }
+
+    /// Where and with which key a request is sent now. `profile` is the candidate's; none = without a key.
+    pub(crate) fn endpoint(&self, provider: &str, profile: Option<&str>) -> Result<Endpoint, ConfigError> {
+        let route = self.route(provider).ok_or_else(|| ConfigError::UnknownProvider {
+            model: format!("{provider}/…"),
+            provider: provider.to_owned(),
+            known: self.providers(),
+        })?;
+        let api = Api::from_name(route.api)
+            .ok_or_else(|| ConfigError::UnsupportedApi { provider: provider.to_owned(), api: route.api.to_owned() })?;
+        let key = profile.map(|profile| self.key(provider, &route, profile)).transpose()?;
+        Ok(Endpoint { api, base_url: route.base_url.to_owned(), key })
+    }
+
+    fn key(&self, provider: &str, route: &Route<'_>, profile: &str) -> Result<Secret, ConfigError> {
+        let source = route.profiles.iter().find(|(name, _)| *name == profile).map(|(_, source)| source);
+        let (provider, profile) = (provider.to_owned(), profile.to_owned());
+        match source.map(|source| self.read_key(source)) {
+            Some(Ok(key)) => Ok(key),
+            Some(Err(detail)) => Err(ConfigError::Key { provider, profile, detail }),
+            None => Err(ConfigError::UnknownProfile { provider, profile }),
+        }
+    }
+
+    /// The key, or why there is none.
+    fn read_key(&self, source: &KeySource) -> Result<Secret, String> {
+        let key = match source {
+            KeySource::Literal(key) => key.clone(),
+            KeySource::Variable(name) => {
+                Secret::new(self.environment.get(name).ok_or_else(|| format!("the variable {name} is not set"))?)
+            }
+            KeySource::File(path) => {
+                let path = self.environment.absolute(path).map_err(|error| error.to_string())?;
+                let text = std::fs::read_to_string(&path);
+                Secret::new(&text.map_err(|error| format!("{} does not read ({error})", path.display()))?)
+            }
+        };
+        if key.reveal().is_empty() { Err(format!("{source:?} is empty")) } else { Ok(key) }
+    }
+
+    /// Every key that can be had now: what must be masked wherever it appears.
+    pub(crate) fn secrets(&self) -> Vec<String> {
+        let configured = self.key_sources().filter_map(|source| self.read_key(source).ok());
+        let built_in = self.environment.get(OPENAI_KEY).map(Secret::new);
+        configured.chain(built_in).map(|key| key.reveal().to_owned()).collect()
+    }
+
+    /// The variables that hold keys: commands do not get them.
+    pub(crate) fn secret_env(&self) -> Vec<String> {
+        let sources = self.key_sources().filter_map(|source| match source {
+            KeySource::Variable(name) => Some(name.clone()),
+            KeySource::File(_) | KeySource::Literal(_) => None,
+        });
+        // A key may also stand in the variable that configures it.
+        let configuring = self.environment.variables().map(|(name, _)| name);
+        let configuring = configuring.filter(|name| name.starts_with("LIMULUS_PROVIDERS__") && name.ends_with("__KEY"));
+        let mut names: Vec<String> = sources.chain(configuring.map(str::to_owned)).collect();
+        names.push(OPENAI_KEY.to_owned());
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    fn key_sources(&self) -> impl Iterator<Item = &KeySource> {
+        self.values.providers.values().flat_map(|provider| &provider.profiles).filter_map(|p| p.key.as_ref())
+    }
+
+    /// The names of all providers that there are, for messages.
+    pub(super) fn providers(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.values.providers.keys().cloned().collect();
+        for built_in in ["offline", "openai"] {
+            if !names.iter().any(|name| name == built_in) && self.route(built_in).is_some() {
+                names.push(built_in.to_owned());
+            }
+        }
+        names
+    }
+}

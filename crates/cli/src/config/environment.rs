@@ -1,0 +1,119 @@
+//! What a process is given by its surroundings: variables, the current folder, the time zone's folder of the user. Read
+//! once, so that everything after it is a function of values. Secrets among the variables are not shown by `Debug`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use super::error::ConfigError;
+
+/// Variables and the current folder.
+#[derive(Clone, Default)]
+pub(crate) struct Environment {
+    variables: BTreeMap<String, String>,
+    current: PathBuf,
+}
+
+impl Environment {
+    /// Those of this process. A variable that is not UTF-8 is left out, as is one without a value.
+    pub(crate) fn of_process() -> Self {
+        let variables = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .filter(|(_, value)| !value.is_empty());
+        // Without a current folder (it was removed) relative paths lead nowhere, which whoever opens one will say.
+        Self { variables: variables.collect(), current: std::env::current_dir().unwrap_or_default() }
+    }
+
+    /// Hand-made, for tests.
+    #[cfg(test)]
+    pub(crate) fn of(variables: &[(&str, &str)], current: &str) -> Self {
+        let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        Self { variables: variables.collect(), current: current.into() }
+    }
+
+    /// The value of a variable that is set to something.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.variables.get(name).map(String::as_str)
+    }
+
+    /// Every variable, in the order of their names.
+    pub(crate) fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.variables.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// The folder of limulus: `$LIMULUS_HOME`, else `limulus` in the platform's folder for data.
+    pub(crate) fn home(&self) -> Result<PathBuf, ConfigError> {
+        if let Some(home) = self.get("LIMULUS_HOME") {
+            return self.absolute(home);
+        }
+        if cfg!(target_os = "macos") {
+            return Ok(self.user()?.join("Library/Application Support/limulus"));
+        }
+        match self.get("XDG_DATA_HOME").map(Path::new) {
+            // The specification has relative ones ignored.
+            Some(data) if data.is_absolute() => Ok(data.join("limulus")),
+            _ => Ok(self.user()?.join(".local/share/limulus")),
+        }
+    }
+
+    /// The path from the root: `~` is the user's folder, anything relative begins at the current one.
+    pub(crate) fn absolute(&self, path: &str) -> Result<PathBuf, ConfigError> {
+        let expanded = match path.strip_prefix('~') {
+            Some("") => self.user()?.to_owned(),
+            Some(rest) if rest.starts_with('/') => self.user()?.join(rest.trim_start_matches('/')),
+            _ => PathBuf::from(path),
+        };
+        // `components` leaves out what says nothing, such as the dot of `./x`.
+        Ok(self.current.join(expanded).components().collect())
+    }
+
+    fn user(&self) -> Result<&Path, ConfigError> {
+        self.get("HOME").map(Path::new).ok_or(ConfigError::NoUserFolder)
+    }
+}
+
+impl fmt::Debug for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.variables.keys();
+        f.debug_struct("Environment").field("names", &names).field("current", &self.current).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_home_is_where_it_is_said_to_be() {
+        let check = |variables: &[(&str, &str)], home: &str| {
+            let found = Environment::of(variables, "/now").home();
+            assert_eq!(found.map(|home| home.display().to_string()).as_deref(), Ok(home));
+        };
+        check(&[("LIMULUS_HOME", "/l"), ("HOME", "/u")], "/l");
+        check(&[("LIMULUS_HOME", "l/./m")], "/now/l/m");
+        check(&[("LIMULUS_HOME", "~/l"), ("HOME", "/u")], "/u/l");
+        if cfg!(target_os = "linux") {
+            check(&[("XDG_DATA_HOME", "/d"), ("HOME", "/u")], "/d/limulus");
+            check(&[("XDG_DATA_HOME", "d"), ("HOME", "/u")], "/u/.local/share/limulus");
+        }
+        assert_eq!(Environment::of(&[], "/now").home(), Err(ConfigError::NoUserFolder));
+    }
+
+    #[test]
+    fn paths_are_taken_from_the_user_and_from_the_current_folder() {
+        let environment = Environment::of(&[("HOME", "/u")], "/now");
+        let check = |path: &str, expected: &str| assert_eq!(environment.absolute(path), Ok(PathBuf::from(expected)));
+        check(".", "/now");
+        check("~", "/u");
+        check("~/a/b", "/u/a/b");
+        check("~other", "/now/~other");
+        check("a", "/now/a");
+        check("/a", "/a");
+    }
+
+    #[test]
+    fn values_are_not_shown() {
+        let environment = Environment::of(&[("ACME_KEY", "sk-secret")], "/");
+        assert!(!format!("{environment:?}").contains("sk-secret"));
+    }
+}

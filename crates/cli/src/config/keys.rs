@@ -1,0 +1,149 @@
+//! Every key of the configuration and what it may hold: one table. What may not live here: what a key means.
+
+use toml::Value;
+
+/// What a key may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Text that is not empty.
+    Text,
+    /// A key of a provider. Its value never reaches a message.
+    Secret,
+    /// `PROVIDER/MODEL`.
+    Model,
+    /// Several of these.
+    Models,
+    /// A whole number in this range, both ends included.
+    Number(i64, i64),
+    /// True or false.
+    Flag,
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// An address that begins with `http://` or `https://`.
+    Address,
+}
+
+/// A year: nothing that a person waits for is longer.
+const YEAR_S: i64 = 366 * 24 * 3600;
+/// More than any model has by far; it bounds what is calculated with it.
+const TOKENS: i64 = 1_000_000_000;
+const POLICIES: Kind = Kind::Word(&["allow", "ask", "deny"]);
+
+/// Every key. `*` stands for a name, or for the number of an entry of a list.
+pub(super) const KEYS: &[(&[&str], Kind)] = &[
+    (&["agents", "*", "model"], Kind::Model),
+    (&["agents", "*", "fallbacks"], Kind::Models),
+    (&["agents", "*", "workspace"], Kind::Text),
+    (&["runs", "deadline_s"], Kind::Number(1, YEAR_S)),
+    (&["runs", "poison_after"], Kind::Number(0, 1_000_000)),
+    (&["runs", "resume"], Kind::Word(&["restart", "continue"])),
+    (&["requests", "first_byte_s"], Kind::Number(1, YEAR_S)),
+    (&["requests", "silent_s"], Kind::Number(1, YEAR_S)),
+    (&["requests", "retries"], Kind::Number(0, 1_000)),
+    (&["requests", "max_wait_s"], Kind::Number(0, YEAR_S)),
+    (&["tools", "call_s"], Kind::Number(1, YEAR_S)),
+    (&["tools", "exec", "policy"], POLICIES),
+    (&["tools", "outside", "policy"], POLICIES),
+    (&["queue", "mode"], Kind::Word(&["steer", "followup", "collect", "steer_backlog", "interrupt"])),
+    (&["queue", "debounce_ms"], Kind::Number(0, 1_000 * YEAR_S)),
+    (&["queue", "cap"], Kind::Number(1, 10_000)),
+    (&["queue", "drop"], Kind::Word(&["old", "new", "summarize"])),
+    (&["queue", "cut"], Kind::Flag),
+    (&["queue", "interrupt"], Kind::Word(&["replace", "suspend"])),
+    (&["queue", "mark"], Kind::Text),
+    (&["lanes", "main"], Kind::Number(1, 10_000)),
+    (&["lanes", "subagent"], Kind::Number(1, 10_000)),
+    (&["lanes", "cron"], Kind::Number(1, 10_000)),
+    (&["providers", "*", "api"], Kind::Word(&["anthropic", "openai-chat", "openai-responses", "gemini", "ollama"])),
+    (&["providers", "*", "base_url"], Kind::Address),
+    (&["providers", "*", "profiles", "*", "name"], Kind::Text),
+    (&["providers", "*", "profiles", "*", "key"], Kind::Secret),
+    (&["models", "*", "context_window"], Kind::Number(1_000, TOKENS)),
+    (&["models", "*", "max_output"], Kind::Number(1, TOKENS)),
+    (&["offline", "pace_ms"], Kind::Number(0, 60_000)),
+];
+
+/// What stands at a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// A key.
+    Key(Kind),
+    /// Something with keys in it.
+    Table,
+    /// Nothing.
+    Unknown,
+}
+
+/// What stands at this path.
+pub(super) fn place(path: &[String]) -> Place {
+    let fits = |pattern: &[&str]| pattern.iter().zip(path).all(|(known, part)| *known == "*" || known == part);
+    let mut under = KEYS.iter().filter(|(pattern, _)| pattern.len() >= path.len() && fits(pattern));
+    match under.next() {
+        Some((pattern, kind)) if pattern.len() == path.len() => Place::Key(*kind),
+        Some(_) => Place::Table,
+        None => Place::Unknown,
+    }
+}
+
+impl Kind {
+    /// Whether the value is one of this kind.
+    pub(super) fn fits(self, value: &Value) -> bool {
+        match (self, value) {
+            (Self::Text | Self::Secret, Value::String(text)) => !text.trim().is_empty(),
+            (Self::Model, Value::String(text)) => is_model(text),
+            (Self::Models, Value::Array(values)) => values.iter().all(|value| Self::Model.fits(value)),
+            (Self::Number(least, most), Value::Integer(number)) => (least..=most).contains(number),
+            (Self::Flag, Value::Boolean(_)) => true,
+            (Self::Word(words), Value::String(text)) => words.contains(&text.as_str()),
+            (Self::Address, Value::String(text)) => text.starts_with("http://") || text.starts_with("https://"),
+            _ => false,
+        }
+    }
+
+    /// What it holds, for a message.
+    pub(super) fn expected(self) -> String {
+        match self {
+            Self::Text => "text that is not empty".to_owned(),
+            Self::Secret => "env:NAME, file:PATH or the key itself, as text".to_owned(),
+            Self::Model => "PROVIDER/MODEL, such as \"acme/some-model\"".to_owned(),
+            Self::Models => "a list of PROVIDER/MODEL, such as [\"acme/some-model\"]".to_owned(),
+            Self::Number(least, most) => format!("a whole number from {least} to {most}"),
+            Self::Flag => "true or false".to_owned(),
+            Self::Word(words) => format!("one of {}", words.join(", ")),
+            Self::Address => "an address that begins with http:// or https://".to_owned(),
+        }
+    }
+
+    /// Reads the text of a variable. What does not read stays text, so that the check names it.
+    pub(super) fn parse(self, text: &str) -> Value {
+        let as_text = || Value::String(text.to_owned());
+        match self {
+            Self::Text | Self::Secret | Self::Model | Self::Word(_) | Self::Address => as_text(),
+            Self::Number(..) => text.trim().parse().map_or_else(|_| as_text(), Value::Integer),
+            Self::Flag => text.trim().parse().map_or_else(|_| as_text(), Value::Boolean),
+            Self::Models => {
+                let models = text.split(',').map(str::trim).filter(|model| !model.is_empty());
+                Value::Array(models.map(|model| Value::String(model.to_owned())).collect())
+            }
+        }
+    }
+
+    /// The value as it may be shown.
+    pub(super) fn shown(self, value: &Value) -> String {
+        const MOST_CHARS: usize = 60;
+        if self == Self::Secret {
+            return "what it holds".to_owned();
+        }
+        let text = match value {
+            Value::Table(_) => return "a table".to_owned(),
+            Value::String(text) => format!("{text:?}"),
+            other => other.to_string(),
+        };
+        if text.chars().count() <= MOST_CHARS { text } else { text.chars().take(MOST_CHARS).chain(['…']).collect() }
+    }
+}
+
+fn is_model(text: &str) -> bool {
+    text.split_once('/').is_some_and(|(provider, model)| !provider.is_empty() && !model.is_empty())
+        && !text.contains(char::is_whitespace)
+}

@@ -1,0 +1,186 @@
+//! Where values come from, and which of them wins: defaults, config.toml, variables. Every value is checked where it
+//! enters, so that a message can name its place. What may not live here: what a value means.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+
+use toml::de::{DeTable, DeValue};
+use toml::{Spanned, Table, Value};
+
+use super::environment::Environment;
+use super::error::{ConfigError, Origin};
+use super::keys::{self, Kind, Place};
+use super::nearest::{Among, nearest};
+
+/// The defaults, with a comment on every key.
+pub(super) const DEFAULTS: &str = include_str!("defaults.toml");
+
+/// Variables that are not keys: the home, and what the process itself is told.
+const RESERVED: &[&str] = &["LIMULUS_HOME", "LIMULUS_LOG", "LIMULUS_CRASHPOINT", "LIMULUS_MUTANT"];
+
+const PREFIX: &str = "LIMULUS_";
+
+/// Checked values by their path; whatever is put in later wins.
+#[derive(Debug, Default)]
+pub(super) struct Layers(BTreeMap<Vec<String>, (Value, Origin)>);
+
+/// A file, for the place of what is in it.
+struct Source<'a> {
+    text: &'a str,
+    path: Option<&'a Path>,
+}
+
+impl Source<'_> {
+    fn origin(&self, offset: usize) -> Origin {
+        match self.path {
+            None => Origin::Defaults,
+            Some(path) => {
+                let line = self.text.as_bytes().iter().take(offset).filter(|byte| **byte == b'\n').count() + 1;
+                Origin::File { path: path.to_owned(), line }
+            }
+        }
+    }
+}
+
+impl Layers {
+    /// Every layer: the defaults, the file (it need not be there), the variables.
+    pub(super) fn read(file: &Path, environment: &Environment) -> Result<Self, ConfigError> {
+        let mut layers = Self::default();
+        layers.put_text(DEFAULTS, None)?;
+        match std::fs::read_to_string(file) {
+            Ok(text) => layers.put_text(&text, Some(file))?,
+            // A home that cannot be made is said by the journal, which needs it.
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}
+            Err(error) => {
+                return Err(ConfigError::Unreadable { path: file.to_owned(), detail: error.to_string() });
+            }
+        }
+        layers.put_variables(environment)?;
+        Ok(layers)
+    }
+
+    /// Puts the values of a TOML text in.
+    pub(super) fn put_text(&mut self, text: &str, path: Option<&Path>) -> Result<(), ConfigError> {
+        let source = Source { text, path };
+        let syntax = |error: toml::de::Error| ConfigError::Syntax {
+            origin: source.origin(error.span().map_or(0, |span| span.start)),
+            // Its message alone: the whole of it would quote the line, and that may hold a key.
+            detail: error.message().to_owned(),
+        };
+        let spans = DeTable::parse(text).map_err(syntax)?;
+        let values: Table = toml::from_str(text).map_err(syntax)?;
+        self.put_table(&source, &mut vec![], spans.get_ref(), &values)
+    }
+
+    fn put_table(
+        &mut self,
+        source: &Source<'_>,
+        path: &mut Vec<String>,
+        spans: &DeTable<'_>,
+        values: &Table,
+    ) -> Result<(), ConfigError> {
+        for (key, span) in spans {
+            path.push(key.get_ref().to_string());
+            if let Some(value) = values.get(key.get_ref().as_ref()) {
+                self.put_value(source, path, (key.span().start, span), value)?;
+            }
+            path.pop();
+        }
+        Ok(())
+    }
+
+    /// `at` is where the key stands, and the value with its places.
+    fn put_value(
+        &mut self,
+        source: &Source<'_>,
+        path: &mut Vec<String>,
+        at: (usize, &Spanned<DeValue<'_>>),
+        value: &Value,
+    ) -> Result<(), ConfigError> {
+        let origin = source.origin(at.0);
+        match (keys::place(path), at.1.get_ref(), value) {
+            (Place::Unknown, ..) => {
+                Err(ConfigError::UnknownKey { origin, key: dotted(path), nearest: dotted(&nearest(path, Among::All)) })
+            }
+            (Place::Key(kind), ..) => self.put(path.clone(), kind, value.clone(), origin),
+            (Place::Table, DeValue::Table(spans), Value::Table(values)) => self.put_table(source, path, spans, values),
+            (Place::Table, DeValue::Array(spans), Value::Array(values)) if is_list(path) => {
+                for (number, (span, value)) in spans.iter().zip(values).enumerate() {
+                    path.push(number.to_string());
+                    self.put_value(source, path, (span.span().start, span), value)?;
+                    path.pop();
+                }
+                Ok(())
+            }
+            (Place::Table, ..) => Err(ConfigError::Value {
+                origin,
+                key: dotted(path),
+                found: Kind::Text.shown(value),
+                expected: if is_list(path) {
+                    format!("tables, each as [[{}]]", dotted(path))
+                } else {
+                    "a table".to_owned()
+                },
+            }),
+        }
+    }
+
+    /// Puts the `LIMULUS_…` variables in.
+    pub(super) fn put_variables(&mut self, environment: &Environment) -> Result<(), ConfigError> {
+        for (name, text) in environment.variables() {
+            let Some(rest) = name.strip_prefix(PREFIX).filter(|_| !RESERVED.contains(&name)) else { continue };
+            let path: Vec<String> = rest.split("__").map(str::to_lowercase).collect();
+            match keys::place(&path) {
+                Place::Key(kind) => {
+                    let origin = Origin::Variable { name: name.to_owned() };
+                    self.put(path, kind, kind.parse(text), origin)?;
+                }
+                Place::Table | Place::Unknown => {
+                    let nearest = variable(&nearest(&path, Among::Keys));
+                    return Err(ConfigError::UnknownVariable { name: name.to_owned(), nearest });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, path: Vec<String>, kind: Kind, value: Value, origin: Origin) -> Result<(), ConfigError> {
+        if !kind.fits(&value) {
+            let (key, found, expected) = (dotted(&path), kind.shown(&value), kind.expected());
+            return Err(ConfigError::Value { origin, key, found, expected });
+        }
+        self.0.insert(path, (value, origin));
+        Ok(())
+    }
+
+    /// What won, as one table.
+    pub(super) fn table(&self) -> Table {
+        let mut whole = Table::new();
+        for (path, (value, _)) in &self.0 {
+            let (key, tables) = path.split_last().expect("every key of the table has a name");
+            let table = tables.iter().fold(&mut whole, |table, name| {
+                let inner = table.entry(name.clone()).or_insert_with(|| Value::Table(Table::new()));
+                inner.as_table_mut().expect("no key of the table is a prefix of another")
+            });
+            table.insert(key.clone(), value.clone());
+        }
+        whole
+    }
+}
+
+/// The one place where a table may also be a list of tables.
+fn is_list(path: &[String]) -> bool {
+    matches!(path, [first, _, last] if first == "providers" && last == "profiles")
+}
+
+fn variable(path: &[String]) -> String {
+    format!("{PREFIX}{}", path.join("__").to_uppercase())
+}
+
+/// The path as it stands in a file.
+fn dotted(path: &[String]) -> String {
+    let bare = |part: &str| part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+    let part = |part: &String| if bare(part) { part.clone() } else { format!("{part:?}") };
+    path.iter().map(part).collect::<Vec<_>>().join(".")
+}

@@ -1,0 +1,237 @@
+//! The configuration: where values come from (`layers`), what there is (`keys`), what a run is decided by (`resolve`),
+//! where a model is served (`endpoints`). What may not live here: reading or writing of anything but configuration.
+
+mod endpoints;
+mod environment;
+mod error;
+mod keys;
+mod layers;
+mod nearest;
+mod resolve;
+mod session_key;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use engine::{Policy, ResumeMode};
+use serde::{Deserialize, Deserializer};
+
+pub(crate) use endpoints::KeySource;
+pub(crate) use environment::Environment;
+pub(crate) use error::ConfigError;
+pub(crate) use resolve::Subject;
+pub(crate) use session_key::SessionKey;
+
+/// The name of the file in the home.
+pub(crate) const FILE: &str = "config.toml";
+
+/// What every command is given.
+#[derive(Debug, Clone)]
+pub(crate) struct Globals {
+    /// Variables and the current folder.
+    pub(crate) environment: Environment,
+    /// The folder with the journal and config.toml.
+    pub(crate) home: PathBuf,
+}
+
+impl Globals {
+    /// Those of this process.
+    pub(crate) fn of_process() -> Result<Self, ConfigError> {
+        let environment = Environment::of_process();
+        let home = environment.home()?;
+        Ok(Self { environment, home })
+    }
+}
+
+/// What flags say, for one command.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Flags {
+    /// `--workspace`: the folder to work in, for whichever agent it is.
+    pub(crate) workspace: Option<String>,
+}
+
+/// The whole configuration, checked.
+#[derive(Debug, Clone)]
+pub(crate) struct Config {
+    environment: Environment,
+    flags: Flags,
+    values: Values,
+}
+
+impl Config {
+    /// Reads every layer. Each value is checked where it stands.
+    pub(crate) fn load(home: &Path, environment: &Environment, flags: Flags) -> Result<Self, ConfigError> {
+        let layers = layers::Layers::read(&home.join(FILE), environment)?;
+        Self::of(&layers, environment.clone(), flags)
+    }
+
+    fn of(layers: &layers::Layers, environment: Environment, flags: Flags) -> Result<Self, ConfigError> {
+        let whole = toml::Value::Table(layers.table());
+        let values: Values = whole.try_into().expect("every value was checked against the table of keys");
+        for (name, provider) in &values.providers {
+            provider.check(name)?;
+        }
+        Ok(Self { environment, flags, values })
+    }
+
+    /// How many runs may be under way at a time.
+    pub(crate) fn lane_main(&self) -> usize {
+        usize::from(self.values.lanes.main)
+    }
+
+    /// How long the built-in model waits before each piece of its answer.
+    pub(crate) fn offline_pace(&self) -> Duration {
+        Duration::from_millis(self.values.offline.pace_ms)
+    }
+}
+
+/// The values by their keys; `defaults.toml` documents them.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Values {
+    agents: BTreeMap<String, Agent>,
+    runs: Runs,
+    requests: Requests,
+    tools: Tools,
+    #[expect(dead_code, reason = "in force with the queue modes")]
+    queue: Queue,
+    lanes: Lanes,
+    offline: OfflinePace,
+    #[serde(default)]
+    providers: BTreeMap<String, Provider>,
+    #[serde(default)]
+    models: BTreeMap<String, ModelFigures>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Agent {
+    model: Option<String>,
+    #[serde(default)]
+    fallbacks: Vec<String>,
+    workspace: Option<String>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Runs {
+    deadline_s: u64,
+    poison_after: u32,
+    resume: ResumeMode,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Requests {
+    first_byte_s: u64,
+    silent_s: u64,
+    retries: u32,
+    max_wait_s: u64,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tools {
+    call_s: u64,
+    exec: Exec,
+    #[serde(default)]
+    outside: Outside,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Exec {
+    policy: Policy,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Outside {
+    policy: Option<Policy>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "in force with the queue modes")]
+struct Queue {
+    mode: String,
+    debounce_ms: u64,
+    cap: u32,
+    drop: String,
+    cut: bool,
+    interrupt: String,
+    mark: String,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Lanes {
+    main: u16,
+    #[expect(dead_code, reason = "in force with sub-agents")]
+    subagent: u16,
+    #[expect(dead_code, reason = "in force with jobs")]
+    cron: u16,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OfflinePace {
+    pace_ms: u64,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Provider {
+    api: Option<String>,
+    base_url: Option<String>,
+    #[serde(default, deserialize_with = "in_order")]
+    profiles: Vec<Profile>,
+}
+
+impl Provider {
+    fn check(&self, name: &str) -> Result<(), ConfigError> {
+        let missing = |key: &str, expected: &str| {
+            Err(ConfigError::Missing { key: format!("providers.{name}.{key}"), expected: expected.to_owned() })
+        };
+        if self.api.is_none() {
+            return missing("api", "the wire format, such as \"openai-chat\"");
+        }
+        if self.base_url.is_none() {
+            return missing("base_url", "the address of the API, such as \"http://127.0.0.1:9911/v1\"");
+        }
+        match self.profiles.iter().position(|profile| profile.key.is_none()) {
+            Some(number) => missing(&format!("profiles.{number}.key"), "env:NAME, file:PATH or the key itself"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Profile {
+    #[serde(default = "unnamed")]
+    name: String,
+    key: Option<KeySource>,
+}
+
+fn unnamed() -> String {
+    "default".to_owned()
+}
+
+/// The entries of a list come by their numbers, so that a variable can set one of them.
+fn in_order<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Profile>, D::Error> {
+    let by_number: BTreeMap<String, Profile> = BTreeMap::deserialize(deserializer)?;
+    let mut profiles: Vec<(String, Profile)> = by_number.into_iter().collect();
+    profiles.sort_by_key(|(number, _)| number.parse::<u32>().unwrap_or(u32::MAX));
+    Ok(profiles.into_iter().map(|(_, profile)| profile).collect())
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ModelFigures {
+    context_window: Option<u64>,
+    max_output: Option<u64>,
+}

@@ -1,0 +1,87 @@
+//! The nearest known key to one that is not known. What may not live here: how it is said.
+
+use super::keys::KEYS;
+
+/// What may be named instead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Among {
+    /// Keys and the tables that they stand in.
+    All,
+    /// Only what can hold a value.
+    Keys,
+}
+
+/// What is nearest to this path of all that is known, as a path. Names that the user chose are taken over.
+pub(super) fn nearest(path: &[String], among: Among) -> Vec<String> {
+    let wanted = path.join(".");
+    let mut candidates: Vec<Vec<String>> = vec![];
+    for (pattern, _) in KEYS {
+        let shortest = if among == Among::Keys { pattern.len() } else { 1 };
+        for length in shortest..=pattern.len() {
+            let candidate = named(&pattern[..length], path);
+            // The tables that it stands in are known to whoever wrote it.
+            if !candidates.contains(&candidate) && !path.starts_with(&candidate) {
+                candidates.push(candidate);
+            }
+        }
+    }
+    let cost = |candidate: &Vec<String>| {
+        // A key that was put under the wrong heading is nearer than another key of the heading.
+        let moved = candidate.last() == path.last() && candidate.len() > 1;
+        distance(&wanted, &candidate.join(".")).min(if moved { 3 } else { usize::MAX })
+    };
+    candidates.into_iter().min_by_key(cost).unwrap_or_default()
+}
+
+/// The pattern with the names of the path, where it has some.
+fn named(pattern: &[&str], path: &[String]) -> Vec<String> {
+    let name = |at: usize| path.get(at).map_or("NAME", String::as_str);
+    pattern.iter().enumerate().map(|(at, part)| if *part == "*" { name(at) } else { part }.to_owned()).collect()
+}
+
+/// How many characters must be changed, added or left out to make one text of the other (Levenshtein).
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, ca) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, cb) in b.iter().enumerate() {
+            let changed = diagonal + usize::from(ca != *cb);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_key_is_found() {
+        let check = |wrong: &str, right: &str| {
+            let path: Vec<String> = wrong.split('.').map(str::to_owned).collect();
+            assert_eq!(nearest(&path, Among::All).join("."), right, "{wrong}");
+        };
+        check("runs.deadline", "runs.deadline_s");
+        check("runs.dedline_s", "runs.deadline_s");
+        check("tools.exec.polcy", "tools.exec.policy");
+        check("tool", "tools");
+        check("policy", "tools.exec.policy");
+        check("agents.main.modle", "agents.main.model");
+        check("agents.helper.work", "agents.helper.model");
+        check("deadline_s", "runs.deadline_s");
+        check("providers.acme.url", "providers.acme.api");
+        check("providers.acme.baseurl", "providers.acme.base_url");
+        assert_eq!(nearest(&["tool".to_owned(), "call".to_owned()], Among::Keys), ["tools", "call_s"]);
+    }
+
+    #[test]
+    fn distance_is_that_of_levenshtein() {
+        assert_eq!(distance("kitten", "sitting"), 3);
+        assert_eq!(distance("", "abc"), 3);
+        assert_eq!(distance("same", "same"), 0);
+    }
+}

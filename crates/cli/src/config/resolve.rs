@@ -1,0 +1,128 @@
+//! From the configuration to what one run is decided by. What may not live here: keys.
+
+use engine::{Candidate, Limits, Overrides, Policy, Settings};
+use models::Api;
+
+use super::endpoints::OPENAI_KEY;
+use super::error::ConfigError;
+use super::{Agent, Config};
+
+/// What a run is about, besides the configuration.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Subject<'a> {
+    /// The agent.
+    pub(crate) agent: &'a str,
+    /// What its message asks to be different.
+    pub(crate) overrides: &'a Overrides,
+    /// The model that was set for its session, `PROVIDER/MODEL`.
+    pub(crate) session_model: Option<&'a str>,
+    /// The date that the system prompt names, `YYYY-MM-DD`.
+    pub(crate) date: &'a str,
+}
+
+/// What a run is decided by, and what its user should know of it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Resolved {
+    /// The settings.
+    pub(crate) settings: Settings,
+    /// One line for stderr, where the model was chosen without anyone's saying so.
+    pub(crate) note: Option<String>,
+}
+
+impl Config {
+    /// Resolves everything for a run. An error means that it cannot start.
+    pub(crate) fn resolve(&self, subject: Subject<'_>) -> Result<Resolved, ConfigError> {
+        let agent = self.agent(subject.agent)?;
+        let (models, note) = self.models(agent, subject);
+        let candidates = models.iter().map(|model| self.candidate(model)).collect::<Result<Vec<_>, _>>()?;
+        let workspace = self.flags.workspace.as_ref().or(agent.workspace.as_ref());
+        let workspace = self.environment.absolute(workspace.map_or(".", String::as_str))?;
+        let leave = |policy| if subject.overrides.allow && policy == Policy::Ask { Policy::Allow } else { policy };
+        let exec = self.values.tools.exec.policy;
+        let settings = Settings {
+            agent: subject.agent.to_owned(),
+            workspace: workspace.display().to_string(),
+            date: subject.date.to_owned(),
+            candidates,
+            limits: self.limits(subject.overrides),
+            resume: self.values.runs.resume,
+            exec: leave(exec),
+            outside: leave(self.values.tools.outside.policy.unwrap_or(exec)),
+            tools: tools::specs(),
+        };
+        Ok(Resolved { settings, note })
+    }
+
+    fn agent(&self, name: &str) -> Result<&Agent, ConfigError> {
+        self.values.agents.get(name).ok_or_else(|| ConfigError::UnknownAgent {
+            agent: name.to_owned(),
+            known: self.values.agents.keys().cloned().collect(),
+        })
+    }
+
+    /// The models in the order in which they may be tried, each once: the message's, else the session's, else the
+    /// agent's, else whatever is there; then the agent's fallbacks.
+    fn models(&self, agent: &Agent, subject: Subject<'_>) -> (Vec<String>, Option<String>) {
+        let chosen = subject.overrides.model.as_deref().or(subject.session_model).or(agent.model.as_deref());
+        let (first, note) = match chosen {
+            Some(model) => (model.to_owned(), None),
+            None => self.unconfigured(),
+        };
+        let mut models = vec![first];
+        for fallback in &agent.fallbacks {
+            if !models.contains(fallback) {
+                models.push(fallback.clone());
+            }
+        }
+        (models, note)
+    }
+
+    /// The model when nobody has said which.
+    fn unconfigured(&self) -> (String, Option<String>) {
+        let openai = models::default_model("openai").filter(|_| self.environment.get(OPENAI_KEY).is_some());
+        if let Some(model) = openai {
+            let note = format!("no model is configured and {OPENAI_KEY} is set: openai/{model} answers");
+            return (format!("openai/{model}"), Some(note));
+        }
+        let note = format!(
+            "no model is configured and {OPENAI_KEY} is not set: the built-in offline model answers (no AI; it works \
+             the tools)"
+        );
+        ("offline/offline".to_owned(), Some(note))
+    }
+
+    fn candidate(&self, model: &str) -> Result<Candidate, ConfigError> {
+        let parts = model.split_once('/').filter(|(provider, name)| !provider.is_empty() && !name.is_empty());
+        let (provider, name) = parts.ok_or_else(|| ConfigError::NotAModel { model: model.to_owned() })?;
+        let route = self.route(provider).ok_or_else(|| ConfigError::UnknownProvider {
+            model: model.to_owned(),
+            provider: provider.to_owned(),
+            known: self.providers(),
+        })?;
+        if Api::from_name(route.api).is_none() {
+            return Err(ConfigError::UnsupportedApi { provider: provider.to_owned(), api: route.api.to_owned() });
+        }
+        let known = models::lookup(provider, name);
+        let figures = self.values.models.get(model).cloned().unwrap_or_default();
+        Ok(Candidate {
+            provider: provider.to_owned(),
+            model: name.to_owned(),
+            profile: route.profiles.first().map(|(name, _)| (*name).to_owned()),
+            context_window: figures.context_window.unwrap_or(known.context_window),
+            max_output: figures.max_output.unwrap_or(known.max_output),
+        })
+    }
+
+    fn limits(&self, overrides: &Overrides) -> Limits {
+        let (runs, requests) = (&self.values.runs, &self.values.requests);
+        Limits {
+            deadline_ms: overrides.deadline_ms.unwrap_or(runs.deadline_s * 1000),
+            first_byte_ms: requests.first_byte_s * 1000,
+            silent_ms: requests.silent_s * 1000,
+            call_ms: self.values.tools.call_s * 1000,
+            max_wait_ms: requests.max_wait_s * 1000,
+            retries: requests.retries,
+            poison_after: runs.poison_after,
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! Layers, and every message about what is wrong with them.
+
+use std::fs;
+
+use engine::{Limits, Overrides, Policy, ResumeMode, Settings};
+
+use super::resolve::Resolved;
+use super::*;
+
+const ACME: &str = r#"
+[agents.main]
+model = "acme/some-model"
+fallbacks = ["acme/other-model", "acme/some-model", "offline/offline"]
+workspace = "~/limulus"
+[providers.acme]
+api = "openai-chat"
+base_url = "http://127.0.0.1:9911/v1"
+[[providers.acme.profiles]]
+name = "first"
+key = "env:ACME_KEY"
+[[providers.acme.profiles]]
+name = "second"
+key = "sk-literal-key"
+[models."acme/some-model"]
+context_window = 200000
+max_output = 4096
+"#;
+
+/// The configuration of a home with this file and these variables.
+fn load(file: &str, variables: &[(&str, &str)]) -> Result<Config, ConfigError> {
+    let home = tempfile::tempdir().unwrap();
+    if !file.is_empty() {
+        fs::write(home.path().join(FILE), file).unwrap();
+    }
+    Config::load(home.path(), &Environment::of(variables, "/now"), Flags::default())
+}
+
+fn resolve(config: &Config, overrides: &Overrides) -> Result<Resolved, ConfigError> {
+    config.resolve(Subject { agent: "main", overrides, session_model: None, date: "2026-11-21" })
+}
+
+fn settings(file: &str, variables: &[(&str, &str)]) -> Settings {
+    resolve(&load(file, variables).unwrap(), &Overrides::default()).unwrap().settings
+}
+
+/// What is wrong and what to do; the folder of the file is shown as HOME.
+fn wrong(file: &str, variables: &[(&str, &str)]) -> (String, String) {
+    let home = tempfile::tempdir().unwrap();
+    fs::write(home.path().join(FILE), file).unwrap();
+    let error = Config::load(home.path(), &Environment::of(variables, "/now"), Flags::default()).unwrap_err();
+    (error.to_string().replace(home.path().to_str().unwrap(), "HOME"), error.hint())
+}
+
+#[test]
+fn without_any_configuration_the_offline_model_works_in_the_current_folder() {
+    let resolved = resolve(&load("", &[]).unwrap(), &Overrides::default()).unwrap();
+    let settings = resolved.settings;
+    assert_eq!((settings.workspace.as_str(), settings.agent.as_str()), ("/now", "main"));
+    assert_eq!(settings.candidates.len(), 1);
+    let candidate = &settings.candidates[0];
+    assert_eq!((candidate.provider.as_str(), candidate.model.as_str()), ("offline", "offline"));
+    assert_eq!(candidate.profile, None);
+    assert_eq!((settings.exec, settings.outside), (Policy::Ask, Policy::Ask));
+    assert_eq!((settings.limits, settings.resume), (Limits::default(), ResumeMode::Restart));
+    assert_eq!(settings.tools, tools::specs());
+    let note = resolved.note.unwrap();
+    assert!(note.contains("offline model") && note.contains("OPENAI_API_KEY is not set"), "{note}");
+}
+
+#[test]
+fn a_key_for_openai_is_enough_to_use_it() {
+    let config = load("", &[("OPENAI_API_KEY", "sk-openai-key")]).unwrap();
+    let resolved = resolve(&config, &Overrides::default()).unwrap();
+    let candidate = &resolved.settings.candidates[0];
+    assert_eq!(
+        (candidate.provider.as_str(), Some(candidate.model.as_str())),
+        ("openai", models::default_model("openai"))
+    );
+    assert!(resolved.note.unwrap().contains("OPENAI_API_KEY is set"));
+    let endpoint = config.endpoint("openai", candidate.profile.as_deref()).unwrap();
+    assert_eq!(endpoint.base_url, "https://api.openai.com/v1");
+    assert_eq!(endpoint.key.unwrap().reveal(), "sk-openai-key");
+}
+
+#[test]
+fn what_comes_later_wins() {
+    let file = "[runs]\ndeadline_s = 60\nresume = \"continue\"\n[tools.exec]\npolicy = \"allow\"\n";
+    let variables = &[("LIMULUS_RUNS__DEADLINE_S", "30"), ("LIMULUS_REQUESTS__RETRIES", "0"), ("LIMULUS_HOME", "/h")];
+    let settings_by_file = settings(file, &[]);
+    assert_eq!(settings_by_file.limits.deadline_ms, 60_000);
+    assert_eq!(settings_by_file.resume, ResumeMode::Continue);
+    assert_eq!((settings_by_file.exec, settings_by_file.outside), (Policy::Allow, Policy::Allow));
+    let by_variable = settings(file, variables);
+    assert_eq!((by_variable.limits.deadline_ms, by_variable.limits.retries), (30_000, 0));
+    assert_eq!(by_variable.limits.silent_ms, 60_000, "what nobody names stays as it was");
+    let overrides = Overrides { deadline_ms: Some(5), ..Overrides::default() };
+    let by_flag = resolve(&load(file, variables).unwrap(), &overrides).unwrap().settings;
+    assert_eq!(by_flag.limits.deadline_ms, 5);
+}
+
+#[test]
+fn a_workspace_is_from_the_flag_else_the_file_else_here() {
+    let check = |file: &str, flag: Option<&str>, expected: &str| {
+        let home = tempfile::tempdir().unwrap();
+        fs::write(home.path().join(FILE), file).unwrap();
+        let environment = Environment::of(&[("HOME", "/u")], "/now");
+        let flags = Flags { workspace: flag.map(str::to_owned) };
+        let config = Config::load(home.path(), &environment, flags).unwrap();
+        assert_eq!(resolve(&config, &Overrides::default()).unwrap().settings.workspace, expected);
+    };
+    let file = "[agents.main]\nworkspace = \"~/limulus\"\n";
+    check("", None, "/now");
+    check(file, None, "/u/limulus");
+    check(file, Some("there"), "/now/there");
+}
+
+#[test]
+fn models_come_in_order_each_once() {
+    let config = load(ACME, &[("HOME", "/u")]).unwrap();
+    let models = |overrides: &Overrides, session_model: Option<&str>| {
+        let subject = Subject { agent: "main", overrides, session_model, date: "2026-11-21" };
+        let candidates = config.resolve(subject).unwrap().settings.candidates;
+        candidates.iter().map(|c| format!("{}/{}", c.provider, c.model)).collect::<Vec<_>>()
+    };
+    let none = Overrides::default();
+    let one = Overrides { model: Some("acme/a/b".to_owned()), ..Overrides::default() };
+    assert_eq!(models(&none, None), ["acme/some-model", "acme/other-model", "offline/offline"]);
+    assert_eq!(models(&none, Some("acme/other-model")), ["acme/other-model", "acme/some-model", "offline/offline"]);
+    assert_eq!(models(&one, Some("acme/other-model"))[0], "acme/a/b");
+    let candidate = &resolve(&config, &none).unwrap().settings.candidates[0];
+    assert_eq!((candidate.context_window, candidate.max_output), (200_000, 4_096));
+    assert_eq!(candidate.profile.as_deref(), Some("first"));
+}
+
+#[test]
+fn yes_allows_what_would_be_asked_and_nothing_that_is_denied() {
+    let check = |file: &str, exec: Policy, outside: Policy| {
+        let overrides = Overrides { allow: true, ..Overrides::default() };
+        let settings = resolve(&load(file, &[]).unwrap(), &overrides).unwrap().settings;
+        assert_eq!((settings.exec, settings.outside), (exec, outside), "{file}");
+    };
+    check("", Policy::Allow, Policy::Allow);
+    check("[tools.exec]\npolicy = \"deny\"", Policy::Deny, Policy::Deny);
+    check("[tools.outside]\npolicy = \"deny\"", Policy::Allow, Policy::Deny);
+}
+
+#[test]
+fn a_key_is_read_when_it_is_needed_and_shown_to_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("key");
+    fs::write(&path, "sk-from-file\n").unwrap();
+    let file = format!("{ACME}[[providers.acme.profiles]]\nname = \"third\"\nkey = \"file:{}\"\n", path.display())
+        .replace("[models.", "[models .");
+    let variables = &[("ACME_KEY", "sk-from-env"), ("LIMULUS_PROVIDERS__ACME__PROFILES__1__KEY", "sk-by-variable")];
+    let config = load(&file, variables).unwrap();
+    let key = |profile: &str| config.endpoint("acme", Some(profile)).map(|endpoint| endpoint.key.unwrap());
+    assert_eq!(key("first").unwrap().reveal(), "sk-from-env");
+    assert_eq!(key("second").unwrap().reveal(), "sk-by-variable");
+    assert_eq!(key("third").unwrap().reveal(), "sk-from-file");
+    assert_eq!(config.secrets(), ["sk-from-env", "sk-by-variable", "sk-from-file"]);
+    assert_eq!(config.secret_env(), ["ACME_KEY", "LIMULUS_PROVIDERS__ACME__PROFILES__1__KEY", "OPENAI_API_KEY"]);
+    let shown = format!("{config:?}");
+    assert!(!shown.contains("sk-"), "{shown}");
+    fs::remove_file(&path).unwrap();
+    let gone = key("third").unwrap_err().to_string();
+    assert!(gone.starts_with("the key of `acme` (profile `third`) cannot be had: ") && gone.contains("does not read"));
+    let unset = load(ACME, &[]).unwrap().endpoint("acme", Some("first")).unwrap_err().to_string();
+    assert_eq!(unset, "the key of `acme` (profile `first`) cannot be had: the variable ACME_KEY is not set");
+    let no_profile = config.endpoint("acme", Some("fourth")).unwrap_err().to_string();
+    assert_eq!(no_profile, "the provider `acme` has no profile `fourth`");
+    assert_eq!(config.endpoint("offline", None), Ok(models::Endpoint::offline()));
+}
+
+#[test]
+fn every_mistake_is_named_with_its_place_and_the_way_out() {
+    let check = |file: &str, what: &str, hint: &str| assert_eq!(wrong(file, &[]), (what.to_owned(), hint.to_owned()));
+    check(
+        "[runs]\n\ndeadline = 5",
+        "HOME/config.toml:3: unknown key `runs.deadline`",
+        "the nearest known key is `runs.deadline_s`",
+    );
+    check("[tool.exec]\n", "HOME/config.toml:1: unknown key `tool`", "the nearest known key is `tools`");
+    check(
+        "[agents.main]\nmodle = \"a/b\"",
+        "HOME/config.toml:2: unknown key `agents.main.modle`",
+        "the nearest known key is `agents.main.model`",
+    );
+    check(
+        "[models.\"acme/x.y\"]\nwindow = 3",
+        "HOME/config.toml:2: unknown key `models.\"acme/x.y\".window`",
+        "the nearest known key is `models.\"acme/x.y\".context_window`",
+    );
+    check(
+        "[runs]\ndeadline_s = \"ten\"",
+        "HOME/config.toml:2: `runs.deadline_s` cannot be \"ten\"",
+        "it takes a whole number from 1 to 31622400",
+    );
+    check(
+        "[runs]\ndeadline_s = 0",
+        "HOME/config.toml:2: `runs.deadline_s` cannot be 0",
+        "it takes a whole number from 1 to 31622400",
+    );
+    check(
+        "[tools.exec]\npolicy = \"maybe\"",
+        "HOME/config.toml:2: `tools.exec.policy` cannot be \"maybe\"",
+        "it takes one of allow, ask, deny",
+    );
+    check(
+        "[agents.main]\nmodel = \"gpt\"",
+        "HOME/config.toml:2: `agents.main.model` cannot be \"gpt\"",
+        "it takes PROVIDER/MODEL, such as \"acme/some-model\"",
+    );
+    check("runs = 3", "HOME/config.toml:1: `runs` cannot be 3", "it takes a table");
+    check(
+        "[providers.acme]\nprofiles = \"x\"",
+        "HOME/config.toml:2: `providers.acme.profiles` cannot be \"x\"",
+        "it takes tables, each as [[providers.acme.profiles]]",
+    );
+    check(
+        "[[providers.acme.profiles]]\nname = \"a\"\n[[providers.acme.profiles]]\nkye = \"sk-1\"",
+        "HOME/config.toml:4: unknown key `providers.acme.profiles.1.kye`",
+        "the nearest known key is `providers.acme.profiles.1.key`",
+    );
+    check(
+        "[providers.acme]\napi = \"openai-chat\"",
+        "`providers.acme.base_url` is missing",
+        "add it to config.toml: it takes the address of the API, such as \"http://127.0.0.1:9911/v1\"",
+    );
+    check(
+        "[providers.acme]\napi = \"openai\"",
+        "HOME/config.toml:2: `providers.acme.api` cannot be \"openai\"",
+        "it takes one of anthropic, openai-chat, openai-responses, gemini, ollama",
+    );
+}
+
+#[test]
+fn what_is_not_toml_is_named_with_its_line_and_never_quoted() {
+    let (what, hint) = wrong("[providers.acme]\napi = \"openai-chat\"\nkey = sk-secret-key\n", &[]);
+    assert!(what.starts_with("HOME/config.toml:3 is not valid TOML: "), "{what}");
+    assert!(!what.contains("sk-secret"), "{what}");
+    assert!(hint.starts_with("mend that line"), "{hint}");
+    let (what, _) = wrong("[[providers.acme.profiles]]\nkey = [\"sk-secret-key\"]", &[]);
+    assert_eq!(what, "HOME/config.toml:2: `providers.acme.profiles.0.key` cannot be what it holds");
+}
+
+#[test]
+fn a_wrong_variable_is_named_with_the_nearest_one() {
+    let check = |name: &str, text: &str, what: &str, hint: &str| {
+        assert_eq!(wrong("", &[(name, text)]), (what.to_owned(), hint.to_owned()));
+    };
+    check(
+        "LIMULUS_TOOL__EXEC__POLICY",
+        "allow",
+        "unknown variable LIMULUS_TOOL__EXEC__POLICY",
+        "the nearest known one is LIMULUS_TOOLS__EXEC__POLICY",
+    );
+    check(
+        "LIMULUS_TOOLS_EXEC_POLICY",
+        "allow",
+        "unknown variable LIMULUS_TOOLS_EXEC_POLICY",
+        "the nearest known one is LIMULUS_TOOLS__EXEC__POLICY",
+    );
+    check("LIMULUS_RUNS", "1", "unknown variable LIMULUS_RUNS", "the nearest known one is LIMULUS_RUNS__RESUME");
+    check(
+        "LIMULUS_RUNS__DEADLINE_S",
+        "ten",
+        "the variable LIMULUS_RUNS__DEADLINE_S: `runs.deadline_s` cannot be \"ten\"",
+        "it takes a whole number from 1 to 31622400",
+    );
+    check(
+        "LIMULUS_AGENTS__MAIN__FALLBACKS",
+        "a/b, c",
+        "the variable LIMULUS_AGENTS__MAIN__FALLBACKS: `agents.main.fallbacks` cannot be [\"a/b\", \"c\"]",
+        "it takes a list of PROVIDER/MODEL, such as [\"acme/some-model\"]",
+    );
+    load("", &[("LIMULUS_LOG", "debug"), ("LIMULUS_CRASHPOINT", "x:1"), ("LIMULUS_MUTANT", "y"), ("LIMULUSX", "1")])
+        .unwrap();
+}
+
+#[test]
+fn what_a_run_cannot_use_is_said_before_it_starts() {
+    let check = |file: &str, agent: &str, model: Option<&str>, what: &str, hint: &str| {
+        let overrides = Overrides { model: model.map(str::to_owned), ..Overrides::default() };
+        let subject = Subject { agent, overrides: &overrides, session_model: None, date: "2026-11-21" };
+        let error = load(file, &[("HOME", "/u")]).unwrap().resolve(subject).unwrap_err();
+        assert_eq!((error.to_string().as_str(), error.hint().as_str()), (what, hint));
+    };
+    check("", "helper", None, "there is no agent `helper`", "add [agents.helper] to config.toml; there are: main");
+    check("", "main", Some("gpt"), "`gpt` is not a model", "write PROVIDER/MODEL, such as offline/offline");
+    check(
+        ACME,
+        "main",
+        Some("acne/x"),
+        "the model `acne/x` names the provider `acne`, which is not configured",
+        "add [providers.acne] with api and base_url to config.toml; there are: acme, offline",
+    );
+    check(
+        "",
+        "main",
+        Some("openai/x"),
+        "the model `openai/x` names the provider `openai`, which is not configured",
+        "set OPENAI_API_KEY, or add [providers.openai] with api, base_url and a profile to config.toml",
+    );
+    check(
+        "[providers.g]\napi = \"gemini\"\nbase_url = \"http://x\"",
+        "main",
+        Some("g/x"),
+        "`providers.g.api` is gemini, which this version does not speak yet",
+        "openai-chat is spoken, which many servers offer beside their own; use that, or another provider",
+    );
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_not_taken_for_none() {
+    let home = tempfile::tempdir().unwrap();
+    fs::create_dir(home.path().join(FILE)).unwrap();
+    let error = Config::load(home.path(), &Environment::default(), Flags::default()).unwrap_err();
+    assert!(matches!(error, ConfigError::Unreadable { .. }), "{error}");
+}
+
+#[test]
+fn the_defaults_name_every_key() {
+    let text: Vec<&str> = layers::DEFAULTS.lines().map(|line| line.trim_start_matches(['#', ' '])).collect();
+    for (pattern, _) in keys::KEYS {
+        let key = pattern.last().unwrap();
+        let named = text.iter().any(|line| line.split(" = ").next() == Some(*key));
+        assert!(named, "{} has no line in defaults.toml", pattern.join("."));
+    }
+}

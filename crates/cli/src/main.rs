@@ -1,0 +1,75 @@
+//! `limulus`: the command line. Reads what was typed, calls one command, ends with its exit code.
+
+#![allow(clippy::print_stdout, reason = "stdout is where the answer goes")]
+
+mod args;
+mod commands;
+mod config;
+mod error;
+mod render;
+mod resolver;
+mod show;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use args::{Cli, Command};
+use config::Globals;
+use error::CliError;
+
+/// The hidden subcommand under which commands run; it is looked for first, so that a supervisor stays small.
+const SUPERVISE: &str = "supervise";
+
+fn main() -> ExitCode {
+    let mut words = std::env::args_os().skip(1);
+    if words.next().is_some_and(|word| word == SUPERVISE) {
+        return tools::supervise_main(words);
+    }
+    plant_mutant();
+    match run(Cli::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            error.print();
+            error.exit().into()
+        }
+    }
+}
+
+fn run(command: Command) -> Result<(), CliError> {
+    let globals = Globals::of_process()?;
+    match command {
+        Command::Agent(args) => wait_for(commands::agent::run(args, &globals)),
+        Command::Resume(args) => wait_for(commands::resume::run(args, &globals)),
+        Command::Runs(args) => match args.abort() {
+            Ok(abort) => wait_for(commands::abort::run(abort, &globals)),
+            Err(args) => commands::runs::run(args, &globals),
+        },
+        Command::Status(args) => commands::status::run(args, &globals),
+        Command::Sessions(args) => commands::sessions::run(args, &globals),
+        Command::Graph(args) => commands::graph::run(args, &globals),
+        Command::Demo(args) => commands::demo::run(&args),
+    }
+}
+
+/// Runs a command that waits for things, on one thread: the journal's writer has the other core.
+fn wait_for(command: impl Future<Output = Result<(), CliError>>) -> Result<(), CliError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| CliError::bug(&format!("no runtime: {error}")))?;
+    let result = runtime.block_on(command);
+    // A thread that still reads the terminal must not keep the process.
+    runtime.shutdown_background();
+    result
+}
+
+/// In a build with the planted bugs, `LIMULUS_MUTANT=NAME` chooses one.
+#[cfg(mutants)]
+fn plant_mutant() {
+    use engine::mutants::{Mutant, plant};
+    if let Ok(name) = std::env::var("LIMULUS_MUTANT") {
+        plant(Mutant::ALL.iter().find(|(_, known)| *known == name).map(|(mutant, _)| *mutant));
+    }
+}
+
+#[cfg(not(mutants))]
+fn plant_mutant() {}

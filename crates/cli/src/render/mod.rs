@@ -1,0 +1,6 @@
+//! What a person sees of a run: the answer on stdout, everything else on stderr. Nothing is printed twice.
+
+mod screen;
+mod words;
+
+pub(crate) use screen::{Screen, Style};

@@ -1,0 +1,254 @@
+//! The screen of `agent` and `resume`: a stream of committed batches drawn for a terminal, for a pipe, or as JSON.
+
+use std::collections::BTreeMap;
+use std::io::{IsTerminal as _, Write as _, stderr, stdout};
+use std::sync::Arc;
+
+use engine::{CallId, EffectId, Event, Seq, Timestamp};
+use journal::Read;
+use runtime::{Lines, Published};
+use unicode_width::UnicodeWidthChar as _;
+
+use super::words;
+
+/// How it is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Style {
+    /// One JSON object a line.
+    Json,
+    /// Text as it streams; struck text is erased.
+    Terminal,
+    /// Each message once it is sealed.
+    Plain,
+}
+
+impl Style {
+    /// What fits stdout. Several sessions at once are never streamed into one another.
+    pub(crate) fn of_stdout(json: bool, sessions: usize) -> Self {
+        match (json, stdout().is_terminal() && sessions < 2) {
+            (true, _) => Self::Json,
+            (false, true) => Self::Terminal,
+            (false, false) => Self::Plain,
+        }
+    }
+}
+
+const SPINNER: [char; 8] = ['⣾', '⣽', '⣻', '⢿', '⡿', '⣟', '⣯', '⣷'];
+
+/// Characters of a call's arguments that a line shows.
+const ARGUMENT_CHARS: usize = 100;
+
+/// What is drawn, and what has been.
+pub(crate) struct Screen {
+    style: Style,
+    store: Arc<dyn Read>,
+    lines: Lines,
+    live: bool,
+    status: Option<String>,
+    status_shown: bool,
+    ticks: usize,
+    /// Text on the screen that may yet be struck.
+    open: Option<(EffectId, String)>,
+    at_line_start: bool,
+    calls: BTreeMap<CallId, (String, Timestamp)>,
+    name_sessions: bool,
+}
+
+impl Screen {
+    pub(crate) fn new(style: Style, store: Arc<dyn Read>, sessions: usize) -> Self {
+        Self {
+            style,
+            lines: Lines::new(Arc::clone(&store)),
+            store,
+            live: stderr().is_terminal(),
+            status: None,
+            status_shown: false,
+            ticks: 0,
+            open: None,
+            at_line_start: true,
+            calls: BTreeMap::new(),
+            name_sessions: sessions > 1,
+        }
+    }
+
+    /// Draws a committed batch.
+    pub(crate) fn draw(&mut self, published: &Published) {
+        self.hide_status();
+        if self.style == Style::Json {
+            let lines = self.lines.of(published);
+            self.out(&lines.iter().map(|line| format!("{line}\n")).collect::<String>());
+        } else {
+            for (id, tool, arguments) in runtime::asked_calls(published) {
+                self.calls.insert(id, (call_line(&tool, &arguments), Timestamp(0)));
+            }
+            for record in &published.batch.records {
+                self.draw_event(published, &record.event, record.at);
+            }
+        }
+        let rests = matches!(published.lifecycle.name(), "idle" | "ready") && !published.flags.is_waiting;
+        self.status = (!rests).then(|| words::state(published.run_state, published.flags).to_owned());
+        self.tick();
+    }
+
+    /// Turns the spinner; called a few times a second.
+    pub(crate) fn tick(&mut self) {
+        let busy_text = self.open.is_some() && !self.at_line_start;
+        if !self.live || busy_text || self.style == Style::Json && stdout().is_terminal() {
+            return;
+        }
+        if let Some(status) = &self.status {
+            let spinner = SPINNER[self.ticks % SPINNER.len()];
+            self.ticks += 1;
+            let _ = write!(stderr(), "\r\x1b[2K\x1b[2m{spinner} {status}\x1b[0m");
+            let _ = stderr().flush();
+            self.status_shown = true;
+        }
+    }
+
+    /// Takes the status line away, before anything else is written.
+    pub(crate) fn hide_status(&mut self) {
+        if std::mem::take(&mut self.status_shown) {
+            let _ = write!(stderr(), "\r\x1b[2K");
+            let _ = stderr().flush();
+        }
+    }
+
+    /// Says something on stderr, on a line of its own.
+    pub(crate) fn say(&mut self, text: &str) {
+        self.hide_status();
+        self.end_line();
+        let _ = writeln!(stderr(), "{text}");
+    }
+
+    fn draw_event(&mut self, published: &Published, event: &Event, at: Timestamp) {
+        match event {
+            Event::TextAdded(e) if self.style == Style::Terminal => self.stream(e.effect, &e.text),
+            Event::TextStruck(_) => self.strike(),
+            Event::MessageSealed(e) => self.sealed(published, e),
+            Event::CallStarted(e) => {
+                let line = self.name(published, e.call);
+                self.calls.insert(e.call, (line.clone(), at));
+                self.note(published, &format!("▸ {line}"));
+            }
+            Event::CallSettled(e) => {
+                let line = self.name(published, e.call);
+                let started = self.calls.remove(&e.call).map_or(Timestamp(0), |(_, started)| started);
+                let tool = line.split(' ').next().unwrap_or_default().to_owned();
+                let took = if started.0 == 0 { String::new() } else { format!(" · {} ms", at.since(started)) };
+                let bytes = e.output.bytes;
+                let mark = words::mark(e.outcome);
+                self.note(published, &format!("{mark} {tool} {}{took} · {bytes} bytes", words::plain(&e.outcome)));
+            }
+            event => {
+                if let Some(note) = words::note(event) {
+                    self.note(published, &note);
+                }
+            }
+        }
+    }
+
+    /// A call in a person's words. One that another process asked for is looked up in the journal.
+    fn name(&self, published: &Published, id: CallId) -> String {
+        if let Some((line, _)) = self.calls.get(&id) {
+            return line.clone();
+        }
+        let entries = self.store.read(published.batch.branch, Seq(1)).unwrap_or_default();
+        let sealed = entries.iter().rev().find_map(|entry| match &entry.event {
+            Event::MessageSealed(e) => e.calls.iter().find(|call| call.id == id),
+            _ => None,
+        });
+        let Some(call) = sealed else { return id.to_string() };
+        let arguments = self.store.body(&call.arguments.hash).ok().flatten();
+        let arguments = arguments.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        call_line(&call.tool, &arguments.unwrap_or_default())
+    }
+
+    fn note(&mut self, published: &Published, note: &str) {
+        if self.name_sessions {
+            self.say(&format!("[{}] {note}", published.key));
+        } else {
+            self.say(note);
+        }
+    }
+
+    fn stream(&mut self, effect: EffectId, text: &str) {
+        match &mut self.open {
+            Some((open, shown)) if *open == effect => shown.push_str(text),
+            _ => self.open = Some((effect, text.to_owned())),
+        }
+        self.out(text);
+    }
+
+    fn sealed(&mut self, published: &Published, sealed: &engine::MessageSealed) {
+        let streamed = self.open.take().is_some_and(|(effect, _)| effect == sealed.request);
+        let text = sealed.text.and_then(|body| {
+            let content = published.batch.bodies.iter().find(|content| content.body.hash == body.hash)?;
+            Some(String::from_utf8_lossy(&content.bytes).into_owned())
+        });
+        if let Some(text) = text.filter(|_| !streamed) {
+            self.out(&text);
+        }
+        self.end_line();
+    }
+
+    /// Erases the open text where it can still be reached.
+    fn strike(&mut self) {
+        let Some((_, shown)) = self.open.take() else { return };
+        let rows = rows_of(&shown, width());
+        if rows > 0 {
+            self.out(&format!("\r\x1b[{rows}A\x1b[J"));
+        } else {
+            self.out("\r\x1b[J");
+        }
+        self.at_line_start = true;
+    }
+
+    fn end_line(&mut self) {
+        if !self.at_line_start {
+            self.out("\n");
+        }
+    }
+
+    fn out(&mut self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        // A reader that has gone away is told by SIGPIPE's exit elsewhere; what is recorded stays recorded.
+        let _ = stdout().write_all(text.as_bytes());
+        let _ = stdout().flush();
+        self.at_line_start = text.ends_with('\n');
+    }
+}
+
+fn call_line(tool: &str, arguments: &str) -> String {
+    let arguments: String = arguments.replace('\n', " ").chars().take(ARGUMENT_CHARS).collect();
+    format!("{tool} {arguments}")
+}
+
+/// How many rows above the cursor's a text begins that was written from the start of a row.
+fn rows_of(text: &str, width: usize) -> usize {
+    let rows = |line: &str| {
+        let cells: usize = line.chars().map(|c| c.width().unwrap_or(0)).sum();
+        cells.saturating_sub(1) / width.max(1)
+    };
+    let breaks = text.matches('\n').count();
+    breaks + text.split('\n').map(rows).sum::<usize>()
+}
+
+fn width() -> usize {
+    rustix::termios::tcgetwinsize(stdout()).map_or(80, |size| usize::from(size.ws_col.max(1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rows_of;
+
+    #[test]
+    fn rows_count_breaks_and_wrapping() {
+        for (text, width, rows) in
+            [("", 10, 0), ("abc", 10, 0), ("abc\ndef", 10, 1), ("abcdefghijk", 10, 1), ("好好好好好好", 10, 1)]
+        {
+            assert_eq!(rows_of(text, width), rows, "{text:?}");
+        }
+    }
+}

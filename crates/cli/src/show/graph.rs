@@ -1,0 +1,132 @@
+//! The transition table as data: for drawings, for other programs, and with the path that one run took through it.
+
+use std::collections::BTreeMap;
+
+use engine::tables::transitions::{EDGES, LIVE, RunState, To, Trigger};
+use engine::{RunId, Seq, Timestamp};
+use serde::Serialize;
+
+use super::trace::TraceLine;
+
+/// The graph of the loop.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Graph {
+    pub(crate) states: Vec<StateNode>,
+    pub(crate) edges: Vec<TableEdge>,
+    /// With `--run`: which run it is about, and its path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) run: Option<RunPath>,
+}
+
+/// A state.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct StateNode {
+    pub(crate) name: RunState,
+    /// Whether it is one of a run that is under way.
+    pub(crate) live: bool,
+    /// The nodes of the graph (R06) that it stands for.
+    pub(crate) nodes: &'static [&'static str],
+}
+
+/// A row of the table.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct TableEdge {
+    pub(crate) from: &'static [RunState],
+    pub(crate) trigger: Trigger,
+    pub(crate) leads: Leads,
+    /// Where to; for `same` and `inside` all that it can be.
+    pub(crate) to: Vec<RunState>,
+    /// The node that it enters.
+    pub(crate) node: Option<&'static str>,
+    pub(crate) note: &'static str,
+}
+
+/// How an edge says where it leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Leads {
+    /// To one of the states in `to`.
+    States,
+    /// Nowhere: the state stays as it was.
+    Same,
+    /// To the phase that was held.
+    Inside,
+}
+
+/// Where a run is and how it came there.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct RunPath {
+    pub(crate) run: RunId,
+    pub(crate) state: RunState,
+    pub(crate) node: Option<&'static str>,
+    pub(crate) path: Vec<PathStep>,
+}
+
+/// An edge that a run took.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct PathStep {
+    pub(crate) seq: Seq,
+    pub(crate) at: Timestamp,
+    pub(crate) from: RunState,
+    pub(crate) trigger: Trigger,
+    pub(crate) to: RunState,
+    pub(crate) node: Option<&'static str>,
+}
+
+impl Graph {
+    /// The table.
+    pub(crate) fn of_table() -> Self {
+        let state = |name: &RunState| StateNode { name: *name, live: LIVE.contains(name), nodes: nodes(*name) };
+        let edges = EDGES.iter().map(|edge| {
+            let (leads, to) = match edge.to {
+                To::States(states) => (Leads::States, states.to_vec()),
+                To::Same => (Leads::Same, edge.from.to_vec()),
+                To::Inside => (Leads::Inside, inside()),
+            };
+            TableEdge { from: edge.from, trigger: edge.trigger, leads, to, node: edge.node, note: edge.note }
+        });
+        Self { states: RunState::ALL.iter().map(state).collect(), edges: edges.collect(), run: None }
+    }
+
+    /// The same with the path of a run.
+    pub(crate) fn with_run(mut self, run: RunId, lines: &[TraceLine]) -> Self {
+        let path = lines.iter().filter_map(|line| {
+            let trigger = line.trigger.filter(|_| line.from != line.to || line.crash)?;
+            let TraceLine { seq, at, from, to, node, .. } = *line;
+            Some(PathStep { seq, at, from, trigger, to, node })
+        });
+        let last = lines.iter().rev().find(|line| line.event != "lifecycle_changed");
+        let (state, node) = last.map_or((RunState::Idle, None), |line| (line.to, line.node));
+        self.run = Some(RunPath { run, state, node, path: path.collect() });
+        self
+    }
+}
+
+impl RunPath {
+    /// How often each edge was taken.
+    pub(crate) fn taken(&self) -> BTreeMap<(RunState, Trigger, RunState), usize> {
+        let mut taken = BTreeMap::new();
+        for step in &self.path {
+            *taken.entry((step.from, step.trigger, step.to)).or_default() += 1;
+        }
+        taken
+    }
+}
+
+/// What a held phase can be: never streaming, since a stream is cut before anything is held.
+pub(crate) fn inside() -> Vec<RunState> {
+    LIVE.iter().copied().filter(|state| *state != RunState::Streaming).collect()
+}
+
+/// The nodes (R06) that a state stands for.
+pub(crate) fn nodes(state: RunState) -> &'static [&'static str] {
+    match state {
+        RunState::Preparing => &["prepare", "call_model"],
+        RunState::Streaming => &["process_stream"],
+        RunState::ToolExec => &["execute_tools"],
+        RunState::Compacting => &["compact"],
+        RunState::Error => &["error"],
+        RunState::Completed => &["end"],
+        RunState::Idle | RunState::Retry | RunState::Awaiting | RunState::Paused => &[],
+    }
+}

@@ -1,0 +1,73 @@
+//! Who owns a home just now. Looks without touching the lock: a look must never make an owner's opening fail.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use rustix::process::{Pid, test_kill_process};
+use serde::Serialize;
+
+/// The process that owns a home.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Owner {
+    /// Its id.
+    pub(crate) pid: u32,
+    /// Since when: RFC 3339, UTC.
+    pub(crate) since: Option<String>,
+}
+
+/// The owner of this home, if there is one: the process that `owner.lock` names, as long as it lives and has that file
+/// open.
+pub(crate) fn owner(home: &Path) -> Option<Owner> {
+    let path = home.join("owner.lock");
+    let name = fs::read_to_string(&path).ok()?;
+    let mut lines = name.lines();
+    let pid: u32 = lines.next()?.parse().ok()?;
+    let since = lines.next().map(str::to_owned);
+    (is_alive(pid) && has_open(pid, &path).unwrap_or(true)).then_some(Owner { pid, since })
+}
+
+fn is_alive(pid: u32) -> bool {
+    let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return false };
+    match test_kill_process(pid) {
+        Ok(()) => true,
+        // Somebody else's process is one too.
+        Err(errno) => errno == rustix::io::Errno::PERM,
+    }
+}
+
+/// Whether the process has this file open; an error where the system does not tell (then its life must do).
+fn has_open(pid: u32, path: &Path) -> io::Result<bool> {
+    let wanted = fs::metadata(path)?;
+    for file in fs::read_dir(format!("/proc/{pid}/fd"))? {
+        // A descriptor may be closed while we look.
+        let Ok(meta) = fs::metadata(file?.path()) else { continue };
+        if (meta.dev(), meta.ino()) == (wanted.dev(), wanted.ino()) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_living_process_that_holds_the_file_is_an_owner() {
+        let home = tempfile::tempdir().unwrap();
+        assert_eq!(owner(home.path()), None);
+        let path = home.path().join("owner.lock");
+        fs::write(&path, format!("{}\n2026-11-21T03:00:00Z\nhost\n", std::process::id())).unwrap();
+        if cfg!(target_os = "linux") {
+            assert_eq!(owner(home.path()), None, "it does not hold the file");
+        }
+        let held = fs::File::open(&path).unwrap();
+        let found = Owner { pid: std::process::id(), since: Some("2026-11-21T03:00:00Z".to_owned()) };
+        assert_eq!(owner(home.path()), Some(found));
+        drop(held);
+        fs::write(&path, "4194305\n").unwrap();
+        assert_eq!(owner(home.path()), None, "no system has a process of that number");
+    }
+}

@@ -1,0 +1,239 @@
+//! A run as `runs list` and `runs show` show it.
+
+use engine::tables::transitions::RunState;
+use engine::{
+    Body, BranchId, CallId, CallOutcome, EffectId, Event, MessageSealed, Outcome, Phase, RunId, RunRow, SealedCall,
+    Session, SessionId, Timestamp, ToolClass, Usage,
+};
+use journal::{Entry, Read};
+use serde::Serialize;
+
+use super::Texts;
+use super::fold::{Transition, fold};
+use super::lookup::FoundRun;
+use crate::error::CliError;
+
+/// A run without its text. Times are milliseconds since 1970 UTC.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct RunSummary {
+    pub(crate) run: RunId,
+    pub(crate) session: SessionId,
+    pub(crate) key: String,
+    pub(crate) branch: BranchId,
+    /// `idle` as long as its message waits.
+    pub(crate) state: RunState,
+    pub(crate) outcome: Option<Outcome>,
+    pub(crate) started_at: Option<Timestamp>,
+    pub(crate) ended_at: Option<Timestamp>,
+    /// `PROVIDER/MODEL`.
+    pub(crate) model: String,
+    pub(crate) usage: Usage,
+    /// Its last failure, unless it completed all the same.
+    pub(crate) error: Option<String>,
+}
+
+/// A run with all that it said and did. Text that was struck is not in it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct RunStory {
+    #[serde(flatten)]
+    pub(crate) summary: RunSummary,
+    /// What its answer says, or would say if it ended now without the open stream.
+    pub(crate) text: String,
+    /// The request that is answered just now, and what has come of it.
+    pub(crate) open_request: Option<EffectId>,
+    pub(crate) open_text: String,
+    pub(crate) steps: Vec<StepStory>,
+}
+
+/// A message of the model.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct StepStory {
+    pub(crate) request: EffectId,
+    pub(crate) text: String,
+    pub(crate) calls: Vec<CallStory>,
+}
+
+/// A call.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct CallStory {
+    pub(crate) id: CallId,
+    pub(crate) tool: String,
+    pub(crate) class: ToolClass,
+    pub(crate) stage: &'static str,
+    pub(crate) outcome: Option<CallOutcome>,
+    /// As the model wrote them.
+    pub(crate) arguments: String,
+    /// What the model was told, once it is settled.
+    pub(crate) output: Option<String>,
+}
+
+impl RunSummary {
+    /// A run as its row has it.
+    pub(crate) fn of_row(row: &RunRow, key: &str) -> Self {
+        Self {
+            run: row.run,
+            session: row.session,
+            key: key.to_owned(),
+            branch: row.branch,
+            state: row.state,
+            outcome: row.outcome,
+            started_at: Some(row.started_at),
+            ended_at: row.ended_at,
+            model: row.model.clone(),
+            usage: row.usage,
+            error: row.error.clone(),
+        }
+    }
+
+    /// Its state, or how it ended.
+    pub(crate) fn status(&self) -> &'static str {
+        self.outcome.map_or(self.state.name(), Outcome::name)
+    }
+
+    /// A run that was chosen; it may still be waiting for its turn.
+    pub(crate) fn of(found: &FoundRun) -> Self {
+        let key = &found.session.key;
+        if let Some(row) = &found.row {
+            return Self::of_row(row, key);
+        }
+        Self {
+            run: found.run,
+            session: found.session.session,
+            key: key.clone(),
+            branch: found.session.branch,
+            state: RunState::Idle,
+            outcome: None,
+            started_at: None,
+            ended_at: None,
+            model: String::new(),
+            usage: Usage::default(),
+            error: None,
+        }
+    }
+}
+
+/// Reads a run's branch and tells its story.
+pub(crate) fn story(read: &dyn Read, found: &FoundRun, texts: Texts<'_>) -> Result<RunStory, CliError> {
+    let summary = RunSummary::of(found);
+    // Progress first: what is sealed in between is then in an entry, and nothing that was shown goes missing.
+    let progress = read.progress(summary.branch)?;
+    let entries = read.read(summary.branch, engine::Seq(1))?;
+    project(summary, &entries, &progress, texts)
+}
+
+/// The story of a run in a branch. `summary` is filled up from the entries.
+pub(crate) fn project(
+    summary: RunSummary,
+    entries: &[Entry],
+    progress: &[engine::Record],
+    texts: Texts<'_>,
+) -> Result<RunStory, CliError> {
+    let mut gathered = Gathered::new(summary);
+    let session = fold(entries, progress, |transition| gathered.visit(transition))?;
+    gathered.finish(&session, texts)
+}
+
+/// What a walk through the branch gives of one run.
+struct Gathered {
+    summary: RunSummary,
+    steps: Vec<GatheredStep>,
+    answer: Vec<Body>,
+}
+
+/// A message of the model; its text is not read yet.
+struct GatheredStep {
+    request: EffectId,
+    text: Option<Body>,
+    calls: Vec<GatheredCall>,
+}
+
+struct GatheredCall {
+    asked: SealedCall,
+    stage: &'static str,
+    outcome: Option<CallOutcome>,
+    output: Option<Body>,
+}
+
+impl Gathered {
+    fn new(summary: RunSummary) -> Self {
+        Self { summary, steps: vec![], answer: vec![] }
+    }
+
+    fn visit(&mut self, transition: &Transition<'_>) {
+        if transition.run != Some(self.summary.run) {
+            return;
+        }
+        match &transition.entry.event {
+            Event::RunStarted(_) => self.summary.started_at = Some(transition.entry.at),
+            Event::MessageSealed(sealed) => self.sealed(sealed),
+            Event::CallSettled(e) => {
+                if let Some(call) = self.call(e.call) {
+                    (call.stage, call.outcome, call.output) = ("settled", Some(e.outcome), Some(e.output));
+                }
+            }
+            Event::RunEnded(e) => {
+                self.summary.state = RunState::Completed;
+                self.summary.outcome = Some(e.outcome);
+                self.summary.ended_at = Some(transition.entry.at);
+                self.summary.usage = e.usage;
+                self.summary.error = e.failure.as_ref().map(ToString::to_string);
+                self.answer.clone_from(&e.text);
+            }
+            _ => {}
+        }
+    }
+
+    fn sealed(&mut self, sealed: &MessageSealed) {
+        let calls = sealed.calls.iter().map(|call| GatheredCall {
+            asked: call.clone(),
+            // What was sealed with its answer will never run.
+            stage: if call.answer.is_some() { "settled" } else { "guarding" },
+            outcome: call.answer.map(|_| CallOutcome::Skipped),
+            output: call.answer,
+        });
+        self.steps.push(GatheredStep { request: sealed.request, text: sealed.text, calls: calls.collect() });
+    }
+
+    fn call(&mut self, id: CallId) -> Option<&mut GatheredCall> {
+        self.steps.iter_mut().flat_map(|step| &mut step.calls).find(|call| call.asked.id == id)
+    }
+
+    fn finish(mut self, session: &Session, texts: Texts<'_>) -> Result<RunStory, CliError> {
+        let mut open = None;
+        if let Some(run) = session.run().filter(|run| run.id == self.summary.run) {
+            self.summary.state = session.run_state();
+            self.summary.usage = run.usage;
+            self.answer = run.step.segments.iter().chain(&run.step.kept).copied().collect();
+            for call in run.step.calls.iter().filter(|call| !call.is_settled()) {
+                let stage = call.stage.name();
+                if let Some(call) = self.call(call.id) {
+                    call.stage = stage;
+                }
+            }
+            if let Phase::Streaming(stream) = &run.phase {
+                open = Some((stream.sent.request, stream.text.clone()));
+            }
+        }
+        let text = self.answer.iter().map(texts).collect::<Result<String, _>>()?;
+        let steps = self.steps.into_iter().map(|step| step.read(texts)).collect::<Result<Vec<_>, _>>()?;
+        let (open_request, open_text) = open.unzip();
+        Ok(RunStory { summary: self.summary, text, open_request, open_text: open_text.unwrap_or_default(), steps })
+    }
+}
+
+impl GatheredStep {
+    fn read(self, texts: Texts<'_>) -> Result<StepStory, CliError> {
+        let text = self.text.as_ref().map(texts).transpose()?.unwrap_or_default();
+        let calls = self.calls.into_iter().map(|call| call.read(texts)).collect::<Result<Vec<_>, _>>()?;
+        Ok(StepStory { request: self.request, text, calls })
+    }
+}
+
+impl GatheredCall {
+    fn read(self, texts: Texts<'_>) -> Result<CallStory, CliError> {
+        let SealedCall { id, tool, class, arguments, .. } = self.asked;
+        let output = self.output.as_ref().map(texts).transpose()?;
+        let arguments = texts(&arguments)?;
+        Ok(CallStory { id, tool, class, stage: self.stage, outcome: self.outcome, arguments, output })
+    }
+}

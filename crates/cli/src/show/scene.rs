@@ -1,0 +1,186 @@
+//! A session for tests, driven through the real machine into a journal in memory. Each step takes one second.
+
+use std::sync::Arc;
+
+use engine::{
+    BodyKind, BranchId, CallOutcome, Candidate, Command, Content, Effect, EffectId, EffectKind, Epoch, Event, Failure,
+    Found, Hash, Input, Limits, Machine, MessageId, Moment, Overrides, Part, Policy, Record, Report, ResumeMode, Seq,
+    SessionId, Settings, Timestamp, Usage,
+};
+use journal::{Append, Journal as _, Memory, Read as _};
+use uuid::Uuid;
+
+/// 2025-11-21 03:04:00 UTC.
+const START: i64 = 1_763_694_240_000;
+const BRANCH: BranchId = BranchId(Uuid::from_u128(2));
+
+/// The session `agent:main:main` with the model `offline/offline`.
+pub(crate) struct Scene {
+    pub(crate) journal: Memory,
+    machine: Machine,
+    epoch: Epoch,
+    now: i64,
+    messages: u128,
+}
+
+impl Scene {
+    /// A session that nothing was said in.
+    pub(crate) fn new() -> Self {
+        let journal = Memory::new();
+        let epoch = journal.open();
+        let mut scene = Self { journal, machine: Machine::new(), epoch, now: START, messages: 0x100 };
+        scene.offer(Command::Create {
+            session: SessionId(Uuid::from_u128(1)),
+            key: "agent:main:main".to_owned(),
+            agent: "main".to_owned(),
+            branch: BRANCH,
+        });
+        scene.offer(Report::Opened { epoch });
+        scene
+    }
+
+    /// Handles an input and keeps what follows from it.
+    pub(crate) fn offer(&mut self, input: impl Into<Input>) {
+        self.now += 1000;
+        let moment = Moment { now: Timestamp(self.now), draw: 7 };
+        self.machine.handle(input.into(), moment).unwrap();
+        if let Some(batch) = self.machine.take_batch() {
+            let append = Append { batch: Arc::new(batch), epoch: self.epoch };
+            self.journal.append(append, Box::new(|kept| assert!(kept.is_ok(), "{kept:?}")));
+        }
+    }
+
+    fn effect(&self, kind: EffectKind) -> EffectId {
+        let effects = self.machine.effects();
+        effects.iter().map(Effect::id).find(|id| id.kind == kind).unwrap_or_else(|| panic!("{kind:?} of {effects:?}"))
+    }
+
+    /// A message is accepted.
+    pub(crate) fn message(&mut self, text: &str) {
+        self.messages += 1;
+        self.offer(Command::Message {
+            message: MessageId(Uuid::from_u128(self.messages)),
+            content: Content::text(BodyKind::Message, text),
+            mode: None,
+            key: None,
+            overrides: Overrides::default(),
+        });
+    }
+
+    /// A message is accepted and its run starts, up to its first request.
+    pub(crate) fn start(&mut self, text: &str) {
+        self.message(text);
+        self.enter_lane(ResumeMode::Restart);
+    }
+
+    /// The head of the queue starts, up to its first request.
+    pub(crate) fn enter_lane(&mut self, resume: ResumeMode) {
+        let effect = self.effect(EffectKind::Lane);
+        self.offer(Report::LaneEntered { effect, settings: Arc::new(settings(resume)) });
+        let effect = self.effect(EffectKind::Prepare);
+        self.offer(Report::Prepared { effect, prompt: Content::text(BodyKind::Prompt, "You are a test.") });
+    }
+
+    /// Text streams in.
+    pub(crate) fn stream(&mut self, text: &str) {
+        let effect = self.effect(EffectKind::Request);
+        self.offer(Report::Said { effect, part: Part::Text(text.to_owned()) });
+    }
+
+    /// A call streams in, whole.
+    pub(crate) fn call(&mut self, tool: &str, arguments: &str) {
+        let effect = self.effect(EffectKind::Request);
+        let (name, arguments) = (Some(tool.to_owned()), arguments.to_owned());
+        self.offer(Report::Said { effect, part: Part::Call { index: 0, provider_id: None, name, arguments } });
+    }
+
+    /// The provider's end mark comes.
+    pub(crate) fn end_stream(&mut self) {
+        let effect = self.effect(EffectKind::Request);
+        let usage = Usage { input: 100, output: 20, ..Usage::default() };
+        self.offer(Report::RequestEnded { effect, usage });
+    }
+
+    /// The request fails.
+    pub(crate) fn fail(&mut self, failure: Failure) {
+        let effect = self.effect(EffectKind::Request);
+        self.offer(Report::RequestFailed { effect, failure });
+    }
+
+    /// The call under guard may start.
+    pub(crate) fn allow_and_start(&mut self) {
+        self.checked(Policy::Allow, None);
+    }
+
+    /// The call under guard is asked.
+    pub(crate) fn ask(&mut self, question: &str) {
+        self.checked(Policy::Ask, Some(question.to_owned()));
+    }
+
+    fn checked(&mut self, decision: Policy, reason: Option<String>) {
+        let effect = self.effect(EffectKind::CheckCall);
+        let fingerprint = Hash::of(b"call");
+        self.offer(Report::CallChecked { effect, decision, fingerprint, evidence: None, reason });
+    }
+
+    /// The running call is done.
+    pub(crate) fn settle(&mut self, output: &str) {
+        let effect = self.effect(EffectKind::RunCall);
+        let output = Content::text(BodyKind::Output, output);
+        self.offer(Report::CallEnded { effect, outcome: CallOutcome::Done, output, whole: None });
+    }
+
+    /// The lost call was looked up.
+    pub(crate) fn found(&mut self, found: Found) {
+        let effect = self.effect(EffectKind::FindCall);
+        self.offer(Report::CallFound { effect, found, ended: None });
+    }
+
+    /// The process is killed, and the next one takes the session up from the journal.
+    pub(crate) fn crash(&mut self) {
+        self.journal.crash_process();
+        self.epoch = self.journal.open();
+        let entries = self.journal.read(BRANCH, Seq(1)).unwrap();
+        let entries =
+            entries.into_iter().map(|entry| Record { seq: Some(entry.seq), at: entry.at, event: entry.event });
+        let progress = self.journal.progress(BRANCH).unwrap();
+        let settings = |hash: Hash| {
+            let bytes = self.journal.body(&hash).unwrap()?;
+            Some(Arc::new(Settings::from_bytes(&bytes).unwrap()))
+        };
+        self.machine = Machine::recover(entries.chain(progress), &settings).unwrap();
+        self.offer(Report::Opened { epoch: self.epoch });
+    }
+
+    /// The process leaves in order, and the next one takes the session up.
+    pub(crate) fn restart(&mut self) {
+        self.offer(Report::Closing);
+        self.crash();
+    }
+
+    /// The kinds of all entries so far.
+    pub(crate) fn kinds(&self) -> Vec<&'static str> {
+        let entries = self.journal.read(BRANCH, Seq(1)).unwrap();
+        entries.iter().map(|entry| Event::kind(&entry.event)).collect()
+    }
+}
+
+fn settings(resume: ResumeMode) -> Settings {
+    Settings {
+        agent: "main".to_owned(),
+        workspace: "/w".to_owned(),
+        date: "2025-11-21".to_owned(),
+        candidates: vec![Candidate {
+            provider: "offline".to_owned(),
+            model: "offline".to_owned(),
+            profile: None,
+            context_window: 128_000,
+            max_output: 8_192,
+        }],
+        limits: Limits::default(),
+        resume,
+        exec: Policy::Ask,
+        outside: Policy::Ask,
+        tools: tools::specs(),
+    }
+}

@@ -1,0 +1,197 @@
+//! One sentence on each event, for the trace. What may not live here: times and states, which the trace shows itself.
+
+use std::collections::BTreeMap;
+
+use engine::{
+    Body, CallId, CallOutcome, Event, Failure, FailureClass, Found, MessageSealed, Opened, ToolClass, WaitFor,
+};
+use serde::Serialize;
+
+use super::Texts;
+use super::fold::{Left, Transition};
+use super::human::{count, excerpt, tokens};
+use crate::error::CliError;
+
+const EXCERPT_CHARS: usize = 60;
+
+/// What the sentences need to know of what came before.
+pub(crate) struct Narrator<'a> {
+    /// `PROVIDER/MODEL` of each candidate.
+    pub(crate) models: Vec<String>,
+    pub(crate) texts: Texts<'a>,
+    tools: BTreeMap<CallId, String>,
+}
+
+impl<'a> Narrator<'a> {
+    pub(crate) fn new(models: Vec<String>, texts: Texts<'a>) -> Self {
+        Self { models, texts, tools: BTreeMap::new() }
+    }
+
+    /// What happened; none where the event's name says it all.
+    pub(crate) fn tell(&mut self, transition: &Transition<'_>) -> Result<Option<String>, CliError> {
+        let event = &transition.entry.event;
+        if let Event::MessageSealed(sealed) = event {
+            self.tools.extend(sealed.calls.iter().map(|call| (call.id, call.tool.clone())));
+        }
+        Ok(Some(match event {
+            Event::MessageAccepted(e) => self.quoted(&e.body)?,
+            Event::MessageSettled(e) => format!("its message is {}", name(&e.state)),
+            Event::RunStarted(e) => count(e.inputs.len(), "message"),
+            Event::Opened(e) => opened(e, transition.owner),
+            Event::Closed(e) => format!("owner {} left in order", e.epoch),
+            Event::LifecycleChanged(e) => {
+                let why = e.failure.as_ref().map(|failure| format!(": {failure}")).unwrap_or_default();
+                format!("session {} → {} ({}){why}", e.from, e.to, e.cause)
+            }
+            Event::CallChecked(_)
+            | Event::CallAsked(_)
+            | Event::AskAnswered(_)
+            | Event::CallStarted(_)
+            | Event::CallEnding(_)
+            | Event::CallLost(_)
+            | Event::CallFound(_)
+            | Event::CallSettled(_) => return self.of_call(event),
+            Event::StepBegun(_)
+            | Event::RequestSent(_)
+            | Event::StreamCut(_)
+            | Event::TextStruck(_)
+            | Event::MessageSealed(_)
+            | Event::Failed(_)
+            | Event::RetryScheduled(_) => return self.of_request(event, transition),
+            _ => return of_run(event),
+        }))
+    }
+
+    fn of_request(&self, event: &Event, transition: &Transition<'_>) -> Result<Option<String>, CliError> {
+        Ok(Some(match event {
+            Event::StepBegun(e) => format!("step {}", e.step),
+            Event::RequestSent(e) => {
+                let model = self.models.get(e.candidate as usize).map_or("?", String::as_str);
+                let again = if e.request.try_no > 1 { format!(", try {}", e.request.try_no) } else { String::new() };
+                format!("request {}{again} to {model}, {}", e.request.ordinal, count(e.items as usize, "item"))
+            }
+            Event::StreamCut(e) => format!("{}; {} had come", name(&e.cause), bytes(e.text.as_ref())),
+            Event::TextStruck(e) => format!("what had come of request {} is struck", e.request.ordinal),
+            Event::MessageSealed(e) => self.sealed(e)?,
+            Event::Failed(e) => failed(&e.failure, e.text.as_ref()),
+            Event::RetryScheduled(e) => {
+                format!("try {} in {} ms", e.try_no, e.until.since(transition.entry.at))
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    fn of_call(&self, event: &Event) -> Result<Option<String>, CliError> {
+        Ok(Some(match event {
+            Event::CallChecked(e) => {
+                let why = e.reason.as_deref().map(|why| format!(": {}", excerpt(why, 2 * EXCERPT_CHARS)));
+                format!("{} {}{}", self.label(e.call), name(&e.decision), why.unwrap_or_default())
+            }
+            Event::CallAsked(e) => {
+                format!("{} asks to {}", self.label(e.call), excerpt(&e.question, 2 * EXCERPT_CHARS))
+            }
+            Event::AskAnswered(e) => {
+                let answer = if e.allow { "allowed" } else { "not allowed" };
+                format!("{} {answer} by {}", self.label(e.call), excerpt(&e.by, EXCERPT_CHARS))
+            }
+            Event::CallStarted(e) => {
+                let class = match e.class {
+                    ToolClass::ReadOnly => "read-only",
+                    ToolClass::Idempotent => "idempotent",
+                    ToolClass::Once => "once",
+                };
+                format!("{} by owner {} ({class})", self.label(e.call), e.epoch)
+            }
+            Event::CallEnding(e) => match e.why {
+                engine::EndingCause::Limit => format!("{} is past its limit", self.label(e.call)),
+                engine::EndingCause::Run => format!("{} ends with its run", self.label(e.call)),
+            },
+            Event::CallLost(e) => format!("{}: its owner was cut off, so it is looked up", self.label(e.call)),
+            Event::CallFound(e) => format!("{} {}", self.label(e.call), found(e.found)),
+            Event::CallSettled(e) => {
+                let said = match e.outcome {
+                    CallOutcome::Done => bytes(Some(&e.output)),
+                    _ => self.quoted(&e.output)?,
+                };
+                format!("{} {}: {said}", self.label(e.call), name(&e.outcome))
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    fn sealed(&self, e: &MessageSealed) -> Result<String, CliError> {
+        let mut parts = vec![];
+        if let Some(text) = &e.text {
+            parts.push(self.quoted(text)?);
+        }
+        if !e.calls.is_empty() {
+            let tools: Vec<String> = e.calls.iter().map(|call| excerpt(&call.tool, EXCERPT_CHARS)).collect();
+            parts.push(format!("calls {}", tools.join(", ")));
+        }
+        parts.push(tokens(&e.usage));
+        Ok(parts.join("; "))
+    }
+
+    /// The tool with the step and the place of the call.
+    fn label(&self, call: CallId) -> String {
+        let tool = self.tools.get(&call).map_or("call", String::as_str);
+        format!("{} {}/{}", excerpt(tool, EXCERPT_CHARS), call.step, call.index)
+    }
+
+    fn quoted(&self, body: &Body) -> Result<String, CliError> {
+        Ok(format!("“{}”", excerpt(&(self.texts)(body)?, EXCERPT_CHARS)))
+    }
+}
+
+fn opened(e: &Opened, (before, left): (engine::Epoch, Left)) -> String {
+    match left {
+        Left::Not => format!("opened by epoch {} — the owner before (epoch {before}) did not close: crash", e.epoch),
+        Left::InOrder => format!("opened by epoch {}", e.epoch),
+    }
+}
+
+fn of_run(event: &Event) -> Result<Option<String>, CliError> {
+    Ok(Some(match event {
+        Event::WaitBegan(e) => match e.on {
+            WaitFor::Approval => "for leave".to_owned(),
+            on => format!("for {}", name(&on)),
+        },
+        Event::WaitEnded(e) => format!("for {}", name(&e.on)),
+        Event::EndingSet(e) => format!("to end as {}", e.outcome.name()),
+        Event::RunEnded(e) => {
+            let why = e.failure.as_ref().map(|failure| format!(": {}", failed(failure, None)));
+            format!("{}{}; {}", e.outcome.name(), why.unwrap_or_default(), tokens(&e.usage))
+        }
+        Event::CompactionFailed(e) => failed(&e.failure, None),
+        Event::OverrideSet(e) => e.model.clone().unwrap_or_else(|| "the agent's model".to_owned()),
+        _ => return Ok(None),
+    }))
+}
+
+fn failed(failure: &Failure, kept: Option<&Body>) -> String {
+    let status = failure.status.map(|status| format!(" {status}")).unwrap_or_default();
+    let class = if failure.class == FailureClass::Unknown { "unclassified".to_owned() } else { name(&failure.class) };
+    let kept = kept.map(|kept| format!("; {} had come", bytes(Some(kept)))).unwrap_or_default();
+    format!("{class}{status}: {}{kept}", excerpt(&failure.message, 3 * EXCERPT_CHARS))
+}
+
+fn found(found: Found) -> &'static str {
+    match found {
+        Found::NeverStarted => "had never started, so it may run",
+        Found::Running => "is still running, so it is attached to",
+        Found::Ended => "has ended, so its result is taken",
+        Found::Unknown => "cannot be found out, so the model is told",
+    }
+}
+
+fn bytes(body: Option<&Body>) -> String {
+    body.map_or_else(|| "nothing".to_owned(), |body| count(body.bytes as usize, "byte"))
+}
+
+/// The name of a variant as it is on the wire.
+pub(crate) fn name<T: Serialize>(variant: &T) -> String {
+    match serde_json::to_value(variant) {
+        Ok(serde_json::Value::String(name)) => name,
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,240 @@
+//! A session as `sessions list` and `sessions show` show it.
+
+use engine::tables::lifecycle::LifecycleKind;
+use engine::tables::transitions::RunState;
+use engine::{
+    Body, BranchId, CallId, EffectId, Flags, Item, MessageId, ReceiptState, RunId, Seq, Session, SessionId, SessionRow,
+    Timestamp,
+};
+use journal::{Entry, Read};
+use serde::Serialize;
+
+use super::Texts;
+use super::fold::fold;
+use super::lookup;
+use super::run::{self, RunStory, RunSummary};
+use crate::error::CliError;
+
+/// A session without its texts; `R` is how its run is shown.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct SessionSummary<R, Q> {
+    pub(crate) session: SessionId,
+    pub(crate) key: String,
+    pub(crate) agent: String,
+    pub(crate) branch: BranchId,
+    pub(crate) lifecycle: LifecycleKind,
+    pub(crate) run_state: RunState,
+    pub(crate) flags: Flags,
+    pub(crate) created_at: Timestamp,
+    pub(crate) last_activity: Timestamp,
+    /// What is wrong, and the command that mends it.
+    pub(crate) trouble: Option<String>,
+    /// The messages that wait, in order.
+    pub(crate) queue: Vec<Q>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) transcript: Option<Vec<ItemStory>>,
+    /// The active run, else the last one.
+    pub(crate) run: Option<R>,
+}
+
+/// A message that waits.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct QueuedSummary {
+    pub(crate) message: MessageId,
+    /// The run that it will be answered by.
+    pub(crate) run: RunId,
+    /// The sender's key.
+    pub(crate) key: Option<String>,
+    pub(crate) accepted_at: Timestamp,
+}
+
+/// A message that waits, with its text.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct QueuedStory {
+    #[serde(flatten)]
+    pub(crate) summary: QueuedSummary,
+    pub(crate) text: String,
+}
+
+/// One item of the conversation.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct ItemStory {
+    /// The entry that put it there.
+    pub(crate) seq: Seq,
+    pub(crate) role: Role,
+    pub(crate) text: String,
+    /// The calls that an assistant's message asks for.
+    pub(crate) calls: Vec<AskedCall>,
+    /// The request that an assistant's message answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) request: Option<EffectId>,
+    /// The call whose result this is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) call: Option<CallId>,
+    /// Whether that result is an error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) is_error: Option<bool>,
+}
+
+/// Who said it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Role {
+    User,
+    Assistant,
+    Tool,
+}
+
+/// A call as the model asked for it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct AskedCall {
+    pub(crate) id: CallId,
+    pub(crate) tool: String,
+    pub(crate) arguments: String,
+}
+
+/// A session of a list.
+pub(crate) type Listed = SessionSummary<RunSummary, QueuedSummary>;
+/// A session with everything.
+pub(crate) type Shown = SessionSummary<RunStory, QueuedStory>;
+
+/// A session for a list.
+pub(crate) fn list(read: &dyn Read, row: &SessionRow) -> Result<Listed, CliError> {
+    // At rest the row says it all, so that a list of many sessions reads only the few that are at work.
+    let flags = if row.run.is_none() { at_rest(row) } else { fold_branch(read, row)?.flags() };
+    let queue = match row.queued {
+        0 => vec![],
+        _ => queue(read, row)?.into_iter().map(|(summary, _)| summary).collect(),
+    };
+    let run = lookup::last(read, row)?.as_ref().map(RunSummary::of);
+    Ok(summary(row, flags, queue, run))
+}
+
+/// The flags of a session without a run.
+pub(crate) fn at_rest(row: &SessionRow) -> Flags {
+    let trouble = row.lifecycle == LifecycleKind::Error;
+    let open = matches!(row.lifecycle, LifecycleKind::Ready | LifecycleKind::Idle);
+    Flags { is_waiting: open && row.queued > 0, has_error: trouble, needs_recovery: trouble, ..Flags::default() }
+}
+
+/// The state of a session as its journal has it.
+pub(crate) fn fold_branch(read: &dyn Read, row: &SessionRow) -> Result<Session, CliError> {
+    let progress = read.progress(row.branch)?;
+    Ok(fold(&read.read(row.branch, Seq(1))?, &progress, |_| {})?)
+}
+
+/// A session with its whole conversation and its run.
+pub(crate) fn show(read: &dyn Read, row: &SessionRow, texts: Texts<'_>) -> Result<Shown, CliError> {
+    let waiting = queue(read, row)?;
+    let run = lookup::last(read, row)?;
+    let progress = read.progress(row.branch)?;
+    let entries = read.read(row.branch, Seq(1))?;
+    let (session, transcript) = transcript(&entries, &progress, texts)?;
+    let queue = waiting.into_iter().map(|(summary, body)| Ok(QueuedStory { summary, text: texts(&body)? }));
+    let queue = queue.collect::<Result<Vec<_>, CliError>>()?;
+    let run = run.map(|found| run::project(RunSummary::of(&found), &entries, &progress, texts)).transpose()?;
+    let mut shown = summary(row, session.flags(), queue, run);
+    (shown.lifecycle, shown.run_state) = (session.lifecycle.kind(), session.run_state());
+    shown.transcript = Some(transcript);
+    Ok(shown)
+}
+
+fn summary<R, Q>(row: &SessionRow, flags: Flags, queue: Vec<Q>, run: Option<R>) -> SessionSummary<R, Q> {
+    SessionSummary {
+        session: row.session,
+        key: row.key.clone(),
+        agent: row.agent.clone(),
+        branch: row.branch,
+        lifecycle: row.lifecycle,
+        run_state: row.run_state,
+        flags,
+        created_at: row.created_at,
+        last_activity: row.last_activity,
+        trouble: row.trouble.clone(),
+        queue,
+        transcript: None,
+        run,
+    }
+}
+
+fn queue(read: &dyn Read, row: &SessionRow) -> Result<Vec<(QueuedSummary, Body)>, CliError> {
+    let receipts = read.receipts(row.session)?;
+    let queued = receipts.into_iter().filter(|receipt| receipt.state == ReceiptState::Queued);
+    let shown = queued.map(|receipt| {
+        let engine::ReceiptRow { message, run, key, accepted_at, body, .. } = receipt;
+        (QueuedSummary { message, run, key, accepted_at }, body)
+    });
+    Ok(shown.collect())
+}
+
+/// The conversation, each item with the entry that put it there.
+pub(crate) fn transcript(
+    entries: &[Entry],
+    progress: &[engine::Record],
+    texts: Texts<'_>,
+) -> Result<(Session, Vec<ItemStory>), CliError> {
+    let mut seqs: Vec<Seq> = vec![];
+    let session = fold(entries, progress, |transition| {
+        seqs.resize(transition.session.transcript.items().len(), transition.entry.seq);
+    })?;
+    let items = session.transcript.items().iter().zip(seqs);
+    let items = items.map(|(item, seq)| item_story(item, seq, texts)).collect::<Result<Vec<_>, _>>()?;
+    Ok((session, items))
+}
+
+fn item_story(item: &Item, seq: Seq, texts: Texts<'_>) -> Result<ItemStory, CliError> {
+    let bare = |role, text| ItemStory { seq, role, text, calls: vec![], request: None, call: None, is_error: None };
+    Ok(match item {
+        Item::User { body, .. } => bare(Role::User, texts(body)?),
+        Item::Assistant { request, text, calls, .. } => {
+            let calls = calls
+                .iter()
+                .map(|call| Ok(AskedCall { id: call.id, tool: call.tool.clone(), arguments: texts(&call.arguments)? }));
+            let calls = calls.collect::<Result<Vec<_>, CliError>>()?;
+            let text = text.as_ref().map(texts).transpose()?.unwrap_or_default();
+            ItemStory { calls, request: Some(*request), ..bare(Role::Assistant, text) }
+        }
+        Item::Result { call, output, is_error } => {
+            ItemStory { call: Some(*call), is_error: Some(*is_error), ..bare(Role::Tool, texts(output)?) }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::show::scene::Scene;
+
+    #[test]
+    fn r21_a_list_has_the_flags_of_the_state() {
+        let check = |scene: &Scene, waiting: bool| {
+            let row = lookup::session(&scene.journal, None).unwrap();
+            assert_eq!(at_rest(&row), fold_branch(&scene.journal, &row).unwrap().flags(), "{row:?}");
+            assert_eq!(at_rest(&row).is_waiting, waiting);
+        };
+        let mut scene = Scene::new();
+        check(&scene, false);
+        scene.message("hello");
+        check(&scene, true);
+        scene.enter_lane(engine::ResumeMode::Restart);
+        scene.message("and then?");
+        scene.stream("Hi.");
+        scene.end_stream();
+        check(&scene, true);
+    }
+
+    #[test]
+    fn r22_a_list_reads_the_state_of_a_session_at_work() {
+        let mut scene = Scene::new();
+        scene.start("hello");
+        let listed = |scene: &Scene| {
+            let row = lookup::session(&scene.journal, None).unwrap();
+            list(&scene.journal, &row).unwrap().flags
+        };
+        assert!(listed(&scene).is_waiting && !listed(&scene).is_streaming);
+        scene.stream("Hi.");
+        assert!(listed(&scene).is_streaming && listed(&scene).can_interrupt);
+        scene.end_stream();
+        assert_eq!(listed(&scene), Flags::default());
+    }
+}

@@ -1,0 +1,194 @@
+//! The story of a run: a line for each entry of it, from accepted to ended, with what opened and closed in between.
+
+use std::fmt::Write as _;
+
+use engine::tables::lifecycle::LifecycleCause;
+use engine::tables::transitions::{RunState, Trigger};
+use engine::{Epoch, Event, MessageId, Phase, Position, PrepareStage, RunId, Seq, Session, Settings, Timestamp};
+use journal::{Entry, Read};
+use serde::Serialize;
+
+use super::Texts;
+use super::fold::{Left, Transition, fold};
+use super::human::Zone;
+use super::lookup::FoundRun;
+use super::sentence::Narrator;
+use crate::error::CliError;
+
+/// One entry of a run. Times in milliseconds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct TraceLine {
+    pub(crate) run: RunId,
+    pub(crate) seq: Seq,
+    pub(crate) position: Position,
+    pub(crate) epoch: Epoch,
+    pub(crate) at: Timestamp,
+    /// Since the first line.
+    pub(crate) ms: u64,
+    pub(crate) from: RunState,
+    pub(crate) to: RunState,
+    /// The node of the graph (R06) that the run is in after it, if it is in one.
+    pub(crate) node: Option<&'static str>,
+    /// The kind of the entry.
+    pub(crate) event: &'static str,
+    /// The edge of the table that it takes, if it is one that can.
+    pub(crate) trigger: Option<Trigger>,
+    /// Whether it is an opening after a crash.
+    pub(crate) crash: bool,
+    /// What happened, in a few words.
+    pub(crate) detail: Option<String>,
+    /// Whether a person need not see it: it says what the line before said.
+    #[serde(skip)]
+    pub(crate) echo: bool,
+}
+
+/// Reads a run's branch and traces it.
+pub(crate) fn trace(read: &dyn Read, found: &FoundRun, texts: Texts<'_>) -> Result<Vec<TraceLine>, CliError> {
+    let branch = found.row.as_ref().map_or(found.session.branch, |row| row.branch);
+    let settings = match &found.row {
+        Some(row) => read.body(&row.settings)?.and_then(|bytes| Settings::from_bytes(&bytes).ok()),
+        None => None,
+    };
+    let candidates = settings.map(|settings| settings.candidates).unwrap_or_default();
+    let models = candidates.iter().map(|candidate| format!("{}/{}", candidate.provider, candidate.model)).collect();
+    project(found.run, &read.read(branch, Seq(1))?, Narrator::new(models, texts))
+}
+
+/// The trace of a run in a branch.
+pub(crate) fn project(run: RunId, entries: &[Entry], mut narrator: Narrator<'_>) -> Result<Vec<TraceLine>, CliError> {
+    let mut tracer = Tracer { run, inputs: inputs(run, entries), stage: Stage::Before, lines: vec![], failed: None };
+    fold(entries, &[], |transition| {
+        // The narrator must see all of the branch: it learns names on the way.
+        let told = narrator.tell(transition);
+        if tracer.belongs(transition) {
+            match told {
+                Ok(detail) => tracer.add(transition, detail),
+                Err(error) => tracer.failed = tracer.failed.take().or(Some(error)),
+            }
+        }
+    })?;
+    match tracer.failed {
+        Some(error) => Err(error),
+        None => Ok(tracer.lines),
+    }
+}
+
+/// The messages that the run answers: its own as long as it has not started.
+fn inputs(run: RunId, entries: &[Entry]) -> Vec<MessageId> {
+    let started = entries.iter().find_map(|entry| match &entry.event {
+        Event::RunStarted(e) if e.run == run => Some(e.inputs.clone()),
+        _ => None,
+    });
+    started.unwrap_or_else(|| vec![run.into()])
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Before,
+    Accepted,
+    Ended,
+}
+
+struct Tracer {
+    run: RunId,
+    inputs: Vec<MessageId>,
+    stage: Stage,
+    lines: Vec<TraceLine>,
+    failed: Option<CliError>,
+}
+
+impl Tracer {
+    fn belongs(&mut self, transition: &Transition<'_>) -> bool {
+        match &transition.entry.event {
+            Event::MessageAccepted(e) => {
+                let ours = self.inputs.contains(&e.message);
+                if ours && self.stage == Stage::Before {
+                    self.stage = Stage::Accepted;
+                }
+                ours
+            }
+            Event::MessageSettled(e) => self.inputs.contains(&e.message),
+            // Whoever owns the home while the run waits is a part of its story.
+            Event::Opened(_) | Event::Closed(_) => self.stage == Stage::Accepted,
+            Event::RunEnded(e) => {
+                let ours = e.run == self.run;
+                if ours {
+                    self.stage = Stage::Ended;
+                }
+                ours
+            }
+            // The end is recorded first, the lifecycle that follows from it next.
+            Event::LifecycleChanged(e) if e.cause == LifecycleCause::RunEnded => self
+                .lines
+                .last()
+                .is_some_and(|line| line.to == RunState::Completed && line.seq.0 + 1 == transition.entry.seq.0),
+            _ => transition.run == Some(self.run) && self.stage != Stage::Ended,
+        }
+    }
+
+    fn add(&mut self, transition: &Transition<'_>, detail: Option<String>) {
+        let Transition { entry, from, to, session, .. } = transition;
+        let first = self.lines.first().map_or(entry.at, |line| line.at);
+        // While another run is under way, this one has not begun.
+        let ours = |state: RunState| if transition.run == Some(self.run) { state } else { RunState::Idle };
+        let (from, to) = (ours(*from), ours(*to));
+        let echo = match &entry.event {
+            Event::LifecycleChanged(e) => matches!(e.cause, LifecycleCause::Task | LifecycleCause::RunEnded),
+            _ => false,
+        };
+        self.lines.push(TraceLine {
+            run: self.run,
+            seq: entry.seq,
+            position: entry.position,
+            epoch: entry.epoch,
+            at: entry.at,
+            ms: entry.at.since(first),
+            from,
+            to,
+            node: node(to, session),
+            event: entry.event.kind(),
+            trigger: entry.event.trigger(),
+            crash: matches!(entry.event, Event::Opened(_)) && transition.owner.1 == Left::Not,
+            detail,
+            echo,
+        });
+    }
+}
+
+/// The node of the graph that a run is in.
+fn node(state: RunState, session: &Session) -> Option<&'static str> {
+    let sent = session.run().is_some_and(|run| matches!(run.phase, Phase::Preparing { stage: PrepareStage::Sent(_) }));
+    match state {
+        RunState::Preparing if sent => Some("call_model"),
+        RunState::Preparing => Some("prepare"),
+        RunState::Streaming => Some("process_stream"),
+        RunState::ToolExec => Some("execute_tools"),
+        RunState::Compacting => Some("compact"),
+        RunState::Error => Some("error"),
+        RunState::Completed => Some("end"),
+        RunState::Idle | RunState::Retry | RunState::Awaiting | RunState::Paused => None,
+    }
+}
+
+/// The trace for people: time, milliseconds since the beginning, the change, the event, what happened.
+pub(crate) fn lay_out(lines: &[TraceLine], zone: &Zone) -> String {
+    const CHANGE_CHARS: usize = 24;
+    let event_chars = lines.iter().map(|line| line.event.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for line in lines.iter().filter(|line| !line.echo) {
+        let change = if line.from == line.to { "·".to_owned() } else { format!("{} → {}", line.from, line.to) };
+        let detail = line.detail.as_deref().unwrap_or_default();
+        let row = if line.crash {
+            format!("{} {:>+9} ms  ━━━ {detail} ━━━", zone.clock(line.at), line.ms)
+        } else {
+            format!(
+                "{} {:>+9} ms  {change:CHANGE_CHARS$}  {:event_chars$}  {detail}",
+                zone.clock(line.at),
+                line.ms,
+                line.event
+            )
+        };
+        let _ = writeln!(text, "{}", row.trim_end());
+    }
+    text
+}

@@ -1,0 +1,71 @@
+//! What an unfinished session waits for, in words: the answer to "why does nothing happen?".
+
+use engine::{ApprovalRow, Call, Lifecycle, Phase, PrepareStage, Run, Session, Stage, WaitFor};
+
+use super::human::Zone;
+
+/// Whether there is a process that could go on with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Owned {
+    /// A process owns the home.
+    Yes,
+    /// Nobody does.
+    No,
+}
+
+/// What it waits for. `questions` are those that are open in it.
+pub(crate) fn waits_for(session: &Session, questions: &[ApprovalRow], owned: Owned, zone: &Zone) -> String {
+    match (&session.lifecycle, owned) {
+        (Lifecycle::Error { failure, remedy, .. }, _) => format!("a human: {failure}; mend it with `{remedy}`"),
+        (Lifecycle::Suspended(_), _) => "to be resumed".to_owned(),
+        (Lifecycle::Active(_) | Lifecycle::Recovering { .. }, Owned::No) => {
+            format!("an owner: `limulus resume {}` goes on with it", session.key)
+        }
+        (Lifecycle::Active(run), Owned::Yes) => run_waits_for(run, questions, zone),
+        (Lifecycle::Recovering { .. }, Owned::Yes) => "to be mended".to_owned(),
+        (Lifecycle::Initializing | Lifecycle::Ready | Lifecycle::Idle | Lifecycle::Terminated, _) => {
+            match (session.queue.len(), owned) {
+                (0, _) => "a message".to_owned(),
+                (queued, Owned::Yes) => format!("a place in its lane ({queued} queued)"),
+                (queued, Owned::No) => {
+                    format!("an owner: `limulus resume {}` starts what is queued ({queued})", session.key)
+                }
+            }
+        }
+    }
+}
+
+fn run_waits_for(run: &Run, questions: &[ApprovalRow], zone: &Zone) -> String {
+    if let Some(ending) = run.ending {
+        return format!("its calls to end; then it is {}", ending.outcome.name());
+    }
+    match &run.phase {
+        Phase::Preparing { stage: PrepareStage::Gathering | PrepareStage::Reserving } => "its next request".to_owned(),
+        Phase::Preparing { stage: PrepareStage::Sent(_) } => "the first byte of an answer".to_owned(),
+        Phase::Streaming(_) => "the rest of an answer".to_owned(),
+        Phase::ToolExec => calls(&run.step.calls),
+        Phase::Awaiting { on: WaitFor::Approval, .. } => {
+            let asked: Vec<&str> = questions.iter().map(|question| question.question.as_str()).collect();
+            format!("leave to {}", asked.join("; and to "))
+        }
+        Phase::Awaiting { on, until } => {
+            let on = match on {
+                WaitFor::Approval | WaitFor::Answer => "an answer",
+                WaitFor::Children => "its children",
+                WaitFor::Quota => "a quota",
+                WaitFor::Budget => "a budget",
+                WaitFor::Retry => "its next try",
+            };
+            until.map_or_else(|| on.to_owned(), |until| format!("{on}, until {}", zone.time(until)))
+        }
+        Phase::Compacting { .. } => "the summary of its history".to_owned(),
+        Phase::Error { failure } => format!("what follows from a failure: {failure}"),
+        Phase::Retry { until } => format!("its next try at {}", zone.time(*until)),
+    }
+}
+
+fn calls(calls: &[Call]) -> String {
+    let open = calls.iter().filter(|call| !matches!(call.stage, Stage::Settled { .. }));
+    let named: Vec<String> = open.map(|call| format!("{} ({})", call.tool, call.stage.name())).collect();
+    format!("calls: {}", named.join(", "))
+}

@@ -1,0 +1,82 @@
+//! Effects: what must be in flight in the world now. Derived from the state, never remembered.
+
+use crate::body::Body;
+use crate::event::EndingCause;
+use crate::ids::{CallId, EffectId, MessageId};
+
+/// One thing that is wanted. Whoever carries it out finds its details in the state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// Get the head of the queue its place in a global lane, and resolve its settings.
+    Lane {
+        /// Its id.
+        id: EffectId,
+        /// The head of the queue.
+        message: MessageId,
+    },
+    /// Make the workspace and the system prompt.
+    Prepare {
+        /// Its id.
+        id: EffectId,
+    },
+    /// Send a request and report its stream.
+    Request {
+        /// Its id.
+        id: EffectId,
+        /// The place of the candidate in the settings.
+        candidate: u32,
+        /// The system prompt.
+        prompt: Body,
+        /// How many items of the transcript it holds.
+        items: u32,
+    },
+    /// Check a call.
+    CheckCall {
+        /// Its id.
+        id: EffectId,
+        /// Which call.
+        call: CallId,
+    },
+    /// Run a call, or attach to it where it is already running.
+    RunCall {
+        /// Its id.
+        id: EffectId,
+        /// Which call.
+        call: CallId,
+    },
+    /// Find out what became of a call.
+    FindCall {
+        /// Its id.
+        id: EffectId,
+        /// Which call.
+        call: CallId,
+        /// The effect that ran it.
+        started: EffectId,
+    },
+    /// End a running call.
+    EndCall {
+        /// Its id.
+        id: EffectId,
+        /// Which call.
+        call: CallId,
+        /// The effect that runs it.
+        started: EffectId,
+        /// Why.
+        why: EndingCause,
+    },
+}
+
+impl Effect {
+    /// Its id.
+    pub fn id(&self) -> EffectId {
+        match self {
+            Self::Lane { id, .. }
+            | Self::Prepare { id }
+            | Self::Request { id, .. }
+            | Self::CheckCall { id, .. }
+            | Self::RunCall { id, .. }
+            | Self::FindCall { id, .. }
+            | Self::EndCall { id, .. } => *id,
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Events: what was decided or seen. The only thing that is stored, and the only thing that changes state.
+//!
+//! An *entry* is kept and chained; *progress* is kept until the entry that seals it. The list in the middle of this file
+//! is the whole vocabulary on disk: kind, payload, durability.
+
+mod payload;
+mod trigger;
+mod words;
+
+use crate::body::Body;
+use crate::ids::{EffectId, Hash};
+use crate::settings::ToolClass;
+
+pub use payload::*;
+pub use words::*;
+
+/// When an event may be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Durability {
+    /// Survives `kill -9`.
+    Written,
+    /// Survives power loss.
+    Synced,
+}
+
+/// A stored event that cannot be read back.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UnreadableEvent {
+    /// A kind that this version does not know.
+    #[error("unknown event kind `{kind}`: this home was written by a newer limulus")]
+    Kind {
+        /// The kind on disk.
+        kind: String,
+    },
+    /// A version of a kind that this version does not know.
+    #[error("event `{kind}` has version {version}; this limulus reads version {VERSION}")]
+    Version {
+        /// The kind on disk.
+        kind: String,
+        /// The version on disk.
+        version: u16,
+    },
+    /// A payload that is not what its kind says.
+    #[error("event `{kind}` does not read: {error}")]
+    Payload {
+        /// The kind on disk.
+        kind: String,
+        /// What the JSON reader said.
+        error: String,
+    },
+}
+
+/// The version of every payload so far.
+pub const VERSION: u16 = 1;
+
+macro_rules! events {
+    ($($kind:literal $variant:ident $store:ident;)*) => {
+        /// Whatever is stored: one variant a kind.
+        #[derive(Debug, Clone, PartialEq)]
+        #[allow(missing_docs, reason = "each variant is the payload of its name, documented there")]
+        pub enum Event { $($variant($variant),)* }
+
+        impl Event {
+            /// Every kind on disk, in the order of the list.
+            pub const KINDS: &'static [&'static str] = &[$($kind,)*];
+
+            /// The kind on disk.
+            pub fn kind(&self) -> &'static str {
+                match self { $(Self::$variant(_) => $kind,)* }
+            }
+
+            /// Where it is kept, as the list says.
+            fn store(&self) -> Store {
+                match self { $(Self::$variant(_) => Store::$store,)* }
+            }
+
+            /// The payload: JSON, UTF-8.
+            pub fn payload(&self) -> Vec<u8> {
+                match self {
+                    $(Self::$variant(payload) => serde_json::to_vec(payload).expect("payloads are plain data"),)*
+                }
+            }
+
+            /// Reads a stored event.
+            pub fn decode(kind: &str, version: u16, payload: &[u8]) -> Result<Self, UnreadableEvent> {
+                if version != VERSION && Self::KINDS.contains(&kind) {
+                    return Err(UnreadableEvent::Version { kind: kind.to_owned(), version });
+                }
+                let unreadable = |e: serde_json::Error| UnreadableEvent::Payload { kind: kind.to_owned(), error: e.to_string() };
+                match kind {
+                    $($kind => serde_json::from_slice(payload).map(Self::$variant).map_err(unreadable),)*
+                    _ => Err(UnreadableEvent::Kind { kind: kind.to_owned() }),
+                }
+            }
+        }
+
+        $(impl From<$variant> for Event {
+            fn from(payload: $variant) -> Self {
+                Self::$variant(payload)
+            }
+        })*
+    };
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Store {
+    Synced,
+    Written,
+    Progress,
+}
+
+events! {
+    "created" Created Synced;
+    "forked" Forked Synced;
+    "opened" Opened Synced;
+    "closed" Closed Synced;
+    "message_accepted" MessageAccepted Synced;
+    "message_settled" MessageSettled Synced;
+    "run_started" RunStarted Synced;
+    "request_sent" RequestSent Synced;
+    "message_sealed" MessageSealed Synced;
+    "call_asked" CallAsked Synced;
+    "ask_answered" AskAnswered Synced;
+    "call_started" CallStarted Synced;
+    "call_ending" CallEnding Synced;
+    "call_settled" CallSettled Synced;
+    "compacted" Compacted Synced;
+    "wait_began" WaitBegan Synced;
+    "wait_ended" WaitEnded Synced;
+    "retry_scheduled" RetryScheduled Synced;
+    "ending_set" EndingSet Synced;
+    "run_ended" RunEnded Synced;
+    "paused" Paused Synced;
+    "resumed" Resumed Synced;
+    "lifecycle_changed" LifecycleChanged Synced;
+    "override_set" OverrideSet Synced;
+    "delivery_started" DeliveryStarted Synced;
+    "delivery_ended" DeliveryEnded Synced;
+    "step_begun" StepBegun Written;
+    "request_opened" RequestOpened Written;
+    "stream_cut" StreamCut Written;
+    "text_struck" TextStruck Written;
+    "call_checked" CallChecked Written;
+    "call_lost" CallLost Written;
+    "call_found" CallFound Written;
+    "compaction_begun" CompactionBegun Written;
+    "compaction_failed" CompactionFailed Written;
+    "failed" Failed Written;
+    "text_added" TextAdded Progress;
+    "reasoning_added" ReasoningAdded Progress;
+    "call_part_added" CallPartAdded Progress;
+    "output_added" OutputAdded Progress;
+}
+
+impl Event {
+    /// What must have happened to it before anyone is told.
+    pub fn durability(&self) -> Durability {
+        match (self.store(), self) {
+            (_, Self::CallStarted(CallStarted { class: ToolClass::ReadOnly, .. }))
+            | (Store::Written | Store::Progress, _) => Durability::Written,
+            (Store::Synced, _) => Durability::Synced,
+        }
+    }
+
+    /// The effect and offset of progress; none for an entry.
+    pub fn progress(&self) -> Option<(EffectId, u64)> {
+        match self {
+            Self::TextAdded(e) => Some((e.effect, e.offset)),
+            Self::ReasoningAdded(e) => Some((e.effect, e.offset)),
+            Self::CallPartAdded(e) => Some((e.effect, e.offset)),
+            Self::OutputAdded(e) => Some((e.effect, e.offset)),
+            _ => None,
+        }
+    }
+
+    /// The effect whose progress this entry seals: what it kept is in the entry's bodies from now on.
+    pub fn seals(&self) -> Option<EffectId> {
+        match self {
+            Self::MessageSealed(e) => Some(e.request),
+            Self::StreamCut(e) => Some(e.request),
+            Self::Failed(e) => e.request,
+            Self::CallSettled(e) => e.effect,
+            _ => None,
+        }
+    }
+
+    /// The bodies that this event names.
+    pub fn bodies(&self) -> Vec<Body> {
+        match self {
+            Self::MessageAccepted(e) => vec![e.body],
+            Self::StepBegun(e) => vec![e.prompt],
+            Self::StreamCut(e) => e.text.into_iter().collect(),
+            Self::Failed(e) => e.text.into_iter().collect(),
+            Self::MessageSealed(e) => {
+                let calls = e.calls.iter().flat_map(|call| [Some(call.arguments), call.answer]);
+                [e.text, e.reasoning].into_iter().chain(calls).flatten().collect()
+            }
+            Self::CallSettled(e) => std::iter::once(e.output).chain(e.whole).collect(),
+            Self::Compacted(e) => vec![e.summary],
+            Self::RunEnded(e) => e.text.clone(),
+            _ => vec![],
+        }
+    }
+
+    /// The hashes of all content that must be kept for this event: its bodies, and the settings that it names.
+    pub fn references(&self) -> Vec<Hash> {
+        let settings = match self {
+            Self::RunStarted(e) => Some(e.settings),
+            _ => None,
+        };
+        self.bodies().iter().map(|body| body.hash).chain(settings).collect()
+    }
+}

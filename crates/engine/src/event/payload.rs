@@ -1,0 +1,356 @@
+//! One payload for each kind of event: JSON on disk, no unknown fields.
+
+use serde::{Deserialize, Serialize};
+
+use super::words::{
+    CallOutcome, CutCause, EndingCause, Found, Next, Outcome, Overrides, QueueMode, ReceiptState, SealedCall, Usage,
+    WaitFor,
+};
+use crate::body::Body;
+use crate::failure::Failure;
+use crate::ids::{BranchId, CallId, EffectId, Epoch, Hash, MessageId, RunId, Seq, SessionId, Timestamp};
+use crate::settings::{Policy, ToolClass};
+use crate::tables::lifecycle::{LifecycleCause, LifecycleKind};
+
+macro_rules! payload {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* })*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub struct $name { $($(#[$field_doc])* pub $field: $type,)* }
+    )*};
+}
+
+payload! {
+    /// A session begins, on its first branch.
+    Created {
+        /// Its id.
+        session: SessionId,
+        /// Its key, `agent:AGENT:NAME`.
+        key: String,
+        /// Its agent.
+        agent: String,
+        /// The branch that this entry opens.
+        branch: BranchId,
+    }
+    /// A branch begins at a checkpoint of another.
+    Forked {
+        /// The branch that it leaves.
+        parent: BranchId,
+        /// The last entry that both share.
+        at: Seq,
+        /// The chain of that entry.
+        hash: Hash,
+    }
+    /// An owner took the session up.
+    Opened {
+        /// The owner's number.
+        epoch: Epoch,
+        /// The last sign of the owner before it: what passed since then is nobody's time. Recorded, because that sign
+        /// may be progress, which is gone once it is sealed.
+        last_activity: Timestamp,
+    }
+    /// The owner left in order.
+    Closed {
+        /// The owner's number.
+        epoch: Epoch,
+    }
+    /// A message was taken.
+    MessageAccepted {
+        /// Its id.
+        message: MessageId,
+        /// Its text.
+        body: Body,
+        /// How it is to be routed.
+        mode: QueueMode,
+        /// The sender's key: the same key is the same message.
+        key: Option<String>,
+        /// What it asks to be different for its run.
+        overrides: Overrides,
+    }
+    /// A message came to an end without a run of its own.
+    MessageSettled {
+        /// Which.
+        message: MessageId,
+        /// How.
+        state: ReceiptState,
+        /// The run that took it, if one did.
+        run: Option<RunId>,
+    }
+    /// A run starts.
+    RunStarted {
+        /// Its id.
+        run: RunId,
+        /// The messages that it answers, in order.
+        inputs: Vec<MessageId>,
+        /// The hash of its settings.
+        settings: Hash,
+    }
+    /// A step starts.
+    StepBegun {
+        /// Its number, from 1.
+        step: u32,
+        /// The system prompt that its requests carry.
+        prompt: Body,
+    }
+    /// A request is decided; it begins when this is synced.
+    RequestSent {
+        /// Which.
+        request: EffectId,
+        /// The process that sends it.
+        epoch: Epoch,
+        /// The place of its candidate in the settings.
+        candidate: u32,
+        /// How many items of the transcript it holds.
+        items: u32,
+    }
+    /// Its first byte came.
+    RequestOpened {
+        /// Which.
+        request: EffectId,
+    }
+    /// Its stream was cut. What had come is kept.
+    StreamCut {
+        /// Which.
+        request: EffectId,
+        /// Why.
+        cause: CutCause,
+        /// The text that had come.
+        text: Option<Body>,
+    }
+    /// The kept text of a request is not a part of the answer.
+    TextStruck {
+        /// Which.
+        request: EffectId,
+    }
+    /// A message of the model is finished.
+    MessageSealed {
+        /// The request that it answers.
+        request: EffectId,
+        /// Its text.
+        text: Option<Body>,
+        /// Its reasoning.
+        reasoning: Option<Body>,
+        /// Its calls, in source order.
+        calls: Vec<SealedCall>,
+        /// What it cost.
+        usage: Usage,
+        /// What it leads to.
+        next: Next,
+    }
+    /// A call was checked against its schema and the policy.
+    CallChecked {
+        /// Which.
+        call: CallId,
+        /// What the policy says.
+        decision: Policy,
+        /// The hash of tool, arguments and folder: what an approval binds to.
+        fingerprint: Hash,
+        /// What is needed to look the call up after a crash (for a write: the hash of the file before).
+        evidence: Option<String>,
+        /// Why it is asked or denied, for people and the model.
+        reason: Option<String>,
+    }
+    /// Leave is asked for a call.
+    CallAsked {
+        /// Which.
+        call: CallId,
+        /// What the answer binds to.
+        fingerprint: Hash,
+        /// What is asked, for a person.
+        question: String,
+    }
+    /// The question was answered.
+    AskAnswered {
+        /// Which.
+        call: CallId,
+        /// Whether the call may run.
+        allow: bool,
+        /// By whom or what.
+        by: String,
+    }
+    /// A call is decided; it begins when this is synced (for a read-only tool: written).
+    CallStarted {
+        /// Which.
+        call: CallId,
+        /// The effect that runs it.
+        effect: EffectId,
+        /// The process that starts or takes it up.
+        epoch: Epoch,
+        /// How it may be repeated.
+        class: ToolClass,
+    }
+    /// A running call is to be ended.
+    CallEnding {
+        /// Which.
+        call: CallId,
+        /// Why.
+        why: EndingCause,
+    }
+    /// A crash cut the call off; it is looked up.
+    CallLost {
+        /// Which.
+        call: CallId,
+    }
+    /// What was found of it.
+    CallFound {
+        /// Which.
+        call: CallId,
+        /// What.
+        found: Found,
+    }
+    /// A call has its one result.
+    CallSettled {
+        /// Which.
+        call: CallId,
+        /// The effect that ran it, if one did.
+        effect: Option<EffectId>,
+        /// How it ended.
+        outcome: CallOutcome,
+        /// What the model is told.
+        output: Body,
+        /// All that it gave back, when that is more than the model is told.
+        whole: Option<Body>,
+    }
+    /// The history is being summarised.
+    CompactionBegun {
+        /// Which try, from 1.
+        try_no: u32,
+    }
+    /// The history before an entry is replaced by its summary.
+    Compacted {
+        /// The summary.
+        summary: Body,
+        /// The first entry that is kept.
+        kept_from: Seq,
+    }
+    /// The history could not be summarised; the old one stays in force.
+    CompactionFailed {
+        /// Why.
+        failure: Failure,
+    }
+    /// A request failed.
+    Failed {
+        /// Which, if one was out.
+        request: Option<EffectId>,
+        /// How.
+        failure: Failure,
+        /// The text that had come.
+        text: Option<Body>,
+    }
+    /// The run waits.
+    WaitBegan {
+        /// For what.
+        on: WaitFor,
+        /// Until when at most.
+        until: Option<Timestamp>,
+    }
+    /// The wait is over.
+    WaitEnded {
+        /// What it was for.
+        on: WaitFor,
+    }
+    /// A failed request will be tried again.
+    RetryScheduled {
+        /// When.
+        until: Timestamp,
+        /// Which try that will be, from 2.
+        try_no: u32,
+    }
+    /// The run is to end so; it does when nothing of it runs any more.
+    EndingSet {
+        /// How.
+        outcome: Outcome,
+    }
+    /// The run has ended. The one terminal event.
+    RunEnded {
+        /// Which.
+        run: RunId,
+        /// How.
+        outcome: Outcome,
+        /// Why, if it failed.
+        failure: Option<Failure>,
+        /// The segments that its final text is made of.
+        text: Vec<Body>,
+        /// What it cost.
+        usage: Usage,
+    }
+    /// The run is held at a checkpoint.
+    Paused {}
+    /// The run goes on.
+    Resumed {}
+    /// The lifecycle of the session changed.
+    LifecycleChanged {
+        /// From where.
+        from: LifecycleKind,
+        /// To where.
+        to: LifecycleKind,
+        /// Why.
+        cause: LifecycleCause,
+        /// For `error`: what is wrong.
+        failure: Option<Failure>,
+        /// For `error`: the command that mends it.
+        remedy: Option<String>,
+    }
+    /// A setting of the session changed.
+    OverrideSet {
+        /// The model that its next runs use, `PROVIDER/MODEL`; none = the agent's.
+        model: Option<String>,
+    }
+    /// A reply goes out.
+    DeliveryStarted {
+        /// Which.
+        delivery: EffectId,
+        /// The process that sends it.
+        epoch: Epoch,
+    }
+    /// What became of it.
+    DeliveryEnded {
+        /// Which.
+        delivery: EffectId,
+        /// Whether it is known to have arrived; none = unknown.
+        arrived: Option<bool>,
+    }
+    /// Text streamed in.
+    TextAdded {
+        /// The request.
+        effect: EffectId,
+        /// Bytes of this effect's output before it.
+        offset: u64,
+        /// The text.
+        text: String,
+    }
+    /// Reasoning streamed in.
+    ReasoningAdded {
+        /// The request.
+        effect: EffectId,
+        /// Bytes of this effect's output before it.
+        offset: u64,
+        /// The text.
+        text: String,
+    }
+    /// A part of a call streamed in.
+    CallPartAdded {
+        /// The request.
+        effect: EffectId,
+        /// Bytes of this effect's output before it.
+        offset: u64,
+        /// The call's place in the answer.
+        index: u32,
+        /// The provider's id, with the first part.
+        provider_id: Option<String>,
+        /// The tool's name, with the first part.
+        name: Option<String>,
+        /// What is added to its arguments.
+        arguments: String,
+    }
+    /// A running call wrote something.
+    OutputAdded {
+        /// The call's effect.
+        effect: EffectId,
+        /// Bytes of this effect's output before it.
+        offset: u64,
+        /// What, as text (what is not UTF-8 is replaced).
+        text: String,
+    }
+}

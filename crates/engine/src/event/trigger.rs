@@ -1,0 +1,95 @@
+//! Which edge of the transition table an event takes.
+
+use super::words::{CallOutcome, Next, Outcome, WaitFor};
+use super::{Event, MessageSealed, WaitBegan, WaitEnded};
+use crate::failure::FailureClass;
+use crate::tables::lifecycle::LifecycleCause;
+use crate::tables::transitions::Trigger;
+
+impl Event {
+    /// The edge of the transition table that this event takes, if it is one that can.
+    pub fn trigger(&self) -> Option<Trigger> {
+        match self {
+            Self::RunStarted(_) => Some(Trigger::UserInput),
+            Self::RequestOpened(_) => Some(Trigger::ModelStarted),
+            Self::TextAdded(_) | Self::ReasoningAdded(_) | Self::CallPartAdded(_) => Some(Trigger::TextDelta),
+            Self::MessageSealed(e) => sealed(e),
+            Self::StreamCut(_) => Some(Trigger::StreamCut),
+            Self::Failed(e) => Some(match e.failure.class {
+                FailureClass::ContextOverflow => Trigger::ContextOverflow,
+                FailureClass::Refused if e.request.is_none() => Trigger::Refused,
+                FailureClass::Timeout | FailureClass::Stalled => Trigger::Timeout,
+                _ => Trigger::StopError,
+            }),
+            Self::CallSettled(e) if e.outcome == CallOutcome::Skipped => Some(Trigger::Skipped),
+            Self::CallSettled(_) => Some(Trigger::ToolResult),
+            Self::CallAsked(_) => Some(Trigger::ApprovalRequested),
+            Self::AskAnswered(e) => Some(if e.allow { Trigger::ApprovalGiven } else { Trigger::Denied }),
+            Self::WaitBegan(e) => wait_began(e),
+            Self::WaitEnded(e) => wait_ended(e),
+            Self::Compacted(_) => Some(Trigger::CompactSuccess),
+            Self::CompactionFailed(_) => Some(Trigger::CompactFail),
+            Self::RetryScheduled(_) => Some(Trigger::Retryable),
+            Self::RunEnded(e) => Some(match e.outcome {
+                Outcome::Completed => Trigger::StopCompleted,
+                Outcome::Failed => Trigger::Fatal,
+                Outcome::Aborted | Outcome::Interrupted => Trigger::Abort,
+                Outcome::TimedOut => Trigger::Deadline,
+            }),
+            Self::Opened(_) => Some(Trigger::Opened),
+            Self::Paused(_) => Some(Trigger::Pause),
+            Self::Resumed(_) => Some(Trigger::Resume),
+            Self::LifecycleChanged(e) => match e.cause {
+                LifecycleCause::Escalated => Some(Trigger::Escalated),
+                LifecycleCause::Recovered => Some(Trigger::Recovered),
+                _ => None,
+            },
+            Self::Created(_)
+            | Self::Forked(_)
+            | Self::Closed(_)
+            | Self::MessageAccepted(_)
+            | Self::MessageSettled(_)
+            | Self::StepBegun(_)
+            | Self::RequestSent(_)
+            | Self::TextStruck(_)
+            | Self::CallChecked(_)
+            | Self::CallStarted(_)
+            | Self::CallEnding(_)
+            | Self::CallLost(_)
+            | Self::CallFound(_)
+            | Self::CompactionBegun(_)
+            | Self::EndingSet(_)
+            | Self::OverrideSet(_)
+            | Self::DeliveryStarted(_)
+            | Self::DeliveryEnded(_)
+            | Self::OutputAdded(_) => None,
+        }
+    }
+}
+
+fn sealed(e: &MessageSealed) -> Option<Trigger> {
+    match e.next {
+        Next::Calls => Some(Trigger::ToolCall),
+        Next::Steer => Some(Trigger::StopCompleted),
+        Next::Finish | Next::Cut => None,
+    }
+}
+
+fn wait_began(e: &WaitBegan) -> Option<Trigger> {
+    match e.on {
+        WaitFor::Approval | WaitFor::Answer => Some(Trigger::ApprovalRequested),
+        WaitFor::Quota => Some(Trigger::AllCooling),
+        WaitFor::Budget | WaitFor::Children => Some(Trigger::LimitReached),
+        WaitFor::Retry => None,
+    }
+}
+
+fn wait_ended(e: &WaitEnded) -> Option<Trigger> {
+    match e.on {
+        WaitFor::Retry => Some(Trigger::RetryDue),
+        WaitFor::Quota => Some(Trigger::QuotaReset),
+        WaitFor::Budget => Some(Trigger::LimitRaised),
+        WaitFor::Children => Some(Trigger::ChildrenDone),
+        WaitFor::Approval | WaitFor::Answer => None,
+    }
+}

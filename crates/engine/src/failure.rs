@@ -1,0 +1,97 @@
+//! What can go wrong, normalised: whatever a provider, a socket or a tool says becomes a [`Failure`].
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The classes that the error strategy decides by (design: failures).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureClass {
+    /// Too many requests or tokens for now.
+    RateLimit,
+    /// The provider has no capacity for now.
+    Overloaded,
+    /// The key was not accepted; a refresh may help.
+    Auth,
+    /// The key will never be accepted.
+    AuthPermanent,
+    /// No credit.
+    Billing,
+    /// No first byte within the limit.
+    Timeout,
+    /// A stream that fell silent.
+    Stalled,
+    /// The connection could not be made, or broke; a stream that ended without its end mark.
+    Network,
+    /// A fault of the provider's server.
+    Server,
+    /// An answer that does not keep to the format, or an empty one.
+    Malformed,
+    /// The request is larger than the model's window.
+    ContextOverflow,
+    /// The model refuses this thinking level.
+    ThinkingUnsupported,
+    /// The provider does not know the model.
+    ModelNotFound,
+    /// The provider refuses the request as it stands.
+    InvalidRequest,
+    /// The request was refused before it was sent.
+    Refused,
+    /// A tool failed; the model is told.
+    Tool,
+    /// The run's own limit.
+    Deadline,
+    /// The user's abort.
+    Aborted,
+    /// A budget's limit.
+    Budget,
+    /// The journal cannot be written.
+    Store,
+    /// Anything else.
+    Unknown,
+}
+
+/// One failure, as it is kept in the trace of a run and shown to the user. Secrets are masked before it is made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Failure {
+    /// What the strategy decides by.
+    pub class: FailureClass,
+    /// HTTP status, when there was one.
+    pub status: Option<u16>,
+    /// The provider's own code, when there was one.
+    pub code: Option<String>,
+    /// One or two lines for a person: what happened, and what to do.
+    pub message: String,
+    /// The provider's name in the configuration.
+    pub provider: Option<String>,
+    /// The model's name at the provider.
+    pub model: Option<String>,
+    /// The auth profile's name.
+    pub profile: Option<String>,
+    /// How long the provider asks to wait, milliseconds.
+    pub retry_after_ms: Option<u64>,
+}
+
+impl Failure {
+    /// A failure of this class with this message and nothing else known.
+    pub fn new(class: FailureClass, message: impl Into<String>) -> Self {
+        Self {
+            class,
+            status: None,
+            code: None,
+            message: message.into(),
+            provider: None,
+            model: None,
+            profile: None,
+            retry_after_ms: None,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}

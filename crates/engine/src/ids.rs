@@ -1,0 +1,290 @@
+//! Names for things, and the values that come in from outside: ids, times, hashes. Nothing here makes one up.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use uuid::Uuid;
+
+/// A text that is not the id it was taken for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not {what}")]
+pub struct InvalidId {
+    /// What was given.
+    pub text: String,
+    /// What was expected, with its article.
+    pub what: &'static str,
+}
+
+macro_rules! uuid_id {
+    ($($(#[$doc:meta])* $name:ident, $what:literal;)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub struct $name(pub Uuid);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = InvalidId;
+            fn from_str(text: &str) -> Result<Self, InvalidId> {
+                Uuid::parse_str(text).map(Self).map_err(|_| InvalidId { text: text.to_owned(), what: $what })
+            }
+        }
+    )*};
+}
+
+uuid_id! {
+    /// One conversation (UUIDv7, made by the runtime).
+    SessionId, "a session id (a UUID)";
+    /// One journal of a session: a session begins with one, rewind and fork make more (UUIDv7).
+    BranchId, "a branch id (a UUID)";
+    /// One accepted message (UUIDv7).
+    MessageId, "a message id (a UUID)";
+    /// One run: it has the id of its first message, so it is known at acceptance.
+    RunId, "a run id (a UUID)";
+}
+
+impl From<MessageId> for RunId {
+    fn from(message: MessageId) -> Self {
+        Self(message.0)
+    }
+}
+
+impl From<RunId> for MessageId {
+    fn from(run: RunId) -> Self {
+        Self(run.0)
+    }
+}
+
+macro_rules! number {
+    ($($(#[$doc:meta])* $name:ident($inner:ty);)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub $inner);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    )*};
+}
+
+number! {
+    /// The number of a process that owned the home: one higher at each opening.
+    Epoch(u64);
+    /// The place of an entry in its branch: gapless, from 1.
+    Seq(u64);
+    /// The commit order of an entry in the home, from 1.
+    Position(u64);
+    /// Milliseconds since 1970 UTC.
+    Timestamp(i64);
+}
+
+impl Timestamp {
+    /// This time and so many milliseconds more, at most the end of time.
+    pub fn plus(self, ms: u64) -> Self {
+        Self(self.0.saturating_add(i64::try_from(ms).unwrap_or(i64::MAX)))
+    }
+
+    /// Milliseconds from `earlier` to this time; 0 when the clock went backwards.
+    pub fn since(self, earlier: Self) -> u64 {
+        u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0)
+    }
+}
+
+/// What the engine may know of now: the time, and a number for jitter. Both are inputs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Moment {
+    /// The time.
+    pub now: Timestamp,
+    /// A uniformly drawn number; backoff takes its jitter from it.
+    pub draw: u64,
+}
+
+/// A tool call, written `RUN/STEP/INDEX`. The provider's own id is kept beside it, for that provider.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallId {
+    /// The run that asks for it.
+    pub run: RunId,
+    /// The step of the run, from 1.
+    pub step: u32,
+    /// Its place in the answer of the model, from 0.
+    pub index: u32,
+}
+
+impl fmt::Display for CallId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}", self.run, self.step, self.index)
+    }
+}
+
+impl FromStr for CallId {
+    type Err = InvalidId;
+    fn from_str(text: &str) -> Result<Self, InvalidId> {
+        let wrong = || InvalidId { text: text.to_owned(), what: "a call id (RUN/STEP/INDEX)" };
+        let mut parts = text.split('/');
+        let (Some(run), Some(step), Some(index), None) = (parts.next(), parts.next(), parts.next(), parts.next())
+        else {
+            return Err(wrong());
+        };
+        Ok(Self {
+            run: run.parse().map_err(|_| wrong())?,
+            step: step.parse().map_err(|_| wrong())?,
+            index: index.parse().map_err(|_| wrong())?,
+        })
+    }
+}
+
+/// The kinds of effect; the name is a part of every [`EffectId`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EffectKind {
+    /// Make the workspace and the system prompt of a run.
+    Prepare,
+    /// Get a place in the global lane for the head of the queue.
+    Lane,
+    /// Reserve budget for a request.
+    Reserve,
+    /// Send a request to a model and report what streams in.
+    Request,
+    /// Summarise the history.
+    Compact,
+    /// Check a call against its schema and the policy.
+    CheckCall,
+    /// Run a call.
+    RunCall,
+    /// Find out what became of a call that a crash cut off.
+    FindCall,
+    /// End a running call.
+    EndCall,
+    /// Send a reply to its route.
+    Deliver,
+    /// Run an observing hook.
+    Observe,
+    /// Tell the ledger what was spent.
+    Report,
+    /// Run a child.
+    Child,
+}
+
+impl EffectKind {
+    /// Every kind with its name, as it stands in an [`EffectId`].
+    pub const ALL: [(Self, &'static str); 13] = [
+        (Self::Prepare, "prepare"),
+        (Self::Lane, "lane"),
+        (Self::Reserve, "reserve"),
+        (Self::Request, "request"),
+        (Self::Compact, "compact"),
+        (Self::CheckCall, "check_call"),
+        (Self::RunCall, "run_call"),
+        (Self::FindCall, "find_call"),
+        (Self::EndCall, "end_call"),
+        (Self::Deliver, "deliver"),
+        (Self::Observe, "observe"),
+        (Self::Report, "report"),
+        (Self::Child, "child"),
+    ];
+
+    /// The kind's name.
+    pub fn name(self) -> &'static str {
+        Self::ALL[self as usize].1
+    }
+}
+
+/// An effect, written `RUN/KIND/ORDINAL/TRY`. A retry is a new id; a wait taken up after a restart is the same id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EffectId {
+    /// The run that it belongs to (for `lane`: that will be).
+    pub run: RunId,
+    /// What it does.
+    pub kind: EffectKind,
+    /// Which one of its kind in the run: the request's number, the call's number.
+    pub ordinal: u32,
+    /// Which try of it, from 1.
+    pub try_no: u32,
+}
+
+impl fmt::Display for EffectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}/{}", self.run, self.kind.name(), self.ordinal, self.try_no)
+    }
+}
+
+impl FromStr for EffectId {
+    type Err = InvalidId;
+    fn from_str(text: &str) -> Result<Self, InvalidId> {
+        let wrong = || InvalidId { text: text.to_owned(), what: "an effect id (RUN/KIND/ORDINAL/TRY)" };
+        let parts: Vec<&str> = text.split('/').collect();
+        let [run, kind, ordinal, try_no] = parts[..] else { return Err(wrong()) };
+        let kind = EffectKind::ALL.iter().find(|(_, name)| *name == kind).ok_or_else(wrong)?.0;
+        Ok(Self {
+            run: run.parse().map_err(|_| wrong())?,
+            kind,
+            ordinal: ordinal.parse().map_err(|_| wrong())?,
+            try_no: try_no.parse().map_err(|_| wrong())?,
+        })
+    }
+}
+
+/// BLAKE3-256 of some content, written in hex.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Hash(pub [u8; 32]);
+
+impl Hash {
+    /// The hash of these bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(*blake3::hash(bytes).as_bytes())
+    }
+}
+
+impl fmt::Display for Hash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Hash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for Hash {
+    type Err = InvalidId;
+    fn from_str(text: &str) -> Result<Self, InvalidId> {
+        let wrong = || InvalidId { text: text.to_owned(), what: "a hash (64 hex digits)" };
+        if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(wrong());
+        }
+        let mut bytes = [0; 32];
+        for (i, byte) in bytes.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&text[2 * i..2 * i + 2], 16).map_err(|_| wrong())?;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+macro_rules! as_text {
+    ($($name:ident)*) => {$(
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = String::deserialize(deserializer)?;
+                text.parse().map_err(D::Error::custom)
+            }
+        }
+    )*};
+}
+
+as_text! { CallId EffectId Hash }

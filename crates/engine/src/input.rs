@@ -1,0 +1,332 @@
+//! Inputs: what was asked for and what happened. A command may be refused; a report may only be late.
+
+use std::sync::Arc;
+
+use crate::body::Content;
+use crate::event::{CallOutcome, Found, Overrides, QueueMode, ReceiptState, Usage};
+use crate::failure::Failure;
+use crate::ids::{BranchId, CallId, EffectId, Epoch, Hash, MessageId, RunId, SessionId};
+use crate::settings::{Policy, Settings};
+
+/// Something for the machine to decide on.
+#[derive(Debug, Clone)]
+pub enum Input {
+    /// Asked for.
+    Command(Command),
+    /// Happened.
+    Report(Report),
+}
+
+impl From<Command> for Input {
+    fn from(command: Command) -> Self {
+        Self::Command(command)
+    }
+}
+
+impl From<Report> for Input {
+    fn from(report: Report) -> Self {
+        Self::Report(report)
+    }
+}
+
+/// What can be asked for.
+#[derive(Debug, Clone)]
+pub enum Command {
+    /// Begin a session. The first input of a new machine.
+    Create {
+        /// Its id.
+        session: SessionId,
+        /// Its key, `agent:AGENT:NAME`.
+        key: String,
+        /// Its agent.
+        agent: String,
+        /// Its first branch.
+        branch: BranchId,
+    },
+    /// Take a message.
+    Message {
+        /// Its id, made by the sender.
+        message: MessageId,
+        /// Its text.
+        content: Content,
+        /// How to route it; none = the session's mode.
+        mode: Option<QueueMode>,
+        /// The sender's key.
+        key: Option<String>,
+        /// What it asks to be different for its run.
+        overrides: Overrides,
+    },
+    /// Take a queued message back.
+    Cancel {
+        /// Which.
+        message: MessageId,
+    },
+    /// End the run that is under way.
+    Abort {
+        /// Which, to be sure; none = whichever it is.
+        run: Option<RunId>,
+    },
+    /// Hold the run at a checkpoint.
+    Pause,
+    /// Let it go on.
+    Resume {
+        /// End it as interrupted instead.
+        drop: bool,
+    },
+    /// Answer a question.
+    Answer {
+        /// The call that asks.
+        call: CallId,
+        /// What the answer binds to.
+        fingerprint: Hash,
+        /// Whether the call may run.
+        allow: bool,
+        /// By whom or what; shown to the model when denied.
+        by: String,
+    },
+    /// Summarise the history.
+    Compact,
+    /// Change a setting of the session.
+    Override {
+        /// The model for its next runs, `PROVIDER/MODEL`; none = the agent's.
+        model: Option<String>,
+    },
+    /// Go back to a checkpoint.
+    Rewind,
+    /// Begin another session at a checkpoint.
+    Fork,
+    /// Mend a session that needs a human.
+    Recover {
+        /// Take the held run up again, also a poison one.
+        force: bool,
+    },
+    /// End the session for good.
+    Terminate,
+}
+
+/// A piece of a streamed answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Part {
+    /// Text.
+    Text(String),
+    /// Reasoning.
+    Reasoning(String),
+    /// A part of a call: id and name come with its first part, arguments are what is added.
+    Call {
+        /// The call's place in the answer, from 0.
+        index: u32,
+        /// The provider's id.
+        provider_id: Option<String>,
+        /// The tool's name.
+        name: Option<String>,
+        /// What is added to its arguments.
+        arguments: String,
+    },
+}
+
+/// What can happen. A report about an effect names it, and is dropped and counted when it is not wanted.
+#[derive(Debug, Clone)]
+pub enum Report {
+    /// An owner took the session up. The first input after recovery.
+    Opened {
+        /// Its number.
+        epoch: Epoch,
+    },
+    /// The owner is leaving in order.
+    Closing,
+    /// An armed time has come.
+    Due,
+    /// The head of the queue has its place in the lane.
+    LaneEntered {
+        /// The `lane` effect.
+        effect: EffectId,
+        /// What its run is decided by.
+        settings: Arc<Settings>,
+    },
+    /// The head of the queue cannot run (its model does not exist, say).
+    LaneRefused {
+        /// The `lane` effect.
+        effect: EffectId,
+        /// Settings to end the run under; only its failure matters.
+        settings: Arc<Settings>,
+        /// Why.
+        failure: Failure,
+    },
+    /// The ledger reserved.
+    Reserved {
+        /// The `reserve` effect.
+        effect: EffectId,
+    },
+    /// The ledger did not.
+    Denied {
+        /// The `reserve` effect.
+        effect: EffectId,
+        /// When it may.
+        until: Option<crate::ids::Timestamp>,
+    },
+    /// The workspace stands and the system prompt is made.
+    Prepared {
+        /// The `prepare` effect.
+        effect: EffectId,
+        /// The system prompt.
+        prompt: Content,
+    },
+    /// A request's first byte came.
+    RequestOpened {
+        /// The `request` effect.
+        effect: EffectId,
+    },
+    /// A piece of its answer came.
+    Said {
+        /// The `request` effect.
+        effect: EffectId,
+        /// The piece.
+        part: Part,
+    },
+    /// Its answer is whole: the provider's own end mark came.
+    RequestEnded {
+        /// The `request` effect.
+        effect: EffectId,
+        /// What it cost.
+        usage: Usage,
+    },
+    /// It failed, or `prepare` did.
+    RequestFailed {
+        /// The `request` or `prepare` effect.
+        effect: EffectId,
+        /// How.
+        failure: Failure,
+    },
+    /// A call was checked.
+    CallChecked {
+        /// The `check_call` effect.
+        effect: EffectId,
+        /// What the policy says. Deny also stands for arguments that do not fit, or no such tool.
+        decision: Policy,
+        /// The hash of tool, arguments and folder.
+        fingerprint: Hash,
+        /// What is needed to look it up after a crash.
+        evidence: Option<String>,
+        /// Why it is asked or denied.
+        reason: Option<String>,
+    },
+    /// A running call wrote something.
+    CallOutput {
+        /// The `run_call` effect.
+        effect: EffectId,
+        /// Bytes of its output before this.
+        offset: u64,
+        /// What.
+        text: String,
+    },
+    /// A call ended.
+    CallEnded {
+        /// The `run_call` or `end_call` effect.
+        effect: EffectId,
+        /// Done or Failed; Unended from an `end_call` that gave up.
+        outcome: CallOutcome,
+        /// What the model is told.
+        output: Content,
+        /// All that it gave back, when that is more.
+        whole: Option<Content>,
+    },
+    /// What was found of a call that a crash cut off.
+    CallFound {
+        /// The `find_call` effect.
+        effect: EffectId,
+        /// What.
+        found: Found,
+        /// For Ended: how, and what it gave back.
+        ended: Option<(CallOutcome, Content, Option<Content>)>,
+    },
+    /// A reply arrived.
+    Delivered {
+        /// The `deliver` effect.
+        effect: EffectId,
+    },
+    /// It did not.
+    DeliveryFailed {
+        /// The `deliver` effect.
+        effect: EffectId,
+    },
+    /// A child ended.
+    ChildEnded {
+        /// The `child` effect.
+        effect: EffectId,
+    },
+    /// The session cannot go on without a human (its actor failed, say).
+    Escalated {
+        /// What is wrong.
+        failure: Failure,
+        /// The command that mends it.
+        remedy: String,
+    },
+    /// The store has no space.
+    StoreFull,
+    /// It has again.
+    StoreFreed,
+}
+
+/// What became of one message, for its sender.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Receipt {
+    /// The message.
+    pub message: MessageId,
+    /// Its state.
+    pub state: ReceiptState,
+    /// The run that answers it.
+    pub run: RunId,
+    /// Where it is in the queue, from 1; none once it has started.
+    pub ahead: Option<u32>,
+}
+
+/// What a command that was not refused has done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// For a message: its receipt.
+    Receipt(Receipt),
+    /// For anything else: it is recorded.
+    Done,
+}
+
+/// Why a command was not carried out. Nothing was changed by it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// There is nothing of that kind.
+    #[error("{what} is not there")]
+    NotFound {
+        /// What was named.
+        what: String,
+    },
+    /// The same key came with other content.
+    #[error("key `{key}` was used for another message (run {run}); use a new key")]
+    Conflict {
+        /// The key.
+        key: String,
+        /// The run that the key stands for.
+        run: RunId,
+    },
+    /// The state does not allow it.
+    #[error("not while the session is {state}: {reason}")]
+    State {
+        /// The lifecycle or run state.
+        state: String,
+        /// Why, and the way out.
+        reason: String,
+    },
+    /// An answer to a question that is not asked, or not so.
+    #[error("that question is not open any more; `limulus runs show` has what is asked now")]
+    Stale,
+    /// This version cannot do it.
+    #[error("{what} is not in this version")]
+    Unsupported {
+        /// What was asked.
+        what: &'static str,
+    },
+    /// The record could not be written, so nothing was done.
+    #[error("the journal could not be written: {reason}")]
+    Unavailable {
+        /// What the store said.
+        reason: String,
+    },
+}

@@ -1,0 +1,37 @@
+//! The agent loop as a pure state machine: inputs in, events and effects out.
+//!
+//! No async, no clock, no chance, no files. What may not live here: anything that waits, asks the system, or has an
+//! order that varies. Start with `tables/`, then `machine/`, then `pump.rs`.
+
+mod batch;
+mod body;
+mod effect;
+mod event;
+mod failure;
+mod ids;
+mod input;
+mod machine;
+pub mod mutants;
+mod pump;
+mod settings;
+mod state;
+pub mod tables;
+mod views;
+
+pub use batch::{ApprovalRow, Batch, ReceiptRow, Record, RunRow, SessionRow, Views};
+pub use body::{Body, BodyKind, Content, estimate_tokens};
+pub use effect::Effect;
+pub use event::*;
+pub use failure::{Failure, FailureClass};
+pub use ids::{
+    BranchId, CallId, EffectId, EffectKind, Epoch, Hash, InvalidId, MessageId, Moment, Position, RunId, Seq, SessionId,
+    Timestamp,
+};
+pub use input::{Answer, Command, Input, Part, Receipt, Refusal, Report};
+pub use machine::{IllegalEdge, Machine, RecoverError, SettingsSource};
+pub use pump::{Do, Pump};
+pub use settings::{Candidate, Limits, Policy, ResumeMode, Settings, ToolClass, ToolSpec};
+pub use state::{
+    Call, Clock, Ending, Flags, Item, ItemCall, Lifecycle, Message, PartialCall, Phase, PrepareStage, Queued, Run,
+    Sent, Session, Stage, Step, Stream, Transcript, Unpaired,
+};

@@ -1,0 +1,161 @@
+//! Calls: one ladder from asked to settled.
+
+use super::Machine;
+use super::sentences::{INTERRUPTED, UNENDED};
+use crate::body::{BodyKind, Content};
+use crate::event::{
+    CallAsked, CallChecked, CallEnding, CallFound, CallLost, CallOutcome, CallSettled, CallStarted, EndingCause, Found,
+    WaitBegan, WaitFor,
+};
+use crate::ids::{CallId, EffectKind, Moment};
+use crate::mutants::{Mutant, planted};
+use crate::settings::{Policy, ToolClass};
+use crate::state::{Call, Phase, Session, Stage};
+
+impl Machine {
+    pub(super) fn call(&self, id: CallId) -> Option<&Call> {
+        self.session.as_ref().and_then(Session::run).and_then(|run| run.call(id))
+    }
+
+    pub(super) fn call_ids(&self, which: impl Fn(&Call) -> bool) -> Vec<CallId> {
+        let calls = self.session.as_ref().and_then(Session::run).map(|run| &run.step.calls);
+        calls.into_iter().flatten().filter(|call| which(call)).map(|call| call.id).collect()
+    }
+
+    /// A call was checked: it may start, is asked, or has its result.
+    pub(super) fn call_checked(&mut self, checked: CallChecked, moment: Moment) {
+        let (call, decision, fingerprint) = (checked.call, checked.decision, checked.fingerprint);
+        let reason = checked.reason.clone().unwrap_or_else(|| "it needs leave".to_owned());
+        self.emit(checked, moment.now);
+        match decision {
+            Policy::Allow => {}
+            Policy::Ask => self.emit(CallAsked { call, fingerprint, question: reason }, moment.now),
+            Policy::Deny => {
+                let output = Content::text(BodyKind::Output, &reason);
+                self.settle_call(call, CallOutcome::Denied, output, None, moment);
+            }
+        }
+    }
+
+    /// Takes every call as far as the state allows: starts those whose turn it is, waits when only questions are left.
+    pub(super) fn advance_calls(&mut self, moment: Moment) {
+        let Some(session) = &self.session else { return };
+        let Some(run) = session.run() else { return };
+        let epoch = session.epoch;
+        let calls = &run.step.calls;
+        let ready = calls.iter().enumerate().filter(|(at, call)| call.stage == Stage::Ready && has_turn(calls, *at));
+        let start: Vec<CallStarted> = ready
+            .map(|(_, call)| CallStarted {
+                call: call.id,
+                effect: call.effect(EffectKind::RunCall),
+                epoch,
+                class: call.class,
+            })
+            .collect();
+        for started in start {
+            self.emit(started, moment.now);
+        }
+        let Some(run) = self.session.as_ref().and_then(Session::run) else { return };
+        let calls = &run.step.calls;
+        let moving = |(at, call): (usize, &Call)| call.is_out() || call.stage == Stage::Guarding && has_turn(calls, at);
+        let asks = calls.iter().any(|call| call.stage == Stage::Asking);
+        if asks && matches!(run.phase, Phase::ToolExec) && !calls.iter().enumerate().any(moving) {
+            self.emit(WaitBegan { on: WaitFor::Approval, until: None }, moment.now);
+        }
+    }
+
+    /// A call has its one result.
+    pub(super) fn settle_call(
+        &mut self,
+        id: CallId,
+        outcome: CallOutcome,
+        output: Content,
+        whole: Option<Content>,
+        moment: Moment,
+    ) {
+        let Some(call) = self.call(id) else { return };
+        let effect = call.started_at.map(|_| call.effect(EffectKind::RunCall));
+        let output = self.keep(output);
+        let whole = whole.map(|whole| self.keep(whole));
+        self.emit(CallSettled { call: id, effect, outcome, output, whole }, moment.now);
+    }
+
+    pub(super) fn settle_with(&mut self, id: CallId, outcome: CallOutcome, sentence: &str, moment: Moment) {
+        self.settle_call(id, outcome, Content::text(BodyKind::Output, sentence), None, moment);
+    }
+
+    /// The result of a call that was run or ended.
+    pub(super) fn call_ended(
+        &mut self,
+        id: CallId,
+        outcome: CallOutcome,
+        (output, whole): (Content, Option<Content>),
+        moment: Moment,
+    ) {
+        let why = match self.call(id).map(|call| &call.stage) {
+            Some(Stage::Ending { why }) => Some(*why),
+            _ => None,
+        };
+        let outcome = match (outcome, why) {
+            (CallOutcome::Unended, _) | (_, None) => outcome,
+            (_, Some(EndingCause::Limit)) => CallOutcome::TimedOut,
+            (_, Some(EndingCause::Run)) => CallOutcome::Aborted,
+        };
+        self.settle_call(id, outcome, output, whole, moment);
+    }
+
+    /// What the look-up of a lost call gave.
+    pub(super) fn call_found(
+        &mut self,
+        id: CallId,
+        found: Found,
+        ended: Option<(CallOutcome, Content, Option<Content>)>,
+        moment: Moment,
+    ) {
+        self.emit(CallFound { call: id, found }, moment.now);
+        match (found, ended) {
+            (Found::Ended, Some((outcome, output, whole))) => self.settle_call(id, outcome, output, whole, moment),
+            (Found::Running, _) => self.take_up(id, moment),
+            (Found::Unknown | Found::Ended, _) => self.settle_with(id, CallOutcome::Interrupted, INTERRUPTED, moment),
+            (Found::NeverStarted, _) => {}
+        }
+    }
+
+    /// A command that outlived its runtime is this owner's now.
+    fn take_up(&mut self, id: CallId, moment: Moment) {
+        let Some(epoch) = self.session.as_ref().map(|session| session.epoch) else { return };
+        let Some(call) = self.call(id) else { return };
+        let (effect, class) = (call.effect(EffectKind::RunCall), call.class);
+        self.emit(CallStarted { call: id, effect, epoch, class }, moment.now);
+    }
+
+    /// What an older owner started and did not finish is looked up before anything else is done with it.
+    pub(super) fn lose_calls(&mut self, moment: Moment) {
+        for call in
+            self.call_ids(|call| matches!(call.stage, Stage::Started { .. }) && call.class != ToolClass::ReadOnly)
+        {
+            if planted(Mutant::LostCallRunAgain) {
+                self.take_up(call, moment);
+            } else {
+                self.emit(CallLost { call }, moment.now);
+            }
+        }
+    }
+
+    pub(super) fn end_call(&mut self, call: CallId, why: EndingCause, moment: Moment) {
+        self.emit(CallEnding { call, why }, moment.now);
+    }
+
+    /// Calls that could not be ended in time: the run goes to its end without them, and says so.
+    pub(super) fn give_up_calls(&mut self, moment: Moment) {
+        for call in self.call_ids(|call| !call.is_settled()) {
+            self.settle_with(call, CallOutcome::Unended, UNENDED, moment);
+        }
+    }
+}
+
+/// Whether it is a call's turn: everything before it is settled, or it and what is not are read-only.
+pub(super) fn has_turn(calls: &[Call], at: usize) -> bool {
+    let read_only = |call: &Call| call.class == ToolClass::ReadOnly;
+    calls[..at].iter().all(|before| before.is_settled() || read_only(before) && read_only(&calls[at]))
+}

@@ -1,0 +1,76 @@
+//! What must be in flight in the world, derived from the state. Nothing here remembers anything.
+
+use super::Machine;
+use super::calls::has_turn;
+use crate::effect::Effect;
+use crate::ids::{EffectId, EffectKind};
+use crate::state::{Call, Lifecycle, Phase, PrepareStage, Run, Session, Stage};
+
+impl Machine {
+    /// All that is wanted now, each with a stable id.
+    pub fn effects(&self) -> Vec<Effect> {
+        let Some(session) = self.session.as_ref().filter(|session| !session.closed) else { return vec![] };
+        let mut wanted: Vec<Effect> = session.next_up().map(|head| lane(head.message)).into_iter().collect();
+        match &session.lifecycle {
+            Lifecycle::Active(run) => {
+                wanted.extend(request(session, run));
+                wanted.extend(calls(session, run, true));
+            }
+            Lifecycle::Suspended(run) => wanted.extend(calls(session, run, false)),
+            _ => {}
+        }
+        wanted
+    }
+
+    /// Whether this effect is wanted. The streaming request, asked for each piece, is answered without a list.
+    pub(super) fn wants(&self, effect: EffectId) -> bool {
+        let streaming = self.phase().is_some_and(|phase| match phase {
+            Phase::Streaming(stream) => stream.sent.request == effect,
+            _ => false,
+        });
+        let active = self.session.as_ref().is_some_and(|session| session.is_active() && !session.closed);
+        active && streaming || self.effects().iter().any(|wanted| wanted.id() == effect)
+    }
+}
+
+fn lane(message: crate::ids::MessageId) -> Effect {
+    let id = EffectId { run: message.into(), kind: EffectKind::Lane, ordinal: 1, try_no: 1 };
+    Effect::Lane { id, message }
+}
+
+fn request(session: &Session, run: &Run) -> Option<Effect> {
+    if run.ending.is_some() {
+        return None;
+    }
+    let sent = match &run.phase {
+        Phase::Preparing { stage: PrepareStage::Gathering } if run.prompt.is_none() => {
+            return Some(Effect::Prepare { id: run.effect(EffectKind::Prepare, 1, run.attempt) });
+        }
+        Phase::Preparing { stage: PrepareStage::Sent(sent) } => sent,
+        Phase::Streaming(stream) => &stream.sent,
+        _ => return None,
+    };
+    let prompt = run.prompt.filter(|_| sent.epoch == session.epoch)?;
+    Some(Effect::Request { id: sent.request, candidate: run.candidate, prompt, items: sent.items })
+}
+
+/// The effects of calls. A paused run starts nothing and checks nothing, but what is out is looked after.
+fn calls(session: &Session, run: &Run, active: bool) -> Vec<Effect> {
+    let calls = &run.step.calls;
+    let wanted = |(at, call): (usize, &Call)| {
+        let id = call.id;
+        let started = call.effect(EffectKind::RunCall);
+        match &call.stage {
+            Stage::Guarding if active && has_turn(calls, at) => {
+                Some(Effect::CheckCall { id: call.effect(EffectKind::CheckCall), call: id })
+            }
+            Stage::Started { epoch } if *epoch == session.epoch => Some(Effect::RunCall { id: started, call: id }),
+            Stage::Ending { why } => {
+                Some(Effect::EndCall { id: call.effect(EffectKind::EndCall), call: id, started, why: *why })
+            }
+            Stage::Lost => Some(Effect::FindCall { id: call.effect(EffectKind::FindCall), call: id, started }),
+            Stage::Guarding | Stage::Asking | Stage::Ready | Stage::Started { .. } | Stage::Settled { .. } => None,
+        }
+    };
+    calls.iter().enumerate().filter_map(wanted).collect()
+}

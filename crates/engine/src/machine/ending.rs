@@ -1,0 +1,64 @@
+//! Ending is a wanted effect: the end is decided first, and taken when nothing of the run is out any more.
+
+use super::Machine;
+use super::sentences::NOT_RUN;
+use crate::event::{CallOutcome, CutCause, EndingCause, EndingSet, Outcome, RunEnded};
+use crate::failure::{Failure, FailureClass};
+use crate::ids::Moment;
+use crate::mutants::{Mutant, planted};
+use crate::state::{Call, Run, Session, Stage};
+
+impl Machine {
+    /// Decides that the run ends so: its stream is cut and kept, calls that have not started are answered, those that
+    /// have are ended.
+    pub(super) fn begin_ending(&mut self, outcome: Outcome, cause: CutCause, moment: Moment) {
+        self.emit(EndingSet { outcome }, moment.now);
+        self.cut_stream(cause, moment);
+        for call in self.call_ids(|call| matches!(call.stage, Stage::Started { .. })) {
+            self.end_call(call, EndingCause::Run, moment);
+        }
+        self.skip_calls(moment);
+    }
+
+    /// Answers the calls that have not started.
+    fn skip_calls(&mut self, moment: Moment) {
+        for call in self.call_ids(|call| !call.is_out() && !call.is_settled()) {
+            self.settle_with(call, CallOutcome::Skipped, NOT_RUN, moment);
+        }
+    }
+
+    /// Goes on with an ending run; takes the end when no call is out.
+    pub(super) fn advance_ending(&mut self, outcome: Outcome, moment: Moment) {
+        self.skip_calls(moment);
+        for call in self.call_ids(|call| matches!(call.stage, Stage::Started { .. })) {
+            self.end_call(call, EndingCause::Run, moment);
+        }
+        let out =
+            self.session.as_ref().and_then(Session::run).is_some_and(|run| run.step.calls.iter().any(Call::is_out));
+        if !out {
+            self.settle_kept(crate::settings::ResumeMode::Continue, moment);
+            self.end_run(outcome, None, moment);
+        }
+    }
+
+    /// The one terminal event.
+    pub(super) fn end_run(&mut self, outcome: Outcome, failure: Option<Failure>, moment: Moment) {
+        let Some(run) = self.session.as_ref().and_then(Session::run) else { return };
+        let failure = failure.or_else(|| unended(run).filter(|_| outcome != Outcome::Completed));
+        let ended = RunEnded { run: run.id, outcome, failure, text: run.step.segments.clone(), usage: run.usage };
+        self.emit(ended.clone(), moment.now);
+        if planted(Mutant::TerminalTwice) {
+            let again = ended.into();
+            self.apply(&again, moment.now);
+            self.record(again, moment.now);
+        }
+        self.settings = None;
+    }
+}
+
+/// What is to be said of calls that could not be ended.
+fn unended(run: &Run) -> Option<Failure> {
+    let calls: Vec<String> = run.unended.iter().map(ToString::to_string).collect();
+    let message = format!("could not be ended and may still be running: call {}", calls.join(", call "));
+    (!calls.is_empty()).then(|| Failure::new(FailureClass::Tool, message))
+}

@@ -1,0 +1,247 @@
+//! The machine: decides on inputs, records each decision as an event, and says what is wanted in the world.
+//!
+//! `handle` records what happened, then `advance` takes every step that follows from the state. So a crash, an abort and
+//! an answer lead on by the same code. What may not live here: anything that is not a decision.
+
+mod advance;
+mod calls;
+mod commands;
+mod effects;
+mod ending;
+mod opening;
+mod recover;
+mod reports;
+mod requests;
+mod sentences;
+
+use std::sync::Arc;
+
+use crate::batch::{Batch, Record};
+use crate::body::{BodyKind, Content};
+use crate::event::{Event, LifecycleChanged};
+use crate::ids::{EffectId, Moment, Timestamp};
+use crate::input::{Answer, Input, Refusal};
+use crate::settings::{Limits, Settings};
+use crate::state::Session;
+use crate::tables::lifecycle::{self, LifecycleCause};
+use crate::tables::transitions::{self, RunState, Trigger};
+use crate::views::Touched;
+
+pub use recover::{RecoverError, SettingsSource};
+
+/// An edge that the tables do not have. In tests a panic; in production the end of this machine alone.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no edge from {from} to {to} by `{event}`: this is a bug in limulus, please report it")]
+pub struct IllegalEdge {
+    /// The run state, or the lifecycle, before.
+    pub from: &'static str,
+    /// The kind of the event.
+    pub event: &'static str,
+    /// The run state, or the lifecycle, after.
+    pub to: &'static str,
+}
+
+/// One session and the decisions on it.
+#[derive(Debug, Default)]
+pub struct Machine {
+    session: Option<Session>,
+    settings: Option<Arc<Settings>>,
+    open: Open,
+    fault: Option<IllegalEdge>,
+    late: u64,
+}
+
+/// What was decided since the last batch.
+#[derive(Debug, Default)]
+struct Open {
+    records: Vec<Record>,
+    bodies: Vec<Content>,
+    touched: Touched,
+}
+
+impl Machine {
+    /// A machine without a session; its first input is `Command::Create`.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The session, once it is created.
+    pub fn session(&self) -> Option<&Session> {
+        self.session.as_ref()
+    }
+
+    /// The settings of the run that is under way or held.
+    pub fn settings(&self) -> Option<&Arc<Settings>> {
+        self.settings.as_ref()
+    }
+
+    /// How many reports were dropped because nothing waited for them.
+    pub fn late(&self) -> u64 {
+        self.late
+    }
+
+    /// The edge that it tried and the tables do not have.
+    pub fn fault(&self) -> Option<IllegalEdge> {
+        self.fault.clone()
+    }
+
+    /// Decides on an input. A refusal comes before the first event; a late report changes nothing.
+    pub fn handle(&mut self, input: Input, moment: Moment) -> Result<Answer, Refusal> {
+        match input {
+            Input::Command(command) => self.handle_command(command, moment),
+            Input::Report(report) => {
+                self.handle_report(report, moment);
+                Ok(Answer::Done)
+            }
+        }
+    }
+
+    /// Folds a stored event.
+    pub fn apply(&mut self, event: &Event, at: Timestamp) {
+        match (&mut self.session, event) {
+            (Some(session), event) => session.apply(event, at),
+            (None, Event::Created(created)) => self.session = Some(Session::created(created, at)),
+            (None, _) => {}
+        }
+    }
+
+    /// The soonest time that something is due.
+    pub fn deadline(&self) -> Option<Timestamp> {
+        let session = self.session.as_ref()?;
+        if session.closed {
+            return None;
+        }
+        self.timers(session).into_iter().map(|(at, _)| at).min()
+    }
+
+    /// All that was decided since the last batch, if anything was.
+    pub fn take_batch(&mut self) -> Option<Batch> {
+        let open = std::mem::take(&mut self.open);
+        let session = self.session.as_ref()?;
+        if open.records.is_empty() {
+            return None;
+        }
+        let views = if open.records.iter().all(|record| record.seq.is_none()) {
+            crate::batch::Views::default()
+        } else {
+            open.touched.rows(session, self.settings.as_deref())
+        };
+        Some(Batch { session: session.id, branch: session.branch, records: open.records, bodies: open.bodies, views })
+    }
+
+    fn limits(&self) -> Limits {
+        self.settings.as_ref().map(|settings| settings.limits).unwrap_or_default()
+    }
+
+    fn timers(&self, session: &Session) -> Vec<(Timestamp, crate::tables::timers::Timer)> {
+        crate::tables::timers::armed(session, &self.limits())
+    }
+
+    /// Names content and hands it to the journal with this batch.
+    fn keep(&mut self, content: Content) -> crate::body::Body {
+        let body = content.body;
+        self.open.bodies.push(content);
+        body
+    }
+
+    fn keep_text(&mut self, kind: BodyKind, text: &str) -> crate::body::Body {
+        self.keep(Content::text(kind, text))
+    }
+
+    /// The one way to change state: checks the edge, applies, records.
+    fn emit(&mut self, event: impl Into<Event>, at: Timestamp) {
+        let event = event.into();
+        let Some(session) = self.session.as_mut().filter(|_| self.fault.is_none()) else { return };
+        let (from, life) = (session.run_state(), session.lifecycle.kind());
+        self.open.touched.note(session, self.settings.as_deref(), &event, at);
+        session.apply(&event, at);
+        let to = if matches!(event, Event::RunEnded(_)) { RunState::Completed } else { session.run_state() };
+        let trigger = event.trigger();
+        if !edge_allowed(&event, trigger, from, to) {
+            return self.broken(IllegalEdge { from: from.name(), event: event.kind(), to: to.name() });
+        }
+        let changed = session.lifecycle.kind();
+        let cause = lifecycle_cause(&event);
+        let kind = event.kind();
+        let is_record = matches!(event, Event::LifecycleChanged(_));
+        self.record(event, at);
+        if changed == life {
+            return;
+        }
+        if !cause.is_some_and(|cause| lifecycle::allowed(life, cause, changed)) {
+            return self.broken(IllegalEdge { from: life.name(), event: kind, to: changed.name() });
+        }
+        if let Some(cause) = cause.filter(|_| !is_record) {
+            self.emit(LifecycleChanged { from: life, to: changed, cause, failure: None, remedy: None }, at);
+        }
+    }
+
+    fn broken(&mut self, edge: IllegalEdge) {
+        debug_assert!(false, "{edge}");
+        self.fault = Some(edge);
+    }
+
+    /// Appends to the open batch; progress that goes on where the last left off becomes one with it.
+    fn record(&mut self, event: Event, at: Timestamp) {
+        if let Some(last) = self.open.records.last_mut()
+            && joined(&mut last.event, &event)
+        {
+            // The time of the last piece: silence counts from there, live and after a restart.
+            last.at = at;
+            return;
+        }
+        let seq = match (&self.session, event.progress()) {
+            (Some(session), None) => Some(session.head),
+            _ => None,
+        };
+        self.open.records.push(Record { seq, at, event });
+    }
+}
+
+fn edge_allowed(event: &Event, trigger: Option<Trigger>, from: RunState, to: RunState) -> bool {
+    match trigger {
+        // Openings and lifecycle changes also happen to sessions without a run.
+        Some(Trigger::Opened | Trigger::Recovered | Trigger::Escalated) if from == RunState::Idle => from == to,
+        Some(trigger) => transitions::allowed(from, trigger, to),
+        None => from == to || matches!(event, Event::LifecycleChanged(_)) && to == RunState::Idle,
+    }
+}
+
+/// The cause under which an event moves the lifecycle.
+fn lifecycle_cause(event: &Event) -> Option<LifecycleCause> {
+    match event {
+        Event::RunStarted(_) => Some(LifecycleCause::Task),
+        Event::RunEnded(_) => Some(LifecycleCause::RunEnded),
+        Event::Paused(_) => Some(LifecycleCause::Pause),
+        Event::Resumed(_) => Some(LifecycleCause::Resume),
+        Event::LifecycleChanged(e) => Some(e.cause),
+        _ => None,
+    }
+}
+
+/// Joins text that adjoins other text of the same effect; says whether it did.
+fn joined(last: &mut Event, next: &Event) -> bool {
+    match (last, next) {
+        (Event::TextAdded(a), Event::TextAdded(b)) if adjoin((a.effect, a.offset, &a.text), (b.effect, b.offset)) => {
+            a.text.push_str(&b.text);
+            true
+        }
+        (Event::ReasoningAdded(a), Event::ReasoningAdded(b))
+            if adjoin((a.effect, a.offset, &a.text), (b.effect, b.offset)) =>
+        {
+            a.text.push_str(&b.text);
+            true
+        }
+        (Event::OutputAdded(a), Event::OutputAdded(b))
+            if adjoin((a.effect, a.offset, &a.text), (b.effect, b.offset)) =>
+        {
+            a.text.push_str(&b.text);
+            true
+        }
+        _ => false,
+    }
+}
+
+fn adjoin((effect, offset, text): (EffectId, u64, &str), (next, at): (EffectId, u64)) -> bool {
+    effect == next && offset + text.len() as u64 == at
+}

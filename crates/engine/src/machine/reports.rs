@@ -1,0 +1,139 @@
+//! What happened. A report about an effect that is not wanted any more changes nothing and is counted.
+
+use std::sync::Arc;
+
+use super::Machine;
+use crate::event::{CallChecked, Closed, CutCause, Failed, Outcome, OutputAdded, RunStarted};
+use crate::failure::Failure;
+use crate::ids::{CallId, EffectId, EffectKind, Moment};
+use crate::input::{Part, Report};
+use crate::settings::Settings;
+use crate::state::{Call, Phase, Session};
+
+impl Machine {
+    pub(super) fn handle_report(&mut self, report: Report, moment: Moment) {
+        match report {
+            Report::Opened { epoch } => self.opened(epoch, moment),
+            Report::Closing => self.closing(moment),
+            Report::Due => self.expire(moment),
+            Report::Escalated { failure, remedy } => self.escalate(failure, remedy, moment),
+            Report::Reserved { .. }
+            | Report::Denied { .. }
+            | Report::Delivered { .. }
+            | Report::DeliveryFailed { .. }
+            | Report::ChildEnded { .. }
+            | Report::StoreFull
+            | Report::StoreFreed => self.late += 1,
+            effect_report => self.handle_effect(effect_report, moment),
+        }
+    }
+
+    fn handle_effect(&mut self, report: Report, moment: Moment) {
+        let Some(effect) = effect_of(&report).filter(|effect| self.wants(*effect)) else {
+            self.late += 1;
+            return;
+        };
+        match report {
+            Report::LaneEntered { settings, .. } => self.run_started(effect, &settings, moment),
+            Report::LaneRefused { settings, failure, .. } => self.run_refused(effect, &settings, failure, moment),
+            Report::Prepared { prompt, .. } => self.prepared(prompt, moment),
+            Report::RequestOpened { .. } => self.request_opened(effect, moment),
+            // The hot path: nothing can follow from a piece of text.
+            Report::Said { part, .. } => return self.said_and_go_on(effect, part, moment),
+            Report::RequestEnded { usage, .. } => {
+                self.request_ended(effect, usage, moment);
+                self.finish_answered(moment);
+            }
+            Report::RequestFailed { failure, .. } => self.request_failed(effect, failure, moment),
+            call_report => self.handle_call(effect, call_report, moment),
+        }
+        self.advance(moment);
+    }
+
+    fn handle_call(&mut self, effect: EffectId, report: Report, moment: Moment) {
+        let Some(call) = self.call_of(effect) else { return };
+        match report {
+            Report::CallChecked { decision, fingerprint, evidence, reason, .. } => {
+                self.call_checked(CallChecked { call, decision, fingerprint, evidence, reason }, moment);
+            }
+            Report::CallOutput { offset, text, .. } => {
+                let expected = self.call(call).is_some_and(|call| call.output_bytes == offset);
+                if expected && !text.is_empty() {
+                    self.emit(OutputAdded { effect, offset, text }, moment.now);
+                }
+            }
+            Report::CallEnded { outcome, output, whole, .. } => {
+                self.call_ended(call, outcome, (output, whole), moment);
+            }
+            Report::CallFound { found, ended, .. } => self.call_found(call, found, ended, moment),
+            _ => self.late += 1,
+        }
+    }
+
+    fn call_of(&self, effect: EffectId) -> Option<CallId> {
+        let run = self.session.as_ref().and_then(Session::run)?;
+        let same = |call: &&Call| call.ordinal == effect.ordinal && call.effect(effect.kind) == effect;
+        run.step.calls.iter().find(same).map(|call| call.id)
+    }
+
+    fn said_and_go_on(&mut self, effect: EffectId, part: Part, moment: Moment) {
+        self.said(effect, part, moment);
+        if !matches!(self.phase(), Some(Phase::Streaming(_))) {
+            self.advance(moment);
+        }
+    }
+
+    /// The head of the queue has its lane: its run starts under these settings, whatever the configuration says later.
+    fn run_started(&mut self, lane: EffectId, settings: &Arc<Settings>, moment: Moment) {
+        let content = settings.content();
+        let hash = content.body.hash;
+        self.keep(content);
+        self.settings = Some(Arc::clone(settings));
+        self.emit(RunStarted { run: lane.run, inputs: vec![lane.run.into()], settings: hash }, moment.now);
+    }
+
+    fn run_refused(&mut self, lane: EffectId, settings: &Arc<Settings>, failure: Failure, moment: Moment) {
+        self.run_started(lane, settings, moment);
+        self.emit(Failed { request: None, failure: failure.clone(), text: None }, moment.now);
+        if matches!(self.phase(), Some(Phase::Compacting { .. })) {
+            self.fail_compaction(moment);
+        }
+        self.end_run(Outcome::Failed, Some(failure), moment);
+    }
+
+    /// A message that asks for nothing is the answer.
+    fn finish_answered(&mut self, moment: Moment) {
+        let run = self.session.as_ref().and_then(Session::run);
+        let finished = run.is_some_and(|run| run.step.answered && matches!(run.phase, Phase::Streaming(_)));
+        if finished {
+            self.end_run(Outcome::Completed, None, moment);
+        }
+    }
+
+    /// The owner leaves in order: an open stream is cut and sealed, commands are left to their supervisors.
+    fn closing(&mut self, moment: Moment) {
+        let Some(session) = self.session.as_ref().filter(|session| !session.closed) else { return };
+        let epoch = session.epoch;
+        self.cut_stream(CutCause::Shutdown, moment);
+        self.emit(Closed { epoch }, moment.now);
+    }
+}
+
+/// The effect that a report is about, if it is of a kind that reports so.
+fn effect_of(report: &Report) -> Option<EffectId> {
+    use EffectKind::{CheckCall, EndCall, FindCall, Lane, Prepare, Request, RunCall};
+    let (effect, kinds): (_, &[EffectKind]) = match report {
+        Report::LaneEntered { effect, .. } | Report::LaneRefused { effect, .. } => (effect, &[Lane]),
+        Report::Prepared { effect, .. } => (effect, &[Prepare]),
+        Report::RequestOpened { effect } | Report::Said { effect, .. } | Report::RequestEnded { effect, .. } => {
+            (effect, &[Request])
+        }
+        Report::RequestFailed { effect, .. } => (effect, &[Request, Prepare]),
+        Report::CallChecked { effect, .. } => (effect, &[CheckCall]),
+        Report::CallOutput { effect, .. } => (effect, &[RunCall]),
+        Report::CallEnded { effect, .. } => (effect, &[RunCall, EndCall]),
+        Report::CallFound { effect, .. } => (effect, &[FindCall]),
+        _ => return None,
+    };
+    Some(*effect).filter(|effect| kinds.contains(&effect.kind))
+}

@@ -1,0 +1,193 @@
+//! Requests: sending, streaming, sealing, cutting, failing.
+
+use super::Machine;
+use crate::body::{BodyKind, Content};
+use crate::event::{
+    CallPartAdded, CutCause, Failed, MessageSealed, Next, ReasoningAdded, RequestOpened, RequestSent, SealedCall,
+    StreamCut, TextAdded, TextStruck, Usage,
+};
+use crate::failure::{Failure, FailureClass};
+use crate::ids::{CallId, EffectId, EffectKind, Moment};
+use crate::input::Part;
+use crate::machine::sentences::NOT_RUN;
+use crate::settings::{ResumeMode, ToolClass};
+use crate::state::{PartialCall, Phase, PrepareStage, Session, Stream};
+use crate::tables::limits::{CALLS_PER_MESSAGE, STREAM_BYTES};
+
+impl Machine {
+    /// Sends the request that the transcript stands for now: the same again is a new try, another is a new number.
+    pub(super) fn send_request(&mut self, moment: Moment) {
+        let Some(session) = &self.session else { return };
+        let Some(run) = session.run() else { return };
+        if let Err(unpaired) = session.transcript.check_new() {
+            let message = format!("the history is not valid, so it was not sent: {unpaired}; this is a bug in limulus");
+            let failure = Failure::new(FailureClass::Refused, message);
+            return self.emit(Failed { request: None, failure, text: None }, moment.now);
+        }
+        let items = session.transcript.items().len() as u32;
+        let (ordinal, try_no, sent_items) = run.request;
+        let same = ordinal > 0 && sent_items == items;
+        let request = if same {
+            run.effect(EffectKind::Request, ordinal, try_no + 1)
+        } else {
+            run.effect(EffectKind::Request, ordinal + 1, 1)
+        };
+        let (epoch, candidate) = (session.epoch, run.candidate);
+        self.emit(RequestSent { request, epoch, candidate, items }, moment.now);
+    }
+
+    /// Sends a request again that was out when its process died or the run was paused, and had no byte yet.
+    pub(super) fn send_again(&mut self, moment: Moment) {
+        let run = self.session.as_ref().filter(|session| !session.closed).and_then(Session::run);
+        let run = run.filter(|run| run.ending.is_none());
+        let sent = run.is_some_and(|run| matches!(run.phase, Phase::Preparing { stage: PrepareStage::Sent(_) }));
+        if sent {
+            self.send_request(moment);
+        }
+    }
+
+    pub(super) fn request_opened(&mut self, request: EffectId, moment: Moment) {
+        if matches!(self.phase(), Some(Phase::Preparing { .. })) {
+            self.emit(RequestOpened { request }, moment.now);
+        }
+    }
+
+    /// A piece of an answer.
+    pub(super) fn said(&mut self, effect: EffectId, part: Part, moment: Moment) {
+        self.request_opened(effect, moment);
+        let Some(Phase::Streaming(stream)) = self.phase() else { return };
+        let offset = stream.bytes;
+        if offset > STREAM_BYTES {
+            let message = format!("the answer passed {} MiB without an end; it was cut off", STREAM_BYTES >> 20);
+            return self.request_failed(effect, Failure::new(FailureClass::Malformed, message), moment);
+        }
+        match part {
+            Part::Text(text) if text.is_empty() => {}
+            Part::Reasoning(text) if text.is_empty() => {}
+            Part::Text(text) => self.emit(TextAdded { effect, offset, text }, moment.now),
+            Part::Reasoning(text) => self.emit(ReasoningAdded { effect, offset, text }, moment.now),
+            Part::Call { index, provider_id, name, arguments } => {
+                self.emit(CallPartAdded { effect, offset, index, provider_id, name, arguments }, moment.now);
+            }
+        }
+    }
+
+    /// The provider's own end mark came.
+    pub(super) fn request_ended(&mut self, request: EffectId, usage: Usage, moment: Moment) {
+        self.request_opened(request, moment);
+        let Some(Phase::Streaming(stream)) = self.phase() else { return };
+        if stream.calls.len() > CALLS_PER_MESSAGE {
+            let message =
+                format!("the answer asks for {} calls, at most {CALLS_PER_MESSAGE} are taken", stream.calls.len());
+            return self.request_failed(request, Failure::new(FailureClass::Malformed, message), moment);
+        }
+        if stream.calls.is_empty() && stream.text.trim().is_empty() {
+            let failure = Failure::new(FailureClass::Malformed, "the model gave an empty answer");
+            return self.request_failed(request, failure, moment);
+        }
+        let stream = stream.clone();
+        let next = if stream.calls.is_empty() { Next::Finish } else { Next::Calls };
+        self.seal(&stream, usage, next, moment);
+    }
+
+    /// Makes a message of a stream. Calls of a cut one are answered where they are complete and dropped where not.
+    fn seal(&mut self, stream: &Stream, usage: Usage, next: Next, moment: Moment) {
+        let text = (!stream.text.is_empty()).then(|| self.keep_text(BodyKind::Message, &stream.text));
+        let keep_reasoning = next != Next::Cut && !stream.reasoning.is_empty();
+        let reasoning = keep_reasoning.then(|| self.keep_text(BodyKind::Reasoning, &stream.reasoning));
+        let mut partial: Vec<&PartialCall> = stream.calls.iter().collect();
+        partial.sort_by_key(|call| call.index);
+        partial.retain(|call| next != Next::Cut || is_complete(call));
+        let calls: Vec<SealedCall> =
+            partial.into_iter().enumerate().map(|(at, call)| self.sealed_call(call, at as u32, next)).collect();
+        if next == Next::Cut && text.is_none() && calls.is_empty() {
+            return;
+        }
+        let request = stream.sent.request;
+        self.emit(MessageSealed { request, text, reasoning, calls, usage, next }, moment.now);
+    }
+
+    fn sealed_call(&mut self, call: &PartialCall, at: u32, next: Next) -> SealedCall {
+        let run = self.session.as_ref().and_then(Session::run).expect("a stream belongs to a run");
+        let (step, index) = (run.step.no, run.step.asked + at);
+        let id = CallId { run: run.id, step, index };
+        let class = self.settings.as_ref().and_then(|s| s.tool(&call.name)).map_or(ToolClass::Once, |tool| tool.class);
+        let arguments = if call.arguments.trim().is_empty() { "{}" } else { &call.arguments };
+        let arguments = self.keep_text(BodyKind::Arguments, arguments);
+        let answer = (next == Next::Cut).then(|| self.keep_text(BodyKind::Output, NOT_RUN));
+        let provider_id =
+            if call.provider_id.is_empty() { format!("call_{step}_{index}") } else { call.provider_id.clone() };
+        SealedCall { id, provider_id, tool: call.name.clone(), class, arguments, answer }
+    }
+
+    /// Closes an open stream. What becomes of its text depends on the cause.
+    pub(super) fn cut_stream(&mut self, cause: CutCause, moment: Moment) {
+        let Some(Phase::Streaming(stream)) = self.phase() else { return };
+        let stream = stream.clone();
+        let request = stream.sent.request;
+        let text = (!stream.text.is_empty()).then(|| self.keep_text(BodyKind::Message, &stream.text));
+        self.emit(StreamCut { request, cause, text }, moment.now);
+        let strike = match cause {
+            CutCause::Crash | CutCause::Shutdown | CutCause::Pause => self.resume_mode() == ResumeMode::Restart,
+            CutCause::Steer | CutCause::Interrupt | CutCause::Abort | CutCause::Deadline => false,
+        };
+        if !strike {
+            self.seal(&stream, Usage::default(), Next::Cut, moment);
+        } else if text.is_some() {
+            self.emit(TextStruck { request }, moment.now);
+        }
+    }
+
+    /// A request failed, before or after its first byte.
+    pub(super) fn request_failed(&mut self, effect: EffectId, failure: Failure, moment: Moment) {
+        let kept = match self.phase() {
+            Some(Phase::Streaming(stream)) if !stream.text.is_empty() => Some(stream.text.clone()),
+            _ => None,
+        };
+        let text = kept.map(|text| self.keep_text(BodyKind::Message, &text));
+        self.emit(Failed { request: Some(effect), failure, text }, moment.now);
+    }
+
+    /// Before a failed request is sent again: its kept text is struck, or becomes a message that the model goes on from.
+    pub(super) fn settle_kept(&mut self, go_on: ResumeMode, moment: Moment) {
+        let Some(run) = self.session.as_ref().and_then(Session::run) else { return };
+        let Some(text) = run.step.kept.last().copied() else { return };
+        let (ordinal, try_no, _) = run.request;
+        let request = run.effect(EffectKind::Request, ordinal, try_no);
+        match go_on {
+            ResumeMode::Restart => self.emit(TextStruck { request }, moment.now),
+            ResumeMode::Continue => {
+                let sealed = MessageSealed {
+                    request,
+                    text: Some(text),
+                    reasoning: None,
+                    calls: vec![],
+                    usage: Usage::default(),
+                    next: Next::Cut,
+                };
+                self.emit(sealed, moment.now);
+            }
+        }
+    }
+
+    pub(super) fn resume_mode(&self) -> ResumeMode {
+        self.settings.as_ref().map(|settings| settings.resume).unwrap_or_default()
+    }
+
+    pub(super) fn phase(&self) -> Option<&Phase> {
+        self.session.as_ref().and_then(Session::run).map(|run| &run.phase)
+    }
+
+    pub(super) fn prepared(&mut self, prompt: Content, moment: Moment) {
+        let Some(run) = self.session.as_ref().and_then(Session::run) else { return };
+        let step = run.step.no + 1;
+        let prompt = self.keep(prompt);
+        self.emit(crate::event::StepBegun { step, prompt }, moment.now);
+    }
+}
+
+/// Whether a call of a cut stream is all there: it has a name, and arguments that are a whole JSON object.
+fn is_complete(call: &PartialCall) -> bool {
+    let arguments = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&call.arguments);
+    !call.name.is_empty() && arguments.is_ok()
+}

@@ -1,0 +1,16 @@
+//! What the model is told in place of a call's own result. Fixed wording: tests and models rely on it.
+
+/// A call that a cut, an abort or an ending came before.
+pub(super) const NOT_RUN: &str = "Not run: the turn was cut.";
+
+/// A call that a crash cut off and whose outcome cannot be found.
+pub(super) const INTERRUPTED: &str = "Interrupted: the process that ran this was cut off and the outcome is unknown. \
+     It may have taken effect in whole, in part or not at all. It was not run again; look before you repeat it.";
+
+/// A call that could not be ended.
+pub(super) const UNENDED: &str = "Could not be ended within its limit; something of it may still be running.";
+
+/// A call that a human did not allow.
+pub(super) fn denied(by: &str) -> String {
+    format!("Not run: not allowed ({by}).")
+}

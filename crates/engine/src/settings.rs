@@ -1,0 +1,148 @@
+//! Everything that is resolved for a run when it starts. Content-addressed: a resumed run decides as before, whatever
+//! the configuration says by then.
+
+use serde::{Deserialize, Serialize};
+
+use crate::body::{BodyKind, Content};
+
+/// How a call may be repeated (design: tool classes).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolClass {
+    /// Changes nothing: may start before the sync, may run again.
+    ReadOnly,
+    /// May run again with the key that it is given.
+    Idempotent,
+    /// Never runs twice.
+    Once,
+}
+
+/// What the policy says of an act that wants leave.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Policy {
+    /// Do it.
+    Allow,
+    /// Ask on the terminal; without one it is denied.
+    #[default]
+    Ask,
+    /// Never do it.
+    Deny,
+}
+
+/// What becomes of a cut stream when the run goes on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ResumeMode {
+    /// Strike the kept text and send the same request again.
+    #[default]
+    Restart,
+    /// Keep the text as a message and ask the model to go on.
+    Continue,
+}
+
+/// A tool as the model sees it, with what the engine must know of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ToolSpec {
+    /// The name that the model calls it by.
+    pub name: String,
+    /// How a call of it may be repeated.
+    pub class: ToolClass,
+    /// One paragraph for the model.
+    pub description: String,
+    /// JSON schema of the arguments.
+    pub schema: serde_json::Value,
+}
+
+/// One model with one auth profile, as a run may try it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Candidate {
+    /// The provider's name in the configuration (`offline` is built in).
+    pub provider: String,
+    /// The model's name at the provider.
+    pub model: String,
+    /// The auth profile's name; its key is looked up when a request is sent and never kept here.
+    pub profile: Option<String>,
+    /// Tokens that the model can see.
+    pub context_window: u64,
+    /// Tokens that it may write in one answer; always sent.
+    pub max_output: u64,
+}
+
+/// The limits of a run, milliseconds unless the name says otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    /// The run's own clock; it stands still in awaiting, retry, paused and lane wait.
+    pub deadline_ms: u64,
+    /// From a request sent to its first byte.
+    pub first_byte_ms: u64,
+    /// Between two pieces of a stream.
+    pub silent_ms: u64,
+    /// One call.
+    pub call_ms: u64,
+    /// The longest wait that a retry may take.
+    pub max_wait_ms: u64,
+    /// How often a failed request is sent again.
+    pub retries: u32,
+    /// How many openings without progress make a poison run; 0 = never.
+    pub poison_after: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            deadline_ms: 600_000,
+            first_byte_ms: 120_000,
+            silent_ms: 60_000,
+            call_ms: 120_000,
+            max_wait_ms: 3_600_000,
+            retries: 2,
+            poison_after: 3,
+        }
+    }
+}
+
+/// All that a run is decided by.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// The agent's name.
+    pub agent: String,
+    /// The absolute path of the folder that the agent works in.
+    pub workspace: String,
+    /// The date that the system prompt names, `YYYY-MM-DD`.
+    pub date: String,
+    /// Models in the order in which they may be tried; empty only for a run that was refused.
+    pub candidates: Vec<Candidate>,
+    /// How long things may take.
+    pub limits: Limits,
+    /// What becomes of a cut stream.
+    pub resume: ResumeMode,
+    /// Policy for commands.
+    pub exec: Policy,
+    /// Policy for paths outside the workspace.
+    pub outside: Policy,
+    /// The tools, in the order in which the model sees them.
+    pub tools: Vec<ToolSpec>,
+}
+
+impl Settings {
+    /// The tool of this name.
+    pub fn tool(&self, name: &str) -> Option<&ToolSpec> {
+        self.tools.iter().find(|tool| tool.name == name)
+    }
+
+    /// The settings as a body: JSON, named by its hash.
+    pub fn content(&self) -> Content {
+        let json = serde_json::to_vec(self).expect("settings hold only strings, numbers and JSON");
+        Content::new(BodyKind::Settings, json)
+    }
+
+    /// Reads the body that [`Settings::content`] made.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, serde_json::Error> {
+        serde_json::from_slice(bytes)
+    }
+}

@@ -1,0 +1,141 @@
+//! A tool call and how far it has come.
+//!
+//! ```text
+//! Guarding → Asking → Ready → Started → Settled
+//!                       ↑        ├→ Ending → Settled
+//!                       └─ Lost ←┘
+//! ```
+
+use serde::{Deserialize, Serialize};
+
+use crate::body::Body;
+use crate::event::{CallOutcome, EndingCause, SealedCall};
+use crate::ids::{CallId, EffectId, EffectKind, Epoch, Hash, Timestamp};
+use crate::settings::ToolClass;
+
+/// One call of the step that is under way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Call {
+    /// Its id.
+    pub id: CallId,
+    /// Its number in the run, from 1; a part of its effects' ids.
+    pub ordinal: u32,
+    /// The provider's id, for that provider.
+    pub provider_id: String,
+    /// The tool's name as the model wrote it.
+    pub tool: String,
+    /// How it may be repeated.
+    pub class: ToolClass,
+    /// Its arguments.
+    pub arguments: Body,
+    /// How far it has come.
+    pub stage: Stage,
+    /// Which try of running it this is, from 1.
+    pub try_no: u32,
+    /// How often it was lost.
+    pub losses: u32,
+    /// What an approval binds to; set when it was checked.
+    pub fingerprint: Option<Hash>,
+    /// What was asked of a human.
+    pub question: Option<String>,
+    /// What is needed to look it up after a crash.
+    pub evidence: Option<String>,
+    /// Bytes of output recorded while it ran.
+    pub output_bytes: u64,
+    /// When this try of it started: its limit counts from there, also where a new owner takes it up.
+    pub started_at: Option<Timestamp>,
+}
+
+/// How far a call has come.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// Its check is out.
+    Guarding,
+    /// A human is asked.
+    Asking,
+    /// It may start.
+    Ready,
+    /// It was started, or taken up, by the owner of this epoch.
+    Started {
+        /// The owner's number.
+        epoch: Epoch,
+    },
+    /// It is being ended.
+    Ending {
+        /// Why.
+        why: EndingCause,
+    },
+    /// A crash cut it off; it is being looked up.
+    Lost,
+    /// It has its result.
+    Settled {
+        /// How it ended.
+        outcome: CallOutcome,
+        /// What the model is told.
+        output: Body,
+    },
+}
+
+impl Stage {
+    /// The name on the wire.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Guarding => "guarding",
+            Self::Asking => "asking",
+            Self::Ready => "ready",
+            Self::Started { .. } => "started",
+            Self::Ending { .. } => "ending",
+            Self::Lost => "lost",
+            Self::Settled { .. } => "settled",
+        }
+    }
+}
+
+impl Call {
+    pub(crate) fn new(sealed: &SealedCall, ordinal: u32) -> Self {
+        Self {
+            id: sealed.id,
+            ordinal,
+            provider_id: sealed.provider_id.clone(),
+            tool: sealed.tool.clone(),
+            class: sealed.class,
+            arguments: sealed.arguments,
+            stage: Stage::Guarding,
+            try_no: 1,
+            losses: 0,
+            fingerprint: None,
+            question: None,
+            evidence: None,
+            output_bytes: 0,
+            started_at: None,
+        }
+    }
+
+    /// The id of an effect of this call.
+    pub fn effect(&self, kind: EffectKind) -> EffectId {
+        let try_no = match kind {
+            EffectKind::FindCall => self.losses,
+            _ => self.try_no,
+        };
+        EffectId { run: self.id.run, kind, ordinal: self.ordinal, try_no }
+    }
+
+    /// It may start once more, as a new effect with a limit of its own.
+    pub(crate) fn try_again(&mut self) {
+        self.stage = Stage::Ready;
+        self.try_no += 1;
+        self.output_bytes = 0;
+        self.started_at = None;
+    }
+
+    /// Whether it has its result.
+    pub fn is_settled(&self) -> bool {
+        matches!(self.stage, Stage::Settled { .. })
+    }
+
+    /// Whether something of it may be running: started, being ended, or not known.
+    pub fn is_out(&self) -> bool {
+        matches!(self.stage, Stage::Started { .. } | Stage::Ending { .. } | Stage::Lost)
+    }
+}

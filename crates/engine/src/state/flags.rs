@@ -1,0 +1,67 @@
+//! Flags (R21): functions of the state, so that they cannot disagree with it.
+
+use serde::{Deserialize, Serialize};
+
+use super::call::Stage;
+use super::run::{Phase, PrepareStage, Run};
+use super::session::{Lifecycle, Session};
+use crate::event::WaitFor;
+
+/// The flags of a session.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[allow(clippy::struct_excessive_bools, reason = "they are the interface: seven named flags of the requirements")]
+pub struct Flags {
+    /// An answer streams in.
+    pub is_streaming: bool,
+    /// The history is being summarised.
+    pub is_compacting: bool,
+    /// Something is out: a request without a byte yet, calls, a wait, a place in the lane.
+    pub is_waiting: bool,
+    /// It goes on only when leave, a quota or a budget is given.
+    pub is_blocked: bool,
+    /// An abort would have something to end.
+    pub can_interrupt: bool,
+    /// A failure is being decided on or waits for its next try, or a human is needed.
+    pub has_error: bool,
+    /// A human is needed, or the outcome of a call is not known.
+    pub needs_recovery: bool,
+}
+
+impl Session {
+    /// The flags of this state.
+    pub fn flags(&self) -> Flags {
+        let trouble = matches!(self.lifecycle, Lifecycle::Error { .. });
+        let run = self.run();
+        let failing = run.is_some_and(|run| matches!(run.phase, Phase::Error { .. } | Phase::Retry { .. }));
+        let lost = run.is_some_and(|run| run.step.calls.iter().any(|call| call.stage == Stage::Lost));
+        let held = Flags { has_error: trouble || failing, needs_recovery: trouble || lost, ..Flags::default() };
+        match &self.lifecycle {
+            Lifecycle::Active(run) => active(run, held),
+            Lifecycle::Ready | Lifecycle::Idle => Flags { is_waiting: self.next_up().is_some(), ..held },
+            Lifecycle::Initializing
+            | Lifecycle::Suspended(_)
+            | Lifecycle::Error { .. }
+            | Lifecycle::Recovering { .. }
+            | Lifecycle::Terminated => held,
+        }
+    }
+}
+
+fn active(run: &Run, flags: Flags) -> Flags {
+    let phase = &run.phase;
+    Flags {
+        is_streaming: matches!(phase, Phase::Streaming(_)),
+        is_compacting: matches!(phase, Phase::Compacting { .. }),
+        is_waiting: matches!(
+            phase,
+            Phase::Preparing { stage: PrepareStage::Sent(_) }
+                | Phase::ToolExec
+                | Phase::Awaiting { .. }
+                | Phase::Retry { .. }
+        ),
+        is_blocked: matches!(phase, Phase::Awaiting { on: WaitFor::Approval | WaitFor::Quota | WaitFor::Budget, .. }),
+        can_interrupt: run.ending.is_none(),
+        ..flags
+    }
+}

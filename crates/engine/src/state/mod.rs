@@ -1,0 +1,14 @@
+//! What a session is at one point of its journal. Plain data: `apply` folds events into it, everything else only reads.
+
+mod apply;
+mod call;
+mod flags;
+mod run;
+mod session;
+mod transcript;
+
+pub use call::{Call, Stage};
+pub use flags::Flags;
+pub use run::{Clock, Ending, PartialCall, Phase, PrepareStage, Run, Sent, Step, Stream};
+pub use session::{Lifecycle, Message, Queued, Session};
+pub use transcript::{Item, ItemCall, Transcript, Unpaired};

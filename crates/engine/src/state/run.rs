@@ -1,0 +1,251 @@
+//! A run: the work for one message, from accepted to exactly one outcome.
+
+use serde::{Deserialize, Serialize};
+
+use super::call::Call;
+use crate::body::Body;
+use crate::event::{Outcome, Usage, WaitFor};
+use crate::failure::Failure;
+use crate::ids::{CallId, EffectId, EffectKind, Epoch, Hash, MessageId, RunId, Seq, Timestamp};
+use crate::tables::transitions::RunState;
+
+/// The run that is under way or held.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Run {
+    /// Its id.
+    pub id: RunId,
+    /// The messages that it answers.
+    pub inputs: Vec<MessageId>,
+    /// The hash of its settings.
+    pub settings: Hash,
+    /// The entry that started it.
+    pub first_seq: Seq,
+    /// When it started.
+    pub started_at: Timestamp,
+    /// What it is doing.
+    pub phase: Phase,
+    /// What outlives a phase.
+    pub step: Step,
+    /// The system prompt, once it is made.
+    pub prompt: Option<Body>,
+    /// The place of its candidate in the settings.
+    pub candidate: u32,
+    /// Which try with that candidate this is, from 1.
+    pub attempt: u32,
+    /// Requests of this step that failed in a row.
+    pub failed: u32,
+    /// Calls so far; numbers their effects.
+    pub calls: u32,
+    /// Openings in a row without an orderly end and without progress.
+    pub openings: u32,
+    /// The number, try and length of the last request.
+    pub request: (u32, u32, u32),
+    /// The failures so far.
+    pub trace: Vec<Failure>,
+    /// What it cost so far.
+    pub usage: Usage,
+    /// Calls that could not be ended.
+    pub unended: Vec<CallId>,
+    /// Set once its end is decided.
+    pub ending: Option<Ending>,
+    /// Its own clock.
+    pub clock: Clock,
+}
+
+/// What a run is doing, with all that only matters then.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// A request is being made, or was sent and no byte has come.
+    Preparing {
+        /// How far it is.
+        stage: PrepareStage,
+    },
+    /// The model is answering.
+    Streaming(Stream),
+    /// Calls are checked, asked, run; they are in the step.
+    ToolExec,
+    /// It waits for something outside.
+    Awaiting {
+        /// For what.
+        on: WaitFor,
+        /// Until when at most.
+        until: Option<Timestamp>,
+    },
+    /// The history is being summarised.
+    Compacting {
+        /// Which try, from 1.
+        try_no: u32,
+    },
+    /// A failure is being decided on.
+    Error {
+        /// Which.
+        failure: Failure,
+    },
+    /// A failed request waits for its next try.
+    Retry {
+        /// When.
+        until: Timestamp,
+    },
+}
+
+/// How far a request is before its first byte.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PrepareStage {
+    /// What it needs is being made.
+    Gathering,
+    /// Its budget is being reserved.
+    Reserving,
+    /// It is out.
+    Sent(Sent),
+}
+
+/// A request that is out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sent {
+    /// Its id.
+    pub request: EffectId,
+    /// The owner that sent it.
+    pub epoch: Epoch,
+    /// When.
+    pub at: Timestamp,
+    /// How many items of the transcript it holds.
+    pub items: u32,
+}
+
+/// An answer that is streaming in: the only text that the state holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stream {
+    /// The request that it answers.
+    pub sent: Sent,
+    /// The text so far.
+    pub text: String,
+    /// The reasoning so far.
+    pub reasoning: String,
+    /// The calls so far, by their place in the answer.
+    pub calls: Vec<PartialCall>,
+    /// Bytes of everything so far: the offset of what comes next.
+    pub bytes: u64,
+    /// When something last came.
+    pub last_at: Timestamp,
+}
+
+/// A call that is streaming in.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartialCall {
+    /// Its place in the answer.
+    pub index: u32,
+    /// The provider's id.
+    pub provider_id: String,
+    /// The tool's name.
+    pub name: String,
+    /// The arguments so far.
+    pub arguments: String,
+}
+
+/// One request to a model and the calls that its answer asks for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// Its number in the run, from 1; 0 before the first.
+    pub no: u32,
+    /// Text of cut or failed streams that is neither struck nor part of a message yet.
+    pub kept: Vec<Body>,
+    /// Text of this step's finished messages: what the run's answer is made of if this is its last step.
+    pub segments: Vec<Body>,
+    /// Calls that the model has asked for in it, those of cut messages included: no two share an id.
+    pub asked: u32,
+    /// Whether its message is sealed: what follows is another step.
+    pub answered: bool,
+    /// The calls of its message.
+    pub calls: Vec<Call>,
+}
+
+/// A decided end: the run takes it when nothing of it runs any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ending {
+    /// How.
+    pub outcome: Outcome,
+    /// Since when, or since the owner that takes it up: its calls are ended by a process that lives.
+    pub since: Timestamp,
+}
+
+/// The run's own clock. It stands still in awaiting, retry, paused, and while no process owns the session.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Clock {
+    /// Milliseconds that it has run before `since`.
+    pub spent_ms: u64,
+    /// Since when it runs.
+    pub since: Option<Timestamp>,
+}
+
+impl Clock {
+    pub(crate) fn set_running(&mut self, running: bool, at: Timestamp) {
+        match (self.since, running) {
+            (None, true) => self.since = Some(at),
+            (Some(since), false) => {
+                self.spent_ms += at.since(since);
+                self.since = None;
+            }
+            (None, false) | (Some(_), true) => {}
+        }
+    }
+}
+
+impl Run {
+    pub(crate) fn new(id: RunId, inputs: Vec<MessageId>, settings: Hash, first_seq: Seq, at: Timestamp) -> Self {
+        Self {
+            id,
+            inputs,
+            settings,
+            first_seq,
+            started_at: at,
+            phase: Phase::Preparing { stage: PrepareStage::Gathering },
+            step: Step::default(),
+            prompt: None,
+            candidate: 0,
+            attempt: 1,
+            failed: 0,
+            calls: 0,
+            openings: 0,
+            request: (0, 0, 0),
+            trace: vec![],
+            usage: Usage::default(),
+            unended: vec![],
+            ending: None,
+            clock: Clock { spent_ms: 0, since: Some(at) },
+        }
+    }
+
+    /// The state that its phase stands for.
+    pub fn state(&self) -> RunState {
+        match self.phase {
+            Phase::Preparing { .. } => RunState::Preparing,
+            Phase::Streaming(_) => RunState::Streaming,
+            Phase::ToolExec => RunState::ToolExec,
+            Phase::Awaiting { .. } => RunState::Awaiting,
+            Phase::Compacting { .. } => RunState::Compacting,
+            Phase::Error { .. } => RunState::Error,
+            Phase::Retry { .. } => RunState::Retry,
+        }
+    }
+
+    /// An effect of the run itself.
+    pub fn effect(&self, kind: EffectKind, ordinal: u32, try_no: u32) -> EffectId {
+        EffectId { run: self.id, kind, ordinal, try_no }
+    }
+
+    /// The request that is out: sent or streaming.
+    pub fn sent(&self) -> Option<&Sent> {
+        match &self.phase {
+            Phase::Preparing { stage: PrepareStage::Sent(sent) } => Some(sent),
+            Phase::Streaming(stream) => Some(&stream.sent),
+            _ => None,
+        }
+    }
+
+    /// A call of the step that is under way.
+    pub fn call(&self, id: CallId) -> Option<&Call> {
+        self.step.calls.iter().find(|call| call.id == id)
+    }
+}

@@ -1,0 +1,180 @@
+//! A session: one conversation with an agent, one lane, one current branch.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use serde::{Deserialize, Serialize};
+
+use super::run::Run;
+use super::transcript::Transcript;
+use crate::body::Body;
+use crate::event::{Overrides, ReceiptState};
+use crate::failure::Failure;
+use crate::ids::{BranchId, Epoch, MessageId, RunId, Seq, SessionId, Timestamp};
+use crate::tables::lifecycle::LifecycleKind;
+use crate::tables::transitions::RunState;
+
+/// The state of a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Session {
+    /// Its id.
+    pub id: SessionId,
+    /// Its key, `agent:AGENT:NAME`.
+    pub key: String,
+    /// Its agent.
+    pub agent: String,
+    /// Its current branch.
+    pub branch: BranchId,
+    /// The last entry of that branch.
+    pub head: Seq,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// When something last happened.
+    pub last_activity: Timestamp,
+    /// Where it is in its life, with the run in it.
+    pub lifecycle: Lifecycle,
+    /// A run between two lifecycle edges of one batch; nothing at rest.
+    pub(crate) held: Option<Box<Run>>,
+    /// Messages that wait, in order.
+    pub queue: VecDeque<Queued>,
+    /// Every message ever accepted.
+    pub messages: BTreeMap<MessageId, Message>,
+    /// The senders' keys.
+    pub keys: BTreeMap<String, MessageId>,
+    /// The conversation.
+    pub transcript: Transcript,
+    /// The model for its next runs, `PROVIDER/MODEL`; none = the agent's.
+    pub model: Option<String>,
+    /// The owner that last opened it.
+    pub epoch: Epoch,
+    /// Whether that owner left in order.
+    pub closed: bool,
+}
+
+/// Where a session is in its life.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Lifecycle {
+    /// It is being made.
+    Initializing,
+    /// Made, nothing has run yet.
+    Ready,
+    /// A run is under way.
+    Active(Box<Run>),
+    /// The last run has ended.
+    Idle,
+    /// The user holds the run.
+    Suspended(Box<Run>),
+    /// A human is needed.
+    Error {
+        /// What is wrong.
+        failure: Failure,
+        /// The command that mends it.
+        remedy: String,
+        /// The run that is held meanwhile.
+        run: Option<Box<Run>>,
+    },
+    /// A human is mending it.
+    Recovering {
+        /// The run that is held meanwhile.
+        run: Option<Box<Run>>,
+    },
+    /// It has ended for good.
+    Terminated,
+}
+
+impl Lifecycle {
+    /// Its name.
+    pub fn kind(&self) -> LifecycleKind {
+        match self {
+            Self::Initializing => LifecycleKind::Initializing,
+            Self::Ready => LifecycleKind::Ready,
+            Self::Active(_) => LifecycleKind::Active,
+            Self::Idle => LifecycleKind::Idle,
+            Self::Suspended(_) => LifecycleKind::Suspended,
+            Self::Error { .. } => LifecycleKind::Error,
+            Self::Recovering { .. } => LifecycleKind::Recovering,
+            Self::Terminated => LifecycleKind::Terminated,
+        }
+    }
+
+    fn run(&self) -> Option<&Run> {
+        match self {
+            Self::Active(run) | Self::Suspended(run) => Some(run),
+            Self::Error { run, .. } | Self::Recovering { run } => run.as_deref(),
+            Self::Initializing | Self::Ready | Self::Idle | Self::Terminated => None,
+        }
+    }
+
+    pub(crate) fn run_mut(&mut self) -> Option<&mut Run> {
+        match self {
+            Self::Active(run) | Self::Suspended(run) => Some(run),
+            Self::Error { run, .. } | Self::Recovering { run } => run.as_deref_mut(),
+            Self::Initializing | Self::Ready | Self::Idle | Self::Terminated => None,
+        }
+    }
+}
+
+/// A message that waits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Queued {
+    /// Which.
+    pub message: MessageId,
+    /// Its text.
+    pub body: Body,
+    /// What it asks to be different for its run.
+    pub overrides: Overrides,
+}
+
+/// What became of a message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Message {
+    /// Its text.
+    pub body: Body,
+    /// The sender's key.
+    pub key: Option<String>,
+    /// Its state.
+    pub state: ReceiptState,
+    /// The run that answers it.
+    pub run: RunId,
+    /// When it was accepted.
+    pub accepted_at: Timestamp,
+}
+
+impl Session {
+    /// The run that is under way or held.
+    pub fn run(&self) -> Option<&Run> {
+        self.lifecycle.run().or(self.held.as_deref())
+    }
+
+    pub(crate) fn run_mut(&mut self) -> Option<&mut Run> {
+        self.lifecycle.run_mut().or(self.held.as_deref_mut())
+    }
+
+    /// Whether a run is under way and not held.
+    pub fn is_active(&self) -> bool {
+        matches!(self.lifecycle, Lifecycle::Active(_))
+    }
+
+    /// R01's one explicit value.
+    pub fn run_state(&self) -> RunState {
+        match &self.lifecycle {
+            Lifecycle::Active(run) => run.state(),
+            Lifecycle::Suspended(_) => RunState::Paused,
+            Lifecycle::Error { run: Some(_), .. } | Lifecycle::Recovering { run: Some(_) } => RunState::Error,
+            Lifecycle::Initializing
+            | Lifecycle::Ready
+            | Lifecycle::Idle
+            | Lifecycle::Terminated
+            | Lifecycle::Error { run: None, .. }
+            | Lifecycle::Recovering { run: None } => self.held.as_ref().map_or(RunState::Idle, |run| run.state()),
+        }
+    }
+
+    /// The message that starts the next run, when one can start.
+    pub fn next_up(&self) -> Option<&Queued> {
+        match self.lifecycle {
+            Lifecycle::Ready | Lifecycle::Idle if self.held.is_none() => self.queue.front(),
+            _ => None,
+        }
+    }
+}

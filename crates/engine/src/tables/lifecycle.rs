@@ -1,0 +1,90 @@
+//! The lifecycle of an agent in a session: its states, its edges and their causes.
+
+use super::transitions::named;
+use serde::{Deserialize, Serialize};
+
+named! {
+    /// Where a session is in its life.
+    LifecycleKind {
+        /// It is being made.
+        Initializing = "initializing",
+        /// Made, nothing has run yet.
+        Ready = "ready",
+        /// A run is under way.
+        Active = "active",
+        /// The last run has ended.
+        Idle = "idle",
+        /// The user holds the run.
+        Suspended = "suspended",
+        /// A human is needed.
+        Error = "error",
+        /// A human is mending it.
+        Recovering = "recovering",
+        /// It has ended for good.
+        Terminated = "terminated",
+    }
+}
+
+named! {
+    /// Why a lifecycle changes.
+    LifecycleCause {
+        /// It is made.
+        Initialised = "initialised",
+        /// It could not be made.
+        Failed = "failed",
+        /// A run starts.
+        Task = "task",
+        /// The user ends the session.
+        Terminate = "terminate",
+        /// The run ended.
+        RunEnded = "run_ended",
+        /// The user holds the run.
+        Pause = "pause",
+        /// A message holds the run.
+        Interrupt = "interrupt",
+        /// A human is needed.
+        Escalated = "escalated",
+        /// Nothing happened for long (off by default).
+        IdleTimeout = "idle_timeout",
+        /// The user lets the run go on.
+        Resume = "resume",
+        /// The user asks to mend it.
+        Recover = "recover",
+        /// The user gives it up.
+        GivenUp = "given_up",
+        /// It is mended.
+        Recovered = "recovered",
+        /// It could not be mended.
+        RecoveryFailed = "recovery_failed",
+    }
+}
+
+use LifecycleCause as Cause;
+use LifecycleKind::{Active, Error, Idle, Initializing, Ready, Recovering, Suspended, Terminated};
+
+/// The table: from, cause, to. A crash is no edge: an active session opens active.
+pub const EDGES: &[(LifecycleKind, LifecycleCause, LifecycleKind)] = &[
+    (Initializing, Cause::Initialised, Ready),
+    (Initializing, Cause::Failed, Error),
+    (Ready, Cause::Task, Active),
+    (Ready, Cause::Terminate, Terminated),
+    (Active, Cause::RunEnded, Idle),
+    (Active, Cause::Pause, Suspended),
+    (Active, Cause::Interrupt, Suspended),
+    (Active, Cause::Escalated, Error),
+    (Idle, Cause::Task, Active),
+    (Idle, Cause::Terminate, Terminated),
+    (Idle, Cause::IdleTimeout, Terminated),
+    (Suspended, Cause::Resume, Active),
+    (Suspended, Cause::Terminate, Terminated),
+    (Error, Cause::Recover, Recovering),
+    (Error, Cause::Terminate, Terminated),
+    (Error, Cause::GivenUp, Terminated),
+    (Recovering, Cause::Recovered, Ready),
+    (Recovering, Cause::RecoveryFailed, Terminated),
+];
+
+/// Whether the table has this edge.
+pub fn allowed(from: LifecycleKind, cause: LifecycleCause, to: LifecycleKind) -> bool {
+    EDGES.contains(&(from, cause, to))
+}

@@ -1,0 +1,27 @@
+//! Limits that are not settings: each with its unit and its reason.
+
+/// Bytes of one message. More belongs into a file that the agent can read.
+pub const MESSAGE_BYTES: u64 = 4 << 20;
+
+/// Messages that may wait in one session.
+pub const QUEUED_MESSAGES: usize = 20;
+
+/// Bytes of one open stream (text, reasoning and calls together): far above any model's output limit, so that a provider
+/// that never stops cannot fill the memory.
+pub const STREAM_BYTES: u64 = 8 << 20;
+
+/// Calls in one message of a model; more is a model gone wild.
+pub const CALLS_PER_MESSAGE: usize = 128;
+
+/// Milliseconds that calls get to end after an abort, before the run ends without them.
+pub const END_GRACE_MS: u64 = 5_000;
+
+/// First backoff, milliseconds; doubled at each try.
+pub const BACKOFF_BASE_MS: u64 = 1_000;
+
+/// Longest backoff, milliseconds.
+pub const BACKOFF_MOST_MS: u64 = 60_000;
+
+const _: () = assert!(MESSAGE_BYTES <= STREAM_BYTES, "an echoed message must fit into a stream");
+const _: () = assert!(BACKOFF_BASE_MS < BACKOFF_MOST_MS, "backoff grows");
+const _: () = assert!(END_GRACE_MS > 3_000, "SIGTERM, the wait for it, SIGKILL and the record of it need their time");

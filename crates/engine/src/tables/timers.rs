@@ -1,0 +1,73 @@
+//! Every time that a session can wait for. A restart arms the same times again: they follow from the state.
+
+use crate::ids::{CallId, Timestamp};
+use crate::settings::Limits;
+use crate::state::{Lifecycle, Phase, PrepareStage, Run, Session, Stage};
+use crate::tables::limits::END_GRACE_MS;
+
+/// What is due when a time comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Timer {
+    /// The run's own clock is spent: it ends as timed out.
+    RunDeadline,
+    /// A request was sent and no byte came: it fails as a timeout.
+    FirstByte,
+    /// A stream fell silent: it fails as stalled.
+    Silent,
+    /// A call is past its limit: it is ended.
+    CallLimit(CallId),
+    /// A failed request may be tried again.
+    RetryDue,
+    /// Calls could not be ended in time: the run ends without them.
+    EndGrace,
+}
+
+/// The armed times of a session, in no order.
+pub fn armed(session: &Session, limits: &Limits) -> Vec<(Timestamp, Timer)> {
+    match &session.lifecycle {
+        Lifecycle::Active(run) => {
+            let phase = run_time(run, limits).into_iter().chain(phase_times(run, limits));
+            phase.chain(call_times(run, limits)).collect()
+        }
+        Lifecycle::Suspended(run) => call_times(run, limits).collect(),
+        // A run that is held for a human has time.
+        Lifecycle::Initializing
+        | Lifecycle::Ready
+        | Lifecycle::Idle
+        | Lifecycle::Error { .. }
+        | Lifecycle::Recovering { .. }
+        | Lifecycle::Terminated => vec![],
+    }
+}
+
+fn run_time(run: &Run, limits: &Limits) -> Option<(Timestamp, Timer)> {
+    match (&run.ending, run.clock.since) {
+        (Some(ending), _) => Some((ending.since.plus(END_GRACE_MS), Timer::EndGrace)),
+        (None, Some(since)) => {
+            Some((since.plus(limits.deadline_ms.saturating_sub(run.clock.spent_ms)), Timer::RunDeadline))
+        }
+        (None, None) => None,
+    }
+}
+
+fn phase_times(run: &Run, limits: &Limits) -> Option<(Timestamp, Timer)> {
+    match &run.phase {
+        Phase::Preparing { stage: PrepareStage::Sent(sent) } => {
+            Some((sent.at.plus(limits.first_byte_ms), Timer::FirstByte))
+        }
+        Phase::Streaming(stream) => Some((stream.last_at.plus(limits.silent_ms), Timer::Silent)),
+        Phase::Retry { until } => Some((*until, Timer::RetryDue)),
+        Phase::Preparing { stage: PrepareStage::Gathering | PrepareStage::Reserving }
+        | Phase::ToolExec
+        | Phase::Awaiting { .. }
+        | Phase::Compacting { .. }
+        | Phase::Error { .. } => None,
+    }
+}
+
+fn call_times<'a>(run: &'a Run, limits: &'a Limits) -> impl Iterator<Item = (Timestamp, Timer)> + 'a {
+    run.step.calls.iter().filter_map(|call| match (&call.stage, call.started_at) {
+        (Stage::Started { .. }, Some(at)) => Some((at.plus(limits.call_ms), Timer::CallLimit(call.id))),
+        _ => None,
+    })
+}

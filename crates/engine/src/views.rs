@@ -1,0 +1,124 @@
+//! Rows of the views, made from the state: what lists and a restart need to know without folding any branch.
+
+use crate::batch::{ApprovalRow, ReceiptRow, RunRow, SessionRow, Views};
+use crate::event::{Event, Outcome};
+use crate::ids::{MessageId, Timestamp};
+use crate::settings::Settings;
+use crate::state::{Lifecycle, Run, Session};
+use crate::tables::transitions::RunState;
+
+/// Which rows the open batch changes.
+#[derive(Debug, Default)]
+pub(crate) struct Touched {
+    ended: Vec<RunRow>,
+    messages: Vec<MessageId>,
+    approvals: Vec<ApprovalRow>,
+}
+
+impl Touched {
+    /// Takes note of an event. `session` is the state before it.
+    pub(crate) fn note(&mut self, session: &Session, settings: Option<&Settings>, event: &Event, at: Timestamp) {
+        match event {
+            Event::MessageAccepted(e) => self.messages.push(e.message),
+            Event::MessageSettled(e) => self.messages.push(e.message),
+            Event::RunStarted(e) => self.messages.extend(&e.inputs),
+            Event::RunEnded(e) => {
+                let Some(run) = session.run() else { return };
+                self.messages.extend(&run.inputs);
+                let mut row = run_row(session, run, settings);
+                row.state = RunState::Completed;
+                row.outcome = Some(e.outcome);
+                row.ended_at = Some(at);
+                row.error = e.failure.as_ref().map(ToString::to_string).filter(|_| e.outcome != Outcome::Completed);
+                self.ended.push(row);
+            }
+            Event::CallAsked(e) => self.approvals.push(ApprovalRow {
+                call: e.call,
+                session: session.id,
+                question: e.question.clone(),
+                asked_at: at,
+                allowed: None,
+            }),
+            Event::AskAnswered(e) => self.answered(session, e.call, e.allow),
+            // A question that was open when its call was settled otherwise is not open any more.
+            Event::CallSettled(e) => {
+                let asks = |run: &Run| run.call(e.call).is_some_and(|call| call.stage == crate::state::Stage::Asking);
+                if session.run().is_some_and(asks) {
+                    self.answered(session, e.call, false);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn answered(&mut self, session: &Session, call: crate::ids::CallId, allow: bool) {
+        self.approvals.push(ApprovalRow {
+            call,
+            session: session.id,
+            question: String::new(),
+            asked_at: Timestamp(0),
+            allowed: Some(allow),
+        });
+    }
+
+    /// The rows as the state stands now.
+    pub(crate) fn rows(self, session: &Session, settings: Option<&Settings>) -> Views {
+        let mut runs = self.ended;
+        runs.extend(session.run().map(|run| run_row(session, run, settings)));
+        let receipts = self.messages.iter().filter_map(|id| receipt_row(session, *id)).collect();
+        Views { session: Some(session_row(session)), runs, receipts, approvals: self.approvals }
+    }
+}
+
+fn session_row(session: &Session) -> SessionRow {
+    let trouble = match &session.lifecycle {
+        Lifecycle::Error { failure, remedy, .. } => Some(format!("{failure}; mend it with `{remedy}`")),
+        _ => None,
+    };
+    let taken_up = matches!(session.lifecycle, Lifecycle::Active(_)) || session.next_up().is_some();
+    SessionRow {
+        session: session.id,
+        key: session.key.clone(),
+        agent: session.agent.clone(),
+        branch: session.branch,
+        created_at: session.created_at,
+        last_activity: session.last_activity,
+        lifecycle: session.lifecycle.kind(),
+        run_state: session.run_state(),
+        run: session.run().map(|run| run.id),
+        queued: session.queue.len() as u32,
+        unfinished: taken_up,
+        trouble,
+    }
+}
+
+fn run_row(session: &Session, run: &Run, settings: Option<&Settings>) -> RunRow {
+    let candidate = settings.and_then(|settings| settings.candidates.get(run.candidate as usize));
+    RunRow {
+        run: run.id,
+        session: session.id,
+        branch: session.branch,
+        state: session.run_state(),
+        outcome: None,
+        started_at: run.started_at,
+        ended_at: None,
+        settings: run.settings,
+        model: candidate.map(|c| format!("{}/{}", c.provider, c.model)).unwrap_or_default(),
+        usage: run.usage,
+        first_seq: run.first_seq,
+        error: run.trace.last().map(ToString::to_string),
+    }
+}
+
+fn receipt_row(session: &Session, id: MessageId) -> Option<ReceiptRow> {
+    let message = session.messages.get(&id)?;
+    Some(ReceiptRow {
+        message: id,
+        session: session.id,
+        key: message.key.clone(),
+        body: message.body,
+        state: message.state,
+        run: message.run,
+        accepted_at: message.accepted_at,
+    })
+}

@@ -1,0 +1,151 @@
+//! What holds after every step, whatever the inputs were.
+
+use std::collections::BTreeSet;
+
+use engine::{
+    Batch, Call, CallId, Effect, EffectKind, Event, Found, Lifecycle, Phase, PrepareStage, ReceiptState, Record, Run,
+    Stage, ToolClass, WaitFor,
+};
+
+use super::World;
+
+/// Checks a record before it is committed: `world` holds what came before it, and the bodies of its batch.
+pub(crate) fn check_record(world: &World, record: &Record) {
+    let event = &record.event;
+    for body in event.bodies() {
+        let content = world.bodies.get(&body.hash);
+        assert_eq!(content.map(|content| content.body), Some(body), "{}: a body came after its name", event.kind());
+    }
+    if let Event::RunEnded(ended) = event {
+        let again = |earlier: &&Record| matches!(&earlier.event, Event::RunEnded(e) if e.run == ended.run);
+        assert!(!world.journal.iter().any(|record| again(&record)), "run {} ended twice", ended.run);
+    }
+    if let Event::CallStarted(started) = event
+        && started.class == ToolClass::Once
+    {
+        assert!(may_start(world, started.call), "call {} may not start again", started.call);
+    }
+}
+
+/// A call that is not to run twice starts once, and again only after it was found not to have.
+fn may_start(world: &World, call: CallId) -> bool {
+    let mut may = true;
+    for record in &world.journal {
+        match &record.event {
+            Event::CallStarted(e) if e.call == call => may = false,
+            Event::CallFound(e) if e.call == call => may = matches!(e.found, Found::NeverStarted | Found::Running),
+            _ => {}
+        }
+    }
+    may
+}
+
+/// Checks that a batch's rows name the session whenever an entry was recorded.
+pub(crate) fn check_views(batch: &Batch) {
+    let entries = batch.records.iter().any(|record| record.seq.is_some());
+    assert_eq!(batch.views.session.is_some(), entries, "the session's row goes with every entry");
+}
+
+/// Checks the world at rest.
+pub(crate) fn check(world: &World) {
+    let Some(session) = world.pump.session() else { return };
+    assert_eq!(world.pump.machine().fault(), None);
+    check_fold(world);
+    let wanted: BTreeSet<_> = world.pump.machine().effects().iter().map(engine::Effect::id).collect();
+    let running: BTreeSet<_> = world.running.keys().copied().collect();
+    assert_eq!(running, wanted, "what runs is what is wanted");
+    assert_eq!(world.armed, world.pump.machine().deadline(), "the soonest time is armed");
+    check_pairing(world);
+    check_starts(world);
+    check_receipts(world);
+    if !session.closed {
+        check_liveness(world);
+    }
+}
+
+/// The recorded events alone give the same state; so do the entries with only the progress that is not sealed yet.
+fn check_fold(world: &World) {
+    let machine = world.pump.machine();
+    for records in [world.journal.clone(), world.surviving()] {
+        let again = world.recovered(&records);
+        assert_eq!(again.session(), machine.session(), "the fold of the journal is the state");
+        assert_eq!(again.settings(), machine.settings(), "a run keeps its settings");
+        assert_eq!(again.deadline(), machine.deadline(), "a restart arms the same times");
+        assert_eq!(again.effects(), machine.effects(), "a restart wants the same effects");
+    }
+}
+
+/// Every request that is sent has exactly one result for each call.
+fn check_pairing(world: &World) {
+    let Some(run) = world.session().run() else { return };
+    if matches!(run.phase, Phase::Preparing { stage: PrepareStage::Sent(_) } | Phase::Streaming(_)) {
+        assert_eq!(world.session().transcript.check(), Ok(()));
+    }
+}
+
+/// accepted = ended + active + queued + settled.
+fn check_receipts(world: &World) {
+    let session = world.session();
+    for (id, message) in &session.messages {
+        let queued = session.queue.iter().any(|queued| queued.message == *id);
+        let active = session.run().is_some_and(|run| run.inputs.contains(id));
+        let ended =
+            world.journal.iter().any(|record| matches!(&record.event, Event::RunEnded(e) if e.run == message.run));
+        let place = (queued, active, ended);
+        let expected = match message.state {
+            ReceiptState::Queued => (true, false, false),
+            ReceiptState::Started => (false, true, false),
+            ReceiptState::Ended => (false, false, true),
+            ReceiptState::Cancelled => (false, false, false),
+            other => panic!("nothing makes a message {other:?} yet"),
+        };
+        assert_eq!(place, expected, "message {id} is {:?}", message.state);
+    }
+}
+
+/// Whatever is not terminal has a wanted effect, an armed time, or waits for a human.
+fn check_liveness(world: &World) {
+    let session = world.session();
+    let effects = !world.running.is_empty();
+    match &session.lifecycle {
+        Lifecycle::Initializing | Lifecycle::Recovering { .. } => panic!("a session never rests so"),
+        Lifecycle::Ready | Lifecycle::Idle => assert_eq!(effects, !session.queue.is_empty(), "the head gets its lane"),
+        Lifecycle::Active(run) => assert!(moves(world, run), "the run is stuck: {:?}", run.phase),
+        Lifecycle::Suspended(_) | Lifecycle::Error { .. } => {}
+        Lifecycle::Terminated => {
+            assert!(!effects && world.armed.is_none(), "nothing is wanted of a terminated session");
+            assert!(session.queue.is_empty(), "a message waits for a session that has ended");
+        }
+    }
+}
+
+/// Whether something outside will lead a run on: the effect that its phase stands for, a question, a time.
+fn moves(world: &World, run: &Run) -> bool {
+    let runs = |kind| world.running.keys().any(|effect| effect.kind == kind);
+    if run.ending.is_some() {
+        return run.step.calls.iter().any(Call::is_out) && !world.running.is_empty() && world.armed.is_some();
+    }
+    match &run.phase {
+        Phase::Preparing { stage: PrepareStage::Gathering } => run.prompt.is_none() && runs(EffectKind::Prepare),
+        Phase::Preparing { stage: PrepareStage::Sent(_) } | Phase::Streaming(_) => runs(EffectKind::Request),
+        Phase::ToolExec => !world.running.is_empty(),
+        Phase::Awaiting { on: WaitFor::Approval, .. } => run.step.calls.iter().any(|call| call.stage == Stage::Asking),
+        Phase::Retry { until } => world.armed == Some(*until),
+        // Decided on in the batch that leads there.
+        Phase::Preparing { stage: PrepareStage::Reserving }
+        | Phase::Awaiting { .. }
+        | Phase::Compacting { .. }
+        | Phase::Error { .. } => false,
+    }
+}
+
+/// What a call does to the world begins once for each time that this was recorded first.
+fn check_starts(world: &World) {
+    let Some((Effect::RunCall { id, call }, _)) = world.started.last() else { return };
+    let starts = world.started.iter().filter(|(effect, _)| effect.id() == *id).count();
+    let recorded = world.journal.iter().filter(|record| match &record.event {
+        Event::CallStarted(e) => e.effect == *id,
+        _ => false,
+    });
+    assert!(starts <= recorded.count(), "call {call} was started more often than it was recorded");
+}

@@ -1,0 +1,164 @@
+//! Events and effects as one short line each, with short names for ids and the text of bodies in place of their hashes.
+
+use std::collections::BTreeMap;
+
+use engine::{Answer, Do, Effect, Flags, Record, Session};
+use serde_json::Value;
+
+use super::World;
+
+/// A record: `SEQ kind field=value …`; `~` in place of the seq of progress.
+pub(crate) fn record(world: &World, record: &Record) -> String {
+    let payload: Value = serde_json::from_slice(&record.event.payload()).expect("payloads are JSON");
+    let seq = record.seq.map_or_else(|| "~".to_owned(), |seq| seq.to_string());
+    let fields = fields(world, &payload);
+    format!("{seq} {} {fields}", record.event.kind()).trim_end().to_owned()
+}
+
+fn fields(world: &World, value: &Value) -> String {
+    let Value::Object(map) = value else { return String::new() };
+    // Sorted here: the order of a JSON object depends on features that other crates choose.
+    let sorted: BTreeMap<&String, &Value> = map.iter().collect();
+    let shown = sorted.into_iter().filter_map(|(key, value)| {
+        let text = show(world, key, value)?;
+        Some(format!("{key}={text}"))
+    });
+    shown.collect::<Vec<_>>().join(" ")
+}
+
+fn show(world: &World, key: &str, value: &Value) -> Option<String> {
+    match value {
+        Value::Null => None,
+        Value::Array(items) if items.is_empty() => None,
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().filter_map(|item| show(world, key, item)).collect();
+            Some(format!("[{}]", items.join(", ")))
+        }
+        Value::Object(map) if map.contains_key("hash") && map.contains_key("tokens") => {
+            let hash = map["hash"].as_str().and_then(|hash| hash.parse().ok())?;
+            let content = world.bodies.get(&hash)?;
+            Some(quoted(&String::from_utf8_lossy(&content.bytes)))
+        }
+        Value::Object(map) => {
+            let zero = map.values().all(|value| matches!(value, Value::Null) || value == 0 || value == false);
+            (!zero).then(|| format!("{{{}}}", fields(world, value)))
+        }
+        Value::String(text) => Some(string(key, text)),
+        Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
+    }
+}
+
+fn string(key: &str, text: &str) -> String {
+    match key {
+        "settings" | "fingerprint" => "…".into(),
+        "text" | "message" if !is_id(text) => quoted(text),
+        "arguments" | "question" | "reason" | "by" | "remedy" | "name" => quoted(text),
+        "message" | "inputs" => short(text).replacen('r', "m", 1),
+        _ => short(text),
+    }
+}
+
+fn quoted(text: &str) -> String {
+    let mut shown: String = text.chars().take(90).collect();
+    if shown.len() < text.len() {
+        shown.push('…');
+    }
+    format!("{shown:?}")
+}
+
+fn is_id(text: &str) -> bool {
+    uuid::Uuid::try_parse(text).is_ok()
+}
+
+/// An id with its UUID in short: `r1/request/1/1`.
+pub(crate) fn short(id: &str) -> String {
+    let Some(uuid) = id.get(..36).and_then(|head| uuid::Uuid::try_parse(head).ok()) else { return id.to_owned() };
+    let name = match uuid.as_u128() {
+        0x5e55 => "s".to_owned(),
+        0xb4a9 => "b".to_owned(),
+        number => format!("r{number}"),
+    };
+    format!("{name}{}", &id[36..])
+}
+
+/// What the pump asks for.
+pub(crate) fn todo(todo: &Do<String>) -> String {
+    match todo {
+        Do::Start(effect) => start(effect),
+        Do::Stop(id) => format!("stop {}", short(&id.to_string())),
+        Do::Publish(batch) => match (first_seq(&batch.records), first_seq(batch.records.iter().rev())) {
+            (Some(first), Some(last)) => format!("publish {first}..={last}"),
+            _ => "publish progress".into(),
+        },
+        Do::Answer(_, Ok(Answer::Done)) => "answer done".into(),
+        Do::Answer(_, Ok(Answer::Receipt(receipt))) => {
+            let (run, ahead) = (short(&receipt.run.to_string()), receipt.ahead);
+            let ahead = ahead.map_or_else(String::new, |ahead| format!(", {ahead} in the queue"));
+            format!("answer {:?} {run}{ahead}", receipt.state).to_lowercase()
+        }
+        Do::Answer(_, Err(refusal)) => format!("answer refused: {}", short_words(&refusal.to_string())),
+        Do::Arm(None) => "arm nothing".into(),
+        Do::Arm(Some(at)) => format!("arm {at}"),
+        Do::Broken(edge) => format!("BROKEN {edge}"),
+    }
+}
+
+fn first_seq<'a>(records: impl IntoIterator<Item = &'a Record>) -> Option<u64> {
+    records.into_iter().find_map(|record| record.seq).map(|seq| seq.0)
+}
+
+fn short_words(text: &str) -> String {
+    let words = text.split(' ').map(|word| match word.strip_suffix(')') {
+        Some(id) if is_id(id) => format!("{})", short(id)),
+        _ => short(word),
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+fn start(effect: &Effect) -> String {
+    let more = match effect {
+        Effect::Lane { .. } | Effect::Prepare { .. } => String::new(),
+        Effect::Request { candidate, items, .. } => format!("candidate={candidate} items={items}"),
+        Effect::CheckCall { call, .. } | Effect::RunCall { call, .. } => format!("call={}", short(&call.to_string())),
+        Effect::FindCall { call, started, .. } => {
+            format!("call={} started={}", short(&call.to_string()), short(&started.to_string()))
+        }
+        Effect::EndCall { call, started, why, .. } => {
+            format!("call={} started={} why={why:?}", short(&call.to_string()), short(&started.to_string()))
+        }
+    };
+    format!("start {} {more}", short(&effect.id().to_string())).trim_end().to_owned()
+}
+
+/// The state in words: lifecycle, run state, what is true of the flags.
+pub(crate) fn state(session: &Session) -> String {
+    let flags = flags(session.flags());
+    format!("{} {} [{}]", session.lifecycle.kind(), session.run_state(), flags)
+}
+
+/// The flags that are set, in the order of the requirement.
+pub(crate) fn flags(flags: Flags) -> String {
+    let all = [
+        (flags.is_streaming, "isStreaming"),
+        (flags.is_compacting, "isCompacting"),
+        (flags.is_waiting, "isWaiting"),
+        (flags.is_blocked, "isBlocked"),
+        (flags.can_interrupt, "canInterrupt"),
+        (flags.has_error, "hasError"),
+        (flags.needs_recovery, "needsRecovery"),
+    ];
+    all.iter().filter(|(set, _)| *set).map(|(_, name)| *name).collect::<Vec<_>>().join(" ")
+}
+
+/// The conversation, one item a line.
+pub(crate) fn transcript(world: &World) -> Vec<String> {
+    let items = world.session().transcript.items().iter();
+    items
+        .map(|item| format!("item {}", bare(world, &serde_json::to_value(item).expect("items are plain data"))))
+        .collect()
+}
+
+fn bare(world: &World, value: &Value) -> String {
+    let Value::Object(map) = value else { return String::new() };
+    map.iter().next().map(|(kind, value)| format!("{kind} {}", fields(world, value))).unwrap_or_default()
+}

@@ -1,0 +1,320 @@
+//! The language of the script tests: one input a line. `scripts/README.md` has the list.
+
+use std::sync::Arc;
+
+use engine::BodyKind;
+use engine::{
+    CallId, CallOutcome, Command, Content, Effect, EffectId, EffectKind, Epoch, Failure, FailureClass, Found, Hash,
+    Input, MessageId, Overrides, Part, Policy, Report, ResumeMode, RunId, Usage,
+};
+use uuid::Uuid;
+
+use super::{World, create, render};
+
+/// Carries out one line. What it led to is in `world.lines`.
+pub(crate) fn run_line(world: &mut World, line: &str) {
+    let (line, fails) = line.strip_prefix("! ").map_or((line, false), |rest| (rest, true));
+    let (line, decide) = line.strip_prefix("+ ").map_or((line, true), |rest| (rest, false));
+    world.append_fails |= fails;
+    let words = Words::new(line);
+    if world_line(world, &words) {
+        return;
+    }
+    if words.at(0) == "due" && !words.at(1).is_empty() {
+        world.now += words.number(1) as i64;
+    }
+    if words.at(0) == "open" {
+        world.epoch = words.number(1);
+    }
+    let input = command(world, &words).map(Input::from).or_else(|| report(world, &words).map(Input::from));
+    world.offer(input.unwrap_or_else(|| panic!("not a line of a script: {line}")));
+    if decide {
+        world.settle();
+    }
+}
+
+/// Carries out a whole script and gives what its last line led to.
+pub(crate) fn run(script: &str) -> World {
+    let mut world = World::new();
+    for line in script.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        world.lines.clear();
+        run_line(&mut world, line);
+    }
+    world
+}
+
+/// The words of a line; a text in quotes is one word, an object in braces the rest of the line.
+struct Words {
+    words: Vec<String>,
+    effect: Option<String>,
+}
+
+impl Words {
+    fn new(line: &str) -> Self {
+        let mut words = vec![];
+        let mut rest = line.trim();
+        while !rest.is_empty() {
+            let (word, after) = match rest.strip_prefix('"') {
+                Some(quoted) => quoted.split_once('"').expect("a quote is closed"),
+                None if rest.starts_with('{') => (rest, ""),
+                None => rest.split_once(' ').unwrap_or((rest, "")),
+            };
+            words.push(word.to_owned());
+            rest = after.trim_start();
+        }
+        let effect = words.last().and_then(|word| word.strip_prefix('@')).map(str::to_owned);
+        words.truncate(words.len() - usize::from(effect.is_some()));
+        Self { words, effect }
+    }
+
+    fn at(&self, at: usize) -> &str {
+        self.words.get(at).map_or("", String::as_str)
+    }
+
+    fn number(&self, at: usize) -> u64 {
+        self.at(at).trim_start_matches('+').parse().expect("a number")
+    }
+
+    fn option(&self, name: &str) -> Option<&str> {
+        self.words.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
+    }
+}
+
+/// Lines that are about the world, not inputs.
+fn world_line(world: &mut World, words: &Words) -> bool {
+    match words.at(0) {
+        "set" => set(world, words.at(1), words.at(2)),
+        "begin" => quietly(world, &["create", "open 1", "message \"hello\"", "lane", "prepared"]),
+        "finish" => quietly(world, &["say text \"Done.\"", "end", "state"]),
+        "wait" => world.now += words.number(1) as i64,
+        "crash" => {
+            world.now += if words.at(1).is_empty() { 0 } else { words.number(1) as i64 };
+            world.crash_and_open();
+        }
+        "state" => world.lines.push(render::state(world.session())),
+        "clock" => {
+            let clock = world.session().run().expect("a run").clock;
+            world.lines.push(format!("{} ms spent, running since {:?}", clock.spent_ms, clock.since.map(|at| at.0)));
+        }
+        "transcript" => {
+            let items = render::transcript(world);
+            world.lines.extend(items);
+        }
+        _ => return false,
+    }
+    true
+}
+
+/// Lines that every script has: only what the last of them led to is shown.
+fn quietly(world: &mut World, lines: &[&str]) {
+    for line in lines {
+        world.lines.clear();
+        run_line(world, line);
+    }
+    if lines.last() == Some(&"prepared") {
+        world.lines.clear();
+    }
+}
+
+fn set(world: &mut World, key: &str, value: &str) {
+    let number = || value.parse().expect("a number");
+    let limits = &mut world.settings.limits;
+    match key {
+        "resume" => {
+            world.settings.resume = if value == "continue" { ResumeMode::Continue } else { ResumeMode::Restart };
+        }
+        "deadline" => limits.deadline_ms = number(),
+        "first_byte" => limits.first_byte_ms = number(),
+        "silent" => limits.silent_ms = number(),
+        "call" => limits.call_ms = number(),
+        "max_wait" => limits.max_wait_ms = number(),
+        "retries" => limits.retries = number() as u32,
+        "poison" => limits.poison_after = number() as u32,
+        "draw" => world.draw = number(),
+        _ => panic!("no setting {key}"),
+    }
+}
+
+fn command(world: &mut World, words: &Words) -> Option<Command> {
+    let id = |at: usize| MessageId(Uuid::from_u128(u128::from(words.number(at))));
+    Some(match words.at(0) {
+        "create" => create(),
+        "message" => message(world, words),
+        "cancel" => Command::Cancel { message: id(1) },
+        "abort" => {
+            let run = (!words.at(1).is_empty()).then(|| RunId::from(id(1)));
+            Command::Abort { run }
+        }
+        "pause" => Command::Pause,
+        "resume" => Command::Resume { drop: words.at(1) == "drop" },
+        "answer" => {
+            let call = call_id(world, words.number(1));
+            let fingerprint = if words.at(3) == "stale" { Hash::of(b"other") } else { fingerprint(call) };
+            Command::Answer { call, fingerprint, allow: words.at(2) == "yes", by: "the user".into() }
+        }
+        "compact" => Command::Compact,
+        "rewind" => Command::Rewind,
+        "fork" => Command::Fork,
+        "override" => Command::Override { model: Some(words.at(1).to_owned()) },
+        "recover" => Command::Recover { force: words.at(1) == "force" },
+        "terminate" => Command::Terminate,
+        _ => return None,
+    })
+}
+
+fn message(world: &mut World, words: &Words) -> Command {
+    let number = words.option("id").map(|id| id.parse().expect("a number"));
+    let number = number.unwrap_or_else(|| {
+        world.messages += 1;
+        world.messages
+    });
+    let text = match words.option("size") {
+        Some(size) => "x".repeat(size.parse().expect("a number")),
+        None => words.at(1).to_owned(),
+    };
+    Command::Message {
+        message: MessageId(Uuid::from_u128(u128::from(number))),
+        content: Content::text(BodyKind::Message, &text),
+        mode: None,
+        key: words.option("key").map(str::to_owned),
+        overrides: Overrides::default(),
+    }
+}
+
+fn report(world: &World, words: &Words) -> Option<Report> {
+    let effect = |kinds: &[EffectKind]| find_effect(world, words, kinds, None);
+    Some(match words.at(0) {
+        "open" => Report::Opened { epoch: Epoch(words.number(1)) },
+        "closing" => Report::Closing,
+        "due" => Report::Due,
+        "store-full" => Report::StoreFull,
+        "escalated" => Report::Escalated {
+            failure: Failure::new(FailureClass::Unknown, words.at(1)),
+            remedy: "limulus resume agent:main:main --force".into(),
+        },
+        "lane" => lane(world, words, effect(&[EffectKind::Lane])),
+        "prepared" => Report::Prepared {
+            effect: effect(&[EffectKind::Prepare]),
+            prompt: Content::text(BodyKind::Prompt, "You are Limulus."),
+        },
+        "first-byte" => Report::RequestOpened { effect: effect(&[EffectKind::Request]) },
+        "say" => Report::Said { effect: effect(&[EffectKind::Request]), part: part(words) },
+        "end" => Report::RequestEnded {
+            effect: effect(&[EffectKind::Request]),
+            usage: Usage { input: 10, output: 5, ..Usage::default() },
+        },
+        "fail" => Report::RequestFailed {
+            effect: effect(&[EffectKind::Request, EffectKind::Prepare]),
+            failure: failure(words, 1),
+        },
+        _ => return call_report(world, words),
+    })
+}
+
+fn lane(world: &World, words: &Words, effect: EffectId) -> Report {
+    let settings = Arc::new(world.settings.clone());
+    match words.at(1) {
+        "refused" => Report::LaneRefused { effect, settings, failure: failure(words, 2) },
+        _ => Report::LaneEntered { effect, settings },
+    }
+}
+
+fn part(words: &Words) -> Part {
+    match words.at(1) {
+        "text" => Part::Text(words.at(2).to_owned()),
+        "reasoning" => Part::Reasoning(words.at(2).to_owned()),
+        "call" => Part::Call {
+            index: words.number(2) as u32,
+            provider_id: Some(format!("p{}", words.number(2))),
+            name: Some(words.at(3).to_owned()),
+            arguments: words.at(4).to_owned(),
+        },
+        "more" => Part::Call {
+            index: words.number(2) as u32,
+            provider_id: None,
+            name: None,
+            arguments: words.at(3).to_owned(),
+        },
+        other => panic!("a model does not say {other}"),
+    }
+}
+
+fn failure(words: &Words, at: usize) -> Failure {
+    let class = serde_json::from_value(words.at(at).into()).expect("a class of failure");
+    let retry_after_ms = words.option("retry_after").map(|ms| ms.parse().expect("a number"));
+    Failure { retry_after_ms, ..Failure::new(class, words.at(at + 1)) }
+}
+
+fn call_report(world: &World, words: &Words) -> Option<Report> {
+    let effect = |kinds: &[EffectKind]| find_effect(world, words, kinds, Some(words.number(1) as u32));
+    let output = |at: usize| Content::text(BodyKind::Output, words.at(at));
+    let outcome = |at: usize| serde_json::from_value(words.at(at).into()).expect("an outcome");
+    Some(match words.at(0) {
+        "checked" => {
+            let decision: Policy = serde_json::from_value(words.at(2).into()).expect("a policy");
+            let reason = (!words.at(3).is_empty()).then(|| words.at(3).to_owned());
+            let fingerprint = fingerprint(call_id(world, words.number(1)));
+            let effect = effect(&[EffectKind::CheckCall]);
+            Report::CallChecked { effect, decision, fingerprint, evidence: None, reason }
+        }
+        "output" => {
+            let offset = words.option("at").map_or_else(
+                || call(world, words.number(1)).map_or(0, |call| call.output_bytes),
+                |at| at.parse().expect("a number"),
+            );
+            Report::CallOutput { effect: effect(&[EffectKind::RunCall]), offset, text: words.at(2).to_owned() }
+        }
+        "ended" => Report::CallEnded {
+            effect: effect(&[EffectKind::RunCall, EffectKind::EndCall]),
+            outcome: outcome(2),
+            output: output(3),
+            whole: words.option("whole").map(|whole| Content::text(BodyKind::Output, whole)),
+        },
+        "found" => {
+            let found: Found = serde_json::from_value(words.at(2).into()).expect("a finding");
+            let ended = (found == Found::Ended).then(|| (CallOutcome::Done, output(3), None));
+            Report::CallFound { effect: effect(&[EffectKind::FindCall]), found, ended }
+        }
+        _ => return None,
+    })
+}
+
+fn call(world: &World, index: u64) -> Option<&engine::Call> {
+    world.session().run()?.step.calls.iter().find(|call| u64::from(call.id.index) == index)
+}
+
+/// The call of this place in the step that is under way, or, when there is none, in the first step of the last run.
+fn call_id(world: &World, index: u64) -> CallId {
+    call(world, index).map_or_else(
+        || CallId { run: MessageId(Uuid::from_u128(u128::from(world.messages))).into(), step: 1, index: index as u32 },
+        |call| call.id,
+    )
+}
+
+/// What the fixture's check binds an approval to.
+pub(crate) fn fingerprint(call: CallId) -> Hash {
+    Hash::of(call.to_string().as_bytes())
+}
+
+/// The effect that a line is about: the one that is named, else the one that runs, else the last that ran.
+fn find_effect(world: &World, words: &Words, kinds: &[EffectKind], index: Option<u32>) -> EffectId {
+    if let Some(name) = &words.effect {
+        let (run, rest) = name.split_once('/').expect("an effect id");
+        let run: u128 = run.trim_start_matches('r').parse().expect("a run");
+        return format!("{}/{rest}", Uuid::from_u128(run)).parse().expect("an effect id");
+    }
+    let fits = |effect: &&Effect| kinds.contains(&effect.id().kind) && (index.is_none() || call_of(effect) == index);
+    let running = world.running.values().find(fits);
+    let last = || world.started.iter().rev().map(|(effect, _)| effect).find(fits);
+    running.or_else(last).unwrap_or_else(|| panic!("no effect {kinds:?} ever ran")).id()
+}
+
+fn call_of(effect: &Effect) -> Option<u32> {
+    match effect {
+        Effect::CheckCall { call, .. }
+        | Effect::RunCall { call, .. }
+        | Effect::FindCall { call, .. }
+        | Effect::EndCall { call, .. } => Some(call.index),
+        Effect::Lane { .. } | Effect::Prepare { .. } | Effect::Request { .. } => None,
+    }
+}

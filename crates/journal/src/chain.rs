@@ -1,0 +1,88 @@
+//! The chain over a branch's entries, and the rules that the next record of a branch must keep to.
+//!
+//! Both journals build on it, so that they cannot differ. What may not live here: any I/O.
+
+use engine::{Batch, BranchId, Epoch, Event, Hash, Position, Record, Seq, Timestamp, VERSION};
+
+use crate::{Entry, Error};
+
+/// Where a branch ends; by default before its first entry, where the chain is 32 zero bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Head {
+    pub(crate) seq: Seq,
+    pub(crate) chain: Hash,
+}
+
+/// What an entry adds to the chain.
+pub(crate) struct Link<'a> {
+    pub(crate) epoch: Epoch,
+    pub(crate) at: Timestamp,
+    pub(crate) kind: &'a str,
+    pub(crate) version: u16,
+    pub(crate) payload_hash: Hash,
+}
+
+impl Default for Head {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
+impl Head {
+    /// A branch without an entry: its chain begins with 32 zero bytes.
+    pub(crate) const EMPTY: Self = Self { seq: Seq(0), chain: Hash([0; 32]) };
+
+    /// The head of a branch that leaves another at an entry of this chain.
+    pub(crate) fn forked(chain: Hash) -> Self {
+        Self { seq: Seq(0), chain }
+    }
+
+    /// The head after one more entry:
+    /// `chain = H(previous ‖ branch ‖ seq, epoch, at as 8 bytes LE ‖ kind ‖ 0 ‖ version as 2 bytes LE ‖ payload hash)`.
+    pub(crate) fn next(self, branch: BranchId, link: &Link<'_>) -> Self {
+        let seq = Seq(self.seq.0 + 1);
+        let mut hasher = blake3::Hasher::new();
+        hasher
+            .update(&self.chain.0)
+            .update(branch.0.as_bytes())
+            .update(&seq.0.to_le_bytes())
+            .update(&link.epoch.0.to_le_bytes())
+            .update(&link.at.0.to_le_bytes())
+            .update(link.kind.as_bytes())
+            .update(&[0])
+            .update(&link.version.to_le_bytes())
+            .update(&link.payload_hash.0);
+        Self { seq, chain: Hash(*hasher.finalize().as_bytes()) }
+    }
+
+    /// The entry that this record makes after this head.
+    pub(crate) fn entry(self, branch: BranchId, epoch: Epoch, position: Position, record: &Record) -> Entry {
+        let event = record.event.clone();
+        let payload_hash = Hash::of(&event.payload());
+        let link = Link { epoch, at: record.at, kind: event.kind(), version: VERSION, payload_hash };
+        let Self { seq, chain } = self.next(branch, &link);
+        Entry { seq, position, epoch, at: record.at, event, payload_hash, chain }
+    }
+}
+
+/// Whether this record may come next in the batch's branch, which ends at `head` (`None`: not begun).
+pub(crate) fn admit(batch: &Batch, head: Option<Head>, record: &Record) -> Result<(), Error> {
+    let branch = batch.branch;
+    let begins = match &record.event {
+        Event::Created(e) if e.branch != branch || e.session != batch.session => {
+            return Err(Error::BranchTaken { branch });
+        }
+        Event::Created(_) | Event::Forked(_) => true,
+        _ => false,
+    };
+    match (begins, head) {
+        (true, Some(_)) => return Err(Error::BranchTaken { branch }),
+        (false, None) => return Err(Error::UnknownBranch { branch }),
+        (true, None) | (false, Some(_)) => {}
+    }
+    if record.event.progress().is_some() {
+        return Ok(());
+    }
+    let expected = Seq(head.map_or(0, |head| head.seq.0) + 1);
+    if record.seq == Some(expected) { Ok(()) } else { Err(Error::Gap { branch, expected, found: record.seq }) }
+}

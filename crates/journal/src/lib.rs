@@ -1,0 +1,130 @@
+//! Where entries are kept: SQLite with group commit, and its twin in memory.
+//!
+//! Here live the two traits that the rest of the house sees ([`Read`] and [`Journal`]), the format on disk, ownership of
+//! a home, and the rules that an append must keep to. What may not live here: any decision about a run. A batch comes in
+//! as the engine made it, and is kept whole or not at all.
+
+mod chain;
+mod error;
+mod memory;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+#[cfg(test)]
+mod suite;
+
+use std::sync::Arc;
+
+use engine::{
+    ApprovalRow, Batch, BranchId, Epoch, Event, Hash, Position, ReceiptRow, Record, RunId, RunRow, Seq, SessionId,
+    SessionRow, Timestamp,
+};
+
+pub use error::{Error, Kind};
+pub use memory::Memory;
+#[cfg(feature = "sqlite")]
+pub use sqlite::{Reader, Sqlite};
+
+/// What is to be kept: bodies, entries, progress and views together or not at all.
+#[derive(Debug, Clone)]
+pub struct Append {
+    /// What the engine recorded.
+    pub batch: Arc<Batch>,
+    /// The number of the owner that appends.
+    pub epoch: Epoch,
+}
+
+/// Told exactly once what became of an append: the position of its last entry (of the journal's head, if it was progress
+/// alone), after the commit and, for a synced batch, after the sync. Must be quick: the next group waits for it.
+pub type Done = Box<dyn FnOnce(Result<Position, Error>) + Send>;
+
+/// One kept event with its place in the audit log.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    /// Its place in the branch, from 1.
+    pub seq: Seq,
+    /// Its place in the home.
+    pub position: Position,
+    /// The owner that appended it.
+    pub epoch: Epoch,
+    /// When it was decided.
+    pub at: Timestamp,
+    /// What.
+    pub event: Event,
+    /// The hash of its payload.
+    pub payload_hash: Hash,
+    /// The chain up to and with this entry.
+    pub chain: Hash,
+}
+
+/// What a branch holds from some entry on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tail {
+    /// Its entries.
+    pub entries: Vec<Entry>,
+    /// Progress that none of them seals.
+    pub progress: Vec<Record>,
+}
+
+/// What can be read, by the owner and by others beside it.
+///
+/// Lists are in the order in which their rows were first recorded. What is not there is `None` or an empty list.
+pub trait Read: Send + Sync {
+    /// The last position; 0 when there is none.
+    fn head(&self) -> Result<Position, Error>;
+
+    /// The entries of a branch from `from` on, in order. Hashes and chain are checked: what does not match is
+    /// [`Error::Damaged`], what this version does not know is [`Error::Unreadable`].
+    fn read(&self, branch: BranchId, from: Seq) -> Result<Vec<Entry>, Error>;
+
+    /// Progress that no entry has sealed yet, ordered by effect and offset. The records have no seq.
+    fn progress(&self, branch: BranchId) -> Result<Vec<Record>, Error>;
+
+    /// Entries from `from` on and open progress that fit together, also while another process appends.
+    fn tail(&self, branch: BranchId, from: Seq) -> Result<Tail, Error> {
+        // In this order: what is sealed in between is in the entries, and its progress is left out.
+        let mut progress = self.progress(branch)?;
+        let entries = self.read(branch, from)?;
+        let sealed: Vec<_> = entries.iter().filter_map(|entry| entry.event.seals()).collect();
+        progress.retain(|record| record.event.progress().is_none_or(|(effect, _)| !sealed.contains(&effect)));
+        Ok(Tail { entries, progress })
+    }
+
+    /// The bytes of a body; they are checked against the hash.
+    fn body(&self, hash: &Hash) -> Result<Option<Arc<[u8]>>, Error>;
+
+    /// Every session.
+    fn sessions(&self) -> Result<Vec<SessionRow>, Error>;
+
+    /// The sessions that someone must take up.
+    fn unfinished(&self) -> Result<Vec<SessionRow>, Error>;
+
+    /// The session of this key (`agent:AGENT:NAME`).
+    fn session(&self, key: &str) -> Result<Option<SessionRow>, Error>;
+
+    /// The runs of a session, or of all.
+    fn runs(&self, session: Option<SessionId>) -> Result<Vec<RunRow>, Error>;
+
+    /// One run.
+    fn run(&self, run: RunId) -> Result<Option<RunRow>, Error>;
+
+    /// What became of a session's messages.
+    fn receipts(&self, session: SessionId) -> Result<Vec<ReceiptRow>, Error>;
+
+    /// What became of the message that was sent with this key.
+    fn receipt_by_key(&self, session: SessionId, key: &str) -> Result<Option<ReceiptRow>, Error>;
+
+    /// Open questions of a session, or of all.
+    fn approvals(&self, session: Option<SessionId>) -> Result<Vec<ApprovalRow>, Error>;
+}
+
+/// A journal that this process owns.
+pub trait Journal: Read {
+    /// Queues an append; never waits for the disk. Appends of one branch are kept in the order in which they were given.
+    ///
+    /// A batch that breaks a rule (see [`Error::is_refusal`]) is answered alone. After a failed write or sync nothing more
+    /// is acknowledged by this process: every later append answers [`Error::Poisoned`].
+    fn append(&self, append: Append, done: Done);
+
+    /// The number of this owner.
+    fn epoch(&self) -> Epoch;
+}

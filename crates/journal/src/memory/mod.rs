@@ -1,0 +1,186 @@
+//! The twin in memory: the same rules, one thread, and the crashes that the simulator wants.
+//!
+//! An append is applied at once, and `done` is called before `append` returns. What is not synced yet can be lost by
+//! [`Memory::crash_power`], whole batches from the end. What may not live here: rules of its own; they are in `chain`.
+
+mod tables;
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use engine::{
+    ApprovalRow, BranchId, Durability, Epoch, Hash, Position, ReceiptRow, Record, RunId, RunRow, Seq, SessionId,
+    SessionRow,
+};
+
+use crate::{Append, Done, Entry, Error, Journal, Read};
+use tables::{Kept, Tables};
+
+/// A journal in memory. A clone is independent and cheap: it shares what was kept so far.
+#[derive(Debug, Default)]
+pub struct Memory {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct State {
+    epoch: Epoch,
+    /// Every batch that was kept, so that a crash can take the last ones away.
+    log: Vec<Arc<Kept>>,
+    /// How many of them survive power loss.
+    synced: usize,
+    tables: Arc<Tables>,
+    failing: Option<Error>,
+    poisoned: Option<String>,
+}
+
+impl Clone for Memory {
+    fn clone(&self) -> Self {
+        Self { state: Mutex::new(self.lock().clone()) }
+    }
+}
+
+impl Memory {
+    /// An empty journal without an owner.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes the journal: from now on only appends of this epoch are kept.
+    pub fn open(&self) -> Epoch {
+        let mut state = self.lock();
+        state.epoch = Epoch(state.epoch.0 + 1);
+        state.poisoned = None;
+        state.epoch
+    }
+
+    /// Batches that were written and not yet synced.
+    pub fn unsynced(&self) -> usize {
+        let state = self.lock();
+        state.log.len() - state.synced
+    }
+
+    /// Power is lost: of the batches that were not synced, the first `keep` stay. The old owner is fenced from now on.
+    pub fn crash_power(&self, keep: usize) {
+        let mut state = self.lock();
+        let kept = state.log.len().min(state.synced.saturating_add(keep));
+        if kept < state.log.len() {
+            state.log.truncate(kept);
+            let mut tables = Tables::default();
+            state.log.iter().for_each(|kept| tables.keep(kept));
+            state.tables = Arc::new(tables);
+        }
+        state.crash();
+    }
+
+    /// The process is killed: all that was written stays. The old owner is fenced from now on.
+    pub fn crash_process(&self) {
+        self.lock().crash();
+    }
+
+    /// Makes the next append fail with this error, and every later one until the journal is opened again.
+    pub fn fail_next(&self, error: Error) {
+        self.lock().failing = Some(error);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no holder of this lock panics: every rule is checked before a table changes")
+    }
+}
+
+impl State {
+    /// Whatever survived the crash is on disk now; nobody owns it.
+    fn crash(&mut self) {
+        self.synced = self.log.len();
+        self.poisoned = Some("the process that owned it is gone".to_owned());
+        self.failing = None;
+    }
+
+    fn append(&mut self, append: Append) -> Result<Position, Error> {
+        if let Some(cause) = &self.poisoned {
+            return Err(Error::Poisoned { cause: cause.clone() });
+        }
+        if let Some(error) = self.failing.take() {
+            self.poisoned = Some(error.to_string());
+            return Err(error);
+        }
+        if append.epoch != self.epoch {
+            return Err(Error::Fenced { epoch: append.epoch, owner: self.epoch });
+        }
+        let synced = append.batch.durability() == Durability::Synced;
+        let kept = Arc::new(self.tables.plan(append)?);
+        let tables = Arc::make_mut(&mut self.tables);
+        tables.keep(&kept);
+        self.log.push(kept);
+        if synced {
+            self.synced = self.log.len();
+        }
+        Ok(tables.position)
+    }
+}
+
+impl Journal for Memory {
+    fn append(&self, append: Append, done: Done) {
+        let answer = self.lock().append(append);
+        done(answer);
+    }
+
+    fn epoch(&self) -> Epoch {
+        self.lock().epoch
+    }
+}
+
+impl Read for Memory {
+    fn head(&self) -> Result<Position, Error> {
+        Ok(self.lock().tables.position)
+    }
+
+    fn read(&self, branch: BranchId, from: Seq) -> Result<Vec<Entry>, Error> {
+        let tables = self.lock().tables.clone();
+        let entries = tables.branches.get(&branch).map_or(&[][..], |branch| &branch.entries);
+        Ok(entries.iter().filter(|entry| entry.seq >= from).map(|entry| Entry::clone(entry)).collect())
+    }
+
+    fn progress(&self, branch: BranchId) -> Result<Vec<Record>, Error> {
+        let tables = self.lock().tables.clone();
+        let Some(branch) = tables.branches.get(&branch) else { return Ok(Vec::new()) };
+        Ok(branch.progress.values().map(|record| Record { seq: None, ..record.clone() }).collect())
+    }
+
+    fn body(&self, hash: &Hash) -> Result<Option<Arc<[u8]>>, Error> {
+        Ok(self.lock().tables.bodies.get(hash).cloned())
+    }
+
+    fn sessions(&self) -> Result<Vec<SessionRow>, Error> {
+        Ok(self.lock().tables.sessions.order.clone())
+    }
+
+    fn unfinished(&self) -> Result<Vec<SessionRow>, Error> {
+        Ok(self.lock().tables.sessions.filter(|row| row.unfinished))
+    }
+
+    fn session(&self, key: &str) -> Result<Option<SessionRow>, Error> {
+        Ok(self.lock().tables.sessions.filter(|row| row.key == key).pop())
+    }
+
+    fn runs(&self, session: Option<SessionId>) -> Result<Vec<RunRow>, Error> {
+        Ok(self.lock().tables.runs.filter(|row| session.is_none_or(|session| row.session == session)))
+    }
+
+    fn run(&self, run: RunId) -> Result<Option<RunRow>, Error> {
+        Ok(self.lock().tables.runs.get(&run).cloned())
+    }
+
+    fn receipts(&self, session: SessionId) -> Result<Vec<ReceiptRow>, Error> {
+        Ok(self.lock().tables.receipts.filter(|row| row.session == session))
+    }
+
+    fn receipt_by_key(&self, session: SessionId, key: &str) -> Result<Option<ReceiptRow>, Error> {
+        let of_key = |row: &ReceiptRow| row.session == session && row.key.as_deref() == Some(key);
+        Ok(self.lock().tables.receipts.filter(of_key).into_iter().next())
+    }
+
+    fn approvals(&self, session: Option<SessionId>) -> Result<Vec<ApprovalRow>, Error> {
+        let open = |row: &ApprovalRow| row.allowed.is_none() && session.is_none_or(|session| row.session == session);
+        Ok(self.lock().tables.approvals.filter(open))
+    }
+}

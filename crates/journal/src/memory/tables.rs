@@ -1,0 +1,164 @@
+//! The tables of the format in memory, and how a batch is kept in them. What may not live here: crashes and owners.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use engine::{
+    ApprovalRow, Batch, BranchId, CallId, Content, EffectId, Event, Hash, MessageId, Position, ReceiptRow, Record,
+    RunId, RunRow, SessionId, SessionRow,
+};
+
+use crate::chain::{self, Head};
+use crate::{Append, Entry, Error};
+
+/// One append as it was kept.
+#[derive(Debug)]
+pub(super) struct Kept {
+    append: Append,
+    entries: Vec<Arc<Entry>>,
+}
+
+/// What the log amounts to: the tables of the format.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Tables {
+    pub(super) position: Position,
+    pub(super) branches: BTreeMap<BranchId, Branch>,
+    keys: BTreeMap<String, SessionId>,
+    pub(super) bodies: BTreeMap<Hash, Arc<[u8]>>,
+    pub(super) sessions: Rows<SessionId, SessionRow>,
+    pub(super) runs: Rows<RunId, RunRow>,
+    pub(super) receipts: Rows<MessageId, ReceiptRow>,
+    pub(super) approvals: Rows<CallId, ApprovalRow>,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct Branch {
+    head: Head,
+    pub(super) entries: Vec<Arc<Entry>>,
+    pub(super) progress: BTreeMap<(EffectId, u64), Record>,
+}
+
+/// Rows by key, in the order in which they were first recorded.
+#[derive(Debug, Clone)]
+pub(super) struct Rows<K, V> {
+    pub(super) order: Vec<V>,
+    index: BTreeMap<K, usize>,
+}
+
+impl<K, V> Default for Rows<K, V> {
+    fn default() -> Self {
+        Self { order: Vec::new(), index: BTreeMap::new() }
+    }
+}
+
+impl<K: Ord, V: Clone> Rows<K, V> {
+    fn put(&mut self, key: K, value: &V) {
+        if let Some(&at) = self.index.get(&key) {
+            self.order[at] = value.clone();
+        } else {
+            self.index.insert(key, self.order.len());
+            self.order.push(value.clone());
+        }
+    }
+
+    pub(super) fn get(&self, key: &K) -> Option<&V> {
+        self.index.get(key).map(|&at| &self.order[at])
+    }
+
+    pub(super) fn filter(&self, keep: impl Fn(&V) -> bool) -> Vec<V> {
+        self.order.iter().filter(|row| keep(row)).cloned().collect()
+    }
+}
+
+impl Tables {
+    /// What this append adds, if it keeps to the rules; changes nothing.
+    pub(super) fn plan(&self, append: Append) -> Result<Kept, Error> {
+        let batch = &append.batch;
+        let branch = self.branches.get(&batch.branch);
+        let mut head = branch.map(|branch| branch.head);
+        let mut position = self.position;
+        let mut entries = Vec::new();
+        let mut places = BTreeSet::new();
+        for record in &batch.records {
+            chain::admit(batch, head, record)?;
+            self.check_bodies(batch, &record.event)?;
+            if let Some((effect, offset)) = record.event.progress() {
+                let taken = branch.is_some_and(|branch| branch.progress.contains_key(&(effect, offset)));
+                if taken || !places.insert((effect, offset)) {
+                    return Err(Error::Constraint { detail: format!("progress {effect} at {offset} twice") });
+                }
+                continue;
+            }
+            let open = match head {
+                Some(head) => head,
+                None => self.beginning(&record.event)?,
+            };
+            position = Position(position.0 + 1);
+            let entry = open.entry(batch.branch, append.epoch, position, record);
+            head = Some(Head { seq: entry.seq, chain: entry.chain });
+            entries.push(Arc::new(entry));
+        }
+        Ok(Kept { append, entries })
+    }
+
+    /// The head that a branch begins with.
+    fn beginning(&self, event: &Event) -> Result<Head, Error> {
+        match event {
+            Event::Created(e) if self.keys.contains_key(&e.key) => Err(Error::KeyTaken { key: e.key.clone() }),
+            Event::Created(e) if self.keys.values().any(|session| *session == e.session) => {
+                Err(Error::Constraint { detail: format!("session {} is created already", e.session) })
+            }
+            Event::Forked(e) => {
+                let entries = self.branches.get(&e.parent).map_or(&[][..], |parent| &parent.entries);
+                let known = entries.iter().any(|entry| entry.seq == e.at && entry.chain == e.hash);
+                let unknown = Error::UnknownParent { parent: e.parent, at: e.at };
+                if known { Ok(Head::forked(e.hash)) } else { Err(unknown) }
+            }
+            _ => Ok(Head::EMPTY),
+        }
+    }
+
+    fn check_bodies(&self, batch: &Batch, event: &Event) -> Result<(), Error> {
+        let kept = |hash: &Hash| self.bodies.contains_key(hash) || batch.bodies.iter().any(|c| c.body.hash == *hash);
+        match event.references().into_iter().find(|hash| !kept(hash)) {
+            Some(hash) => Err(Error::MissingBody { branch: batch.branch, hash }),
+            None => Ok(()),
+        }
+    }
+
+    /// Keeps what was planned.
+    pub(super) fn keep(&mut self, kept: &Kept) {
+        let batch = &kept.append.batch;
+        let mut entries = kept.entries.iter();
+        for record in &batch.records {
+            let branch = self.branches.entry(batch.branch).or_default();
+            if let Some(place) = record.event.progress() {
+                branch.progress.insert(place, record.clone());
+            } else if let Some(entry) = entries.next() {
+                branch.keep(entry.clone());
+                self.position = entry.position;
+            }
+            if let Event::Created(e) = &record.event {
+                self.keys.insert(e.key.clone(), e.session);
+            }
+        }
+        for Content { body, bytes } in &batch.bodies {
+            self.bodies.entry(body.hash).or_insert_with(|| bytes.clone());
+        }
+        let views = &batch.views;
+        views.session.iter().for_each(|row| self.sessions.put(row.session, row));
+        views.runs.iter().for_each(|row| self.runs.put(row.run, row));
+        views.receipts.iter().for_each(|row| self.receipts.put(row.message, row));
+        views.approvals.iter().for_each(|row| self.approvals.put(row.call, row));
+    }
+}
+
+impl Branch {
+    fn keep(&mut self, entry: Arc<Entry>) {
+        self.head = Head { seq: entry.seq, chain: entry.chain };
+        if let Some(sealed) = entry.event.seals() {
+            self.progress.retain(|(effect, _), _| *effect != sealed);
+        }
+        self.entries.push(entry);
+    }
+}

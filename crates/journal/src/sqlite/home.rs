@@ -1,0 +1,145 @@
+//! The folder of a journal: its modes, its lock, its owner's name. What may not live here: SQL.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use engine::{Position, Timestamp};
+use rustix::fs::FlockOperation;
+use rustix::io::Errno;
+
+use super::mark::Mark;
+use crate::Error;
+
+/// The name of the database in its home.
+pub(super) const DATABASE: &str = "journal.db";
+const LOCK: &str = "owner.lock";
+const MARK: &str = "journal.mark";
+const PRIVATE_FOLDER: u32 = 0o700;
+const PRIVATE_FILE: u32 = 0o600;
+const STICKY: u32 = 0o1000;
+
+/// A home that this process holds, until this value is dropped.
+#[derive(Debug)]
+pub(super) struct Owned {
+    path: PathBuf,
+    mark: Mark,
+    fresh: bool,
+    _lock: Lock,
+}
+
+/// The held lock.
+#[derive(Debug)]
+struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Closing is not enough: a child that is being forked at this moment still has the file until its exec.
+        let _ = rustix::fs::flock(&self.0, FlockOperation::Unlock);
+    }
+}
+
+impl Owned {
+    /// Makes the folder if need be, locks it, and makes an empty database if there is none.
+    pub(super) fn take(home: &Path) -> Result<Self, Error> {
+        make_folder(home).map_err(unwritable(home))?;
+        let lock = lock(home)?;
+        let database = home.join(DATABASE);
+        let fresh = make_private(&database).map_err(unwritable(&database))?;
+        let mark = home.join(MARK);
+        make_private(&mark).map_err(unwritable(&mark))?;
+        let mark = Mark::open(&mark).map_err(unwritable(&mark))?;
+        Ok(Self { path: home.to_owned(), mark, fresh, _lock: lock })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn database(&self) -> PathBuf {
+        self.path.join(DATABASE)
+    }
+
+    /// What was acknowledged last.
+    pub(super) fn mark(&self) -> Result<Option<(Position, engine::Hash)>, Error> {
+        self.mark.read().map_err(unwritable(&self.path))
+    }
+
+    /// Keeps what is acknowledged from now on.
+    pub(super) fn set_mark(&self, position: Position, chain: engine::Hash) -> Result<(), Error> {
+        self.mark.write(position, chain).map_err(unwritable(&self.path))
+    }
+
+    /// Makes the names of new files durable.
+    pub(super) fn sync(&self) -> Result<(), Error> {
+        if !self.fresh {
+            return Ok(());
+        }
+        File::open(&self.path).and_then(|folder| folder.sync_all()).map_err(unwritable(&self.path))
+    }
+}
+
+fn unwritable(path: &Path) -> impl Fn(io::Error) -> Error {
+    move |error| match error.kind() {
+        io::ErrorKind::StorageFull => Error::Full { path: path.to_owned() },
+        _ => Error::Unwritable { path: path.to_owned(), detail: error.to_string() },
+    }
+}
+
+/// A folder that others share (one with the sticky bit, or another user's) is left as it is: the files are private anyway.
+fn make_folder(home: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(PRIVATE_FOLDER).create(home)?;
+    let meta = fs::metadata(home)?;
+    let ours = meta.uid() == rustix::process::geteuid().as_raw() && meta.mode() & STICKY == 0;
+    if ours && meta.mode() & 0o077 != 0 {
+        fs::set_permissions(home, fs::Permissions::from_mode(PRIVATE_FOLDER))?;
+    }
+    Ok(())
+}
+
+/// Whether the file is new. Never opens one that is there: closing it would drop the locks that this process' SQLite has
+/// on it.
+fn make_private(path: &Path) -> io::Result<bool> {
+    match OpenOptions::new().write(true).create_new(true).mode(PRIVATE_FILE).open(path) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            fs::set_permissions(path, fs::Permissions::from_mode(PRIVATE_FILE)).map(|()| false)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Takes the lock and writes this process' name into it: pid, time, host, one a line.
+fn lock(home: &Path) -> Result<Lock, Error> {
+    let path = home.join(LOCK);
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(PRIVATE_FILE);
+    let mut file = options.open(&path).map_err(unwritable(&path))?;
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(Errno::WOULDBLOCK) => return Err(owner(home, &mut file)),
+        Err(errno) => return Err(unwritable(&path)(errno.into())),
+    }
+    let name = format!("{}\n{}\n{}\n", std::process::id(), rfc3339(super::now()), host());
+    file.set_len(0).and_then(|()| file.write_all_at(name.as_bytes(), 0)).map_err(unwritable(&path))?;
+    Ok(Lock(file))
+}
+
+fn owner(home: &Path, file: &mut File) -> Error {
+    let mut name = String::new();
+    // Without a name it is still another's: the name is only for people.
+    let _ = file.read_to_string(&mut name);
+    let mut lines = name.lines();
+    let pid = lines.next().and_then(|pid| pid.parse().ok());
+    Error::Owned { home: home.to_owned(), pid, since: lines.next().map(str::to_owned) }
+}
+
+fn rfc3339(time: Timestamp) -> String {
+    jiff::Timestamp::from_second(time.0 / 1000).map_or_else(|_| time.to_string(), |time| time.to_string())
+}
+
+/// The name of this machine.
+pub(super) fn host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}

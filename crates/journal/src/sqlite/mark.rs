@@ -1,0 +1,44 @@
+//! `journal.mark`: what was acknowledged last, in a second place. What may not live here: what follows from it.
+//!
+//! 40 bytes: the position (8, LE) and the chain of the entry at it. It is written after the sync and before the
+//! acknowledgement, and itself not synced: so it may lag behind the journal, and never leads it.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+
+use engine::{Hash, Position};
+
+const BYTES: usize = 40;
+
+/// The open file.
+#[derive(Debug)]
+pub(super) struct Mark(File);
+
+impl Mark {
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        OpenOptions::new().read(true).write(true).open(path).map(Self)
+    }
+
+    /// What it says; none when it was never written, or power was lost before it reached the disk.
+    pub(super) fn read(&self) -> io::Result<Option<(Position, Hash)>> {
+        let mut bytes = [0; BYTES];
+        match self.0.read_exact_at(&mut bytes, 0) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+            Err(error) => return Err(error),
+        }
+        let (position, chain) = bytes.split_at(8);
+        let position = u64::from_le_bytes(position.try_into().expect("split at 8"));
+        let chain = Hash(chain.try_into().expect("40 less 8 are 32"));
+        Ok((position > 0).then_some((Position(position), chain)))
+    }
+
+    pub(super) fn write(&self, position: Position, chain: Hash) -> io::Result<()> {
+        let mut bytes = [0; BYTES];
+        bytes[..8].copy_from_slice(&position.0.to_le_bytes());
+        bytes[8..].copy_from_slice(&chain.0);
+        self.0.write_all_at(&bytes, 0)
+    }
+}

@@ -1,0 +1,246 @@
+//! One append within a group: its bodies, records and views, inside its own savepoint. What may not live here: begin,
+//! commit, answers.
+
+use std::collections::HashMap;
+
+use engine::{BranchId, Event, Forked, Hash, Position, Record, Seq, VERSION};
+use rusqlite::{Connection, OptionalExtension as _, Params, params};
+
+use super::encode::{Bytes, Encoded, Packed};
+use super::rows;
+use crate::Error;
+use crate::chain::{self, Head, Link};
+
+/// What a statement or a rule says of a member.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// A rule of the journal.
+    Rule(Error),
+    /// SQLite.
+    Sqlite(rusqlite::Error),
+}
+
+impl From<rusqlite::Error> for Fault {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        Self::Rule(error)
+    }
+}
+
+/// A branch as the writer knows it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Branch {
+    id: i64,
+    head: Head,
+}
+
+/// Where every branch and the journal end; held in memory so that an append reads nothing.
+#[derive(Debug)]
+pub(super) struct Ends {
+    branches: HashMap<BranchId, Branch>,
+    /// The last position, and the chain of the entry at it.
+    pub(super) last: (Position, Hash),
+    /// What stood before, newest last: the way back to where the transaction began.
+    undo: Vec<Undo>,
+}
+
+#[derive(Debug)]
+struct Undo {
+    branch: BranchId,
+    before: Option<Branch>,
+    last: (Position, Hash),
+}
+
+impl Ends {
+    pub(super) fn new(last: (Position, Hash)) -> Self {
+        Self { branches: HashMap::new(), last, undo: Vec::new() }
+    }
+
+    /// How far the way back reaches now.
+    pub(super) fn mark(&self) -> usize {
+        self.undo.len()
+    }
+
+    /// Goes back to a mark; 0 is the beginning of the transaction.
+    pub(super) fn back_to(&mut self, mark: usize) {
+        while self.undo.len() > mark {
+            let Some(undo) = self.undo.pop() else { return };
+            self.last = undo.last;
+            match undo.before {
+                Some(branch) => self.branches.insert(undo.branch, branch),
+                None => self.branches.remove(&undo.branch),
+            };
+        }
+    }
+
+    /// The transaction is committed: there is no way back.
+    pub(super) fn keep(&mut self) {
+        self.undo.clear();
+    }
+
+    fn set(&mut self, id: BranchId, branch: Branch, position: Position) {
+        let before = self.branches.insert(id, branch);
+        self.undo.push(Undo { branch: id, before, last: self.last });
+        self.last = (position, branch.head.chain);
+    }
+
+    /// The branch, from the tables when it is met for the first time.
+    fn branch(&mut self, connection: &Connection, id: BranchId) -> rusqlite::Result<Option<Branch>> {
+        if let Some(branch) = self.branches.get(&id) {
+            return Ok(Some(*branch));
+        }
+        let sql = "SELECT b.id, e.seq, e.chain FROM branches b JOIN entries e ON e.branch = b.id \
+                   WHERE b.uuid = ?1 ORDER BY e.seq DESC LIMIT 1";
+        let branch = connection
+            .prepare_cached(sql)?
+            .query_row([id.0.as_bytes()], |row| {
+                let head = Head { seq: Seq(row.get::<_, i64>(1)? as u64), chain: Hash(row.get(2)?) };
+                Ok(Branch { id: row.get(0)?, head })
+            })
+            .optional()?;
+        if let Some(branch) = branch {
+            self.branches.insert(id, branch);
+        }
+        Ok(branch)
+    }
+}
+
+/// Writes one append; the caller holds the savepoint, and takes `ends` back if this fails.
+pub(super) fn write(connection: &Connection, ends: &mut Ends, encoded: &Encoded) -> Result<Position, Fault> {
+    let batch = &encoded.append.batch;
+    let member = Member { connection, encoded };
+    for body in &encoded.bodies {
+        member.body(body)?;
+    }
+    let mut branch = ends.branch(connection, batch.branch)?;
+    for (record, bytes) in batch.records.iter().zip(&encoded.records) {
+        chain::admit(batch, branch.map(|branch| branch.head), record)?;
+        member.check_bodies(&record.event)?;
+        let open = match branch {
+            Some(branch) => branch,
+            None => member.begin(ends, record)?,
+        };
+        branch = Some(member.record(ends, open, record, bytes)?);
+    }
+    rows::write(connection, &batch.views, &encoded.views)?;
+    Ok(ends.last.0)
+}
+
+struct Member<'a> {
+    connection: &'a Connection,
+    encoded: &'a Encoded,
+}
+
+impl Member<'_> {
+    fn execute(&self, sql: &str, parameters: impl Params) -> rusqlite::Result<usize> {
+        self.connection.prepare_cached(sql)?.execute(parameters)
+    }
+
+    fn body(&self, body: &Packed) -> rusqlite::Result<usize> {
+        let sql = "INSERT INTO bodies(hash, kind, size, encoding, content) VALUES (?1, ?2, ?3, ?4, ?5) \
+                   ON CONFLICT(hash) DO NOTHING";
+        let content = &body.content;
+        self.execute(sql, params![body.hash.0, body.kind.name(), body.size as i64, content.encoding(), content.bytes()])
+    }
+
+    fn check_bodies(&self, event: &Event) -> Result<(), Fault> {
+        for hash in event.references() {
+            let own = self.encoded.bodies.iter().any(|body| body.hash == hash);
+            let sql = "SELECT 1 FROM bodies WHERE hash = ?1";
+            if !own && !self.connection.prepare_cached(sql)?.exists([hash.0])? {
+                return Err(Error::MissingBody { branch: self.encoded.append.batch.branch, hash }.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the rows of a branch that this record opens.
+    fn begin(&self, ends: &mut Ends, record: &Record) -> Result<Branch, Fault> {
+        let batch = &self.encoded.append.batch;
+        let (parent, head) = match &record.event {
+            Event::Forked(forked) => self.parent(ends, forked).map(|(id, head)| (Some((id, forked.at)), head))?,
+            _ => (None, Head::EMPTY),
+        };
+        let sql = "INSERT INTO branches(uuid, kind, session, parent, parent_seq, created_at) \
+                   VALUES (?1, 'session', ?2, ?3, ?4, ?5)";
+        let session = batch.session.0.as_bytes();
+        let (parent, parent_seq) = (parent.map(|(id, _)| id), parent.map(|(_, seq)| seq.0 as i64));
+        self.execute(sql, params![batch.branch.0.as_bytes(), session, parent, parent_seq, record.at.0])?;
+        let id = self.connection.last_insert_rowid();
+        if let Event::Created(created) = &record.event {
+            let sql = "INSERT INTO sessions(uuid, key, branch) VALUES (?1, ?2, ?3) ON CONFLICT(key) DO NOTHING";
+            if self.execute(sql, params![session, created.key, id])? == 0 {
+                return Err(Error::KeyTaken { key: created.key.clone() }.into());
+            }
+        } else {
+            self.execute("UPDATE sessions SET branch = ?1 WHERE uuid = ?2", params![id, session])?;
+        }
+        Ok(Branch { id, head })
+    }
+
+    fn parent(&self, ends: &mut Ends, forked: &Forked) -> Result<(i64, Head), Fault> {
+        let unknown = || Error::UnknownParent { parent: forked.parent, at: forked.at };
+        let parent = ends.branch(self.connection, forked.parent)?.ok_or_else(unknown)?;
+        let sql = "SELECT 1 FROM entries WHERE branch = ?1 AND seq = ?2 AND chain = ?3";
+        let known = params![parent.id, forked.at.0 as i64, forked.hash.0];
+        if !self.connection.prepare_cached(sql)?.exists(known)? {
+            return Err(unknown().into());
+        }
+        Ok((parent.id, Head::forked(forked.hash)))
+    }
+
+    /// Writes one record, and gives the branch after it.
+    fn record(&self, ends: &mut Ends, branch: Branch, record: &Record, bytes: &Bytes) -> rusqlite::Result<Branch> {
+        match bytes {
+            Bytes::Progress { effect, offset, bytes } => {
+                let sql =
+                    "INSERT INTO progress(branch, effect, offset, at, kind, bytes) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+                let (effect, kind) = (effect.to_string(), record.event.kind());
+                self.execute(sql, params![branch.id, effect, *offset as i64, record.at.0, kind, bytes])?;
+                Ok(branch)
+            }
+            Bytes::Entry { payload, hash } => self.entry(ends, branch, record, (payload, *hash)),
+        }
+    }
+
+    fn entry(
+        &self,
+        ends: &mut Ends,
+        branch: Branch,
+        record: &Record,
+        (payload, payload_hash): (&str, Hash),
+    ) -> rusqlite::Result<Branch> {
+        let (id, epoch) = (self.encoded.append.batch.branch, self.encoded.append.epoch);
+        let link = Link { epoch, at: record.at, kind: record.event.kind(), version: VERSION, payload_hash };
+        let branch = Branch { head: branch.head.next(id, &link), ..branch };
+        let position = Position(ends.last.0.0 + 1);
+        let sql = "INSERT INTO entries(position, branch, seq, epoch, at, kind, version, payload, payload_hash, chain) \
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+        self.execute(
+            sql,
+            params![
+                position.0 as i64,
+                branch.id,
+                branch.head.seq.0 as i64,
+                link.epoch.0 as i64,
+                link.at.0,
+                link.kind,
+                link.version,
+                payload,
+                payload_hash.0,
+                branch.head.chain.0
+            ],
+        )?;
+        if let Some(sealed) = record.event.seals() {
+            let sql = "DELETE FROM progress WHERE branch = ?1 AND effect = ?2";
+            self.execute(sql, params![branch.id, sealed.to_string()])?;
+        }
+        ends.set(id, branch, position);
+        Ok(branch)
+    }
+}

@@ -1,0 +1,154 @@
+//! The journal in SQLite: owned by one process, written by one thread, read beside it.
+//!
+//! `home` is the folder and its lock, `schema` the tables, `encode` what the caller's thread prepares, `writer` the group
+//! commit, `member` one append within it, `reader` and `rows` the way back. What may not live here: rules about what may
+//! follow what; they are in `chain`, for both journals.
+
+mod encode;
+mod home;
+mod mark;
+mod member;
+mod reader;
+mod rows;
+mod schema;
+mod stored;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use engine::{
+    ApprovalRow, BranchId, Epoch, Hash, Position, ReceiptRow, Record, RunId, RunRow, Seq, SessionId, SessionRow,
+    Timestamp,
+};
+
+pub use reader::Reader;
+
+use crate::{Append, Done, Entry, Error, Journal, Read};
+use encode::Encoded;
+use home::Owned;
+use writer::{Answer, Job, Writer};
+
+/// The oldest SQLite without the WAL-reset bug (<https://sqlite.org/wal.html#walresetbug>), as SQLite numbers itself.
+const SQLITE_AT_LEAST: i32 = 3_051_003;
+
+/// The journal of a home that this process owns, for as long as this value lives.
+#[derive(Debug)]
+pub struct Sqlite {
+    // In this order: the reader's connection closes before the writer's, which then is the last and checkpoints.
+    reader: Reader,
+    writer: Writer,
+    epoch: Epoch,
+}
+
+impl Sqlite {
+    /// Takes a home: makes it if it is not there (0700), locks it for life, opens or makes its journal (0600), checks that
+    /// nothing acknowledged is missing, and becomes its next owner.
+    ///
+    /// Another owner is [`Error::Owned`] at once; who wants to wait asks again.
+    ///
+    /// # Panics
+    /// If it was linked with an SQLite that may lose commits, which the bundled one is not.
+    pub fn own(home: &Path) -> Result<Self, Error> {
+        let version = rusqlite::version_number();
+        assert!(
+            version >= SQLITE_AT_LEAST,
+            "SQLite {} may lose commits: build with the bundled one",
+            rusqlite::version()
+        );
+        let home = Owned::take(home)?;
+        let database = home.database();
+        let connection = schema::open(&database)?;
+        let head = schema::check_head(&connection, &database, home.mark()?)?;
+        let epoch = schema::become_owner(&connection, &database, now())?;
+        home.sync()?;
+        let reader = Reader::beside(home.path())?;
+        let writer = Writer::start(connection, home, epoch, head)?;
+        Ok(Self { reader, writer, epoch })
+    }
+}
+
+/// The one clock of this crate: it stamps owners, never events.
+fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// What went wrong with a connection to this file.
+fn failed(path: &Path) -> impl Fn(rusqlite::Error) -> Error {
+    use rusqlite::ErrorCode as Code;
+    move |error| {
+        let (path, detail) = (path.to_owned(), error.to_string());
+        match error.sqlite_error_code() {
+            Some(Code::DiskFull) => Error::Full { path },
+            Some(Code::DatabaseCorrupt | Code::NotADatabase) => Error::Damaged { path, detail },
+            Some(Code::ReadOnly | Code::CannotOpen | Code::PermissionDenied) => Error::Unwritable { path, detail },
+            Some(Code::ConstraintViolation) => Error::Constraint { detail },
+            _ => Error::Failed { path, detail },
+        }
+    }
+}
+
+impl Journal for Sqlite {
+    fn append(&self, append: Append, done: Done) {
+        let done = Answer::new(done);
+        self.writer.queue(Job { encoded: Encoded::new(append), done });
+    }
+
+    fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+}
+
+impl Read for Sqlite {
+    fn head(&self) -> Result<Position, Error> {
+        self.reader.head()
+    }
+
+    fn read(&self, branch: BranchId, from: Seq) -> Result<Vec<Entry>, Error> {
+        self.reader.read(branch, from)
+    }
+
+    fn progress(&self, branch: BranchId) -> Result<Vec<Record>, Error> {
+        self.reader.progress(branch)
+    }
+
+    fn body(&self, hash: &Hash) -> Result<Option<Arc<[u8]>>, Error> {
+        self.reader.body(hash)
+    }
+
+    fn sessions(&self) -> Result<Vec<SessionRow>, Error> {
+        self.reader.sessions()
+    }
+
+    fn unfinished(&self) -> Result<Vec<SessionRow>, Error> {
+        self.reader.unfinished()
+    }
+
+    fn session(&self, key: &str) -> Result<Option<SessionRow>, Error> {
+        self.reader.session(key)
+    }
+
+    fn runs(&self, session: Option<SessionId>) -> Result<Vec<RunRow>, Error> {
+        self.reader.runs(session)
+    }
+
+    fn run(&self, run: RunId) -> Result<Option<RunRow>, Error> {
+        self.reader.run(run)
+    }
+
+    fn receipts(&self, session: SessionId) -> Result<Vec<ReceiptRow>, Error> {
+        self.reader.receipts(session)
+    }
+
+    fn receipt_by_key(&self, session: SessionId, key: &str) -> Result<Option<ReceiptRow>, Error> {
+        self.reader.receipt_by_key(session, key)
+    }
+
+    fn approvals(&self, session: Option<SessionId>) -> Result<Vec<ApprovalRow>, Error> {
+        self.reader.approvals(session)
+    }
+}

@@ -1,0 +1,208 @@
+//! Reading a home: by its owner beside the writer, and by anyone else without the lock. What may not live here: writes.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use engine::{ApprovalRow, BranchId, Hash, Position, ReceiptRow, Record, RunId, RunRow, Seq, SessionId, SessionRow};
+use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Row};
+
+use super::home::DATABASE;
+use super::schema::{self, Format};
+use super::stored::{StoredEntry, StoredProgress};
+use super::{encode, failed, rows};
+use crate::chain::Head;
+use crate::{Entry, Error, Read};
+
+/// A journal that is only read; another process may own it.
+#[derive(Debug)]
+pub struct Reader {
+    path: PathBuf,
+    connection: Mutex<Connection>,
+    immutable: bool,
+}
+
+impl Reader {
+    /// Opens the journal of a home for reading, whoever owns it.
+    ///
+    /// Where the folder cannot be written, SQLite cannot share its index with a writer: then the file is read as one that
+    /// does not change, and [`Reader::is_immutable`] says so.
+    pub fn open(home: &Path) -> Result<Self, Error> {
+        let path = home.join(DATABASE);
+        match path.metadata() {
+            Ok(meta) if meta.is_file() => {}
+            Ok(_) => return Err(Error::Foreign { path }),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Err(Error::NotFound { home: home.to_owned() });
+            }
+            Err(error) => return Err(Error::Failed { path, detail: error.to_string() }),
+        }
+        match Self::connect(home, false) {
+            Err(Error::Unwritable { .. }) => Self::connect(home, true),
+            reader => reader,
+        }
+    }
+
+    /// The owner's own reader.
+    pub(super) fn beside(home: &Path) -> Result<Self, Error> {
+        Self::connect(home, false)
+    }
+
+    /// Whether the file is read as one that does not change: what another process has written since its last checkpoint
+    /// is not seen.
+    pub fn is_immutable(&self) -> bool {
+        self.immutable
+    }
+
+    fn connect(home: &Path, immutable: bool) -> Result<Self, Error> {
+        let path = home.join(DATABASE);
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = if immutable {
+            Connection::open_with_flags(immutable_uri(&path), flags | OpenFlags::SQLITE_OPEN_URI)
+        } else {
+            Connection::open_with_flags(&path, flags)
+        };
+        let connection = connection.map_err(failed(&path))?;
+        connection.busy_timeout(schema::BUSY).map_err(failed(&path))?;
+        connection.set_prepared_statement_cache_capacity(schema::STATEMENTS);
+        match schema::format(&connection, &path)? {
+            Format::Known => Ok(Self { path, connection: Mutex::new(connection), immutable }),
+            Format::Empty => Err(Error::NotFound { home: home.to_owned() }),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Connection> {
+        self.connection.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn query<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, Error> {
+        read(&self.lock()).map_err(|error| match error {
+            rusqlite::Error::FromSqlConversionFailure(..)
+            | rusqlite::Error::InvalidColumnType(..)
+            | rusqlite::Error::IntegralValueOutOfRange(..) => self.damaged(error.to_string()),
+            error => failed(&self.path)(error),
+        })
+    }
+
+    fn damaged(&self, detail: String) -> Error {
+        Error::Damaged { path: self.path.clone(), detail }
+    }
+
+    /// What the chain of a branch is before the entry `from`; none when there is no entry before it.
+    fn head_before(&self, branch: BranchId, from: Seq) -> Result<Option<Head>, Error> {
+        let Some(seq) = from.0.checked_sub(1).filter(|seq| *seq > 0) else { return Ok(Some(Head::EMPTY)) };
+        let sql = "SELECT e.chain FROM entries e JOIN branches b ON b.id = e.branch WHERE b.uuid = ?1 AND e.seq = ?2";
+        let chain = self.query(|connection| {
+            let mut statement = connection.prepare_cached(sql)?;
+            statement.query_row((branch.0.as_bytes(), seq as i64), |row| row.get(0)).optional()
+        })?;
+        Ok(chain.map(|chain| Head { seq: Seq(seq), chain: Hash(chain) }))
+    }
+}
+
+fn immutable_uri(path: &Path) -> String {
+    let mut uri = "file:".to_owned();
+    for byte in path.as_os_str().as_encoded_bytes() {
+        if byte.is_ascii_alphanumeric() || b"/._-".contains(byte) {
+            uri.push(char::from(*byte));
+        } else {
+            write!(uri, "%{byte:02x}").expect("a String takes whatever is written to it");
+        }
+    }
+    uri.push_str("?immutable=1");
+    uri
+}
+
+impl Read for Reader {
+    fn head(&self) -> Result<Position, Error> {
+        let sql = "SELECT coalesce(max(position), 0) FROM entries";
+        self.query(|c| c.prepare_cached(sql)?.query_row([], |row| Ok(Position(row.get::<_, i64>(0)? as u64))))
+    }
+
+    fn read(&self, branch: BranchId, from: Seq) -> Result<Vec<Entry>, Error> {
+        let sql = "SELECT e.seq, e.position, e.epoch, e.at, e.kind, e.version, e.payload, e.payload_hash, e.chain \
+                   FROM entries e JOIN branches b ON b.id = e.branch WHERE b.uuid = ?1 AND e.seq >= ?2 ORDER BY e.seq";
+        let Some(mut head) = self.head_before(branch, from)? else { return Ok(Vec::new()) };
+        let stored: Vec<StoredEntry> = self.query(|connection| {
+            let mut statement = connection.prepare_cached(sql)?;
+            statement.query_map((branch.0.as_bytes(), from.0 as i64), StoredEntry::of)?.collect()
+        })?;
+        let mut entries = Vec::with_capacity(stored.len());
+        for row in &stored {
+            let entry = row.entry(branch, head, &self.path)?;
+            head = Head { seq: entry.seq, chain: entry.chain };
+            entries.push(entry);
+        }
+        Ok(entries)
+    }
+
+    fn progress(&self, branch: BranchId) -> Result<Vec<Record>, Error> {
+        let sql = "SELECT p.effect, p.offset, p.at, p.kind, p.bytes FROM progress p JOIN branches b ON b.id = p.branch \
+                   WHERE b.uuid = ?1";
+        let stored: Vec<StoredProgress> = self.query(|connection| {
+            let mut statement = connection.prepare_cached(sql)?;
+            statement.query_map([branch.0.as_bytes()], StoredProgress::of)?.collect()
+        })?;
+        let mut records = Vec::with_capacity(stored.len());
+        for row in &stored {
+            records.push(row.record(&self.path)?);
+        }
+        // The text of an effect does not sort as its numbers do.
+        records.sort_by_key(|record| record.event.progress());
+        Ok(records)
+    }
+
+    fn body(&self, hash: &Hash) -> Result<Option<Arc<[u8]>>, Error> {
+        let sql = "SELECT encoding, size, content FROM bodies WHERE hash = ?1 AND content IS NOT NULL";
+        let stored = self.query(|connection| {
+            let columns = |row: &Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?, row.get(2)?));
+            connection.prepare_cached(sql)?.query_row([hash.0], columns).optional()
+        })?;
+        let Some((encoding, size, content)) = stored else { return Ok(None) };
+        let bytes = encode::unpack(&encoding, size as usize, content).filter(|bytes| Hash::of(bytes) == *hash);
+        bytes
+            .map(|bytes| Some(bytes.into()))
+            .ok_or_else(|| self.damaged(format!("the body {hash} does not match its hash")))
+    }
+
+    fn sessions(&self) -> Result<Vec<SessionRow>, Error> {
+        self.query(|connection| rows::list(connection, "view_sessions", []))
+    }
+
+    fn unfinished(&self) -> Result<Vec<SessionRow>, Error> {
+        self.query(|connection| rows::list(connection, "view_sessions WHERE unfinished", []))
+    }
+
+    fn session(&self, key: &str) -> Result<Option<SessionRow>, Error> {
+        self.query(|connection| rows::one(connection, "view_sessions WHERE key = ?1", [key]))
+    }
+
+    fn runs(&self, session: Option<SessionId>) -> Result<Vec<RunRow>, Error> {
+        self.query(|connection| match session {
+            Some(session) => rows::list(connection, "view_runs WHERE session = ?1", [session.0.as_bytes()]),
+            None => rows::list(connection, "view_runs", []),
+        })
+    }
+
+    fn run(&self, run: RunId) -> Result<Option<RunRow>, Error> {
+        self.query(|connection| rows::one(connection, "view_runs WHERE run = ?1", [run.0.as_bytes()]))
+    }
+
+    fn receipts(&self, session: SessionId) -> Result<Vec<ReceiptRow>, Error> {
+        self.query(|connection| rows::list(connection, "view_receipts WHERE session = ?1", [session.0.as_bytes()]))
+    }
+
+    fn receipt_by_key(&self, session: SessionId, key: &str) -> Result<Option<ReceiptRow>, Error> {
+        let tail = "view_receipts WHERE session = ?1 AND key = ?2";
+        self.query(|connection| rows::one(connection, tail, (session.0.as_bytes(), key)))
+    }
+
+    fn approvals(&self, session: Option<SessionId>) -> Result<Vec<ApprovalRow>, Error> {
+        self.query(|connection| match session {
+            Some(session) => {
+                rows::list(connection, "view_approvals WHERE open AND session = ?1", [session.0.as_bytes()])
+            }
+            None => rows::list(connection, "view_approvals WHERE open", []),
+        })
+    }
+}

@@ -1,0 +1,158 @@
+//! The format: tables, their version, and the checks at opening. What may not live here: appends.
+
+use std::path::Path;
+use std::time::Duration;
+
+use engine::{Epoch, Hash, Position, Timestamp};
+use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior};
+
+use super::{failed, home};
+use crate::Error;
+
+/// `LIMU`.
+pub(super) const APPLICATION_ID: i64 = 0x4C49_4D55;
+/// The format that this program reads and writes.
+pub(super) const USER_VERSION: i64 = 1;
+/// Pages in the WAL at which a commit checkpoints: a WAL that only grows makes every sync dearer.
+const CHECKPOINT_PAGES: u32 = 1000;
+/// How long to wait for someone who looks at the file with another program.
+pub(super) const BUSY: Duration = Duration::from_secs(5);
+/// Statements kept prepared; there are about 30.
+pub(super) const STATEMENTS: usize = 64;
+
+/// UUIDs are 16-byte blobs, hashes 32-byte blobs, times milliseconds since 1970 UTC, effects and calls their text. A view
+/// has the columns that lists ask by; `row` is the whole row as JSON.
+const TABLES: &str = "
+CREATE TABLE owner(
+    epoch INTEGER NOT NULL, pid INTEGER NOT NULL, host TEXT NOT NULL, started_at INTEGER NOT NULL) STRICT;
+CREATE TABLE branches(
+    id INTEGER PRIMARY KEY, uuid BLOB NOT NULL UNIQUE, kind TEXT NOT NULL CHECK (kind IN ('session', 'ledger')),
+    session BLOB, parent INTEGER REFERENCES branches(id), parent_seq INTEGER, created_at INTEGER NOT NULL) STRICT;
+CREATE TABLE sessions(
+    uuid BLOB PRIMARY KEY NOT NULL, key TEXT NOT NULL UNIQUE, branch INTEGER NOT NULL REFERENCES branches(id)) STRICT;
+CREATE TABLE entries(
+    position INTEGER PRIMARY KEY, branch INTEGER NOT NULL, seq INTEGER NOT NULL, epoch INTEGER NOT NULL,
+    at INTEGER NOT NULL, kind TEXT NOT NULL, version INTEGER NOT NULL, payload TEXT, payload_hash BLOB NOT NULL,
+    chain BLOB NOT NULL, UNIQUE(branch, seq)) STRICT;
+CREATE TABLE progress(
+    branch INTEGER NOT NULL, effect TEXT NOT NULL, offset INTEGER NOT NULL, at INTEGER NOT NULL, kind TEXT NOT NULL,
+    bytes BLOB NOT NULL, PRIMARY KEY(branch, effect, offset)) STRICT, WITHOUT ROWID;
+CREATE TABLE bodies(
+    hash BLOB PRIMARY KEY NOT NULL, kind TEXT NOT NULL, size INTEGER NOT NULL,
+    encoding TEXT NOT NULL CHECK (encoding IN ('raw', 'zstd')), content BLOB) STRICT;
+CREATE TABLE snapshots(
+    branch INTEGER NOT NULL, seq INTEGER NOT NULL, state_hash BLOB NOT NULL, content BLOB NOT NULL,
+    PRIMARY KEY(branch, seq)) STRICT;
+CREATE TABLE view_sessions(
+    session BLOB PRIMARY KEY NOT NULL, key TEXT NOT NULL, unfinished INTEGER NOT NULL, row TEXT NOT NULL) STRICT;
+CREATE INDEX view_sessions_key ON view_sessions(key);
+CREATE INDEX view_sessions_unfinished ON view_sessions(unfinished) WHERE unfinished;
+CREATE TABLE view_runs(
+    run BLOB PRIMARY KEY NOT NULL, session BLOB NOT NULL, state TEXT NOT NULL, row TEXT NOT NULL) STRICT;
+CREATE INDEX view_runs_session ON view_runs(session);
+CREATE TABLE view_receipts(
+    message BLOB PRIMARY KEY NOT NULL, session BLOB NOT NULL, key TEXT, row TEXT NOT NULL) STRICT;
+CREATE INDEX view_receipts_session ON view_receipts(session, key);
+CREATE TABLE view_usage(
+    run BLOB PRIMARY KEY NOT NULL, day INTEGER NOT NULL, model TEXT NOT NULL, input INTEGER NOT NULL,
+    cached INTEGER NOT NULL, cache_written INTEGER NOT NULL, output INTEGER NOT NULL, reasoning INTEGER NOT NULL) STRICT;
+CREATE TABLE view_approvals(
+    call TEXT PRIMARY KEY NOT NULL, session BLOB NOT NULL, open INTEGER NOT NULL, row TEXT NOT NULL) STRICT;
+CREATE INDEX view_approvals_open ON view_approvals(session) WHERE open;
+INSERT INTO owner VALUES (0, 0, '', 0);
+";
+
+/// What a database file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Format {
+    /// A journal that this program reads.
+    Known,
+    /// Nothing in it yet.
+    Empty,
+}
+
+/// Opens the owner's connection; an empty file becomes a journal.
+pub(super) fn open(path: &Path) -> Result<Connection, Error> {
+    let mut connection = Connection::open(path).map_err(failed(path))?;
+    connection.busy_timeout(BUSY).map_err(failed(path))?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    let format = format(&connection, path)?;
+    configure(&connection).map_err(failed(path))?;
+    if format == Format::Empty {
+        create(&mut connection).map_err(failed(path))?;
+    }
+    Ok(connection)
+}
+
+/// What this file is; foreign and newer files are errors.
+pub(super) fn format(connection: &Connection, path: &Path) -> Result<Format, Error> {
+    let (application_id, version, objects) = numbers(connection).map_err(failed(path))?;
+    if (application_id, version, objects) == (0, 0, 0) {
+        return Ok(Format::Empty);
+    }
+    if application_id != APPLICATION_ID {
+        return Err(Error::Foreign { path: path.to_owned() });
+    }
+    if version != USER_VERSION {
+        return Err(Error::Newer { path: path.to_owned(), version, known: USER_VERSION });
+    }
+    Ok(Format::Known)
+}
+
+/// Application id, version and number of objects, in one transaction: another process may be making the tables.
+fn numbers(connection: &Connection) -> rusqlite::Result<(i64, i64, i64)> {
+    let transaction = connection.unchecked_transaction()?;
+    let number = |sql: &str| transaction.query_row(sql, [], |row| row.get(0));
+    let objects = number("SELECT count(*) FROM sqlite_schema")?;
+    Ok((number("PRAGMA application_id")?, number("PRAGMA user_version")?, objects))
+}
+
+fn configure(connection: &Connection) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+    // A damaged page is to be an error where it is read, not a wrong row.
+    connection.pragma_update(None, "cell_size_check", true)
+}
+
+fn create(connection: &mut Connection) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    transaction.execute_batch(TABLES)?;
+    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+    transaction.pragma_update(None, "user_version", USER_VERSION)?;
+    transaction.commit()
+}
+
+/// The last entry, which must be there and be the one that was acknowledged last, or later than it.
+pub(super) fn check_head(
+    connection: &Connection,
+    path: &Path,
+    mark: Option<(Position, Hash)>,
+) -> Result<(Position, Hash), Error> {
+    let entry = |sql: &str, parameters: &[&dyn rusqlite::ToSql]| {
+        let place = |row: &rusqlite::Row<'_>| Ok((Position(row.get::<_, i64>(0)? as u64), Hash(row.get(1)?)));
+        connection.query_row(sql, parameters, place).optional().map_err(failed(path))
+    };
+    let last = entry("SELECT position, chain FROM entries ORDER BY position DESC LIMIT 1", &[])?;
+    let head = last.unwrap_or((Position(0), Hash([0; 32])));
+    let Some((position, chain)) = mark else { return Ok(head) };
+    if head.0 < position {
+        return Err(Error::Regression { path: path.to_owned(), head: head.0, mark: position });
+    }
+    match entry("SELECT position, chain FROM entries WHERE position = ?1", &[&(position.0 as i64)])? {
+        Some(kept) if kept == (position, chain) => Ok(head),
+        _ => Err(Error::Damaged {
+            path: path.to_owned(),
+            detail: format!("the entry at position {position} is not the one that was acknowledged"),
+        }),
+    }
+}
+
+/// The next owner, durably.
+pub(super) fn become_owner(connection: &Connection, path: &Path, now: Timestamp) -> Result<Epoch, Error> {
+    connection.pragma_update(None, "synchronous", "FULL").map_err(failed(path))?;
+    let sql = "UPDATE owner SET epoch = epoch + 1, pid = ?1, host = ?2, started_at = ?3 RETURNING epoch";
+    let owner = (std::process::id(), home::host(), now.0);
+    let epoch = connection.query_row(sql, owner, |row| row.get::<_, i64>(0)).map_err(failed(path))?;
+    Ok(Epoch(epoch as u64))
+}

@@ -1,0 +1,67 @@
+//! The views: what lists are made of.
+
+use engine::{Outcome, RunId};
+
+use super::samples::{approval_row, receipt_row, run, run_row, session_row, struck};
+use super::{Script, Store, both, id};
+
+both! {
+    r11_what_is_unfinished_is_known_without_reading_any_branch
+    r10_runs_receipts_and_approvals_read_back_and_change
+}
+
+fn r11_what_is_unfinished_is_known_without_reading_any_branch(store: &mut Store) {
+    let (mut one, mut two) = (Script::new(1), Script::new(2));
+    for (script, unfinished) in [(&mut one, true), (&mut two, false)] {
+        let mut batch = script.begin();
+        batch.views.session = Some(session_row(script, unfinished));
+        store.append(batch).unwrap();
+    }
+    store.reopen();
+    let (first, second) = (session_row(&one, true), session_row(&two, false));
+    assert_eq!(store.journal().sessions().unwrap(), [first.clone(), second.clone()]);
+    assert_eq!(store.journal().unfinished().unwrap(), std::slice::from_ref(&first));
+    assert_eq!(store.journal().session(&two.key).unwrap(), Some(second));
+    assert_eq!(store.journal().session("agent:main:none").unwrap(), None);
+
+    let mut batch = one.batch(vec![struck(1)], vec![]);
+    batch.views.session = Some(session_row(&one, false));
+    store.append(batch).unwrap();
+    assert_eq!(store.journal().unfinished().unwrap(), []);
+    assert_eq!(store.journal().sessions().unwrap()[0], session_row(&one, false));
+}
+
+fn r10_runs_receipts_and_approvals_read_back_and_change(store: &mut Store) {
+    let (mut one, mut two) = (Script::new(1), Script::new(2));
+    let other = RunId(id(5));
+    let mut batch = one.begin();
+    batch.views.runs = vec![run_row(&one, run(), None)];
+    batch.views.receipts = vec![receipt_row(&one, 77, Some("k")), receipt_row(&one, 60, None)];
+    batch.views.approvals = vec![approval_row(&one, 0, None), approval_row(&one, 1, None)];
+    store.append(batch).unwrap();
+    let mut batch = two.begin();
+    batch.views.runs = vec![run_row(&two, other, None)];
+    batch.views.receipts = vec![receipt_row(&two, 5, Some("k"))];
+    batch.views.approvals = vec![approval_row(&two, 2, None)];
+    store.append(batch).unwrap();
+    let mut batch = one.batch(vec![struck(1)], vec![]);
+    batch.views.runs = vec![run_row(&one, run(), Some(Outcome::Completed))];
+    batch.views.approvals = vec![approval_row(&one, 0, Some(true))];
+    store.append(batch).unwrap();
+    store.reopen();
+
+    let journal = store.journal();
+    let ended = run_row(&one, run(), Some(Outcome::Completed));
+    assert_eq!(journal.runs(None).unwrap(), [ended.clone(), run_row(&two, other, None)]);
+    assert_eq!(journal.runs(Some(one.session)).unwrap(), std::slice::from_ref(&ended));
+    assert_eq!(journal.run(run()).unwrap(), Some(ended));
+    assert_eq!(journal.run(RunId(id(6))).unwrap(), None);
+    let receipts = [receipt_row(&one, 77, Some("k")), receipt_row(&one, 60, None)];
+    assert_eq!(journal.receipts(one.session).unwrap(), receipts);
+    let by_key = |script: &Script, key| journal.receipt_by_key(script.session, key).unwrap();
+    assert_eq!(by_key(&one, "k"), Some(receipts[0].clone()));
+    assert_eq!(by_key(&two, "k"), Some(receipt_row(&two, 5, Some("k"))));
+    assert_eq!(by_key(&two, "other"), None);
+    assert_eq!(journal.approvals(None).unwrap(), [approval_row(&one, 1, None), approval_row(&two, 2, None)]);
+    assert_eq!(journal.approvals(Some(two.session)).unwrap(), [approval_row(&two, 2, None)]);
+}

@@ -1,0 +1,192 @@
+//! One of every kind of event, and rows for the views. What may not live here: tests.
+
+use engine::tables::lifecycle::{LifecycleCause, LifecycleKind};
+use engine::tables::transitions::RunState;
+use engine::{
+    ApprovalRow, AskAnswered, Body, BodyKind, CallAsked, CallChecked, CallEnding, CallFound, CallId, CallLost,
+    CallOutcome, CallPartAdded, CallSettled, CallStarted, Closed, Compacted, CompactionBegun, CompactionFailed,
+    Content, CutCause, DeliveryEnded, DeliveryStarted, EffectId, EffectKind, EndingCause, EndingSet, Epoch, Event,
+    Failed, Failure, FailureClass, Found, Hash, LifecycleChanged, MessageAccepted, MessageId, MessageSealed,
+    MessageSettled, Next, Opened, Outcome, OutputAdded, OverrideSet, Overrides, Paused, Policy, QueueMode,
+    ReasoningAdded, ReceiptRow, ReceiptState, RequestOpened, RequestSent, Resumed, RetryScheduled, RunEnded, RunId,
+    RunRow, RunStarted, SealedCall, Seq, SessionRow, StepBegun, StreamCut, TextAdded, TextStruck, Timestamp, ToolClass,
+    Usage, WaitBegan, WaitEnded, WaitFor,
+};
+
+use super::{Script, id};
+
+pub(crate) const USAGE: Usage = Usage { input: 11, cached: 7, cache_written: 5, output: 3, reasoning: 2 };
+
+pub(crate) fn run() -> RunId {
+    RunId(id(77))
+}
+
+pub(crate) fn effect(kind: EffectKind, ordinal: u32) -> EffectId {
+    EffectId { run: run(), kind, ordinal, try_no: 1 }
+}
+
+pub(crate) fn text(text: &str) -> Content {
+    Content::text(BodyKind::Message, text)
+}
+
+pub(crate) fn text_added(ordinal: u32, offset: u64, text: &str) -> Event {
+    TextAdded { effect: effect(EffectKind::Request, ordinal), offset, text: text.to_owned() }.into()
+}
+
+pub(crate) fn sealed(ordinal: u32, body: Body) -> Event {
+    let request = effect(EffectKind::Request, ordinal);
+    MessageSealed { request, text: Some(body), reasoning: None, calls: vec![], usage: USAGE, next: Next::Finish }.into()
+}
+
+pub(crate) fn accepted(body: Body) -> Event {
+    let (key, overrides) = (Some("k-1".to_owned()), Overrides { deadline_ms: Some(5), ..Overrides::default() });
+    MessageAccepted { message: MessageId(id(77)), body, mode: QueueMode::Steer, key, overrides }.into()
+}
+
+/// A Written event that stands alone.
+pub(crate) fn struck(ordinal: u32) -> Event {
+    TextStruck { request: effect(EffectKind::Request, ordinal) }.into()
+}
+
+/// One of every kind but `created` and `forked`, with the bodies that they name.
+pub(crate) fn every_other_kind() -> (Vec<Event>, Vec<Content>) {
+    let content = text("a body: \u{1f980} \"quoted\"\n");
+    let body = content.body;
+    let mut events = of_a_run(body);
+    events.extend(of_calls(body));
+    events.extend(of_waits(body));
+    events.extend(of_streams());
+    (events, vec![content])
+}
+
+fn of_a_run(body: Body) -> Vec<Event> {
+    let request = effect(EffectKind::Request, 1);
+    let call = CallId { run: run(), step: 1, index: 0 };
+    let provider_id = "toolu_1".to_owned();
+    let calls = vec![SealedCall {
+        id: call,
+        provider_id,
+        tool: "read".to_owned(),
+        class: ToolClass::ReadOnly,
+        arguments: body,
+        answer: Some(body),
+    }];
+    vec![
+        Opened { epoch: Epoch(1), last_activity: Timestamp(3) }.into(),
+        Closed { epoch: Epoch(1) }.into(),
+        accepted(body),
+        MessageSettled { message: MessageId(id(78)), state: ReceiptState::Merged, run: Some(run()) }.into(),
+        RunStarted { run: run(), inputs: vec![MessageId(id(77))], settings: body.hash }.into(),
+        StepBegun { step: 1, prompt: body }.into(),
+        RequestSent { request, epoch: Epoch(1), candidate: 0, items: 3 }.into(),
+        RequestOpened { request }.into(),
+        StreamCut { request, cause: CutCause::Crash, text: Some(body) }.into(),
+        TextStruck { request }.into(),
+        MessageSealed { request, text: None, reasoning: Some(body), calls, usage: USAGE, next: Next::Calls }.into(),
+        RunEnded { run: run(), outcome: Outcome::Completed, failure: None, text: vec![body, body], usage: USAGE }
+            .into(),
+    ]
+}
+
+fn of_calls(body: Body) -> Vec<Event> {
+    let call = CallId { run: run(), step: 1, index: 0 };
+    let (effect, fingerprint) = (effect(EffectKind::RunCall, 1), Hash::of(b"fingerprint"));
+    let (reason, evidence) = (Some("outside the workspace".to_owned()), Some("sha".to_owned()));
+    vec![
+        CallChecked { call, decision: Policy::Ask, fingerprint, evidence, reason }.into(),
+        CallAsked { call, fingerprint, question: "run `rm`?".to_owned() }.into(),
+        AskAnswered { call, allow: true, by: "terminal".to_owned() }.into(),
+        CallStarted { call, effect, epoch: Epoch(1), class: ToolClass::Once }.into(),
+        CallEnding { call, why: EndingCause::Limit }.into(),
+        CallLost { call }.into(),
+        CallFound { call, found: Found::Unknown }.into(),
+        CallSettled { call, effect: Some(effect), outcome: CallOutcome::Done, output: body, whole: None }.into(),
+    ]
+}
+
+fn of_waits(body: Body) -> Vec<Event> {
+    let failure =
+        Failure { status: Some(529), retry_after_ms: Some(9), ..Failure::new(FailureClass::Overloaded, "busy") };
+    let (from, to, cause) = (LifecycleKind::Active, LifecycleKind::Error, LifecycleCause::Escalated);
+    let remedy = Some("limulus resume KEY --force".to_owned());
+    let delivery = effect(EffectKind::Deliver, 1);
+    vec![
+        CompactionBegun { try_no: 1 }.into(),
+        Compacted { summary: body, kept_from: Seq(4) }.into(),
+        CompactionFailed { failure: failure.clone() }.into(),
+        Failed { request: None, failure: failure.clone(), text: Some(body) }.into(),
+        WaitBegan { on: WaitFor::Quota, until: Some(Timestamp(99)) }.into(),
+        WaitEnded { on: WaitFor::Quota }.into(),
+        RetryScheduled { until: Timestamp(5), try_no: 2 }.into(),
+        EndingSet { outcome: Outcome::TimedOut }.into(),
+        Paused {}.into(),
+        Resumed {}.into(),
+        LifecycleChanged { from, to, cause, failure: Some(failure), remedy }.into(),
+        OverrideSet { model: Some("acme/m".to_owned()) }.into(),
+        DeliveryStarted { delivery, epoch: Epoch(1) }.into(),
+        DeliveryEnded { delivery, arrived: None }.into(),
+    ]
+}
+
+/// Progress, in the order in which it is read back.
+fn of_streams() -> Vec<Event> {
+    let (request, call) = (effect(EffectKind::Request, 9), effect(EffectKind::RunCall, 9));
+    let (provider_id, name) = (Some("toolu_9".to_owned()), Some("read".to_owned()));
+    vec![
+        text_added(9, 0, "caf\u{e9} "),
+        ReasoningAdded { effect: request, offset: 6, text: "hm".to_owned() }.into(),
+        CallPartAdded { effect: request, offset: 8, index: 0, provider_id, name, arguments: "{\"a".to_owned() }.into(),
+        OutputAdded { effect: call, offset: 0, text: "line\n".to_owned() }.into(),
+    ]
+}
+
+pub(crate) fn session_row(script: &Script, unfinished: bool) -> SessionRow {
+    SessionRow {
+        session: script.session,
+        key: script.key.clone(),
+        agent: "main".to_owned(),
+        branch: script.branch,
+        created_at: Timestamp(1),
+        last_activity: Timestamp(2),
+        lifecycle: LifecycleKind::Active,
+        run_state: RunState::Streaming,
+        run: Some(run()),
+        queued: 2,
+        unfinished,
+        trouble: Some("it's broken".to_owned()),
+    }
+}
+
+pub(crate) fn run_row(script: &Script, run: RunId, outcome: Option<Outcome>) -> RunRow {
+    RunRow {
+        run,
+        session: script.session,
+        branch: script.branch,
+        state: RunState::ToolExec,
+        outcome,
+        started_at: Timestamp(86_400_000 * 3 + 5),
+        ended_at: outcome.map(|_| Timestamp(9)),
+        settings: Hash::of(b"settings"),
+        model: "acme/m".to_owned(),
+        usage: USAGE,
+        first_seq: Seq(2),
+        error: None,
+    }
+}
+
+pub(crate) fn receipt_row(script: &Script, n: u128, key: Option<&str>) -> ReceiptRow {
+    ReceiptRow {
+        message: MessageId(id(n)),
+        session: script.session,
+        key: key.map(str::to_owned),
+        body: text("hello").body,
+        state: ReceiptState::Queued,
+        run: RunId(id(n)),
+        accepted_at: Timestamp(4),
+    }
+}
+
+pub(crate) fn approval_row(script: &Script, index: u32, allowed: Option<bool>) -> ApprovalRow {
+    let call = CallId { run: run(), step: 1, index };
+    ApprovalRow { call, session: script.session, question: "may I?".to_owned(), asked_at: Timestamp(6), allowed }
+}

@@ -1,0 +1,143 @@
+//! What is known of models: window, output limit, prices. The data is `catalogue.toml`, read when it is first asked for.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use engine::Usage;
+use serde::Deserialize;
+
+/// What is known of a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelInfo {
+    /// Tokens that it can see, its answer included.
+    pub context_window: u64,
+    /// Tokens that it may write in one answer.
+    pub max_output: u64,
+    /// What it costs, where that is known.
+    pub price: Option<Price>,
+}
+
+/// Prices in micro-dollars per million tokens (a dollar per million tokens is 1,000,000).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(from = "DollarPrice")]
+pub struct Price {
+    /// Read fresh.
+    pub input: u64,
+    /// Read from the provider's cache.
+    pub cached: u64,
+    /// Written to it.
+    pub cache_written: u64,
+    /// Written by the model.
+    pub output: u64,
+}
+
+impl Price {
+    /// The cost in micro-dollars, rounded up.
+    pub fn cost(&self, usage: &Usage) -> u64 {
+        let parts = [
+            (usage.input, self.input),
+            (usage.cached, self.cached),
+            (usage.cache_written, self.cache_written),
+            (usage.output, self.output),
+        ];
+        let total: u128 = parts.iter().map(|(tokens, price)| u128::from(*tokens) * u128::from(*price)).sum();
+        total.div_ceil(1_000_000) as u64
+    }
+}
+
+/// As it stands in the file: dollars per million tokens.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DollarPrice {
+    input: f64,
+    cached: Option<f64>,
+    cache_written: Option<f64>,
+    output: f64,
+}
+
+impl From<DollarPrice> for Price {
+    fn from(price: DollarPrice) -> Self {
+        let micro = |dollars: f64| (dollars * 1e6).round() as u64;
+        let or_input = |dollars: Option<f64>| micro(dollars.unwrap_or(price.input));
+        Self {
+            input: micro(price.input),
+            cached: or_input(price.cached),
+            cache_written: or_input(price.cache_written),
+            output: micro(price.output),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Catalogue {
+    date: String,
+    defaults: BTreeMap<String, String>,
+    models: BTreeMap<String, ModelInfo>,
+}
+
+static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(|| {
+    toml::from_str(include_str!("catalogue.toml")).expect("the catalogue is part of the program and a test reads it")
+});
+
+/// For a model that is not known: nearly all that are served today have this much.
+const UNKNOWN: ModelInfo = ModelInfo { context_window: 128_000, max_output: 8_192, price: None };
+
+/// The built-in model reads whatever there is and writes little.
+const OFFLINE: ModelInfo = ModelInfo { context_window: 1_000_000, max_output: 8_192, price: None };
+
+/// What is known of this model, or safe figures without a price. The file is not read for the offline model.
+pub fn lookup(provider: &str, model: &str) -> ModelInfo {
+    if provider == "offline" {
+        return OFFLINE;
+    }
+    CATALOGUE.models.get(&format!("{provider}/{model}")).copied().unwrap_or(UNKNOWN)
+}
+
+/// The model that stands for a provider when none is named.
+pub fn default_model(provider: &str) -> Option<&'static str> {
+    CATALOGUE.defaults.get(provider).map(String::as_str)
+}
+
+/// When its figures were taken, `YYYY-MM-DD`.
+pub fn catalogue_date() -> &'static str {
+    &CATALOGUE.date
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_default_is_a_model_of_its_provider() {
+        assert!(CATALOGUE.defaults.contains_key("openai"));
+        for (provider, model) in &CATALOGUE.defaults {
+            assert!(CATALOGUE.models.contains_key(&format!("{provider}/{model}")), "{provider}/{model}");
+        }
+    }
+
+    #[test]
+    fn every_model_has_room_for_its_answer_and_a_price() {
+        for (name, info) in &CATALOGUE.models {
+            assert!(info.max_output <= info.context_window, "{name}");
+            let price = info.price.unwrap();
+            assert!(0 < price.cached && price.cached <= price.input && price.input <= price.output, "{name}");
+        }
+        assert_eq!(catalogue_date().len(), "2026-07-24".len());
+    }
+
+    #[test]
+    fn an_unknown_model_has_safe_figures() {
+        assert_eq!(lookup("acme", "some-model"), UNKNOWN);
+        assert_eq!(lookup("openai", "gpt-4.1").max_output, 32_768);
+    }
+
+    #[test]
+    fn cost_counts_each_kind_once() {
+        let price = lookup("openai", "gpt-5.6").price.unwrap();
+        let usage = Usage { input: 1_000_000, cached: 100_000, cache_written: 10_000, output: 1_000, reasoning: 500 };
+        assert_eq!(price.cost(&usage), 5_000_000 + 50_000 + 62_500 + 30_000);
+        assert_eq!(price.cost(&Usage { input: 1, ..Usage::default() }), 5);
+    }
+}

@@ -1,0 +1,92 @@
+//! Where a model is served, and with which key.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// The wire formats that there is an adapter for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Api {
+    /// The built-in offline model: no wire at all.
+    Offline,
+    /// OpenAI chat completions, which many other servers speak too.
+    OpenAiChat,
+}
+
+impl Api {
+    /// Every format with its name in the configuration.
+    pub const ALL: [(Self, &'static str); 2] = [(Self::Offline, "offline"), (Self::OpenAiChat, "openai-chat")];
+
+    /// The format of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(_, known)| *known == name).map(|(api, _)| *api)
+    }
+
+    /// Its name in the configuration.
+    pub fn name(self) -> &'static str {
+        Self::ALL[self as usize].1
+    }
+}
+
+/// A key. Its value is neither shown by `Debug` nor serialisable.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(Arc<str>);
+
+impl Secret {
+    /// Takes the value without the blanks around it (a file of a key often ends with a newline).
+    pub fn new(value: &str) -> Self {
+        Self(value.trim().into())
+    }
+
+    /// The value, for the one place that sends it and the one that masks it.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// Where a model is served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Endpoint {
+    /// What is spoken there.
+    pub api: Api,
+    /// The address without the path of the call, such as `https://api.openai.com/v1`; empty for the offline model.
+    pub base_url: String,
+    /// The key, if the server wants one.
+    pub key: Option<Secret>,
+}
+
+impl Endpoint {
+    /// The endpoint of the built-in model.
+    pub fn offline() -> Self {
+        Self { api: Api::Offline, base_url: String::new(), key: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_leads_back_to_its_format() {
+        for (api, name) in Api::ALL {
+            assert_eq!((Api::from_name(name), api.name()), (Some(api), name));
+        }
+        assert_eq!(Api::from_name("anthropic"), None);
+    }
+
+    #[test]
+    fn a_secret_is_not_shown() {
+        let endpoint = Endpoint {
+            api: Api::OpenAiChat,
+            base_url: "http://localhost".to_owned(),
+            key: Some(Secret::new(" sk-very-secret\n")),
+        };
+        assert!(!format!("{endpoint:?}").contains("very-secret"));
+        assert_eq!(endpoint.key.unwrap().reveal(), "sk-very-secret");
+    }
+}

@@ -1,0 +1,207 @@
+//! From what went wrong on the wire to the [`Failure`] that a person reads: who, what, what to do. Keys are masked here,
+//! and nowhere else is a failure made.
+
+use engine::{Candidate, Failure, FailureClass};
+
+use crate::classify::ErrorBody;
+use crate::endpoint::Endpoint;
+use crate::limits::DETAIL_CHARS;
+
+/// What went wrong, before it is known who is told.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    pub(crate) class: FailureClass,
+    pub(crate) status: Option<u16>,
+    pub(crate) code: Option<String>,
+    pub(crate) retry_after_ms: Option<u64>,
+    /// Goes on after the provider's name: `answered HTTP 401`.
+    what: String,
+    /// The provider's or the system's own words.
+    detail: String,
+}
+
+impl Fault {
+    pub(crate) fn new(class: FailureClass, what: impl Into<String>) -> Self {
+        Self { class, status: None, code: None, retry_after_ms: None, what: what.into(), detail: String::new() }
+    }
+
+    pub(crate) fn with_detail(self, detail: impl Into<String>) -> Self {
+        Self { detail: detail.into(), ..self }
+    }
+
+    /// An answer that is an error by its status.
+    pub(crate) fn of_status(status: u16, body: &[u8], retry_after_ms: Option<u64>) -> Self {
+        let body = ErrorBody::of_bytes(body);
+        let class = body.class(Some(status));
+        let fault = Self::new(class, format!("answered HTTP {status}")).with_detail(body.message);
+        Self { status: Some(status), code: body.code, retry_after_ms, ..fault }
+    }
+
+    /// An error inside an answer that began well.
+    pub(crate) fn in_stream(body: ErrorBody) -> Self {
+        let fault = Self::new(body.class(None), "sent an error in its answer").with_detail(body.message);
+        Self { status: body.status, code: body.code, ..fault }
+    }
+
+    /// A stream that just ends.
+    pub(crate) fn cut() -> Self {
+        Self::new(FailureClass::Network, "ended the stream before its end mark")
+    }
+}
+
+/// Who a fault is about.
+#[derive(Debug)]
+pub(crate) struct Subject {
+    candidate: Candidate,
+    endpoint: Endpoint,
+}
+
+impl Subject {
+    pub(crate) fn new(candidate: Candidate, endpoint: Endpoint) -> Self {
+        Self { candidate, endpoint }
+    }
+
+    pub(crate) fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    pub(crate) fn failure(&self, fault: Fault) -> Failure {
+        let provider = &self.candidate.provider;
+        let detail = shorten(&self.mask(&fault.detail));
+        let colon = if detail.is_empty() { "" } else { ": " };
+        Failure {
+            class: fault.class,
+            status: fault.status,
+            code: fault.code.map(|code| shorten(&self.mask(&code))),
+            message: format!("{provider} {}{colon}{detail}\n{}", self.mask(&fault.what), self.remedy(fault.class)),
+            provider: Some(provider.clone()),
+            model: Some(self.candidate.model.clone()),
+            profile: self.candidate.profile.clone(),
+            retry_after_ms: fault.retry_after_ms,
+        }
+    }
+
+    /// One line on what to do.
+    fn remedy(&self, class: FailureClass) -> String {
+        let Candidate { provider, model, .. } = &self.candidate;
+        let profile = match &self.candidate.profile {
+            Some(profile) => format!("profile `{profile}` in [[providers.{provider}.profiles]]"),
+            None => format!("a profile in [[providers.{provider}.profiles]]"),
+        };
+        match class {
+            FailureClass::Auth if self.endpoint.key.is_none() => format!("No key was sent: give {profile} one."),
+            FailureClass::Auth => format!("Check the key of {profile}."),
+            FailureClass::AuthPermanent => format!("The key of {profile} is not allowed to do this: use another one."),
+            FailureClass::Billing => {
+                "Add credit or raise the limit at the provider, or use another profile or model.".to_owned()
+            }
+            FailureClass::RateLimit => "Wait a little, or use another profile or model.".to_owned(),
+            FailureClass::Overloaded => {
+                "It has no capacity right now: try again later, or use another model.".to_owned()
+            }
+            FailureClass::Network => {
+                format!("Is the server running? Check the network, and `base_url` in [providers.{provider}].")
+            }
+            FailureClass::Malformed => {
+                format!(
+                    "Check that `base_url` in [providers.{provider}] is an OpenAI-compatible API (most end in /v1)."
+                )
+            }
+            FailureClass::ContextOverflow => {
+                format!(
+                    "Begin a new session, or set `context_window` in [models.\"{provider}/{model}\"] to what the model has."
+                )
+            }
+            FailureClass::ModelNotFound => format!("Check the model's name, `{model}`, with the provider."),
+            FailureClass::ThinkingUnsupported => {
+                format!("`{model}` does not have this thinking level: choose a lower one.")
+            }
+            FailureClass::InvalidRequest => {
+                format!("It is not sent again as it is. Check the model and `base_url` in [providers.{provider}].")
+            }
+            _ => "The fault is not on this side: try again later, or use another model.".to_owned(),
+        }
+    }
+
+    /// Takes out the key, and whatever looks like one: some providers repeat it.
+    fn mask(&self, text: &str) -> String {
+        let text = match &self.endpoint.key {
+            Some(key) if !key.reveal().is_empty() => text.replace(key.reveal(), "[key]"),
+            _ => text.to_owned(),
+        };
+        let Some(mut from) = text.find("sk-") else { return text };
+        let mut masked = text[..from].to_owned();
+        loop {
+            let rest = &text[from..];
+            let word = rest.find(|c: char| !(c.is_ascii_alphanumeric() || "-_*.".contains(c))).unwrap_or(rest.len());
+            masked.push_str(if word > 8 { "[key]" } else { &rest[..word] });
+            let Some(next) = text[from + word..].find("sk-") else { return masked + &text[from + word..] };
+            masked.push_str(&text[from + word..from + word + next]);
+            from += word + next;
+        }
+    }
+}
+
+/// One line without control characters (they could steer a terminal), at most [`DETAIL_CHARS`] long.
+fn shorten(text: &str) -> String {
+    let clean: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let words = clean.split_whitespace().collect::<Vec<_>>().join(" ");
+    match words.char_indices().nth(DETAIL_CHARS) {
+        Some((end, _)) => format!("{}…", &words[..end]),
+        None => words,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::endpoint::{Api, Secret};
+
+    fn subject(key: Option<&str>) -> Subject {
+        let candidate = Candidate {
+            provider: "acme".to_owned(),
+            model: "m1".to_owned(),
+            profile: Some("first".to_owned()),
+            context_window: 1000,
+            max_output: 100,
+        };
+        Subject::new(
+            candidate,
+            Endpoint { api: Api::OpenAiChat, base_url: "http://127.0.0.1:1/v1".to_owned(), key: key.map(Secret::new) },
+        )
+    }
+
+    #[test]
+    fn h5_a_key_that_the_provider_repeats_is_masked() {
+        let body = br#"{"error":{"message":"Incorrect key top-secret-1 or sk-abcdefgh1234 or sk-proj****wxyz, see sk-1","code":"top-secret-1"}}"#;
+        let failure = subject(Some("top-secret-1")).failure(Fault::of_status(401, body, None));
+        assert_eq!(
+            failure.message,
+            "acme answered HTTP 401: Incorrect key [key] or [key] or [key], see sk-1\n\
+             Check the key of profile `first` in [[providers.acme.profiles]]."
+        );
+        assert_eq!(failure.code.as_deref(), Some("[key]"));
+        assert!(!format!("{failure:?}").contains("top-secret"));
+    }
+
+    #[test]
+    fn a_key_cut_by_the_limit_of_the_text_is_masked_too() {
+        let body = format!(r#"{{"error":"{} top-secret-key-of-acme"}}"#, "x".repeat(DETAIL_CHARS - 6));
+        let failure = subject(Some("top-secret-key-of-acme")).failure(Fault::of_status(400, body.as_bytes(), None));
+        assert!(!failure.message.contains("top-"), "{}", failure.message);
+    }
+
+    #[test]
+    fn a_failure_says_what_to_do_in_one_more_line() {
+        let failure = subject(None).failure(Fault::of_status(401, b"", None));
+        assert_eq!(failure.message.lines().count(), 2);
+        assert!(failure.message.ends_with("No key was sent: give profile `first` in [[providers.acme.profiles]] one."));
+        assert_eq!(failure.profile.as_deref(), Some("first"));
+    }
+
+    #[test]
+    fn a_terminal_cannot_be_steered_by_a_provider() {
+        let failure = subject(None).failure(Fault::of_status(500, b"a\x1b[2Jb\r\n\tc", None));
+        assert!(failure.message.starts_with("acme answered HTTP 500: a [2Jb c\n"), "{:?}", failure.message);
+    }
+}

@@ -1,0 +1,22 @@
+//! Model APIs behind one trait: the offline model and the wire adapters.
+//!
+//! A [`Model`] takes a [`Request`] and streams what is said. It keeps nothing between requests, decides nothing about
+//! retries (it only says, as an [`engine::Failure`], what went wrong) and knows nothing of runs and journals.
+
+mod catalogue;
+mod classify;
+mod endpoint;
+mod fault;
+mod limits;
+mod model;
+mod model_set;
+mod offline;
+mod openai_chat;
+mod sse;
+
+pub use catalogue::{ModelInfo, Price, catalogue_date, default_model, lookup};
+pub use endpoint::{Api, Endpoint, Secret};
+pub use model::{CallOf, Message, Model, Request, Said, SaidStream};
+pub use model_set::ModelSet;
+pub use offline::Offline;
+pub use openai_chat::OpenAiChat;

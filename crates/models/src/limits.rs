@@ -1,0 +1,37 @@
+//! The limits of what an adapter takes from a server, each with its unit and reason.
+
+use std::time::Duration;
+
+/// Bytes of one line, and of one event, of a stream. Real ones have a few hundred; the largest are whole calls.
+pub(crate) const EVENT_BYTES: usize = 1 << 20;
+
+/// Bytes kept of an answer that is not a stream: enough for every error body seen, and for what it begins with.
+pub(crate) const BODY_BYTES: usize = 64 << 10;
+
+/// Bytes of text, reasoning and arguments in one answer. 128,000 tokens, the largest limit in the catalogue, have
+/// about 0.5 MiB; more than this is a server that ignores its own limit.
+pub(crate) const ANSWER_BYTES: usize = 8 << 20;
+
+/// Calls in one answer. Providers stop at 128.
+pub(crate) const CALLS: usize = 128;
+
+/// Characters of a provider's own words in a failure.
+pub(crate) const DETAIL_CHARS: usize = 300;
+
+/// How long a connection may take to be made.
+pub(crate) const CONNECT: Duration = Duration::from_secs(10);
+
+/// How long the rest of an error's body may take; the status alone tells enough.
+pub(crate) const ERROR_BODY: Duration = Duration::from_secs(5);
+
+/// From the finish reason to the usage or the end mark. A server that sends neither has ended all the same.
+pub(crate) const TAIL: Duration = Duration::from_secs(2);
+
+/// From the end mark to the end of the body, so that the connection can be used again.
+pub(crate) const DRAIN: Duration = Duration::from_millis(50);
+
+/// The longest wait that a provider may ask for, milliseconds: a day. More is an error of its clock.
+pub(crate) const RETRY_AFTER_MS: u64 = 24 * 60 * 60 * 1000;
+
+const _: () = assert!(BODY_BYTES < EVENT_BYTES && EVENT_BYTES < ANSWER_BYTES);
+const _: () = assert!(DRAIN.as_millis() < TAIL.as_millis());

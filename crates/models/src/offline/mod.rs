@@ -1,0 +1,101 @@
+//! The built-in offline model: no AI, no network, no key. It reads the last request, asks for one call a step, and
+//! answers in a few words built from the results. The same conversation always gives the same answer.
+
+mod answer;
+mod grammar;
+mod lexer;
+mod lexicon;
+mod plan;
+mod turn;
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use engine::{Part, Usage, estimate_tokens};
+use futures_util::{StreamExt, stream};
+
+use crate::model::{Message, Model, Request, Said, SaidStream};
+use plan::Next;
+use turn::Turn;
+
+/// The built-in model.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Offline {
+    pace: Duration,
+}
+
+impl Offline {
+    /// A model that streams as fast as it is read.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A model that waits this long before each piece of an answer, as if it thought.
+    pub fn with_pace(pace: Duration) -> Self {
+        Self { pace }
+    }
+}
+
+impl Model for Offline {
+    fn stream(&self, request: Request) -> SaidStream {
+        let pace = self.pace;
+        let said = answer(&request);
+        stream::iter(said)
+            .then(move |said| async move {
+                // Others get their turn between two pieces, whatever the pace.
+                if pace.is_zero() {
+                    tokio::task::yield_now().await;
+                } else {
+                    tokio::time::sleep(pace).await;
+                }
+                Ok(said)
+            })
+            .boxed()
+    }
+}
+
+fn answer(request: &Request) -> Vec<Said> {
+    let mut said = vec![Said::Opened];
+    let output = match plan::next(&Turn::of(&request.messages)) {
+        Next::Call { tool, arguments } => {
+            let calls = request.messages.iter().filter(|message| matches!(message, Message::Result { .. })).count();
+            let arguments = arguments.to_string();
+            let bytes = tool.len() + arguments.len();
+            let provider_id = Some(format!("offline_{}", calls + 1));
+            said.push(Said::Part(Part::Call { index: 0, provider_id, name: Some(tool.to_owned()), arguments }));
+            bytes
+        }
+        Next::Answer(text) => {
+            said.extend(pieces(&text).map(|piece| Said::Part(Part::Text(piece.to_owned()))));
+            text.len()
+        }
+    };
+    let input = request.system.len() + request.messages.iter().map(bytes).sum::<usize>();
+    let [input, output] = [input, output].map(|bytes| estimate_tokens(bytes as u64));
+    said.push(Said::Ended { usage: Usage { input, output, ..Usage::default() } });
+    said
+}
+
+fn bytes(message: &Message) -> usize {
+    match message {
+        Message::User { text } | Message::Result { text, .. } => text.len(),
+        Message::Assistant { text, calls, .. } => {
+            let calls: usize = calls.iter().map(|call| call.tool.len() + call.arguments.len()).sum();
+            text.as_ref().map_or(0, |text| text.len()) + calls
+        }
+    }
+}
+
+/// A few words each: a piece ends after a blank, or anywhere in Chinese text, once it has sixteen bytes.
+fn pieces(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let ends = |(at, c): &(usize, char)| at + c.len_utf8() >= 16 && (c.is_whitespace() || !c.is_ascii());
+        let end = rest.char_indices().find(ends).map_or(rest.len(), |(at, c)| at + c.len_utf8());
+        let (piece, after) = rest.split_at(end);
+        rest = after;
+        (!piece.is_empty()).then_some(piece)
+    })
+}

@@ -1,0 +1,86 @@
+//! What of a conversation is still to be answered: the requests, and what the tools gave back for them.
+
+use std::sync::Arc;
+
+use super::grammar::{Act, acts, asks_to_go_on};
+use super::lexicon::is_han;
+use crate::model::Message;
+
+/// The mark of a message that came while the model worked.
+const STEER_MARK: &str = "[STEER] ";
+
+/// What a call that was not run for a message's sake is answered with: it is asked for again.
+const SKIPPED: &str = "Skipped due to queued user message.";
+
+/// The part of a conversation since its last answer.
+#[derive(Debug, Default)]
+pub(super) struct Turn {
+    /// What is asked for, in order.
+    pub(super) acts: Vec<Act>,
+    /// What was run for it, in order.
+    pub(super) results: Vec<Output>,
+    /// What was already said of the answer before it was cut.
+    pub(super) said: String,
+    pub(super) language: Language,
+}
+
+/// What a call gave back.
+#[derive(Debug, Clone)]
+pub(super) struct Output {
+    pub(super) text: Arc<str>,
+    pub(super) is_error: bool,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Language {
+    #[default]
+    English,
+    Chinese,
+}
+
+impl Turn {
+    pub(super) fn of(messages: &[Message]) -> Self {
+        let mut turn = Self::default();
+        for message in &messages[begin(messages)..] {
+            match message {
+                Message::User { text } => turn.take_request(text),
+                Message::Assistant { text: Some(text), calls, .. } if calls.is_empty() => turn.said.push_str(text),
+                Message::Assistant { .. } => {}
+                Message::Result { text, .. } if text.trim() == SKIPPED => {}
+                Message::Result { text, is_error, .. } => {
+                    turn.results.push(Output { text: text.clone(), is_error: *is_error });
+                }
+            }
+        }
+        turn
+    }
+
+    fn take_request(&mut self, text: &str) {
+        let text = text.strip_prefix(STEER_MARK).unwrap_or(text);
+        if !self.said.is_empty() && asks_to_go_on(text) {
+            return;
+        }
+        if text.chars().any(is_han) {
+            self.language = Language::Chinese;
+        }
+        self.acts.extend(acts(text));
+    }
+}
+
+/// After the last answer; an answer that a person or the runtime asks to go on is a part of the turn.
+fn begin(messages: &[Message]) -> usize {
+    let is_answer = |message: &Message| matches!(message, Message::Assistant { calls, .. } if calls.is_empty());
+    let mut end = messages.len();
+    while let Some(answer) = messages[..end].iter().rposition(is_answer) {
+        let goes_on = match messages.get(answer + 1) {
+            Some(Message::User { text }) => asks_to_go_on(text),
+            Some(next) => is_answer(next),
+            None => false,
+        };
+        if !goes_on {
+            return answer + 1;
+        }
+        end = answer;
+    }
+    0
+}

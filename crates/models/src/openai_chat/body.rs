@@ -1,0 +1,241 @@
+//! The body of a request: borrowed from the conversation and written to bytes once.
+
+use engine::ToolSpec;
+use serde::Serialize;
+use serde::de::IgnoredAny;
+use serde_json::Value;
+
+use crate::endpoint::Endpoint;
+use crate::model::{CallOf, Message, Request};
+
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    stream: bool,
+    stream_options: StreamOptions,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_completion_tokens: Option<u64>,
+    // Tools before messages: what changes least comes first, for the providers' caches.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Tool<'a>>,
+    messages: Vec<WireMessage<'a>>,
+}
+
+#[derive(Serialize)]
+struct StreamOptions {
+    include_usage: bool,
+}
+
+#[derive(Serialize)]
+struct Tool<'a> {
+    r#type: &'static str,
+    function: Function<'a>,
+}
+
+#[derive(Serialize)]
+struct Function<'a> {
+    name: &'a str,
+    description: &'a str,
+    parameters: &'a Value,
+}
+
+#[derive(Serialize)]
+struct WireMessage<'a> {
+    role: &'static str,
+    /// `null` for an assistant that only calls, as the providers themselves write it.
+    content: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_content: Option<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<WireCall<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_call_id: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct WireCall<'a> {
+    id: &'a str,
+    r#type: &'static str,
+    function: WireFunction<'a>,
+}
+
+#[derive(Serialize)]
+struct WireFunction<'a> {
+    name: &'a str,
+    arguments: &'a str,
+}
+
+/// Servers whose thinking models want the reasoning of a turn back with its calls; others refuse a field that they do
+/// not know.
+const WANTS_REASONING: &[&str] = &["api.deepseek.com", "api.moonshot."];
+
+/// Models that refuse the old name of the output limit.
+const NEW_LIMIT_NAME: &[&str] = &["gpt-5", "gpt-6", "o1", "o3", "o4"];
+
+/// The request as JSON.
+pub(super) fn render(request: &Request) -> Vec<u8> {
+    let candidate = &request.candidate;
+    let new_name = wants_new_limit_name(&request.endpoint, &candidate.model);
+    let with_reasoning = WANTS_REASONING.iter().any(|host| request.endpoint.base_url.contains(host));
+    let system = (!request.system.is_empty()).then(|| text_message("system", &request.system));
+    let messages = request.messages.iter().filter_map(|message| wire_message(message, with_reasoning));
+    let body = Body {
+        model: &candidate.model,
+        stream: true,
+        stream_options: StreamOptions { include_usage: true },
+        max_tokens: (!new_name).then_some(candidate.max_output),
+        max_completion_tokens: new_name.then_some(candidate.max_output),
+        tools: request.tools.iter().map(wire_tool).collect(),
+        messages: system.into_iter().chain(messages).collect(),
+    };
+    serde_json::to_vec(&body).expect("strings, numbers and JSON values can be written")
+}
+
+fn wants_new_limit_name(endpoint: &Endpoint, model: &str) -> bool {
+    let name = model.rsplit('/').next().unwrap_or(model);
+    endpoint.base_url.contains("api.openai.com") || NEW_LIMIT_NAME.iter().any(|known| name.starts_with(known))
+}
+
+fn wire_tool(tool: &ToolSpec) -> Tool<'_> {
+    let function = Function { name: &tool.name, description: &tool.description, parameters: &tool.schema };
+    Tool { r#type: "function", function }
+}
+
+fn text_message<'a>(role: &'static str, text: &'a str) -> WireMessage<'a> {
+    WireMessage { role, content: Some(text), reasoning_content: None, tool_calls: Vec::new(), tool_call_id: None }
+}
+
+/// None for an assistant without text and calls: providers refuse an empty message.
+fn wire_message(message: &Message, with_reasoning: bool) -> Option<WireMessage<'_>> {
+    match message {
+        Message::User { text } => Some(text_message("user", text)),
+        Message::Assistant { text, reasoning, calls } => {
+            let content = text.as_deref().filter(|text| !text.is_empty());
+            let reasoning_content = reasoning.as_deref().filter(|_| with_reasoning && !calls.is_empty());
+            let tool_calls: Vec<_> = calls.iter().map(wire_call).collect();
+            (content.is_some() || !tool_calls.is_empty()).then_some(WireMessage {
+                role: "assistant",
+                content,
+                reasoning_content,
+                tool_calls,
+                tool_call_id: None,
+            })
+        }
+        Message::Result { provider_id, text, .. } => {
+            Some(WireMessage { tool_call_id: Some(provider_id), ..text_message("tool", text) })
+        }
+    }
+}
+
+/// A call with arguments that are not an object (the model broke off, or broke the format) would make some servers refuse
+/// the whole conversation for ever. The result that follows it says what was wrong.
+fn wire_call(call: &CallOf) -> WireCall<'_> {
+    let arguments = call.arguments.trim();
+    let is_object = arguments.starts_with('{') && serde_json::from_str::<IgnoredAny>(arguments).is_ok();
+    let arguments = if is_object { &*call.arguments } else { "{}" };
+    WireCall { id: &call.provider_id, r#type: "function", function: WireFunction { name: &call.tool, arguments } }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use engine::{Candidate, ToolClass};
+    use serde_json::json;
+
+    use super::*;
+    use crate::endpoint::Api;
+
+    fn request(model: &str, base_url: &str) -> Request {
+        Request {
+            candidate: Candidate {
+                provider: "acme".to_owned(),
+                model: model.to_owned(),
+                profile: None,
+                context_window: 1000,
+                max_output: 77,
+            },
+            system: "".into(),
+            messages: Vec::new(),
+            tools: Arc::new([]),
+            endpoint: Endpoint { api: Api::OpenAiChat, base_url: base_url.to_owned(), key: None },
+        }
+    }
+
+    fn rendered(request: &Request) -> Value {
+        serde_json::from_slice(&render(request)).unwrap()
+    }
+
+    fn call(id: &str, arguments: &str) -> CallOf {
+        CallOf { provider_id: id.into(), tool: "ls".into(), arguments: arguments.into() }
+    }
+
+    #[test]
+    fn the_output_limit_is_always_sent_under_the_name_that_the_model_takes() {
+        let cases = [
+            ("m", "http://localhost/v1", "max_tokens"),
+            ("gpt-4.1", "https://api.openai.com/v1", "max_completion_tokens"),
+            ("openai/gpt-5.4", "https://relay/v1", "max_completion_tokens"),
+            ("o4-mini", "http://localhost/v1", "max_completion_tokens"),
+            ("gpt-oss-20b", "http://localhost/v1", "max_tokens"),
+        ];
+        for (model, base_url, name) in cases {
+            let body = rendered(&request(model, base_url));
+            let limits: Vec<_> = body.as_object().unwrap().iter().filter(|(key, _)| key.starts_with("max_")).collect();
+            assert_eq!(limits, [(&name.to_owned(), &json!(77))], "{model}");
+        }
+    }
+
+    #[test]
+    fn a_conversation_with_tools_is_written_as_the_api_wants_it() {
+        let mut request = request("m", "http://localhost/v1");
+        request.system = "be brief".into();
+        request.tools = Arc::new([ToolSpec {
+            name: "ls".to_owned(),
+            class: ToolClass::ReadOnly,
+            description: "lists".to_owned(),
+            schema: json!({ "type": "object" }),
+        }]);
+        request.messages = vec![
+            Message::User { text: "hi".into() },
+            Message::Assistant {
+                text: None,
+                reasoning: Some("hm".into()),
+                calls: vec![call("c1", r#"{"path":1.0}"#), call("c2", "{\"pa")],
+            },
+            Message::Result { provider_id: "c1".into(), tool: "ls".into(), text: "a\n".into(), is_error: false },
+            Message::Result { provider_id: "c2".into(), tool: "ls".into(), text: "not JSON".into(), is_error: true },
+            Message::Assistant { text: Some("".into()), reasoning: None, calls: vec![] },
+            Message::Assistant { text: Some("done".into()), reasoning: None, calls: vec![] },
+        ];
+        assert_eq!(
+            rendered(&request),
+            json!({
+                "model": "m", "stream": true, "stream_options": { "include_usage": true }, "max_tokens": 77,
+                "tools": [{ "type": "function",
+                            "function": { "name": "ls", "description": "lists", "parameters": { "type": "object" } } }],
+                "messages": [
+                    { "role": "system", "content": "be brief" },
+                    { "role": "user", "content": "hi" },
+                    { "role": "assistant", "content": null, "tool_calls": [
+                        { "id": "c1", "type": "function", "function": { "name": "ls", "arguments": "{\"path\":1.0}" } },
+                        { "id": "c2", "type": "function", "function": { "name": "ls", "arguments": "{}" } },
+                    ] },
+                    { "role": "tool", "tool_call_id": "c1", "content": "a\n" },
+                    { "role": "tool", "tool_call_id": "c2", "content": "not JSON" },
+                    { "role": "assistant", "content": "done" },
+                ],
+            })
+        );
+    }
+
+    #[test]
+    fn reasoning_goes_back_with_its_calls_where_it_is_wanted() {
+        let mut request = request("deepseek-reasoner", "https://api.deepseek.com/v1");
+        let reasoning = Some(Arc::from("hm"));
+        request.messages = vec![Message::Assistant { text: None, reasoning, calls: vec![call("c", "{}")] }];
+        assert_eq!(rendered(&request)["messages"][0]["reasoning_content"], "hm");
+    }
+}

@@ -1,0 +1,187 @@
+//! The HTTP side of a request: clients, address, headers, and what a failed send or an error answer means.
+
+use std::error::Error as _;
+use std::sync::{Arc, OnceLock};
+
+use engine::FailureClass;
+use reqwest::header::{self, HeaderMap, HeaderValue};
+use reqwest::{Client, Response, Url, redirect, retry};
+use tokio::time::timeout;
+
+use crate::endpoint::{Endpoint, Secret};
+use crate::fault::Fault;
+use crate::limits;
+
+const USER_AGENT: &str = concat!("limulus/", env!("CARGO_PKG_VERSION"));
+
+/// The clients, each made by the first request that needs it and then shared with its connections. The one for plain
+/// HTTP loads no root certificates, which takes longer than a whole local request.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Clients {
+    plain: Arc<OnceLock<Client>>,
+    secure: Arc<OnceLock<Client>>,
+}
+
+impl Clients {
+    fn client(&self, url: &Url) -> Result<Client, Fault> {
+        let is_secure = url.scheme() == "https";
+        let place = if is_secure { &self.secure } else { &self.plain };
+        if let Some(client) = place.get() {
+            return Ok(client.clone());
+        }
+        let builder = Client::builder()
+            .tcp_nodelay(true)
+            .connect_timeout(limits::CONNECT)
+            .user_agent(USER_AGENT)
+            // A redirected POST would lose its body or send the key elsewhere; and whether to send again is not for here.
+            .redirect(redirect::Policy::none())
+            .retry(retry::never());
+        let builder = if is_secure { builder } else { builder.tls_certs_only([]) };
+        let client = builder.build().map_err(|error| unsent(&error))?;
+        Ok(place.get_or_init(|| client).clone())
+    }
+
+    /// Sends a request; gives an answer whose status is a success.
+    pub(super) async fn send(&self, endpoint: &Endpoint, body: Vec<u8>) -> Result<Response, Fault> {
+        let url = address(&endpoint.base_url)?;
+        let mut request = self.client(&url)?.post(url.clone());
+        if let Some(key) = endpoint.key.as_ref().filter(|key| !key.reveal().is_empty()) {
+            request = request.header(header::AUTHORIZATION, bearer(key)?);
+        }
+        let request =
+            request.header(header::CONTENT_TYPE, "application/json").header(header::ACCEPT, "text/event-stream");
+        let response = request.body(body).send().await.map_err(|error| unreachable(&url, &error))?;
+        if response.status().is_success() { Ok(response) } else { Err(refusal(response).await) }
+    }
+}
+
+/// The address of the call: the base with its query, if it has one (Azure), and the path.
+fn address(base_url: &str) -> Result<Url, Fault> {
+    let wrong = |why: &str| Fault::new(FailureClass::InvalidRequest, format!("has a `base_url` that {why}"));
+    let mut url = Url::parse(base_url.trim()).map_err(|error| wrong("is no address").with_detail(error.to_string()))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(wrong("begins with neither http:// nor https://"));
+    }
+    if !url.path().trim_end_matches('/').ends_with("/chat/completions") {
+        let mut path = url.path_segments_mut().expect("http addresses have a path");
+        path.pop_if_empty().extend(["chat", "completions"]);
+    }
+    Ok(url)
+}
+
+fn bearer(key: &Secret) -> Result<HeaderValue, Fault> {
+    let value = HeaderValue::from_str(&format!("Bearer {}", key.reveal()));
+    let mut value = value.map_err(|_| {
+        Fault::new(FailureClass::Auth, "was not asked: the key holds characters that cannot be sent in a header")
+    })?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+fn unsent(error: &reqwest::Error) -> Fault {
+    Fault::new(FailureClass::Network, "could not be asked: there is no HTTP client").with_detail(causes(error))
+}
+
+fn unreachable(url: &Url, error: &reqwest::Error) -> Fault {
+    let what = if error.is_connect() || error.is_timeout() { "could not be reached" } else { "did not answer" };
+    Fault::new(FailureClass::Network, format!("{what} at {}", shown(url))).with_detail(causes(error))
+}
+
+/// A connection that broke while an answer came.
+pub(super) fn broken(error: &reqwest::Error) -> Fault {
+    Fault::cut().with_detail(causes(error))
+}
+
+/// The last cause says the most (`Connection refused`); the ones before it repeat the address.
+fn causes(error: &reqwest::Error) -> String {
+    let mut cause = error.source();
+    let mut text = error.to_string();
+    while let Some(next) = cause {
+        text = next.to_string();
+        cause = next.source();
+    }
+    text
+}
+
+/// The address without a name and password in it, and without its query.
+fn shown(url: &Url) -> String {
+    format!("{}{}", url.origin().ascii_serialization(), url.path())
+}
+
+/// What an error answer means. Its body is read as far as it comes within the limits.
+async fn refusal(mut response: Response) -> Fault {
+    let status = response.status();
+    if status.is_redirection() {
+        let target =
+            response.headers().get(header::LOCATION).map(|to| String::from_utf8_lossy(to.as_bytes()).into_owned());
+        let what = format!("answered HTTP {}: a redirect, which is not followed", status.as_u16());
+        let mut fault = Fault::new(FailureClass::InvalidRequest, what).with_detail(target.unwrap_or_default());
+        fault.status = Some(status.as_u16());
+        return fault;
+    }
+    let retry_after_ms = retry_after_ms(response.headers());
+    let mut body = Vec::new();
+    let reading = async {
+        while body.len() < limits::BODY_BYTES {
+            let Ok(Some(bytes)) = response.chunk().await else { return };
+            body.extend_from_slice(&bytes[..bytes.len().min(limits::BODY_BYTES - body.len())]);
+        }
+    };
+    // What has come by then is enough.
+    let _ = timeout(limits::ERROR_BODY, reading).await;
+    Fault::of_status(status.as_u16(), &body, retry_after_ms)
+}
+
+/// `retry-after-ms`, or `retry-after` in seconds. A date is passed over: the backoff is right often enough.
+fn retry_after_ms(headers: &HeaderMap) -> Option<u64> {
+    let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
+    let ms = number("retry-after-ms").or_else(|| Some(number("retry-after")? * 1000.0))?;
+    (ms >= 0.0).then_some((ms.ceil() as u64).min(limits::RETRY_AFTER_MS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn f2_retry_after_is_taken_in_seconds_or_milliseconds_and_bounded() {
+        let cases = [
+            ("retry-after", "2", Some(2_000)),
+            ("retry-after", "0.25", Some(250)),
+            ("retry-after", "0", Some(0)),
+            ("retry-after", "1000000000", Some(limits::RETRY_AFTER_MS)),
+            ("retry-after", "-1", None),
+            ("retry-after", "soon", None),
+            ("retry-after", "NaN", None),
+            ("retry-after", "Fri, 31 Dec 1999 23:59:59 GMT", None),
+            ("retry-after-ms", "1500", Some(1_500)),
+            ("x-other", "1", None),
+        ];
+        for (name, value, expected) in cases {
+            let headers = HeaderMap::from_iter([(name.parse().unwrap(), HeaderValue::from_static(value))]);
+            assert_eq!(retry_after_ms(&headers), expected, "{name}: {value}");
+        }
+    }
+
+    #[test]
+    fn the_address_keeps_the_base_its_query_and_a_path_that_is_there() {
+        let cases = [
+            ("http://h/v1", "http://h/v1/chat/completions"),
+            ("http://h/v1/", "http://h/v1/chat/completions"),
+            ("http://h", "http://h/chat/completions"),
+            ("https://h/d/m?api-version=1", "https://h/d/m/chat/completions?api-version=1"),
+            ("http://h/v1/chat/completions", "http://h/v1/chat/completions"),
+        ];
+        for (base_url, expected) in cases {
+            assert_eq!(address(base_url).unwrap().as_str(), expected);
+        }
+        for base_url in ["", "h/v1", "ftp://h/v1", "file:///etc"] {
+            assert_eq!(address(base_url).unwrap_err().class, FailureClass::InvalidRequest, "{base_url}");
+        }
+    }
+
+    #[test]
+    fn h5_a_password_in_the_address_is_not_shown() {
+        assert_eq!(shown(&address("http://me:pass@h:1/v1?key=k").unwrap()), "http://h:1/v1/chat/completions");
+    }
+}

@@ -1,0 +1,256 @@
+//! One session's actor: it drives the pump and does nothing else. Whatever happens comes in by two mailboxes; whatever
+//! the pump gives is carried out in its order.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use engine::{Answer, CallId, Do, EffectId, Epoch, Input, Machine, Phase, Pump, Refusal, Report, Stage, Timestamp};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::AbortHandle;
+
+use crate::conversation::Conversation;
+use crate::crashpoint;
+use crate::perform::{self, Job};
+use crate::runtime::{Published, Question, Shared};
+
+/// Who waits for an answer.
+pub(crate) type Caller = oneshot::Sender<Result<Answer, Refusal>>;
+
+/// Something offered to a session.
+pub(crate) struct Offer {
+    pub(crate) input: Input,
+    pub(crate) caller: Option<Caller>,
+}
+
+impl Offer {
+    pub(crate) fn report(report: Report) -> Self {
+        Self { input: report.into(), caller: None }
+    }
+}
+
+/// The mailboxes of a session. Control is never behind data: an abort does not wait for a stream.
+pub(crate) struct Mailboxes {
+    pub(crate) control: mpsc::UnboundedReceiver<Offer>,
+    pub(crate) data: mpsc::Receiver<Offer>,
+    /// The sending end of `data`, for effects.
+    pub(crate) reports: mpsc::Sender<Offer>,
+}
+
+/// Why an actor ended.
+#[derive(Debug)]
+pub(crate) enum Exit {
+    /// In order.
+    Closed,
+    /// The journal failed: nothing more is acknowledged.
+    Store(journal::Error),
+    /// The machine tried an edge that does not exist.
+    Broken(engine::IllegalEdge),
+}
+
+pub(crate) struct Actor<'a> {
+    shared: &'a Arc<Shared>,
+    mail: &'a mut Mailboxes,
+    pump: Pump<Caller>,
+    epoch: Epoch,
+    commits: (mpsc::UnboundedSender<Commit>, mpsc::UnboundedReceiver<Commit>),
+    tasks: BTreeMap<EffectId, AbortHandle>,
+    conversation: Conversation,
+    asked: BTreeSet<CallId>,
+    due: Option<Timestamp>,
+    closing: bool,
+}
+
+type Commit = Result<engine::Position, journal::Error>;
+
+impl<'a> Actor<'a> {
+    pub(crate) fn new(shared: &'a Arc<Shared>, mail: &'a mut Mailboxes, machine: Machine) -> Self {
+        let epoch = shared.journal.epoch();
+        Self {
+            shared,
+            mail,
+            pump: Pump::new(machine),
+            epoch,
+            commits: mpsc::unbounded_channel(),
+            tasks: BTreeMap::new(),
+            conversation: Conversation::default(),
+            asked: BTreeSet::new(),
+            due: None,
+            closing: false,
+        }
+    }
+
+    /// Runs until it is closed or cannot go on. `first` is decided on before anything else, in the first batch.
+    pub(crate) async fn run(mut self, first: Vec<Offer>) -> Exit {
+        for offer in first {
+            self.offer(offer);
+        }
+        // What was sent before the session was open belongs to the same first batch.
+        while let Ok(offer) = self.mail.control.try_recv() {
+            self.offer(offer);
+        }
+        crashpoint::hit("opening");
+        let exit = loop {
+            match self.drive() {
+                Ok(()) if self.closing && self.pump.is_quiet() => break Exit::Closed,
+                Ok(()) => {}
+                Err(exit) => break exit,
+            }
+            if let Some(exit) = self.wait().await {
+                break exit;
+            }
+        };
+        for task in self.tasks.values() {
+            task.abort();
+        }
+        exit
+    }
+
+    fn offer(&mut self, offer: Offer) {
+        self.closing |= matches!(offer.input, Input::Report(Report::Closing));
+        self.pump.offer(offer.input, self.shared.clock.moment(), offer.caller);
+    }
+
+    /// Waits for whatever happens next and offers it, with all else that is there already.
+    async fn wait(&mut self) -> Option<Exit> {
+        let due = self.due;
+        let clock = &self.shared.clock;
+        let timer = async move {
+            match due {
+                Some(due) => tokio::time::sleep(clock.until(due)).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            Some(commit) = self.commits.1.recv() => return self.committed(commit),
+            Some(offer) = self.mail.control.recv() => self.offer(offer),
+            Some(offer) = self.mail.data.recv() => {
+                self.offer(offer);
+                while let Ok(offer) = self.mail.data.try_recv() {
+                    self.offer(offer);
+                }
+            }
+            () = timer => {
+                self.due = None;
+                self.offer(Offer::report(Report::Due));
+            }
+        }
+        None
+    }
+
+    fn committed(&mut self, commit: Commit) -> Option<Exit> {
+        match commit {
+            Ok(position) => {
+                crashpoint::hit("recorded");
+                self.pump.committed(position);
+                None
+            }
+            Err(error) => {
+                self.pump.failed(&error.to_string());
+                while let Some(todo) = self.pump.poll() {
+                    if let Do::Answer(caller, answer) = todo {
+                        let _ = caller.send(answer);
+                    }
+                }
+                Some(Exit::Store(error))
+            }
+        }
+    }
+
+    /// Carries out what the pump gives and appends what it has decided, until there is nothing but waiting.
+    fn drive(&mut self) -> Result<(), Exit> {
+        loop {
+            while let Some(todo) = self.pump.poll() {
+                self.carry_out(todo)?;
+            }
+            let Some(batch) = self.pump.next_batch() else {
+                if self.pump.is_quiet() || self.pump.is_appending() {
+                    return Ok(());
+                }
+                continue;
+            };
+            let commits = self.commits.0.clone();
+            let append = journal::Append { batch, epoch: self.epoch };
+            self.shared.journal.append(append, Box::new(move |commit| drop(commits.send(commit))));
+        }
+    }
+
+    fn carry_out(&mut self, todo: Do<Caller>) -> Result<(), Exit> {
+        match todo {
+            Do::Start(effect) => self.start(&effect).map_err(Exit::Store)?,
+            Do::Stop(id) => {
+                if let Some(task) = self.tasks.remove(&id) {
+                    task.abort();
+                }
+            }
+            Do::Publish(batch) => self.publish(batch),
+            Do::Answer(caller, answer) => {
+                crashpoint::hit("accepted");
+                // A caller that has gone away needs no answer.
+                let _ = caller.send(answer);
+            }
+            Do::Arm(due) => self.due = due,
+            Do::Broken(edge) => return Err(Exit::Broken(edge)),
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, effect: &engine::Effect) -> Result<(), journal::Error> {
+        let Some(session) = self.pump.session() else { return Ok(()) };
+        let mut job = Job {
+            shared: self.shared,
+            session,
+            settings: self.pump.machine().settings(),
+            conversation: &mut self.conversation,
+            data: &self.mail.reports,
+        };
+        let task = perform::start(effect, &mut job)?;
+        self.tasks.insert(effect.id(), task);
+        Ok(())
+    }
+
+    fn publish(&mut self, batch: Arc<engine::Batch>) {
+        self.conversation.keep(&batch);
+        let Some(session) = self.pump.session() else { return };
+        if matches!(session.run().map(|run| &run.phase), Some(Phase::Streaming(stream)) if stream.bytes > 0) {
+            crashpoint::hit("mid_stream");
+        }
+        if batch.records.iter().any(|record| matches!(&record.event, engine::Event::MessageSealed(_))) {
+            crashpoint::hit("sealed");
+        }
+        for record in &batch.records {
+            match &record.event {
+                engine::Event::RunEnded(ended) => self.shared.leave_lane(ended.run),
+                engine::Event::CallSettled(settled) => self.shared.forget(settled),
+                _ => {}
+            }
+        }
+        self.shared.publish(Published {
+            session: session.id,
+            key: session.key.as_str().into(),
+            batch,
+            lifecycle: session.lifecycle.kind(),
+            run_state: session.run_state(),
+            flags: session.flags(),
+        });
+        self.ask();
+    }
+
+    /// Puts each open question to the terminal once; without one the answer is no.
+    fn ask(&mut self) {
+        let Some(session) = self.pump.session() else { return };
+        let Some(run) = session.run().filter(|_| session.is_active()) else { return };
+        for call in run.step.calls.iter().filter(|call| call.stage == Stage::Asking) {
+            let Some(fingerprint) = call.fingerprint.filter(|_| self.asked.insert(call.id)) else { continue };
+            let question = Question {
+                key: session.key.clone(),
+                call: call.id,
+                fingerprint,
+                text: call.question.clone().unwrap_or_default(),
+            };
+            if let Some(answer) = self.shared.ask(question) {
+                let _ = self.mail.reports.try_send(Offer { input: answer.into(), caller: None });
+            }
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Points at which a build with `--cfg crashpoints` ends itself with SIGKILL, chosen by `LIMULUS_CRASHPOINT=NAME:NTH`.
+//! In any other build [`hit`] is empty.
+
+/// Where the process can be made to end itself.
+pub const NAMES: [&str; 10] = [
+    "accepted",      // a message is recorded, its sender not yet answered
+    "request_sent",  // a request is on its way, no byte has come
+    "mid_stream",    // a piece of an answer has come
+    "sealed",        // a message with calls is recorded, no call has started
+    "intent_synced", // a call is recorded as started, its supervisor is not
+    "mid_call",      // a command is running
+    "call_ended",    // a call has ended, its result is not recorded
+    "recorded",      // a batch is recorded, nobody was told
+    "opening",       // a session is being taken up
+    "ending_call",   // a running call is being ended
+];
+
+/// Passes a point; at the chosen one for the chosen time the process ends here.
+#[cfg(crashpoints)]
+pub fn hit(name: &'static str) {
+    use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static CHOSEN: OnceLock<Option<(String, u32)>> = OnceLock::new();
+    static HITS: AtomicU32 = AtomicU32::new(0);
+    let chosen = CHOSEN.get_or_init(|| {
+        let value = std::env::var("LIMULUS_CRASHPOINT").ok()?;
+        let (name, nth) = value.split_once(':').unwrap_or((&value, "1"));
+        Some((name.to_owned(), nth.parse().ok()?))
+    });
+    let Some((_, nth)) = chosen.as_ref().filter(|(chosen, _)| chosen == name) else { return };
+    if HITS.fetch_add(1, Ordering::SeqCst) + 1 == *nth {
+        let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+    }
+}
+
+/// Passes a point: nothing, in this build.
+#[cfg(not(crashpoints))]
+#[inline]
+pub fn hit(_: &'static str) {}

@@ -1,0 +1,17 @@
+//! Handles and sockets around the pump: one actor a session, one file an effect.
+//!
+//! What may not live here: a decision. Whatever happens is offered to the engine; whatever the engine wants is carried
+//! out, after the journal has it.
+
+mod actor;
+mod clock;
+mod conversation;
+pub mod crashpoint;
+mod perform;
+mod prompt;
+mod runtime;
+mod stream;
+
+pub use clock::Clock;
+pub use runtime::{Error, Handle, Options, Published, Question, Resolver, Runtime};
+pub use stream::{Lines, asked_calls};

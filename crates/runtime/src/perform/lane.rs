@@ -1,0 +1,36 @@
+//! `lane`: a place in the global lane for the head of the queue, then the settings of its run.
+
+use std::sync::Arc;
+
+use engine::{MessageId, Overrides, Report, Session, Settings};
+
+use super::Reporter;
+use crate::runtime::Shared;
+
+/// What decides the settings of the next run.
+pub(super) struct Wish {
+    agent: String,
+    model: Option<String>,
+    overrides: Overrides,
+}
+
+impl Wish {
+    pub(super) fn new(session: &Session, message: MessageId) -> Self {
+        let queued = session.queue.iter().find(|queued| queued.message == message);
+        let overrides = queued.map(|queued| queued.overrides.clone()).unwrap_or_default();
+        Self { agent: session.agent.clone(), model: session.model.clone(), overrides }
+    }
+}
+
+pub(super) async fn perform(shared: Arc<Shared>, wish: Wish, reporter: Reporter) {
+    let effect = reporter.effect();
+    shared.enter_lane(effect.run).await;
+    let report = match shared.resolver.settings(&wish.agent, wish.model.as_deref(), &wish.overrides) {
+        Ok(settings) => Report::LaneEntered { effect, settings: Arc::new(settings) },
+        Err(failure) => {
+            let settings = Settings { agent: wish.agent, ..Settings::default() };
+            Report::LaneRefused { effect, settings: Arc::new(settings), failure }
+        }
+    };
+    reporter.report(report).await;
+}

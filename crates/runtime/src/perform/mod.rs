@@ -1,0 +1,136 @@
+//! How each effect is carried out: one file an effect. Each ends by reporting what happened; none decides what follows.
+
+mod check_call;
+mod end_call;
+mod find_call;
+mod lane;
+mod prepare;
+mod request;
+mod run_call;
+
+use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use engine::{Body, CallId, Effect, EffectId, Failure, FailureClass, Report, Session, Settings};
+use futures_util::FutureExt as _;
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+
+use crate::actor::Offer;
+use crate::conversation::Conversation;
+use crate::runtime::Shared;
+
+/// What an effect needs of its session, taken when it starts.
+pub(crate) struct Job<'a> {
+    pub(crate) shared: &'a Arc<Shared>,
+    pub(crate) session: &'a Session,
+    pub(crate) settings: Option<&'a Arc<Settings>>,
+    pub(crate) conversation: &'a mut Conversation,
+    pub(crate) data: &'a mpsc::Sender<Offer>,
+}
+
+/// The way back into the engine.
+#[derive(Clone)]
+pub(crate) struct Reporter {
+    effect: EffectId,
+    data: mpsc::Sender<Offer>,
+}
+
+impl Reporter {
+    pub(crate) fn effect(&self) -> EffectId {
+        self.effect
+    }
+
+    /// Reports; waits while the session's mailbox is full. A session that is gone needs no report.
+    pub(crate) async fn report(&self, report: Report) {
+        let _ = self.data.send(Offer::report(report)).await;
+    }
+}
+
+/// Begins an effect. What cannot begin is reported as failed.
+pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<AbortHandle, journal::Error> {
+    let reporter = Reporter { effect: effect.id(), data: job.data.clone() };
+    let shared = Arc::clone(job.shared);
+    Ok(match effect {
+        Effect::Lane { message, .. } => {
+            let wish = lane::Wish::new(job.session, *message);
+            spawn(reporter.clone(), lane::perform(shared, wish, reporter))
+        }
+        Effect::Prepare { .. } => spawn(reporter.clone(), prepare::perform(settings(job), reporter)),
+        Effect::Request { candidate, prompt, items, .. } => {
+            let order = order(job, *candidate, prompt, *items as usize)?;
+            spawn(reporter.clone(), request::perform(shared, order, reporter))
+        }
+        Effect::CheckCall { id, call } => {
+            let (context, request) = call_request(job, *call, *id)?;
+            spawn(reporter.clone(), check_call::perform(settings(job), context, request, reporter))
+        }
+        Effect::RunCall { id, call } => {
+            let (context, request) = call_request(job, *call, *id)?;
+            spawn(reporter.clone(), run_call::perform(context, request, reporter))
+        }
+        Effect::FindCall { call, started, .. } => {
+            let (context, request) = call_request(job, *call, *started)?;
+            spawn(reporter.clone(), find_call::perform(context, request, reporter))
+        }
+        Effect::EndCall { call, started, .. } => {
+            let (context, request) = call_request(job, *call, *started)?;
+            spawn(reporter.clone(), end_call::perform(context, request, reporter))
+        }
+    })
+}
+
+/// Runs an effect beside the actor. A panic in it is its session's trouble, told like any other failure.
+fn spawn(reporter: Reporter, effect: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+    let task = async move {
+        if AssertUnwindSafe(effect).catch_unwind().await.is_err() {
+            let message = format!("effect {} panicked: this is a bug in limulus, please report it", reporter.effect);
+            let failure = Failure::new(FailureClass::Unknown, message);
+            let remedy = "limulus resume KEY --force".to_owned();
+            reporter.report(Report::Escalated { failure, remedy }).await;
+        }
+    };
+    tokio::spawn(task).abort_handle()
+}
+
+fn settings(job: &Job<'_>) -> Arc<Settings> {
+    Arc::clone(job.settings.expect("effects of a run are wanted only while its settings are there"))
+}
+
+fn order(job: &mut Job<'_>, candidate: u32, prompt: &Body, items: usize) -> Result<request::Order, journal::Error> {
+    let store = job.shared.journal.as_ref();
+    let system = job.conversation.text(prompt, store)?;
+    let messages = job.conversation.render(&job.session.transcript, items, store)?;
+    let settings = settings(job);
+    let candidate = settings.candidates[candidate as usize].clone();
+    Ok(request::Order { candidate, system, messages, tools: settings.tools.clone().into() })
+}
+
+fn call_request(
+    job: &Job<'_>,
+    call: CallId,
+    started: EffectId,
+) -> Result<(tools::Context, tools::CallRequest), journal::Error> {
+    let settings = settings(job);
+    let call =
+        job.session.run().and_then(|run| run.call(call)).expect("effects of a call are wanted only while it is there");
+    let arguments = job.conversation.text(&call.arguments, job.shared.journal.as_ref())?;
+    let context = tools::Context {
+        workspace: PathBuf::from(&settings.workspace),
+        calls: job.shared.home.join("calls"),
+        call_ms: settings.limits.call_ms,
+        secrets: job.shared.secrets.clone(),
+        secret_env: job.shared.secret_env.clone(),
+        supervisor: job.shared.supervisor.clone(),
+    };
+    let request = tools::CallRequest {
+        id: started,
+        call: call.id,
+        tool: call.tool.clone(),
+        arguments: arguments.as_bytes().into(),
+        evidence: call.evidence.clone(),
+        already: call.output_bytes,
+    };
+    Ok((context, request))
+}

@@ -1,0 +1,359 @@
+//! The runtime of a home: opens sessions, hands out lanes, tells subscribers, shuts down in order.
+
+use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use engine::tables::lifecycle::LifecycleKind;
+use engine::tables::transitions::RunState;
+use engine::{
+    Answer, Batch, BranchId, CallId, CallOutcome, CallSettled, Candidate, Command, Failure, FailureClass, Flags, Hash, Machine, Overrides,
+    Record, Refusal, Report, RunId, Seq, SessionId, Settings,
+};
+use futures_util::FutureExt as _;
+use journal::Journal;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+use uuid::Uuid;
+
+use crate::actor::{Actor, Exit, Mailboxes, Offer};
+use crate::clock::Clock;
+
+/// What the configuration gives when it is needed, and not before.
+pub trait Resolver: Send + Sync {
+    /// The settings of a run that starts now. A failure ends that run, and is what its user reads.
+    fn settings(&self, agent: &str, model: Option<&str>, overrides: &Overrides) -> Result<Settings, Failure>;
+
+    /// Where a candidate is served, with its key.
+    fn endpoint(&self, candidate: &Candidate) -> Result<models::Endpoint, Failure>;
+}
+
+/// What a runtime is made with.
+pub struct Options {
+    /// The home's folder.
+    pub home: PathBuf,
+    /// The program whose subcommand `supervise` runs commands.
+    pub supervisor: PathBuf,
+    /// The configuration.
+    pub resolver: Box<dyn Resolver>,
+    /// Values that are masked in what tools give back.
+    pub secrets: tools::Secrets,
+    /// Environment variables that commands do not get.
+    pub secret_env: Vec<String>,
+    /// The model adapters.
+    pub models: models::ModelSet,
+    /// How many runs may be under way at once.
+    pub lane: usize,
+    /// Who is told of every committed batch.
+    pub events: Option<mpsc::UnboundedSender<Published>>,
+    /// Who can be asked; without it every question is answered no.
+    pub questions: Option<mpsc::UnboundedSender<Question>>,
+}
+
+/// A committed batch, with the state that it led to.
+#[derive(Debug, Clone)]
+pub struct Published {
+    /// The session.
+    pub session: SessionId,
+    /// Its key.
+    pub key: Arc<str>,
+    /// What was recorded.
+    pub batch: Arc<Batch>,
+    /// The lifecycle after it.
+    pub lifecycle: LifecycleKind,
+    /// The run state after it.
+    pub run_state: RunState,
+    /// The flags after it.
+    pub flags: Flags,
+}
+
+/// A call that needs leave.
+#[derive(Debug, Clone)]
+pub struct Question {
+    /// The session's key.
+    pub key: String,
+    /// The call.
+    pub call: CallId,
+    /// What the answer binds to.
+    pub fingerprint: Hash,
+    /// What is asked.
+    pub text: String,
+}
+
+/// What can go wrong with a session or the home.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The journal cannot be read or written.
+    #[error(transparent)]
+    Journal(#[from] journal::Error),
+    /// What was read does not fold.
+    #[error("session {key} does not read ({error}), nothing was changed: use another session, or restore a backup")]
+    Damaged {
+        /// The session's key.
+        key: String,
+        /// What is wrong.
+        error: engine::RecoverError,
+    },
+    /// The command was not carried out.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+}
+
+/// What every actor and effect of a home shares.
+pub(crate) struct Shared {
+    pub(crate) home: PathBuf,
+    pub(crate) supervisor: PathBuf,
+    pub(crate) resolver: Box<dyn Resolver>,
+    pub(crate) secrets: tools::Secrets,
+    pub(crate) secret_env: Vec<String>,
+    pub(crate) journal: Arc<dyn Journal>,
+    pub(crate) models: models::ModelSet,
+    pub(crate) clock: Clock,
+    events: Option<mpsc::UnboundedSender<Published>>,
+    questions: Option<mpsc::UnboundedSender<Question>>,
+    lane: Arc<Semaphore>,
+    in_lane: Mutex<BTreeMap<RunId, OwnedSemaphorePermit>>,
+    broken: watch::Sender<Option<journal::Error>>,
+}
+
+impl Shared {
+    /// Waits for a place; first come, first served.
+    pub(crate) async fn enter_lane(&self, run: RunId) {
+        let permit = Arc::clone(&self.lane).acquire_owned().await.expect("the lane is never closed");
+        self.in_lane.lock().unwrap_or_else(PoisonError::into_inner).insert(run, permit);
+    }
+
+    pub(crate) fn leave_lane(&self, run: RunId) {
+        self.in_lane.lock().unwrap_or_else(PoisonError::into_inner).remove(&run);
+    }
+
+    /// The record of a command is not needed once its result is synced. One that could not be ended is kept.
+    pub(crate) fn forget(&self, settled: &CallSettled) {
+        let (Some(effect), false) = (settled.effect, settled.outcome == CallOutcome::Unended) else { return };
+        // What cannot be removed is a file too many, not a fault; most calls have no record at all.
+        let _ = tools::forget(&self.home.join("calls"), effect);
+    }
+
+    pub(crate) fn publish(&self, published: Published) {
+        if let Some(events) = &self.events {
+            // A subscriber that has gone away is not missed.
+            let _ = events.send(published);
+        }
+    }
+
+    /// Puts a question to the terminal; where there is none, gives the answer no.
+    pub(crate) fn ask(&self, question: Question) -> Option<Command> {
+        let Question { call, fingerprint, .. } = question;
+        if let Some(questions) = &self.questions
+            && questions.send(question).is_ok()
+        {
+            return None;
+        }
+        let by =
+            "it needs leave and there is no terminal to ask on; run with --yes, or set tools.exec.policy".to_owned();
+        Some(Command::Answer { call, fingerprint, allow: false, by })
+    }
+}
+
+/// The runtime of one home.
+pub struct Runtime {
+    shared: Arc<Shared>,
+    sessions: BTreeMap<String, Handle>,
+    actors: Vec<JoinHandle<()>>,
+}
+
+/// A session that is open.
+#[derive(Debug, Clone)]
+pub struct Handle {
+    /// Its key.
+    pub key: String,
+    control: mpsc::UnboundedSender<Offer>,
+}
+
+impl Handle {
+    /// Asks for something; answered when it is recorded.
+    pub async fn command(&self, command: Command) -> Result<Answer, Refusal> {
+        self.send(command).await
+    }
+
+    /// Asks for something at once; the answer can be awaited later.
+    pub fn send(&self, command: Command) -> impl Future<Output = Result<Answer, Refusal>> + use<> {
+        let (caller, answer) = oneshot::channel();
+        let _ = self.control.send(Offer { input: command.into(), caller: Some(caller) });
+        async move {
+            let gone = || Refusal::Unavailable { reason: "the session has stopped".into() };
+            answer.await.map_err(|_| gone())?
+        }
+    }
+}
+
+impl Runtime {
+    /// The runtime of a home whose journal this process owns.
+    pub fn new(journal: Arc<dyn Journal>, options: Options) -> Self {
+        let shared = Shared {
+            home: options.home,
+            supervisor: options.supervisor,
+            resolver: options.resolver,
+            secrets: options.secrets,
+            secret_env: options.secret_env,
+            journal,
+            models: options.models,
+            clock: Clock::new(),
+            events: options.events,
+            questions: options.questions,
+            lane: Arc::new(Semaphore::new(options.lane.max(1))),
+            in_lane: Mutex::new(BTreeMap::new()),
+            broken: watch::Sender::new(None),
+        };
+        Self { shared: Arc::new(shared), sessions: BTreeMap::new(), actors: vec![] }
+    }
+
+    /// The journal.
+    pub fn journal(&self) -> &Arc<dyn Journal> {
+        &self.shared.journal
+    }
+
+    /// The clock.
+    pub fn clock(&self) -> &Clock {
+        &self.shared.clock
+    }
+
+    /// Takes up a session, or makes it. Its unfinished run goes on by itself. `first` is asked for in the same batch as
+    /// the opening: before anything that the session would do by itself.
+    pub async fn open(
+        &mut self,
+        key: &str,
+        agent: &str,
+        first: Vec<Command>,
+    ) -> Result<(Handle, Vec<oneshot::Receiver<Result<Answer, Refusal>>>), Error> {
+        let (offers, answers) = offers(first);
+        if let Some(handle) = self.sessions.get(key) {
+            for offer in offers {
+                let _ = handle.control.send(offer);
+            }
+            return Ok((handle.clone(), answers));
+        }
+        let machine = self.machine(key)?;
+        let mut beginning = vec![];
+        if machine.session().is_none() {
+            beginning.push(create(key, agent));
+        }
+        if let Some(run) = machine.session().filter(|session| session.is_active()).and_then(|session| session.run()) {
+            self.shared.enter_lane(run.id).await;
+        }
+        let handle = self.start(key, machine, beginning, offers);
+        Ok((handle, answers))
+    }
+
+    /// The store's failure, once there is one: nothing more will be acknowledged.
+    pub fn broken(&self) -> watch::Receiver<Option<journal::Error>> {
+        self.shared.broken.subscribe()
+    }
+
+    /// Leaves in order: streams are cut and sealed, commands are left to their supervisors, `Closed` is recorded.
+    pub async fn shutdown(self) -> Result<(), Error> {
+        for handle in self.sessions.values() {
+            let _ = handle.control.send(Offer::report(Report::Closing));
+        }
+        for actor in self.actors {
+            // An actor reports its own end; a panic in it was caught there.
+            let _ = actor.await;
+        }
+        match self.shared.broken.borrow().clone() {
+            Some(error) => Err(error.into()),
+            None => Ok(()),
+        }
+    }
+
+    fn machine(&self, key: &str) -> Result<Machine, Error> {
+        let Some(row) = self.shared.journal.session(key)? else { return Ok(Machine::new()) };
+        recover(&self.shared, key, row.branch)
+    }
+
+    fn start(&mut self, key: &str, machine: Machine, mut beginning: Vec<Offer>, offers: Vec<Offer>) -> Handle {
+        let (control, control_in) = mpsc::unbounded_channel();
+        let (data, data_in) = mpsc::channel(MAILBOX);
+        beginning.push(Offer::report(Report::Opened { epoch: self.shared.journal.epoch() }));
+        beginning.extend(offers);
+        let handle = Handle { key: key.to_owned(), control };
+        let mail = Mailboxes { control: control_in, data: data_in, reports: data };
+        self.actors.push(tokio::spawn(keep_running(
+            Arc::clone(&self.shared),
+            handle.key.clone(),
+            mail,
+            machine,
+            beginning,
+        )));
+        self.sessions.insert(key.to_owned(), handle.clone());
+        handle
+    }
+}
+
+/// Reports that may wait in a session's mailbox before their senders do.
+const MAILBOX: usize = 256;
+
+fn create(key: &str, agent: &str) -> Offer {
+    let command = Command::Create {
+        session: SessionId(Uuid::now_v7()),
+        key: key.to_owned(),
+        agent: agent.to_owned(),
+        branch: BranchId(Uuid::now_v7()),
+    };
+    Offer { input: command.into(), caller: None }
+}
+
+type Answers = Vec<oneshot::Receiver<Result<Answer, Refusal>>>;
+
+fn offers(commands: Vec<Command>) -> (Vec<Offer>, Answers) {
+    let pairs = commands.into_iter().map(|command| {
+        let (caller, answer) = oneshot::channel();
+        (Offer { input: command.into(), caller: Some(caller) }, answer)
+    });
+    pairs.unzip()
+}
+
+fn recover(shared: &Shared, key: &str, branch: BranchId) -> Result<Machine, Error> {
+    let journal = shared.journal.as_ref();
+    let entries = journal.read(branch, Seq(1))?;
+    let progress = journal.progress(branch)?;
+    let entries = entries.into_iter().map(|entry| Record { seq: Some(entry.seq), at: entry.at, event: entry.event });
+    let settings = |hash: Hash| {
+        let bytes = journal.body(&hash).ok().flatten()?;
+        Settings::from_bytes(&bytes).ok().map(Arc::new)
+    };
+    Machine::recover(entries.chain(progress), &settings).map_err(|error| Error::Damaged { key: key.to_owned(), error })
+}
+
+/// Runs a session's actor. One that panics or breaks a table is rebuilt from the journal and held for a human; the
+/// process and the other sessions go on.
+async fn keep_running(shared: Arc<Shared>, key: String, mut mail: Mailboxes, machine: Machine, beginning: Vec<Offer>) {
+    let mut next = Some((machine, beginning));
+    while let Some((machine, first)) = next.take() {
+        let actor = Actor::new(&shared, &mut mail, machine);
+        let trouble = match AssertUnwindSafe(actor.run(first)).catch_unwind().await {
+            Ok(Exit::Closed) => return,
+            Ok(Exit::Store(error)) => {
+                shared.broken.send_replace(Some(error));
+                return;
+            }
+            Ok(Exit::Broken(edge)) => edge.to_string(),
+            Err(_) => "its actor panicked: this is a bug in limulus, please report it".to_owned(),
+        };
+        next = rebuilt(&shared, &key, trouble);
+    }
+}
+
+fn rebuilt(shared: &Shared, key: &str, trouble: String) -> Option<(Machine, Vec<Offer>)> {
+    let row = match shared.journal.session(key) {
+        Ok(row) => row?,
+        Err(error) => {
+            shared.broken.send_replace(Some(error));
+            return None;
+        }
+    };
+    let machine = recover(shared, key, row.branch).ok()?;
+    let failure = Failure::new(FailureClass::Unknown, trouble);
+    let remedy = format!("limulus resume {key} --force");
+    Some((machine, vec![Offer::report(Report::Escalated { failure, remedy })]))
+}

@@ -1,0 +1,158 @@
+//! One call from the outside: run it, look it up, end it. What may not live here: what any one tool does.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::{BodyKind, CallId, CallOutcome, Content, EffectId, Found};
+
+use crate::cancel::in_process;
+use crate::error::ToolError;
+use crate::folder::CallFolder;
+use crate::invocation::{Invocation, WriteArguments};
+use crate::masking::Secrets;
+use crate::{exec, grep, ls, read, write};
+
+/// What every call of a run has in common.
+#[derive(Debug, Clone)]
+pub struct Context {
+    /// The absolute path of the folder that the agent works in.
+    pub workspace: PathBuf,
+    /// The folder of the records of commands, one in it for each call (`home/calls`). It is made when it is needed.
+    pub calls: PathBuf,
+    /// The limit of a call, milliseconds. The engine ends a call at it; the supervisor does 10 s later, if nobody else did.
+    pub call_ms: u64,
+    /// Values that are masked in whatever leaves a tool.
+    pub secrets: Secrets,
+    /// Environment variables that commands do not get.
+    pub secret_env: Vec<String>,
+    /// The program whose subcommand `supervise` is [`crate::supervise_main`].
+    pub supervisor: PathBuf,
+}
+
+/// One call.
+#[derive(Debug, Clone)]
+pub struct CallRequest {
+    /// The `run_call` effect: also where the call is looked up or ended, it is the one that started it.
+    pub id: EffectId,
+    /// The call.
+    pub call: CallId,
+    /// The tool's name.
+    pub tool: String,
+    /// The arguments as the model wrote them.
+    pub arguments: Arc<[u8]>,
+    /// What the check gave as evidence.
+    pub evidence: Option<String>,
+    /// Bytes of its live output that the journal holds already: 0 unless it is attached to.
+    pub already: u64,
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    /// Done or Failed; for commands also TimedOut (by the supervisor's own limit), Interrupted (the supervisor was killed)
+    /// and Unended (some process could not be ended).
+    pub outcome: CallOutcome,
+    /// What the model is told.
+    pub output: Content,
+    /// All that it gave back, at most 8 MiB and a note, when that is more than the model is told.
+    pub whole: Option<Content>,
+}
+
+impl Ended {
+    pub(crate) fn text(outcome: CallOutcome, text: &str) -> Self {
+        Self { outcome, output: Content::text(BodyKind::Output, text), whole: None }
+    }
+
+    fn of(context: &Context, result: Result<String, ToolError>) -> Self {
+        match result {
+            Ok(text) => Self::text(CallOutcome::Done, &context.secrets.mask(&text)),
+            Err(error) => Self::failed(context, &error),
+        }
+    }
+
+    fn failed(context: &Context, error: &ToolError) -> Self {
+        Self::text(CallOutcome::Failed, &context.secrets.mask(&format!("{error}\n")))
+    }
+}
+
+/// What was found of a call that a crash cut off.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundCall {
+    /// What.
+    pub found: Found,
+    /// For Ended: how.
+    pub ended: Option<Ended>,
+}
+
+/// Runs a call, or attaches to a command that is already running under this id. `progress` takes pieces of live output,
+/// each with the number of bytes before it. Dropping the future ends every tool but a command: that one goes on.
+pub async fn run(context: &Context, request: &CallRequest, mut progress: impl FnMut(u64, String) + Send) -> Ended {
+    let invocation = match Invocation::parse(&request.tool, &request.arguments) {
+        Ok(invocation) => invocation,
+        Err(error) => return Ended::failed(context, &error),
+    };
+    let (workspace, id) = (context.workspace.clone(), request.id);
+    let result = match invocation {
+        Invocation::Read(arguments) => in_process("read", move |cut| read::run(&workspace, &arguments, cut)).await,
+        Invocation::Ls(arguments) => in_process("ls", move |cut| ls::run(&workspace, &arguments, cut)).await,
+        Invocation::Grep(arguments) => in_process("grep", move |cut| grep::run(&workspace, &arguments, cut)).await,
+        Invocation::Write(arguments) => {
+            in_process("write", move |cut| write::run(&workspace, id, &arguments, cut)).await
+        }
+        Invocation::Exec(arguments) => {
+            return exec::run(context, id, &arguments.command, request.already, &mut progress)
+                .await
+                .unwrap_or_else(|error| Ended::failed(context, &error));
+        }
+    };
+    Ended::of(context, result)
+}
+
+/// Finds out what became of a call whose process was killed. After NeverStarted this id never starts: what runs the call
+/// again needs another one.
+pub async fn find(context: &Context, request: &CallRequest) -> FoundCall {
+    let found = match Invocation::parse(&request.tool, &request.arguments) {
+        Ok(Invocation::Exec(_)) => exec::find(context, request.id).await,
+        Ok(Invocation::Write(arguments)) => find_write(context, request, arguments).await,
+        // It changes nothing, or never was a call: whether it ran makes no difference.
+        _ => Ok(FoundCall { found: Found::NeverStarted, ended: None }),
+    };
+    found.unwrap_or(FoundCall { found: Found::Unknown, ended: None })
+}
+
+/// Ends a call, with every process of it. Within `grace` it is ended and its real outcome is told, else it is Unended.
+/// The future of [`run`] is dropped before.
+pub async fn end(context: &Context, request: &CallRequest, grace: Duration) -> Ended {
+    let cut = || Ended::failed(context, &ToolError::Cancelled);
+    match Invocation::parse(&request.tool, &request.arguments) {
+        Ok(Invocation::Exec(_)) => {
+            // If its record cannot be reached, nobody has seen it end.
+            let unseen = |error| Ended { outcome: CallOutcome::Unended, ..Ended::failed(context, &error) };
+            exec::end(context, request.id, grace).await.unwrap_or_else(unseen)
+        }
+        Ok(Invocation::Write(arguments)) => match find_write(context, request, arguments).await {
+            Ok(FoundCall { ended: Some(ended), .. }) => ended,
+            Ok(_) => cut(),
+            Err(error) => Ended::failed(context, &error),
+        },
+        _ => cut(),
+    }
+}
+
+/// Removes the record of a call (in the folder of [`Context::calls`]) whose result is in the journal, synced. What is void stays: it is one empty file.
+pub fn forget(calls: &Path, id: EffectId) -> std::io::Result<()> {
+    CallFolder::of(calls, id).remove()
+}
+
+async fn find_write(
+    context: &Context,
+    request: &CallRequest,
+    arguments: WriteArguments,
+) -> Result<FoundCall, ToolError> {
+    let (workspace, id, evidence) = (context.workspace.clone(), request.id, request.evidence.clone());
+    let looking = tokio::task::spawn_blocking(move || write::find(&workspace, id, &arguments, evidence.as_deref()));
+    let trace = looking.await.map_err(|_| ToolError::Defect { tool: "write" })??;
+    let ended = trace.text.map(|text| Ended::of(context, Ok(text)));
+    Ok(FoundCall { found: trace.found, ended })
+}

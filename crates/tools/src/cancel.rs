@@ -1,0 +1,81 @@
+//! Tools that work inside this process: on a thread of their own, and ended by dropping the future that waits for them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::error::ToolError;
+
+/// Whether the call was cut. A tool looks at it between two pieces of work.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Cancel(Arc<AtomicBool>);
+
+impl Cancel {
+    /// Of a call that is cut already.
+    #[cfg(test)]
+    pub(crate) fn cut() -> Self {
+        Self(Arc::new(AtomicBool::new(true)))
+    }
+
+    /// An error once the call was cut.
+    pub(crate) fn check(&self) -> Result<(), ToolError> {
+        if self.is_set() { Err(ToolError::Cancelled) } else { Ok(()) }
+    }
+
+    /// Whether the call was cut.
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// Cuts the call when it is dropped.
+struct CutOnDrop(Cancel);
+
+impl Drop for CutOnDrop {
+    fn drop(&mut self) {
+        self.0.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Runs `work` on a thread that may block. Dropping this future sets the flag that `work` is given.
+pub(crate) async fn in_process(
+    tool: &'static str,
+    work: impl FnOnce(&Cancel) -> Result<String, ToolError> + Send + 'static,
+) -> Result<String, ToolError> {
+    let cancel = Cancel::default();
+    let _guard = CutOnDrop(cancel.clone());
+    tokio::task::spawn_blocking(move || work(&cancel)).await.unwrap_or(Err(ToolError::Defect { tool }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn r15_dropping_the_future_ends_the_work() {
+        let (started, mut has_started) = tokio::sync::mpsc::channel(1);
+        let (stopped, has_stopped) = tokio::sync::oneshot::channel();
+        let working = in_process("read", move |cancel| {
+            started.blocking_send(()).unwrap();
+            while !cancel.is_set() {
+                // waits: for the flag itself, which is all that work in a tool can look at
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            stopped.send(()).unwrap();
+            Err(ToolError::Cancelled)
+        });
+        tokio::select! {
+            _ = working => panic!("it goes on until it is cut"),
+            _ = has_started.recv() => {}
+        }
+        // Never comes if the flag is not set.
+        has_stopped.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_defect_in_a_tool_is_an_error_of_its_call() {
+        let panicked = in_process("read", |_| panic!("on purpose")).await;
+        assert!(matches!(panicked, Err(ToolError::Defect { tool: "read" })));
+    }
+}

@@ -1,0 +1,206 @@
+//! The tool `exec`, seen from the runtime: starts a supervisor, follows a call or attaches to it, looks it up, ends it.
+//! Nothing here writes into the folder of a call; dropping any of these futures leaves the command as it is.
+
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use engine::{BodyKind, CallOutcome, Content, EffectId, Found};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::{ChildStdout, Command};
+use tokio::time::sleep;
+
+use crate::call::{Context, Ended, FoundCall};
+use crate::error::ToolError;
+use crate::folder::{CallFolder, CallState, ExitRecord};
+use crate::limits::{ATTACHED_TICK_MS, FOLLOWED_TICK_MS, REASON_BYTES, SLACK_MS};
+use crate::live::LiveOutput;
+use crate::paths;
+use crate::shown;
+use crate::supervise::{Job, processes};
+
+/// What the model is told of a command that was given up before it began.
+const NEVER_STARTED: &str = "The command was ended before it started; nothing was run.\n";
+
+/// What the model is told when nobody can know.
+const UNKNOWN: &str = "The command was cut off by a crash and its outcome is unknown. What it left running was ended. \
+                       Look at what it has done before you run it again.\n";
+
+/// Starts the command, or attaches to it where it is running, and waits for its end. `already` is how many bytes of its
+/// live output the journal holds.
+pub(crate) async fn run(
+    context: &Context,
+    id: EffectId,
+    command: &str,
+    already: u64,
+    progress: &mut (impl FnMut(u64, String) + Send),
+) -> Result<Ended, ToolError> {
+    let folder = CallFolder::of(&context.calls, id);
+    let mut news = match state(&folder)? {
+        CallState::Absent => News::of(start(context, &folder, command).await?),
+        _ => News::none(),
+    };
+    let mut live = LiveOutput::new(context.secrets.clone(), already);
+    loop {
+        // The state first: the output of a command that has ended by then is whole.
+        // A look that fails is no reason to let go of a command that may be running: its limit ends it.
+        let now = folder.state().unwrap_or(CallState::Running);
+        if matches!(now, CallState::Running | CallState::Ended(_)) {
+            live.advance(&folder, progress);
+        }
+        match now {
+            CallState::Running => {}
+            CallState::Absent if !news.is_over() => {}
+            CallState::Absent => {
+                // It may still be on its way, whatever it looks like: then it must not begin any more.
+                if folder.claim_void().map_err(record_error(&folder))? {
+                    return Err(ToolError::NotStarted { reason: context.secrets.mask(&news.reason()) });
+                }
+            }
+            CallState::Void => return Ok(failed(NEVER_STARTED)),
+            CallState::Ended(record) => return settled(context, &folder, record).await,
+            CallState::Dead => return Ok(interrupted(&folder)),
+        }
+        news.wait().await;
+    }
+}
+
+/// Looks up what became of the call. One that never began will not begin any more.
+pub(crate) async fn find(context: &Context, id: EffectId) -> Result<FoundCall, ToolError> {
+    let folder = CallFolder::of(&context.calls, id);
+    loop {
+        return Ok(match state(&folder)? {
+            CallState::Absent if !folder.claim_void().map_err(record_error(&folder))? => continue,
+            CallState::Absent | CallState::Void => FoundCall { found: Found::NeverStarted, ended: None },
+            CallState::Running => FoundCall { found: Found::Running, ended: None },
+            CallState::Ended(record) => {
+                FoundCall { found: Found::Ended, ended: Some(settled(context, &folder, record).await?) }
+            }
+            CallState::Dead => {
+                processes::kill_marked(&folder.name());
+                FoundCall { found: Found::Unknown, ended: None }
+            }
+        });
+    }
+}
+
+/// Has the command and all its processes ended, and waits for the record of it.
+pub(crate) async fn end(context: &Context, id: EffectId, grace: Duration) -> Result<Ended, ToolError> {
+    let folder = CallFolder::of(&context.calls, id);
+    let until = Instant::now() + grace;
+    let mut asked = false;
+    loop {
+        match state(&folder)? {
+            CallState::Absent => drop(folder.claim_void().map_err(record_error(&folder))?),
+            CallState::Void => return Ok(failed(NEVER_STARTED)),
+            CallState::Ended(record) => return settled(context, &folder, record).await,
+            CallState::Dead => return Ok(interrupted(&folder)),
+            CallState::Running if !asked => asked = folder.ask_to_end().map_err(record_error(&folder))?,
+            CallState::Running if Instant::now() >= until => return Ok(unended()),
+            CallState::Running => sleep(Duration::from_millis(ATTACHED_TICK_MS)).await,
+        }
+    }
+}
+
+fn state(folder: &CallFolder) -> Result<CallState, ToolError> {
+    folder.state().map_err(record_error(folder))
+}
+
+fn record_error(folder: &CallFolder) -> impl FnOnce(std::io::Error) -> ToolError {
+    let path = folder.path().display().to_string();
+    move |source| ToolError::Record { path, source }
+}
+
+async fn settled(context: &Context, folder: &CallFolder, record: ExitRecord) -> Result<Ended, ToolError> {
+    let (reader, secrets) = (folder.clone(), context.secrets.clone());
+    let reading = tokio::task::spawn_blocking(move || shown::ended(&reader, &record, &secrets));
+    reading.await.map_err(|_| ToolError::Defect { tool: "exec" })
+}
+
+fn interrupted(folder: &CallFolder) -> Ended {
+    processes::kill_marked(&folder.name());
+    Ended::text(CallOutcome::Interrupted, UNKNOWN)
+}
+
+fn failed(text: &str) -> Ended {
+    Ended::text(CallOutcome::Failed, text)
+}
+
+fn unended() -> Ended {
+    let output = Content::text(BodyKind::Output, "The command could not be ended in time; it may still be running.\n");
+    Ended { outcome: CallOutcome::Unended, output, whole: None }
+}
+
+/// Starts the supervisor and hands it the job. What it writes says when there is news.
+async fn start(context: &Context, folder: &CallFolder, command: &str) -> Result<ChildStdout, ToolError> {
+    let not_started = |error: std::io::Error| ToolError::NotStarted {
+        reason: format!("{} did not start: {error}", context.supervisor.display()),
+    };
+    folder.make_parent().map_err(record_error(folder))?;
+    let job = Job {
+        command: command.to_owned(),
+        folder: paths::workspace(&context.workspace)?,
+        limit_ms: context.call_ms.saturating_add(SLACK_MS),
+    };
+    let job = serde_json::to_vec(&job).map_err(|error| not_started(error.into()))?;
+    let mut supervisor = Command::new(&context.supervisor);
+    supervisor.arg("supervise").arg(folder.path());
+    supervisor.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    for name in &context.secret_env {
+        supervisor.env_remove(name);
+    }
+    let mut child = supervisor.spawn().map_err(not_started)?;
+    let mut stdin = child.stdin.take().expect("the input was asked to be a pipe");
+    let stdout = child.stdout.take().expect("the output was asked to be a pipe");
+    // If it went away meanwhile, its own words say why.
+    let _ = stdin.write_all(&job).await;
+    drop(stdin);
+    // The child is let go: it outlives this future, and the runtime's reaper takes its status.
+    Ok(stdout)
+}
+
+/// When to look into the folder again.
+#[derive(Debug)]
+struct News {
+    /// The supervisor's output, if it is ours and still open.
+    stdout: Option<ChildStdout>,
+    /// What it said before it began.
+    said: Vec<u8>,
+}
+
+impl News {
+    fn of(stdout: ChildStdout) -> Self {
+        Self { stdout: Some(stdout), said: Vec::new() }
+    }
+
+    /// Of a call that another process started.
+    fn none() -> Self {
+        Self { stdout: None, said: Vec::new() }
+    }
+
+    fn is_over(&self) -> bool {
+        self.stdout.is_none()
+    }
+
+    fn reason(&self) -> String {
+        let said = String::from_utf8_lossy(&self.said);
+        if said.trim().is_empty() { "its supervisor ended at once".to_owned() } else { said.trim().to_owned() }
+    }
+
+    /// Returns when there may be something new.
+    async fn wait(&mut self) {
+        let Some(stdout) = &mut self.stdout else {
+            return sleep(Duration::from_millis(ATTACHED_TICK_MS)).await;
+        };
+        let mut buffer = [0; 256];
+        tokio::select! {
+            read = stdout.read(&mut buffer) => match read {
+                Ok(count) if count > 0 => {
+                    let room = REASON_BYTES.saturating_sub(self.said.len()).min(count);
+                    self.said.extend_from_slice(&buffer[..room]);
+                }
+                _ => self.stdout = None,
+            },
+            () = sleep(Duration::from_millis(FOLLOWED_TICK_MS)) => {}
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! A call whose arguments were checked: what the tools themselves work from.
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::error::ToolError;
+use crate::specs;
+
+/// Arguments of `read`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(crate) struct ReadArguments {
+    pub(crate) path: String,
+    /// The first line, from 1.
+    pub(crate) offset: Option<u64>,
+    /// How many lines.
+    pub(crate) limit: Option<u64>,
+}
+
+/// Arguments of `ls`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(crate) struct LsArguments {
+    #[serde(default = "here")]
+    pub(crate) path: String,
+}
+
+/// Arguments of `grep`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(crate) struct GrepArguments {
+    pub(crate) pattern: String,
+    #[serde(default = "here")]
+    pub(crate) path: String,
+    pub(crate) glob: Option<String>,
+    #[serde(default)]
+    pub(crate) ignore_case: bool,
+}
+
+/// Arguments of `write`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(crate) struct WriteArguments {
+    pub(crate) path: String,
+    pub(crate) content: String,
+}
+
+/// Arguments of `exec`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(crate) struct ExecArguments {
+    pub(crate) command: String,
+}
+
+fn here() -> String {
+    ".".to_owned()
+}
+
+/// One call of a built-in tool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Invocation {
+    Read(ReadArguments),
+    Ls(LsArguments),
+    Grep(GrepArguments),
+    Write(WriteArguments),
+    Exec(ExecArguments),
+}
+
+impl Invocation {
+    /// Reads the arguments as the model wrote them. No bytes at all stand for no arguments, as some models have it.
+    pub(crate) fn parse(tool: &str, arguments: &[u8]) -> Result<Self, ToolError> {
+        let arguments = if arguments.trim_ascii().is_empty() { b"{}" } else { arguments };
+        let json =
+            |arguments| serde_json::from_slice::<Value>(arguments).map_err(|source| ToolError::BrokenJson { source });
+        match tool {
+            "read" => checked("read", json(arguments)?).map(Self::Read),
+            "ls" => checked("ls", json(arguments)?).map(Self::Ls),
+            "grep" => checked("grep", json(arguments)?).map(Self::Grep),
+            "write" => checked("write", json(arguments)?).map(Self::Write),
+            "exec" => checked("exec", json(arguments)?).map(Self::Exec),
+            _ => Err(unknown(tool, specs::specs().iter().map(|spec| spec.name.as_str()))),
+        }
+    }
+}
+
+/// The error for a tool that is not among the known ones.
+pub(crate) fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> ToolError {
+    let known: Vec<&str> = known.collect();
+    ToolError::UnknownTool { name: name.to_owned(), known: known.join(", ") }
+}
+
+fn checked<T: DeserializeOwned>(tool: &'static str, arguments: Value) -> Result<T, ToolError> {
+    let violations = specs::violations(tool, &arguments);
+    if !violations.is_empty() {
+        return Err(ToolError::Arguments { tool, violations: violations.join("; ") });
+    }
+    // Only `10.0` for a whole number comes this far: it is one for the schema.
+    serde_json::from_value(arguments).map_err(|error| ToolError::Arguments { tool, violations: error.to_string() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(tool: &str, arguments: &[u8]) -> String {
+        Invocation::parse(tool, arguments).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn bad_arguments_say_what_is_wrong_and_where() {
+        let cases: [(&str, &[u8], &[&str]); 8] = [
+            ("raed", b"{}", &["no tool `raed`", "read, ls, grep, write, exec"]),
+            ("read", b"{\"path\": \"a", &["not valid JSON", "line 1 column"]),
+            ("read", b"{\"path\": \"\xff\"}", &["not valid JSON"]),
+            ("read", b"[1]", &["`read`", "object"]),
+            ("read", b"{}", &["path", "required"]),
+            ("read", b"{\"path\": 7}", &["`path`", "string"]),
+            ("read", b"{\"path\": \"a\", \"offset\": 1.5}", &["`offset`", "integer"]),
+            ("exec", b"{\"cmd\": \"ls\"}", &["command", "cmd"]),
+        ];
+        for (tool, arguments, parts) in cases {
+            let error = error(tool, arguments);
+            for part in parts {
+                assert!(error.contains(part), "{tool}: `{error}` lacks `{part}`");
+            }
+        }
+    }
+
+    #[test]
+    fn no_arguments_are_an_empty_object() {
+        assert_eq!(Invocation::parse("ls", b"").unwrap(), Invocation::Ls(LsArguments { path: ".".to_owned() }));
+    }
+}

@@ -1,0 +1,32 @@
+//! What an agent can do: tools, the policy before them, the supervisor under commands.
+//!
+//! The runtime calls [`check`] before a call starts, [`run`] to run it, [`find`] after a crash and [`end`] to end it. Tools
+//! inside the process are `read`, `ls`, `grep` and `write`, one file each; `exec` runs under a supervisor (`supervise/`),
+//! a process of its own that shares nothing with the runtime but one folder (`folder.rs` draws it).
+//!
+//! What may not live here: the journal, the loop, and any path that did not come through `paths.rs`. Linux only.
+
+mod call;
+mod cancel;
+mod error;
+mod exec;
+mod folder;
+mod grep;
+mod invocation;
+mod limits;
+mod live;
+mod ls;
+mod masking;
+mod paths;
+mod policy;
+mod read;
+mod shown;
+mod specs;
+mod supervise;
+mod write;
+
+pub use call::{CallRequest, Context, Ended, FoundCall, end, find, forget, run};
+pub use masking::Secrets;
+pub use policy::{Checked, check};
+pub use specs::specs;
+pub use supervise::supervise_main;

@@ -1,0 +1,86 @@
+//! Every limit of the tools and of the supervisor, with its unit and its reason. Limits that a user may set are in the
+//! run's settings, not here.
+
+/// Lines that `read` gives at once: more drowns the rest of a request.
+pub(crate) const READ_LINES: u64 = 2_000;
+
+/// Bytes that `read` gives at once, about 12,000 tokens.
+pub(crate) const READ_BYTES: usize = 50 << 10;
+
+/// Bytes at the start of a file that decide whether it is text.
+pub(crate) const SNIFF_BYTES: usize = 8 << 10;
+
+/// Entries that `ls` shows.
+pub(crate) const LIST_ENTRIES: usize = 500;
+
+/// Matches that `grep` shows: past them a narrower pattern serves better.
+pub(crate) const GREP_MATCHES: usize = 200;
+
+/// Bytes of one matching line, so that one minified file does not fill the answer.
+pub(crate) const GREP_LINE_BYTES: usize = 500;
+
+/// Bytes that a line may have before `grep` gives that file up: it bounds the memory of a search.
+pub(crate) const GREP_HEAP_BYTES: usize = 16 << 20;
+
+/// Links that one path may lead through, as the kernel has it.
+pub(crate) const LINKS: u32 = 40;
+
+/// Bytes from the start of a command's output that the model is told.
+pub(crate) const SHOWN_HEAD_BYTES: usize = 16 << 10;
+
+/// Bytes from the end of a command's output that the model is told: errors are there.
+pub(crate) const SHOWN_TAIL_BYTES: usize = 8 << 10;
+
+/// Bytes from the start of a command's output that are kept on disk.
+pub(crate) const KEPT_HEAD_BYTES: u64 = 4 << 20;
+
+/// Bytes from the end of a command's output that are kept on disk.
+pub(crate) const KEPT_TAIL_BYTES: u64 = 4 << 20;
+
+/// Bytes of a command's output that are reported while it runs: it is for an eye, and it goes through the journal.
+pub(crate) const LIVE_BYTES: u64 = 64 << 10;
+
+/// Bytes that the supervisor takes from the pipe at once: what a pipe holds.
+pub(crate) const PIPE_BYTES: usize = 64 << 10;
+
+/// Bytes that may be taken from the pipe after the command's processes are gone. Only one that could not be ended still
+/// writes, and it must not hold the record up.
+pub(crate) const DRAIN_BYTES: u64 = 1 << 20;
+
+/// Milliseconds between SIGTERM and SIGKILL.
+pub(crate) const TERM_MS: u64 = 1_500;
+
+/// Milliseconds that processes get to vanish after SIGKILL; what is left then cannot be ended by us.
+pub(crate) const KILL_MS: u64 = 2_000;
+
+/// Milliseconds between two looks at processes that are being ended.
+pub(crate) const ENDING_TICK_MS: u64 = 5;
+
+/// Milliseconds after which a quiet supervisor wakes to reap what its command orphaned.
+pub(crate) const REAP_TICK_MS: u64 = 5_000;
+
+/// Milliseconds past the call's own limit after which the supervisor ends the command by itself: the runtime, if there is
+/// one, comes first.
+pub(crate) const SLACK_MS: u64 = 10_000;
+
+/// Milliseconds between two looks at a call that another process started.
+pub(crate) const ATTACHED_TICK_MS: u64 = 10;
+
+/// Milliseconds between two looks at a call that reports its news itself: only in case a word of it got lost.
+pub(crate) const FOLLOWED_TICK_MS: u64 = 1_000;
+
+/// Bytes of the supervisor's word on why it could not begin.
+pub(crate) const REASON_BYTES: usize = 1 << 10;
+
+/// Bytes below which a secret is not masked: it would blacken ordinary text and is none.
+pub(crate) const SECRET_BYTES: usize = 6;
+
+/// Bytes of a command that a question quotes: whoever allows it must have seen it.
+pub(crate) const QUOTED_BYTES: usize = 8 << 10;
+
+const _: () = assert!(SHOWN_HEAD_BYTES + SHOWN_TAIL_BYTES < KEPT_HEAD_BYTES as usize, "what is shown is kept");
+const _: () = assert!(LIVE_BYTES < KEPT_HEAD_BYTES, "live output is read from the part that is never overwritten");
+const _: () = assert!(
+    TERM_MS + KILL_MS < engine::tables::limits::END_GRACE_MS,
+    "the tree is ended, and that is recorded, before the run ends without it"
+);

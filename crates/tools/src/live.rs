@@ -1,0 +1,130 @@
+//! What a running command has written so far, as text: secrets masked, no character cut. It depends on the bytes alone, not
+//! on when they were read, so a runtime that attaches goes on where the journal stands.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+
+use crate::folder::CallFolder;
+use crate::limits::{LIVE_BYTES, PIPE_BYTES};
+use crate::masking::{MaskedStream, Secrets};
+
+/// The live text of one command.
+#[derive(Debug)]
+pub(crate) struct LiveOutput {
+    file: Option<File>,
+    /// Bytes of the file that were read.
+    read: u64,
+    masked: MaskedStream,
+    /// The beginning of a character.
+    partial: Vec<u8>,
+    /// Bytes of text so far.
+    told: u64,
+    /// Bytes of text that were told by an earlier runtime.
+    already: u64,
+}
+
+impl LiveOutput {
+    /// Goes on after `already` bytes of text.
+    pub(crate) fn new(secrets: Secrets, already: u64) -> Self {
+        Self { file: None, read: 0, masked: MaskedStream::new(secrets), partial: Vec::new(), told: 0, already }
+    }
+
+    /// Reads on, and gives each new piece of text with the number of bytes before it. Stops for good after 64 KiB, and
+    /// waits for the next time if the file cannot be read: the result of the call does not depend on it.
+    pub(crate) fn advance(&mut self, folder: &CallFolder, progress: &mut impl FnMut(u64, String)) {
+        let Some(file) = self.file.take().or_else(|| folder.open_output().ok()) else { return };
+        let mut buffer = vec![0; PIPE_BYTES.min((LIVE_BYTES - self.read) as usize)];
+        while self.read < LIVE_BYTES {
+            let room = buffer.len().min((LIVE_BYTES - self.read) as usize);
+            let count = file.read_at(&mut buffer[..room], self.read).unwrap_or(0);
+            if count == 0 {
+                break;
+            }
+            self.read += count as u64;
+            let mut text = self.masked.push(&buffer[..count]);
+            if self.read == LIVE_BYTES {
+                text.extend(self.masked.finish());
+            }
+            let text = self.decode(&text);
+            self.tell(&text, progress);
+        }
+        self.file = Some(file);
+    }
+
+    /// Whole characters; what is none becomes U+FFFD.
+    fn decode(&mut self, bytes: &[u8]) -> String {
+        self.partial.extend_from_slice(bytes);
+        let mut text = String::with_capacity(self.partial.len());
+        let mut kept = 0;
+        let mut chunks = self.partial.utf8_chunks().peekable();
+        while let Some(chunk) = chunks.next() {
+            text.push_str(chunk.valid());
+            let invalid = chunk.invalid();
+            let may_go_on = std::str::from_utf8(invalid).is_err_and(|error| error.error_len().is_none());
+            if may_go_on && chunks.peek().is_none() {
+                kept = invalid.len();
+            } else if !invalid.is_empty() {
+                text.push(char::REPLACEMENT_CHARACTER);
+            }
+        }
+        self.partial.drain(..self.partial.len() - kept);
+        text
+    }
+
+    /// Reports what of this text is new.
+    fn tell(&mut self, text: &str, progress: &mut impl FnMut(u64, String)) {
+        let skip = self.already.saturating_sub(self.told).min(text.len() as u64) as usize;
+        let skip = text.ceil_char_boundary(skip);
+        if skip < text.len() {
+            progress(self.told + skip as u64, text[skip..].to_owned());
+        }
+        self.told += text.len() as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The pieces that are told when the file grows to these sizes.
+    fn told(bytes: &[u8], sizes: &[usize], already: u64) -> Vec<(u64, String)> {
+        let home = tempfile::tempdir().unwrap();
+        let folder = CallFolder::at(home.path());
+        let mut live = LiveOutput::new(Secrets::new(["sk-abcdef"]), already);
+        let mut pieces = Vec::new();
+        for size in sizes {
+            std::fs::write(home.path().join("output"), &bytes[..*size]).unwrap();
+            live.advance(&folder, &mut |offset, text| pieces.push((offset, text)));
+        }
+        pieces
+    }
+
+    #[test]
+    fn any_cut_gives_the_same_text_and_any_offset_its_rest() {
+        let bytes = "a sk-abcdef ü🦀 \u{1}x".as_bytes();
+        let bytes = [bytes, b"\xff\xe2\x82 \xf0\x9fz end \xe2\x82 \xe2\x82"].concat();
+        let whole = "a [secret] ü🦀 \u{1}x\u{fffd}\u{fffd} \u{fffd}z end \u{fffd} ";
+        for cut in 0..=bytes.len() {
+            let pieces = told(&bytes, &[cut, bytes.len()], 0);
+            let mut text = String::new();
+            for (offset, piece) in pieces {
+                assert_eq!(offset, text.len() as u64, "cut at {cut}");
+                text.push_str(&piece);
+            }
+            assert_eq!(text, whole, "cut at {cut}");
+        }
+        for already in (0..=whole.len()).filter(|at| whole.is_char_boundary(*at)) {
+            let pieces = told(&bytes, &[bytes.len()], already as u64);
+            let text: String = pieces.iter().map(|(_, piece)| piece.as_str()).collect();
+            assert_eq!(text, whole[already..], "from {already}");
+            assert!(pieces.first().is_none_or(|(offset, _)| *offset == already as u64));
+        }
+    }
+
+    #[test]
+    fn live_output_is_bounded() {
+        let bytes = vec![b'x'; LIVE_BYTES as usize + 10];
+        let pieces = told(&bytes, &[100, bytes.len()], 0);
+        assert_eq!(pieces.iter().map(|(_, text)| text.len() as u64).sum::<u64>(), LIVE_BYTES);
+    }
+}

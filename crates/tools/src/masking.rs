@@ -1,0 +1,139 @@
+//! Known secrets never leave a tool: each is replaced by [`MASK`] before its bytes are returned, reported or hashed.
+//! The mask of a stream does not depend on how the stream is cut into pieces.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::limits::SECRET_BYTES;
+
+/// What stands where a secret stood.
+pub(crate) const MASK: &str = "[secret]";
+
+/// The values that must not be seen. Its debug form does not show them.
+#[derive(Clone, Default)]
+pub struct Secrets(Arc<[Box<[u8]>]>);
+
+impl Secrets {
+    /// These values; those shorter than 6 bytes are left out, since they would blacken ordinary text.
+    pub fn new<S: AsRef<[u8]>>(values: impl IntoIterator<Item = S>) -> Self {
+        let mut values: Vec<Box<[u8]>> = values.into_iter().map(|value| value.as_ref().into()).collect();
+        values.retain(|value| value.len() >= SECRET_BYTES);
+        // The longest first: of two that begin alike, the longer one is masked whole.
+        values.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+        values.dedup();
+        Self(values.into())
+    }
+
+    /// The text without secrets.
+    pub(crate) fn mask(&self, text: &str) -> String {
+        String::from_utf8_lossy(&self.mask_bytes(text.as_bytes())).into_owned()
+    }
+
+    /// The bytes without secrets.
+    pub(crate) fn mask_bytes(&self, bytes: &[u8]) -> Vec<u8> {
+        let mut stream = MaskedStream::new(self.clone());
+        let mut masked = stream.push(bytes);
+        masked.extend(stream.finish());
+        masked
+    }
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Secrets({} values)", self.0.len())
+    }
+}
+
+/// What the bytes at one place are.
+enum Sight {
+    /// A secret of this length.
+    Secret(usize),
+    /// The beginning of one, cut off by the end of what is known.
+    Perhaps,
+    /// Ordinary.
+    Plain,
+}
+
+/// Masks bytes as they come. Keeps back only what may be the beginning of a secret.
+#[derive(Debug)]
+pub(crate) struct MaskedStream {
+    secrets: Secrets,
+    pending: Vec<u8>,
+}
+
+impl MaskedStream {
+    pub(crate) fn new(secrets: Secrets) -> Self {
+        Self { secrets, pending: Vec::new() }
+    }
+
+    /// Takes more bytes and gives what is certain now.
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> Vec<u8> {
+        if self.secrets.0.is_empty() {
+            return bytes.to_vec();
+        }
+        self.pending.extend_from_slice(bytes);
+        self.take(false)
+    }
+
+    /// Gives what was kept back: nothing more comes.
+    pub(crate) fn finish(&mut self) -> Vec<u8> {
+        self.take(true)
+    }
+
+    fn take(&mut self, finished: bool) -> Vec<u8> {
+        let mut masked = Vec::with_capacity(self.pending.len());
+        let mut at = 0;
+        while at < self.pending.len() {
+            match self.sight(&self.pending[at..], finished) {
+                Sight::Secret(length) => {
+                    masked.extend_from_slice(MASK.as_bytes());
+                    at += length;
+                }
+                Sight::Perhaps => break,
+                Sight::Plain => {
+                    masked.push(self.pending[at]);
+                    at += 1;
+                }
+            }
+        }
+        self.pending.drain(..at);
+        masked
+    }
+
+    fn sight(&self, rest: &[u8], finished: bool) -> Sight {
+        for secret in self.secrets.0.iter().filter(|secret| secret[0] == rest[0]) {
+            if rest.starts_with(secret) {
+                return Sight::Secret(secret.len());
+            }
+            if !finished && secret.starts_with(rest) {
+                return Sight::Perhaps;
+            }
+        }
+        Sight::Plain
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_masked_wherever_the_stream_is_cut() {
+        let secrets = Secrets::new(["sk-abcdef", "sk-abcdef-longer", "short", "aXXXXa"]);
+        let text = b"key sk-abcdef, key sk-abcdef-longer, sk-abc short aXXXXaXXXXa end sk-ab";
+        let whole = "key [secret], key [secret], sk-abc short [secret]XXXXa end sk-ab";
+        assert_eq!(secrets.mask_bytes(text), whole.as_bytes());
+        for cut in 0..text.len() {
+            let mut stream = MaskedStream::new(secrets.clone());
+            let mut masked = stream.push(&text[..cut]);
+            masked.extend(stream.push(&text[cut..]));
+            masked.extend(stream.finish());
+            assert_eq!(String::from_utf8(masked).unwrap(), whole, "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn secrets_are_not_shown_by_debug() {
+        assert_eq!(format!("{:?}", Secrets::new(["sk-abcdef"])), "Secrets(1 values)");
+    }
+}

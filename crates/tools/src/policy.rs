@@ -1,0 +1,110 @@
+//! The check before a call: do its arguments fit, and may it run. The floor of every policy: commands and paths outside
+//! the workspace are as the settings say, everything else inside the workspace is allowed.
+
+use std::path::Path;
+
+use engine::{Hash, Policy, Settings};
+
+use crate::call::{CallRequest, Context};
+use crate::error::ToolError;
+use crate::invocation::{Invocation, unknown};
+use crate::limits::QUOTED_BYTES;
+use crate::paths::{self, ResolvedPath};
+use crate::write;
+
+/// The result of a check, as the engine is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checked {
+    /// Whether it may run. Deny also stands for arguments that do not fit, and for no such tool.
+    pub decision: Policy,
+    /// The hash of tool, arguments and folder: what an answer binds to.
+    pub fingerprint: Hash,
+    /// What is needed to look the call up after a crash; give it back in [`CallRequest::evidence`].
+    pub evidence: Option<String>,
+    /// For Ask, what is asked; for Deny, what the model is told.
+    pub reason: Option<String>,
+}
+
+/// Checks a call. Reads the file system (for `write`, the file that is there), so it may block.
+pub fn check(settings: &Settings, context: &Context, request: &CallRequest) -> Checked {
+    let fingerprint = fingerprint(&request.tool, &request.arguments, &context.workspace);
+    let verdict = judge(settings, context, request).unwrap_or_else(|error| Verdict {
+        decision: Policy::Deny,
+        evidence: None,
+        reason: Some(error.to_string()),
+    });
+    let reason = verdict.reason.map(|reason| context.secrets.mask(&reason));
+    Checked { decision: verdict.decision, fingerprint, evidence: verdict.evidence, reason }
+}
+
+struct Verdict {
+    decision: Policy,
+    evidence: Option<String>,
+    reason: Option<String>,
+}
+
+fn judge(settings: &Settings, context: &Context, request: &CallRequest) -> Result<Verdict, ToolError> {
+    if settings.tool(&request.tool).is_none() {
+        return Err(unknown(&request.tool, settings.tools.iter().map(|spec| spec.name.as_str())));
+    }
+    let resolve = |path: &str| paths::resolve(&context.workspace, path);
+    Ok(match Invocation::parse(&request.tool, &request.arguments)? {
+        Invocation::Read(read) => by_place(settings, "read", &resolve(&read.path)?),
+        Invocation::Ls(ls) => by_place(settings, "list", &resolve(&ls.path)?),
+        Invocation::Grep(grep) => by_place(settings, "search", &resolve(&grep.path)?),
+        Invocation::Write(arguments) => {
+            let path = resolve(&arguments.path)?;
+            let verdict = by_place(settings, "write", &path);
+            // What may not be touched is not looked at either.
+            let evidence = if verdict.decision == Policy::Deny { None } else { Some(write::evidence(&path)?) };
+            Verdict { evidence, ..verdict }
+        }
+        Invocation::Exec(exec) => {
+            paths::workspace(&context.workspace)?;
+            by_command(settings, &exec.command)
+        }
+    })
+}
+
+fn by_place(settings: &Settings, act: &str, path: &ResolvedPath) -> Verdict {
+    let decision = if path.inside { Policy::Allow } else { settings.outside };
+    let reason = match decision {
+        Policy::Allow => None,
+        Policy::Ask => Some(format!("{act} {}, which is outside the workspace", path.shown)),
+        Policy::Deny => Some(format!(
+            "may not {act} {}: it is outside the workspace, and the configuration denies that. Work inside {}",
+            path.shown, settings.workspace
+        )),
+    };
+    Verdict { decision, evidence: None, reason }
+}
+
+fn by_command(settings: &Settings, command: &str) -> Verdict {
+    let reason = match settings.exec {
+        Policy::Allow => None,
+        Policy::Ask => Some(format!("run the command `{}`", quoted(command))),
+        Policy::Deny => Some(
+            "commands are denied by the configuration (policy in [tools.exec]); use read, ls, grep and write instead"
+                .to_owned(),
+        ),
+    };
+    Verdict { decision: settings.exec, evidence: None, reason }
+}
+
+fn quoted(command: &str) -> String {
+    let shown = &command[..command.floor_char_boundary(QUOTED_BYTES)];
+    let rest = command.len() - shown.len();
+    // Control characters could repaint the terminal that shows the question.
+    let shown: String = shown.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect();
+    if rest == 0 { shown } else { format!("{shown}… ({rest} bytes more)") }
+}
+
+/// Lengths go in, so that no two calls run together into the same bytes.
+fn fingerprint(tool: &str, arguments: &[u8], workspace: &Path) -> Hash {
+    let mut bytes = Vec::with_capacity(arguments.len() + 256);
+    for part in [tool.as_bytes(), arguments, workspace.as_os_str().as_encoded_bytes()] {
+        bytes.extend_from_slice(&(part.len() as u64).to_le_bytes());
+        bytes.extend_from_slice(part);
+    }
+    Hash::of(&bytes)
+}

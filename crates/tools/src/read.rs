@@ -1,0 +1,136 @@
+//! The tool `read`: a piece of a text file, bounded, with a note on how to go on.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+
+use crate::cancel::Cancel;
+use crate::error::ToolError;
+use crate::invocation::ReadArguments;
+use crate::limits::{READ_BYTES, READ_LINES, SNIFF_BYTES};
+use crate::paths::{self, ResolvedPath};
+
+pub(crate) fn run(workspace: &Path, arguments: &ReadArguments, cancel: &Cancel) -> Result<String, ToolError> {
+    let path = paths::resolve(workspace, &arguments.path)?;
+    let failed = || ToolError::file("read", path.shown.clone());
+    let bytes = regular_file(&path)?;
+    let mut lines = Lines { source: BufReader::new(File::open(&path.real).map_err(failed())?), number: 0 };
+    sniff(&path, bytes, &mut lines.source)?;
+
+    let offset = arguments.offset.unwrap_or(1);
+    while lines.number + 1 < offset {
+        cancel.check()?;
+        if !lines.skip().map_err(failed())? {
+            return past_end(&path, lines.number, offset);
+        }
+    }
+    let most = arguments.limit.unwrap_or(READ_LINES).min(READ_LINES);
+    let mut text = Vec::new();
+    while lines.number + 1 < offset.saturating_add(most) {
+        cancel.check()?;
+        match lines.append(&mut text).map_err(failed())? {
+            Appended::Whole => {}
+            Appended::End if lines.number == 0 && offset == 1 => return Ok(format!("{} is empty\n", path.shown)),
+            Appended::End if lines.number < offset => return past_end(&path, lines.number, offset),
+            Appended::End => return decode(&path, bytes, text),
+            Appended::Cut => return cut(&path, bytes, text, &lines, offset),
+        }
+    }
+    if lines.source.fill_buf().map_err(failed())?.is_empty() {
+        return decode(&path, bytes, text);
+    }
+    Ok(decode(&path, bytes, text)? + &format!("[more lines follow; go on with offset={}]\n", lines.number + 1))
+}
+
+/// The answer when the bytes do not suffice for another line.
+fn cut(path: &ResolvedPath, bytes: u64, mut text: Vec<u8>, lines: &Lines, offset: u64) -> Result<String, ToolError> {
+    if lines.number + 1 > offset {
+        let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        text.truncate(whole);
+        return Ok(
+            decode(path, bytes, text)? + &format!("[more lines follow; go on with offset={}]\n", lines.number + 1)
+        );
+    }
+    let valid = std::str::from_utf8(&text).map_or_else(|error| error.valid_up_to(), str::len);
+    if text.len() - valid < 4 {
+        text.truncate(valid);
+    }
+    let note = format!(
+        "\n[line {offset} is longer than {READ_BYTES} bytes and was cut; see the rest of it with a command, the next line with offset={}]\n",
+        offset + 1
+    );
+    Ok(decode(path, bytes, text)? + &note)
+}
+
+/// The size of a file that may be opened: pipes and devices could block or never end.
+fn regular_file(path: &ResolvedPath) -> Result<u64, ToolError> {
+    let metadata = fs::metadata(&path.real).map_err(ToolError::file("read", path.shown.clone()))?;
+    let shown = path.shown.clone();
+    match metadata {
+        folder if folder.is_dir() => Err(ToolError::IsFolder { path: shown }),
+        file if file.is_file() => Ok(file.len()),
+        _ => Err(ToolError::Special { path: shown }),
+    }
+}
+
+/// Looks at the beginning of the file: one with zero bytes is told as binary at once.
+fn sniff(path: &ResolvedPath, bytes: u64, source: &mut BufReader<File>) -> Result<(), ToolError> {
+    let beginning = source.fill_buf().map_err(ToolError::file("read", path.shown.clone()))?;
+    if beginning[..beginning.len().min(SNIFF_BYTES)].contains(&0) {
+        return Err(ToolError::NotText { path: path.shown.clone(), bytes, what: "binary" });
+    }
+    Ok(())
+}
+
+fn decode(path: &ResolvedPath, bytes: u64, text: Vec<u8>) -> Result<String, ToolError> {
+    String::from_utf8(text).map_err(|_| ToolError::NotText {
+        path: path.shown.clone(),
+        bytes,
+        what: "another encoding",
+    })
+}
+
+fn past_end(path: &ResolvedPath, lines: u64, offset: u64) -> Result<String, ToolError> {
+    Err(ToolError::PastEnd { path: path.shown.clone(), lines, offset })
+}
+
+/// How a line was taken.
+enum Appended {
+    /// Whole, or what was left before the end of the file.
+    Whole,
+    /// There was none.
+    End,
+    /// The text is as long as it may be, and the line goes on.
+    Cut,
+}
+
+/// A file read line by line with bounded memory, whatever its lines are.
+struct Lines {
+    source: BufReader<File>,
+    /// Lines that were taken whole.
+    number: u64,
+}
+
+impl Lines {
+    /// Passes over one line; false at the end of the file.
+    fn skip(&mut self) -> std::io::Result<bool> {
+        let found = self.source.skip_until(b'\n')? > 0;
+        self.number += u64::from(found);
+        Ok(found)
+    }
+
+    fn append(&mut self, text: &mut Vec<u8>) -> std::io::Result<Appended> {
+        let room = READ_BYTES.saturating_sub(text.len());
+        let taken = self.source.by_ref().take(room as u64).read_until(b'\n', text)?;
+        if taken > 0 && (text.ends_with(b"\n") || taken < room) {
+            self.number += 1;
+            return Ok(Appended::Whole);
+        }
+        Ok(if self.source.fill_buf()?.is_empty() {
+            self.number += u64::from(taken > 0);
+            Appended::End
+        } else {
+            Appended::Cut
+        })
+    }
+}

@@ -1,0 +1,149 @@
+//! What the model is told of each tool, and the check of arguments against it. One table.
+
+use std::sync::LazyLock;
+
+use engine::{ToolClass, ToolSpec};
+use jsonschema::Validator;
+use serde_json::{Value, json};
+
+struct Entry {
+    spec: ToolSpec,
+    validator: Validator,
+}
+
+static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(|| {
+    table()
+        .into_iter()
+        .map(|spec| {
+            let validator =
+                jsonschema::validator_for(&spec.schema).expect("the schemas below are valid, a test says so");
+            Entry { spec, validator }
+        })
+        .collect()
+});
+
+/// The tools that are built in, in the order in which the model sees them.
+pub fn specs() -> Vec<ToolSpec> {
+    table()
+}
+
+/// What does not fit in these arguments, each with the field that it is about. Empty if they fit.
+pub(crate) fn violations(tool: &str, arguments: &Value) -> Vec<String> {
+    let Some(entry) = ENTRIES.iter().find(|entry| entry.spec.name == tool) else {
+        return vec![format!("`{tool}` is not built in")];
+    };
+    let errors = entry.validator.iter_errors(arguments);
+    errors.map(|error| violation(error.instance_path().as_str(), &error.to_string())).collect()
+}
+
+fn violation(pointer: &str, message: &str) -> String {
+    match pointer.trim_start_matches('/') {
+        "" => message.to_owned(),
+        field => format!("`{field}`: {message}"),
+    }
+}
+
+fn table() -> Vec<ToolSpec> {
+    vec![read(), ls(), grep(), write(), exec()]
+}
+
+fn spec(name: &str, class: ToolClass, description: &str, properties: &Value, required: &[&str]) -> ToolSpec {
+    let schema = json!({
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": false,
+    });
+    ToolSpec { name: name.to_owned(), class, description: description.to_owned(), schema }
+}
+
+fn read() -> ToolSpec {
+    spec(
+        "read",
+        ToolClass::ReadOnly,
+        "Read a text file (UTF-8). Gives at most 2000 lines or 50 KB at once; go on with `offset`.",
+        &json!({
+            "path": { "type": "string", "minLength": 1, "description": "The file: relative to the workspace, or absolute." },
+            "offset": { "type": "integer", "minimum": 1, "description": "The first line to read, from 1." },
+            "limit": { "type": "integer", "minimum": 1, "maximum": 2000, "description": "How many lines." },
+        }),
+        &["path"],
+    )
+}
+
+fn ls() -> ToolSpec {
+    spec(
+        "ls",
+        ToolClass::ReadOnly,
+        "List a folder: names in order, folders with a trailing slash, files with their size in bytes.",
+        &json!({
+            "path": { "type": "string", "minLength": 1, "description": "The folder; the workspace if left out." },
+        }),
+        &[],
+    )
+}
+
+fn grep() -> ToolSpec {
+    spec(
+        "grep",
+        ToolClass::ReadOnly,
+        "Search text in files, as `path:line: text`. Leaves out hidden, binary and git-ignored files. At most 200 matches.",
+        &json!({
+            "pattern": { "type": "string", "minLength": 1, "description": "A regular expression (Rust syntax)." },
+            "path": { "type": "string", "minLength": 1, "description": "File or folder; the workspace if left out." },
+            "glob": { "type": "string", "minLength": 1, "description": "Only files that match, for example `*.rs`." },
+            "ignore_case": { "type": "boolean", "description": "Whether upper and lower case are the same." },
+        }),
+        &["pattern"],
+    )
+}
+
+fn write() -> ToolSpec {
+    spec(
+        "write",
+        ToolClass::Idempotent,
+        "Write a text file, whole: it is made, with the folders above it, or replaced.",
+        &json!({
+            "path": { "type": "string", "minLength": 1, "description": "The file: relative to the workspace, or absolute." },
+            "content": { "type": "string", "description": "All that the file will hold." },
+        }),
+        &["path", "content"],
+    )
+}
+
+fn exec() -> ToolSpec {
+    spec(
+        "exec",
+        ToolClass::Once,
+        "Run a shell command (`sh -c`) in the workspace, without standard input, and give its output and exit status. \
+         Whatever it leaves running in the background is ended with it.",
+        &json!({
+            "command": { "type": "string", "minLength": 1, "description": "The command." },
+        }),
+        &["command"],
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_schema_is_valid_and_asks_for_what_it_describes() {
+        assert_eq!(ENTRIES.len(), table().len());
+        for spec in specs() {
+            for field in spec.schema["required"].as_array().unwrap() {
+                assert!(spec.schema["properties"].get(field.as_str().unwrap()).is_some(), "{}: {field}", spec.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_violation_names_its_field() {
+        let found = violations("read", &json!({ "path": "x", "limit": 0, "lines": 3 }));
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found.iter().any(|v| v.starts_with("`limit`")), "{found:?}");
+        assert!(found.iter().any(|v| v.contains("'lines'")), "{found:?}");
+        assert!(violations("write", &json!({ "path": "x" }))[0].contains("content"));
+    }
+}

@@ -1,0 +1,117 @@
+//! The supervisor: a small process of its own above every command, so that the command outlives the runtime and its end is
+//! recorded whatever happens to the runtime. No async runtime here, and nothing of the journal.
+//!
+//! ```text
+//! read the job → claim calls/ID → start `sh -c` ─┬─ it ends ───────┐
+//!                                                ├─ asked to end ──┼→ SIGTERM to what is left → SIGKILL → exit.json
+//!                                                └─ past its limit ┘
+//! ```
+
+mod output;
+pub(crate) mod processes;
+mod watch;
+
+use std::ffi::OsString;
+use std::io::{self, PipeReader, Read as _, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::process::{getpid, set_child_subreaper, setsid};
+use serde::{Deserialize, Serialize};
+
+use crate::folder::{CallFolder, ClaimedFolder, ExitRecord};
+use crate::supervise::processes::MARK;
+
+/// What the supervisor is to do: one line of JSON on its standard input.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Job {
+    /// For `sh -c`.
+    pub(crate) command: String,
+    /// The folder to run it in.
+    pub(crate) folder: PathBuf,
+    /// Milliseconds after which it is ended even if no runtime asks for it.
+    pub(crate) limit_ms: u64,
+}
+
+/// The body of the hidden subcommand `limulus supervise FOLDER`: runs the job on its standard input and records its end in
+/// FOLDER. `arguments` are those after the word `supervise`.
+///
+/// Before the folder is claimed, standard output takes one line on why it could not be; after that, one byte whenever
+/// there is news in the folder. Nobody needs to read it.
+pub fn supervise_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let mut arguments = arguments.into_iter();
+    let (Some(folder), None) = (arguments.next(), arguments.next()) else {
+        let _ = writeln!(io::stdout(), "usage: limulus supervise FOLDER (started by limulus itself)");
+        return ExitCode::from(2);
+    };
+    match supervise(CallFolder::at(PathBuf::from(folder))) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            let _ = writeln!(io::stdout(), "{reason}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn supervise(folder: CallFolder) -> Result<(), String> {
+    // Out of the terminal's session: neither its Ctrl-C nor its end reach the command. It fails only where that is so already.
+    let _ = setsid();
+    let job = read_job()?;
+    let call = folder.name();
+    let claimed = ClaimedFolder::claim(folder)
+        .map_err(|error| format!("the folder of the call could not be made: {error}"))?
+        .ok_or("the call was taken by another supervisor, or given up")?;
+    // A runtime that does not read must not stop us.
+    if let Ok(flags) = fcntl_getfl(io::stdout()) {
+        let _ = fcntl_setfl(io::stdout(), flags | OFlags::NONBLOCK);
+    }
+    let started_at = now_ms();
+    let record = match set_child_subreaper(Some(getpid())).map_err(io::Error::from).and_then(|()| start(&job, &call)) {
+        Ok((child, output)) => watch::Watch::new(&claimed, &child, output, job.limit_ms).until_ended(),
+        Err(error) => {
+            ExitRecord { trouble: Some(format!("the command could not be started: {error}")), ..Default::default() }
+        }
+    };
+    let record = ExitRecord { started_at, ended_at: now_ms(), ..record };
+    let recorded = claimed.record(&record);
+    tell_news();
+    recorded.map_err(|error| format!("the end of the command could not be recorded: {error}"))
+}
+
+fn read_job() -> Result<Job, String> {
+    let mut text = String::new();
+    let read = io::stdin().read_to_string(&mut text);
+    read.map_err(|error| error.to_string())
+        .and_then(|_| serde_json::from_str(&text).map_err(|error| error.to_string()))
+        .map_err(|error| format!("the job could not be read: {error}"))
+}
+
+/// Both outputs of the command go into one pipe, so their order is kept.
+fn start(job: &Job, call: &str) -> io::Result<(Child, PipeReader)> {
+    let (reader, writer) = io::pipe()?;
+    let child = Command::new("sh")
+        .arg("-c")
+        .arg(&job.command)
+        .current_dir(&job.folder)
+        .env(MARK, call)
+        .stdin(Stdio::null())
+        .stdout(writer.try_clone()?)
+        .stderr(writer)
+        .process_group(0)
+        .spawn()?;
+    Ok((child, reader))
+}
+
+/// One byte for whoever follows: there is something new in the folder.
+fn tell_news() {
+    let mut stdout = io::stdout();
+    // Nobody may be there any more.
+    let _ = stdout.write_all(b".").and_then(|()| stdout.flush());
+}
+
+fn now_ms() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
+}

@@ -1,0 +1,82 @@
+//! What a command writes, kept within a bound: the beginning, and a ring with the end. The command never waits for a disk
+//! that is full: then the bytes are counted and the loss is told.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+
+use crate::limits::{KEPT_HEAD_BYTES, KEPT_TAIL_BYTES};
+
+/// The file `output` while it is written.
+#[derive(Debug, Default)]
+pub(crate) struct OutputLog {
+    /// Bytes that the command wrote.
+    pub(crate) bytes: u64,
+    /// Why some of them are not kept.
+    pub(crate) trouble: Option<String>,
+}
+
+impl OutputLog {
+    pub(crate) fn append(&mut self, file: &File, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let (place, room) = place(self.bytes);
+            let (now, later) = bytes.split_at(bytes.len().min(room as usize));
+            if let Err(error) = file.write_all_at(now, place) {
+                self.note(&error);
+            }
+            self.bytes += now.len() as u64;
+            bytes = later;
+        }
+    }
+
+    fn note(&mut self, error: &io::Error) {
+        self.trouble.get_or_insert_with(|| format!("a part of the output could not be kept: {error}"));
+    }
+}
+
+/// Where the byte of this number goes, and how many fit from there on.
+fn place(number: u64) -> (u64, u64) {
+    match number.checked_sub(KEPT_HEAD_BYTES) {
+        None => (number, KEPT_HEAD_BYTES - number),
+        Some(past) => (KEPT_HEAD_BYTES + past % KEPT_TAIL_BYTES, KEPT_TAIL_BYTES - past % KEPT_TAIL_BYTES),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::folder::CallFolder;
+
+    /// Writes so many bytes, each four of them its own number, in pieces of uneven size, and reads what was kept.
+    fn kept(total: u64) -> (crate::folder::KeptOutput, Vec<u8>) {
+        let home = tempfile::tempdir().unwrap();
+        let file = File::create(home.path().join("output")).unwrap();
+        let all: Vec<u8> = (0..total as u32 / 4).flat_map(u32::to_le_bytes).collect();
+        let mut log = OutputLog::default();
+        for piece in all.chunks(65_537) {
+            log.append(&file, piece);
+        }
+        assert_eq!((log.bytes, log.trouble), (total, None));
+        (CallFolder::at(home.path()).kept_output(total).unwrap(), all)
+    }
+
+    #[test]
+    fn what_fits_is_kept_whole() {
+        for total in [0, 4, KEPT_HEAD_BYTES, KEPT_HEAD_BYTES + 8, KEPT_HEAD_BYTES + KEPT_TAIL_BYTES] {
+            let (kept, all) = kept(total);
+            assert_eq!(kept.left_out, 0);
+            assert!(kept.head == all && kept.tail.is_empty(), "{total}");
+        }
+    }
+
+    #[test]
+    fn of_more_the_beginning_and_the_end_are_kept() {
+        let most = KEPT_HEAD_BYTES + KEPT_TAIL_BYTES;
+        for over in [4, 65_536, KEPT_TAIL_BYTES - 4, KEPT_TAIL_BYTES, KEPT_TAIL_BYTES + 12] {
+            let (kept, all) = kept(most + over);
+            assert_eq!(kept.left_out, over);
+            assert!(kept.head == all[..KEPT_HEAD_BYTES as usize], "{over}");
+            assert!(kept.tail == all[all.len() - KEPT_TAIL_BYTES as usize..], "{over}");
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! The processes of a command, as Linux shows them in /proc. Everything that only Linux has is here and in the loop.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, kill_process_group, wait};
+
+/// The variable by which every process of a command is known, also after its supervisor died.
+pub(crate) const MARK: &str = "SUPERVISED_CALL";
+
+/// A process below another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Descendant {
+    pid: Pid,
+    group: Pid,
+}
+
+/// What reaping found.
+pub(crate) struct Reaped {
+    /// The status of the process that was asked about, if it ended now.
+    pub(crate) main: Option<WaitStatus>,
+    /// Whether no child is left. Orphans come to the supervisor, so then no descendant is.
+    pub(crate) none_left: bool,
+}
+
+/// Takes the status of every child that has ended.
+pub(crate) fn reap(main: Pid) -> Reaped {
+    let mut reaped = Reaped { main: None, none_left: false };
+    loop {
+        match wait(WaitOptions::NOHANG) {
+            Ok(Some((pid, status))) if pid == main => reaped.main = Some(status),
+            Ok(Some(_)) | Err(rustix::io::Errno::INTR) => {}
+            Ok(None) => return reaped,
+            Err(_) => {
+                reaped.none_left = true;
+                return reaped;
+            }
+        }
+    }
+}
+
+/// Sends a signal to every process below this one. The command's own group takes it in one piece, so that what forks in it
+/// cannot run ahead of us.
+pub(crate) fn signal_descendants(main: Pid, signal: Signal) {
+    let descendants = descendants();
+    // With no member left, the number could be that of another group by now.
+    if descendants.iter().any(|process| process.group == main) {
+        let _ = kill_process_group(main, signal);
+    }
+    for process in descendants.iter().filter(|process| process.group != main) {
+        // It may have ended by itself meanwhile.
+        let _ = kill_process(process.pid, signal);
+    }
+}
+
+/// The processes below this one, as plain numbers.
+pub(crate) fn survivors() -> Vec<i32> {
+    descendants().iter().map(|process| process.pid.as_raw_pid()).collect()
+}
+
+/// Ends every process that carries the mark of this call: what a supervisor that was killed left behind.
+pub(crate) fn kill_marked(call: &str) {
+    let mark = format!("{MARK}={call}");
+    for pid in all_processes() {
+        let environment = fs::read(format!("/proc/{}/environ", pid.as_raw_pid())).unwrap_or_default();
+        if environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes()) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+}
+
+fn descendants() -> Vec<Descendant> {
+    let mut children: BTreeMap<i32, Vec<Descendant>> = BTreeMap::new();
+    for pid in all_processes() {
+        if let Some((parent, group)) = parent_and_group(pid) {
+            children.entry(parent).or_default().push(Descendant { pid, group });
+        }
+    }
+    let mut below = Vec::new();
+    let mut seen = BTreeSet::new();
+    let mut ahead = vec![rustix::process::getpid().as_raw_pid()];
+    while let Some(parent) = ahead.pop() {
+        if seen.insert(parent) {
+            let here = children.remove(&parent).unwrap_or_default();
+            ahead.extend(here.iter().map(|process| process.pid.as_raw_pid()));
+            below.extend(here);
+        }
+    }
+    below
+}
+
+fn all_processes() -> impl Iterator<Item = Pid> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))
+}
+
+/// Reads `PID (NAME) STATE PARENT GROUP …`; the name may hold anything, brackets too. None for what has ended and only
+/// waits to be reaped, or is gone.
+fn parent_and_group(pid: Pid) -> Option<(i32, Pid)> {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_pid())).ok()?;
+    let mut fields = stat[stat.rfind(')')? + 1..].split_whitespace();
+    if fields.next()? == "Z" {
+        return None;
+    }
+    let parent = fields.next()?.parse().ok()?;
+    Some((parent, Pid::from_raw(fields.next()?.parse().ok()?)?))
+}

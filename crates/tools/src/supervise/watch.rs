@@ -1,0 +1,182 @@
+//! The loop of the supervisor: one command, its output, its limit, a request to end it, and what it leaves behind.
+
+use std::io::{PipeReader, Read as _};
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsFd as _, OwnedFd};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitStatus, pidfd_open};
+
+use super::output::OutputLog;
+use super::{processes, tell_news};
+use crate::folder::{ClaimedFolder, EndedBy, ExitRecord};
+use crate::limits::{DRAIN_BYTES, ENDING_TICK_MS, KILL_MS, LIVE_BYTES, PIPE_BYTES, REAP_TICK_MS, TERM_MS};
+
+/// How far the end has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// The command runs.
+    Running,
+    /// What is left was asked to end.
+    Terminating { until: Instant },
+    /// What is left is killed.
+    Killing { until: Instant },
+    /// Nothing is left, or nothing that can be ended.
+    Over,
+}
+
+/// What a wait ended with.
+#[derive(Debug, Clone, Copy)]
+struct Readiness {
+    control: bool,
+    output: bool,
+}
+
+/// A command under supervision.
+pub(super) struct Watch<'a> {
+    folder: &'a ClaimedFolder,
+    main: Pid,
+    /// Readable once the command has ended. None where the kernel has no such thing: then the wait is cut into ticks.
+    main_end: Option<OwnedFd>,
+    /// None once every writer has closed it.
+    output: Option<PipeReader>,
+    log: OutputLog,
+    buffer: Vec<u8>,
+    stage: Stage,
+    status: Option<WaitStatus>,
+    ended_by: Option<EndedBy>,
+    limit: Instant,
+}
+
+impl<'a> Watch<'a> {
+    pub(super) fn new(folder: &'a ClaimedFolder, child: &Child, output: PipeReader, limit_ms: u64) -> Self {
+        let main = Pid::from_child(child);
+        Self {
+            folder,
+            main,
+            main_end: pidfd_open(main, PidfdFlags::empty()).ok(),
+            output: Some(output),
+            log: OutputLog::default(),
+            buffer: vec![0; PIPE_BYTES],
+            stage: Stage::Running,
+            status: None,
+            ended_by: None,
+            limit: Instant::now() + Duration::from_millis(limit_ms),
+        }
+    }
+
+    /// Runs until the command and all that it started have ended, or cannot be.
+    pub(super) fn until_ended(mut self) -> ExitRecord {
+        while self.stage != Stage::Over {
+            let ready = self.wait(self.timeout());
+            if ready.output {
+                self.take_output();
+            }
+            let reaped = processes::reap(self.main);
+            if let Some(status) = reaped.main {
+                self.status = Some(status);
+                self.main_end = None;
+            }
+            self.advance(ready.control && self.asked(), reaped.none_left);
+        }
+        self.drain();
+        ExitRecord {
+            status: self.status.and_then(WaitStatus::exit_status),
+            signal: self.status.and_then(WaitStatus::terminating_signal),
+            ended_by: self.ended_by,
+            trouble: self.log.trouble,
+            bytes: self.log.bytes,
+            survivors: processes::reap(self.main).none_left.then(Vec::new).unwrap_or_else(processes::survivors),
+            started_at: 0,
+            ended_at: 0,
+        }
+    }
+
+    fn advance(&mut self, asked: bool, none_left: bool) {
+        let now = Instant::now();
+        if none_left {
+            self.stage = Stage::Over;
+            return;
+        }
+        match self.stage {
+            Stage::Running => {
+                self.ended_by = match (self.status, asked, now >= self.limit) {
+                    // It ended by itself; only what it left is to be ended.
+                    (Some(_), _, _) => None,
+                    (None, true, _) => Some(EndedBy::Request),
+                    (None, false, true) => Some(EndedBy::Limit),
+                    (None, false, false) => return,
+                };
+                processes::signal_descendants(self.main, Signal::TERM);
+                self.stage = Stage::Terminating { until: now + Duration::from_millis(TERM_MS) };
+            }
+            Stage::Terminating { until } if now < until => {}
+            Stage::Terminating { .. } => {
+                processes::signal_descendants(self.main, Signal::KILL);
+                self.stage = Stage::Killing { until: now + Duration::from_millis(KILL_MS) };
+            }
+            // Again and again: what is killed may have forked just before.
+            Stage::Killing { until } if now < until => processes::signal_descendants(self.main, Signal::KILL),
+            Stage::Killing { .. } | Stage::Over => self.stage = Stage::Over,
+        }
+    }
+
+    fn timeout(&self) -> Duration {
+        match self.stage {
+            Stage::Running if self.main_end.is_some() => {
+                let rest = self.limit.saturating_duration_since(Instant::now());
+                rest.min(Duration::from_millis(REAP_TICK_MS))
+            }
+            _ => Duration::from_millis(ENDING_TICK_MS),
+        }
+    }
+
+    fn wait(&self, timeout: Duration) -> Readiness {
+        let mut fds = vec![PollFd::new(&self.folder.control, PollFlags::IN)];
+        let output = self.output.as_ref().map(|output| {
+            fds.push(PollFd::new(output, PollFlags::IN));
+            fds.len() - 1
+        });
+        if let Some(end) = &self.main_end {
+            fds.push(PollFd::from_borrowed_fd(end.as_fd(), PollFlags::IN));
+        }
+        let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: i64::from(timeout.subsec_nanos()) };
+        if poll(&mut fds, Some(&timeout)).is_err() {
+            return Readiness { control: false, output: false };
+        }
+        let ready = |at: usize| !fds[at].revents().is_empty();
+        Readiness { control: ready(0), output: output.is_some_and(ready) }
+    }
+
+    /// Whether a byte came through the control FIFO.
+    fn asked(&self) -> bool {
+        let mut bytes = [0; 16];
+        (&self.folder.control).read(&mut bytes).is_ok_and(|count| count > 0)
+    }
+
+    /// Takes one piece of output, of which the pipe is known to hold some.
+    fn take_output(&mut self) {
+        let Some(output) = &mut self.output else { return };
+        match output.read(&mut self.buffer) {
+            Ok(0) => self.output = None,
+            Ok(count) => {
+                let live = self.log.bytes < LIVE_BYTES;
+                self.log.append(&self.folder.output, &self.buffer[..count]);
+                if live {
+                    tell_news();
+                }
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(_) => self.output = None,
+        }
+    }
+
+    /// Takes what the pipe still holds.
+    fn drain(&mut self) {
+        let most = self.log.bytes + DRAIN_BYTES;
+        while self.log.bytes < most && self.wait(Duration::ZERO).output {
+            self.take_output();
+        }
+    }
+}

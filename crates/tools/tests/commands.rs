@@ -1,0 +1,297 @@
+//! Commands under the real supervisor: real processes, real signals.
+
+#![allow(clippy::unwrap_used)] // these are tests, their helpers too
+
+mod common;
+
+use std::fs;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use common::{GRACE, Heard, SECRET, World, exec, lives, output, pid_in, supervisor_of, until};
+use engine::{CallOutcome, Found};
+use rustix::process::{Pid, Signal, kill_process};
+
+fn kill(pid: i32, signal: Signal) {
+    kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+}
+
+#[tokio::test]
+async fn a_command_gives_its_output_and_status() {
+    let world = World::new();
+    world.put("a.txt", "hello");
+    let ended = world.run(&exec("cat a.txt; echo; echo wrong >&2; pwd")).await;
+    assert_eq!(ended.outcome, CallOutcome::Done);
+    let workspace = world.context.workspace.display();
+    assert_eq!(output(&ended), format!("hello\nwrong\n{workspace}\n[exit status 0]\n"));
+    assert!(ended.whole.is_none());
+
+    let ended = world.run(&exec("echo no; exit 3")).await;
+    assert_eq!((ended.outcome, output(&ended).as_str()), (CallOutcome::Failed, "no\n[exit status 3]\n"));
+    let ended = world.run(&exec("kill -9 $$")).await;
+    assert_eq!((ended.outcome, output(&ended).as_str()), (CallOutcome::Failed, "[ended by signal 9 (SIGKILL)]\n"));
+    // Standard input is empty, not the terminal.
+    let ended = world.run(&exec("cat; echo end")).await;
+    assert_eq!(output(&ended), "end\n[exit status 0]\n");
+}
+
+#[tokio::test]
+async fn a_command_that_cannot_begin_says_why() {
+    let world = World::new();
+    let huge = exec(&format!("true {}", "x".repeat(3 << 20)));
+    let ended = world.run(&huge).await;
+    assert_eq!(ended.outcome, CallOutcome::Failed);
+    assert!(output(&ended).contains("could not be started: Argument list too long"), "{}", output(&ended));
+
+    let mut context = world.context.clone();
+    context.supervisor = world.home.path().join("gone");
+    let ended = tools::run(&context, &exec("true"), |_, _| {}).await;
+    assert_eq!(ended.outcome, CallOutcome::Failed);
+    assert!(output(&ended).contains("gone did not start"), "{}", output(&ended));
+
+    // A supervisor that goes away before it begins: its words are told, and it cannot begin later.
+    context.supervisor = "/bin/echo".into();
+    let request = exec("true");
+    let ended = tools::run(&context, &request, |_, _| {}).await;
+    assert!(output(&ended).starts_with("the command could not be started: supervise"), "{}", output(&ended));
+    assert!(world.folder(&request).is_file());
+}
+
+#[tokio::test]
+async fn r15_a_command_that_hangs_is_ended() {
+    let world = World::new();
+    let request = exec("echo $$ > pid; sleep 1000");
+    let running = world.run(&request);
+    let ending = async {
+        let pid = pid_in(&world.path("pid")).await;
+        assert!(lives(pid));
+        let ended = tools::end(&world.context, &request, GRACE).await;
+        assert!(!lives(pid));
+        ended
+    };
+    let (ran, ended) = tokio::join!(running, ending);
+    assert_eq!(ended.outcome, CallOutcome::Failed);
+    assert!(output(&ended).contains("on request"), "{}", output(&ended));
+    assert_eq!(ran, ended);
+}
+
+#[tokio::test]
+async fn r15_a_command_that_ignores_sigterm_is_killed_with_all_it_started() {
+    let world = World::new();
+    let request = exec(
+        "trap '' TERM INT HUP; echo $$ > main; \
+         (setsid sh -c 'trap \"\" TERM; echo $$ > daemon; while :; do sleep 0.05; done' &) ; \
+         while :; do sleep 0.05; done",
+    );
+    let ending = async {
+        let pids = [pid_in(&world.path("main")).await, pid_in(&world.path("daemon")).await];
+        let ended = tools::end(&world.context, &request, GRACE).await;
+        assert_eq!(pids.map(lives), [false, false]);
+        ended
+    };
+    let (_, ended) = tokio::join!(world.run(&request), ending);
+    assert!(output(&ended).contains("on request"), "{}", output(&ended));
+}
+
+#[tokio::test]
+async fn r15_a_daemon_that_forks_away_ends_with_its_command() {
+    let world = World::new();
+    let request =
+        exec("(setsid sh -c 'echo $$ > daemon; exec sleep 1000' &); until [ -s daemon ]; do sleep 0.01; done");
+    let ended = world.run(&request).await;
+    assert_eq!((ended.outcome, output(&ended).as_str()), (CallOutcome::Done, "[exit status 0]\n"));
+    assert!(!lives(pid_in(&world.path("daemon")).await));
+}
+
+#[tokio::test]
+async fn r15_a_command_ends_at_its_own_limit_with_no_runtime_there() {
+    let world = World::new();
+    let request = exec("echo $$ > pid; sleep 1000");
+    // Written by hand, since the limit that a runtime hands over has some seconds of slack.
+    let mut supervisor = spawn_supervisor(&world, &request, 50, "echo $$ > pid; sleep 1000");
+    supervisor.wait().unwrap();
+    assert!(!lives(pid_in(&world.path("pid")).await));
+    let found = tools::find(&world.context, &request).await;
+    let ended = found.ended.unwrap();
+    assert_eq!((found.found, ended.outcome), (Found::Ended, CallOutcome::TimedOut));
+}
+
+#[tokio::test]
+async fn a_command_that_prints_a_gigabyte_is_bounded() {
+    let world = World::new();
+    let request = exec("echo first; head -c 1073741824 /dev/zero | tr '\\0' 'x'; echo last");
+    let heard = Heard::default();
+    let ended = tools::run(&world.context, &request, heard.listener()).await;
+    let text = output(&ended);
+    assert_eq!(ended.outcome, CallOutcome::Done);
+    assert!(text.starts_with("first\nxxx") && text.ends_with("xxxlast\n[exit status 0]\n"));
+    assert!(text.contains(" bytes left out …"));
+    assert!(text.len() < 25_000, "{}", text.len());
+    let whole = ended.whole.unwrap();
+    assert!(whole.bytes.starts_with(b"first\n") && whole.bytes.ends_with(b"last\n"));
+    assert!((8 << 20..(8 << 20) + 100).contains(&whole.bytes.len()), "{}", whole.bytes.len());
+    assert_eq!(fs::metadata(world.folder(&request).join("output")).unwrap().len(), 8 << 20);
+    assert_eq!(heard.text(0).len(), 64 << 10);
+}
+
+#[tokio::test]
+async fn r13_a_command_outlives_its_runtime_and_is_attached_to() {
+    let world = World::new();
+    let mut request = exec("echo one; echo x >> count; until [ -e go ]; do sleep 0.01; done; echo two ü; exit 5");
+    let heard = Heard::default();
+    // The runtime dies: its future is dropped in the middle.
+    {
+        let first = tools::run(&world.context, &request, heard.listener());
+        tokio::select! {
+            _ = first => panic!("it waits for `go`"),
+            () = until("the first line came", || heard.text(0) == "one\n") => {}
+        }
+    }
+    assert_eq!(tools::find(&world.context, &request).await.found, Found::Running);
+    request.already = heard.text(0).len() as u64;
+    let again = Heard::default();
+    let going = async {
+        until("it is attached to and left alone", || supervisor_of(&world.folder(&request)).is_some()).await;
+        world.put("go", "");
+    };
+    let (ended, ()) = tokio::join!(tools::run(&world.context, &request, again.listener()), going);
+    assert_eq!((ended.outcome, output(&ended).as_str()), (CallOutcome::Failed, "one\ntwo ü\n[exit status 5]\n"));
+    assert_eq!(again.text(4), "two ü\n");
+    assert_eq!(fs::read_to_string(world.path("count")).unwrap(), "x\n");
+
+    // It is ended now: found, attached to and ended, it gives the same.
+    let found = tools::find(&world.context, &request).await;
+    assert_eq!((found.found, found.ended), (Found::Ended, Some(ended.clone())));
+    assert_eq!(world.run(&request).await, ended);
+    assert_eq!(tools::end(&world.context, &request, GRACE).await, ended);
+    assert_eq!(fs::read_to_string(world.path("count")).unwrap(), "x\n");
+    tools::forget(&world.context.calls, request.id).unwrap();
+    assert!(!world.folder(&request).exists());
+}
+
+#[tokio::test]
+async fn r13_a_command_that_was_never_started_can_never_start() {
+    let world = World::new();
+    let request = exec("echo x >> count");
+    assert_eq!(tools::find(&world.context, &request).await.found, Found::NeverStarted);
+    // A supervisor of the runtime that was killed comes late.
+    let late = spawn_supervisor(&world, &request, 60_000, "echo x >> count").wait_with_output().unwrap();
+    assert!(!late.status.success());
+    assert!(String::from_utf8(late.stdout).unwrap().contains("given up"));
+    assert!(!world.path("count").exists());
+    // And so does a second look, an end, or a start.
+    assert_eq!(tools::find(&world.context, &request).await.found, Found::NeverStarted);
+    for ended in [world.run(&request).await, tools::end(&world.context, &request, GRACE).await] {
+        assert_eq!(ended.outcome, CallOutcome::Failed);
+        assert!(output(&ended).contains("before it started"), "{}", output(&ended));
+    }
+    // Forgetting it does not open its place again.
+    tools::forget(&world.context.calls, request.id).unwrap();
+    assert_eq!(tools::find(&world.context, &request).await.found, Found::NeverStarted);
+    assert!(!world.path("count").exists());
+    assert_eq!(leftovers(&world), 0);
+}
+
+#[tokio::test]
+async fn r13_a_job_that_was_cut_off_is_not_begun() {
+    let world = World::new();
+    let request = exec("echo x >> count");
+    fs::create_dir_all(&world.context.calls).unwrap();
+    let mut child = supervisor(&world, &request).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"{\"command\":\"echo x >> count\",\"folder\":").unwrap();
+    let child = child.wait_with_output().unwrap();
+    assert!(String::from_utf8(child.stdout).unwrap().contains("the job could not be read"));
+    assert_eq!(tools::find(&world.context, &request).await.found, Found::NeverStarted);
+}
+
+#[tokio::test]
+async fn r13_of_many_supervisors_of_one_call_one_runs() {
+    let world = World::new();
+    let request = exec("unused");
+    let all: Vec<_> =
+        (0..8).map(|_| spawn_supervisor(&world, &request, 60_000, "echo x >> count; sleep 0.1")).collect();
+    let ended: Vec<bool> = all.into_iter().map(|mut child| child.wait().unwrap().success()).collect();
+    assert_eq!(ended.iter().filter(|success| **success).count(), 1, "{ended:?}");
+    assert_eq!(fs::read_to_string(world.path("count")).unwrap(), "x\n");
+    assert_eq!(leftovers(&world), 0);
+}
+
+#[tokio::test]
+async fn r13_a_killed_supervisor_leaves_an_unknown_outcome_and_no_process() {
+    let world = World::new();
+    let request = exec("echo $$ > main; (setsid sh -c 'echo $$ > daemon; exec sleep 1000' &); sleep 1000");
+    let killing = async {
+        let pids = [pid_in(&world.path("main")).await, pid_in(&world.path("daemon")).await];
+        kill(supervisor_of(&world.folder(&request)).unwrap(), Signal::KILL);
+        pids
+    };
+    let (ended, pids) = tokio::join!(world.run(&request), killing);
+    assert_eq!(ended.outcome, CallOutcome::Interrupted);
+    assert!(output(&ended).contains("outcome is unknown"), "{}", output(&ended));
+    until("what it left has ended", || pids.map(lives) == [false, false]).await;
+    let found = tools::find(&world.context, &request).await;
+    assert_eq!((found.found, found.ended), (Found::Unknown, None));
+}
+
+#[tokio::test]
+async fn r15_signals_of_the_terminal_do_not_reach_a_command() {
+    let world = World::new();
+    let request = exec("echo $$ > pid; until [ -e go ]; do sleep 0.01; done; echo through");
+    // The supervisor's stdout is closed at once, and the group of whoever started it gets Ctrl-C and a hang-up.
+    let mut child =
+        spawn_supervisor(&world, &request, 60_000, "echo $$ > pid; until [ -e go ]; do sleep 0.01; done; echo through");
+    drop(child.stdout.take());
+    pid_in(&world.path("pid")).await;
+    let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
+    let session: u32 = stat.rsplit(')').next().unwrap().split_whitespace().nth(3).unwrap().parse().unwrap();
+    assert_eq!(session, child.id(), "the supervisor has a session of its own");
+    world.put("go", "");
+    child.wait().unwrap();
+    let ended = tools::find(&world.context, &request).await.ended.unwrap();
+    assert_eq!(output(&ended), "through\n[exit status 0]\n");
+}
+
+#[tokio::test]
+async fn secrets_are_neither_given_to_commands_nor_told() {
+    let mut world = World::new();
+    world.put("key.txt", format!("key={SECRET}\n"));
+    let heard = Heard::default();
+    let ended = tools::run(&world.context, &exec("cat key.txt; exit 1"), heard.listener()).await;
+    assert_eq!(output(&ended), "key=[secret]\n[exit status 1]\n");
+    assert_eq!(heard.text(0), "key=[secret]\n");
+
+    // PATH stands for a variable that a command must not see: `env` is started by its full name.
+    let seen = |ended| output(&ended).lines().any(|line| line.starts_with("CARGO_MANIFEST_DIR="));
+    assert!(seen(world.run(&exec("env")).await), "cargo gives it to tests");
+    world.context.secret_env.push("CARGO_MANIFEST_DIR".to_owned());
+    assert!(!seen(world.run(&exec("env")).await));
+}
+
+#[tokio::test]
+async fn output_that_is_not_utf8_is_told_as_text() {
+    let world = World::new();
+    let heard = Heard::default();
+    let ended = tools::run(&world.context, &exec("printf 'a\\377b\\303'"), heard.listener()).await;
+    assert_eq!(output(&ended), "a\u{fffd}b\u{fffd}\n[exit status 0]\n");
+    assert_eq!(heard.text(0), "a\u{fffd}b");
+}
+
+fn supervisor(world: &World, request: &tools::CallRequest) -> Command {
+    let mut command = Command::new(&world.context.supervisor);
+    command.arg("supervise").arg(world.folder(request)).stdin(Stdio::piped()).stdout(Stdio::piped());
+    command
+}
+
+fn spawn_supervisor(world: &World, request: &tools::CallRequest, limit_ms: u64, command: &str) -> std::process::Child {
+    fs::create_dir_all(&world.context.calls).unwrap();
+    let mut child = supervisor(world, request).spawn().unwrap();
+    let job = serde_json::json!({ "command": command, "folder": world.context.workspace, "limit_ms": limit_ms });
+    child.stdin.take().unwrap().write_all(job.to_string().as_bytes()).unwrap();
+    child
+}
+
+/// Folders that were prepared and never took their place.
+fn leftovers(world: &World) -> usize {
+    let names = fs::read_dir(&world.context.calls).unwrap().flatten().map(|entry| entry.file_name());
+    names.filter(|name| name.to_string_lossy().ends_with(".new")).count()
+}

@@ -1,0 +1,106 @@
+//! The shape of the workspace: which crate may name which, and whether ARCHITECTURE.md's code map is true.
+
+use super::Finding;
+use crate::manifest::{Kind, Manifest};
+use crate::tree::Tree;
+
+/// What a crate may name of the workspace, also in its tests: engine ← journal, models, tools ← runtime ← cli.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("engine", &[]),
+    ("journal", &["engine"]),
+    ("models", &["engine"]),
+    ("tools", &["engine"]),
+    ("runtime", &["engine", "journal", "models", "tools"]),
+    ("limulus", &["engine", "journal", "models", "tools", "runtime", "bench"]),
+    ("simulator", &["engine", "journal"]),
+    ("bench", &["engine", "journal", "models", "tools", "runtime", "limulus", "simulator"]),
+    ("xtask", &[]),
+];
+
+const MAP: &str = "ARCHITECTURE.md";
+const MAPPED_FOLDERS: [&str; 3] = ["crates/", "docs/", "xtask/"];
+
+/// Every crate of the workspace names only what lies before it.
+pub(super) fn arrows(tree: &Tree) -> Vec<Finding> {
+    let mut findings = vec![];
+    let manifests = tree.with_ending("/Cargo.toml").map(|file| (file.path.as_str(), Manifest::parse(&file.text)));
+    let manifests: Vec<_> = manifests.collect();
+    let crates: Vec<&str> = manifests.iter().filter_map(|(_, manifest)| manifest.package.as_deref()).collect();
+    for (path, manifest) in &manifests {
+        let Some(package) = manifest.package.as_deref() else { continue };
+        let Some((_, allowed)) = ARROWS.iter().find(|(name, _)| *name == package) else {
+            let mend =
+                "say in xtask/src/tidy/architecture.rs what it may name: a crate exists because it states a rule";
+            findings.push(Finding::failure(path, 1, format!("crate `{package}` has no arrows"), mend));
+            continue;
+        };
+        for dependency in &manifest.dependencies {
+            let name = dependency.name.as_str();
+            if dependency.kind != Kind::Workspace && crates.contains(&name) && !allowed.contains(&name) {
+                let what = format!("`{package}` names `{name}`");
+                let mend = "nothing points back (ARCHITECTURE.md): move what is shared to a crate that both may name";
+                findings.push(Finding::failure(path, dependency.line, what, mend));
+            }
+        }
+    }
+    findings
+}
+
+/// Every path that ARCHITECTURE.md names exists.
+pub(super) fn code_map(tree: &Tree) -> Vec<Finding> {
+    let Some(map) = tree.file(MAP) else {
+        return vec![Finding::failure(MAP, 1, "is missing", "it is the first page that a newcomer reads")];
+    };
+    let mut findings = vec![];
+    for (index, line) in map.text.lines().enumerate() {
+        for path in named_paths(line) {
+            if !tree.exists(path) {
+                let mend = "name what is there now, or remove the line";
+                findings.push(Finding::failure(MAP, index + 1, format!("`{path}` does not exist"), mend));
+            }
+        }
+    }
+    findings
+}
+
+/// The words of a line that are paths of the project. A pattern with `*` names no single file.
+fn named_paths(line: &str) -> impl Iterator<Item = &str> {
+    line.split(|c: char| !(c.is_alphanumeric() || "/._-*".contains(c)))
+        .map(|word| word.trim_end_matches(['.', '/']))
+        .filter(|word| MAPPED_FOLDERS.iter().any(|folder| word.starts_with(folder)) && !word.contains('*'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{arrows, code_map};
+    use crate::tidy::found;
+
+    const ENGINE: &str = "[package]\nname = \"engine\"\n[dev-dependencies]\nserde.workspace = true\n";
+
+    #[test]
+    fn an_arrow_that_points_back_is_found() {
+        let journal = "[package]\nname = \"journal\"\n[dependencies]\nengine.workspace = true\n";
+        let files = [("crates/engine/Cargo.toml", ENGINE), ("crates/journal/Cargo.toml", journal)];
+        assert_eq!(found(arrows, &files), [""; 0]);
+
+        let back = format!("{ENGINE}journal.workspace = true\n");
+        let files = [("crates/engine/Cargo.toml", back.as_str()), ("crates/journal/Cargo.toml", journal)];
+        assert_eq!(found(arrows, &files), ["crates/engine/Cargo.toml:5 `engine` names `journal`"]);
+    }
+
+    #[test]
+    fn a_crate_without_arrows_is_found() {
+        let files = [("crates/web/Cargo.toml", "[package]\nname = \"web\"\n")];
+        assert_eq!(found(arrows, &files), ["crates/web/Cargo.toml:1 crate `web` has no arrows"]);
+    }
+
+    #[test]
+    fn the_code_map_names_what_is_there() {
+        let map =
+            "# Map\n- `crates/a/src/lib.rs`: one (crates/a/src/).\n- crates/*/src and [x](docs/b.md), not/here.\n";
+        let files = [("ARCHITECTURE.md", map), ("crates/a/src/lib.rs", ""), ("docs/b.md", "")];
+        assert_eq!(found(code_map, &files), [""; 0]);
+        assert_eq!(found(code_map, &files[..2]), ["ARCHITECTURE.md:3 `docs/b.md` does not exist"]);
+        assert_eq!(found(code_map, &files[1..]), ["ARCHITECTURE.md:1 is missing"]);
+    }
+}
