@@ -1,0 +1,121 @@
+//! One case: a seed, where it crashes and how, and where it crashes again. Written as a failure prints it.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// What a crash takes away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// The process is killed: all that was written stays; supervised commands run on.
+    Process,
+    /// The process is killed, and its supervised commands end before anyone looks.
+    Ended,
+    /// Power is lost: of the batches that were not synced the first `keep` stay, and every process dies.
+    Power {
+        /// How many of them stay.
+        keep: usize,
+    },
+}
+
+/// A crash after so many operations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Crash {
+    /// Operations since the start, or since the crash before.
+    pub at: u32,
+    /// What it takes away.
+    pub form: Form,
+}
+
+/// A seed with its crashes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Case {
+    /// The seed.
+    pub seed: u64,
+    /// The first crash, if there is one.
+    pub first: Option<Crash>,
+    /// The second.
+    pub second: Option<Crash>,
+}
+
+impl fmt::Display for Form {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Process => f.write_str("process"),
+            Self::Ended => f.write_str("ended"),
+            Self::Power { keep } => write!(f, "power/{keep}"),
+        }
+    }
+}
+
+impl fmt::Display for Crash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.at, self.form)
+    }
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = |crash: Option<Crash>| crash.map_or_else(|| "none".to_owned(), |crash| crash.to_string());
+        write!(f, "SEED={} CRASH={} SECOND={}", self.seed, text(self.first), text(self.second))
+    }
+}
+
+/// A text that is not a case.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{text}` is not a case: write SEED CRASH SECOND, for example `1 117:process 12:power/3` or `1 117:ended none`"
+)]
+pub struct InvalidCase {
+    /// What was given.
+    pub text: String,
+}
+
+impl FromStr for Case {
+    type Err = InvalidCase;
+
+    fn from_str(text: &str) -> Result<Self, InvalidCase> {
+        let wrong = || InvalidCase { text: text.to_owned() };
+        let words: Vec<&str> = text.split_whitespace().map(|word| word.rsplit('=').next().unwrap_or(word)).collect();
+        let [seed, first, second] = words[..] else { return Err(wrong()) };
+        Ok(Self {
+            seed: seed.parse().map_err(|_| wrong())?,
+            first: crash(first).map_err(|()| wrong())?,
+            second: crash(second).map_err(|()| wrong())?,
+        })
+    }
+}
+
+/// A crash, or `none`; an error for any other text.
+fn crash(text: &str) -> Result<Option<Crash>, ()> {
+    if text == "none" {
+        return Ok(None);
+    }
+    let (at, form) = text.split_once(':').ok_or(())?;
+    let form = match form.split_once('/') {
+        None if form == "process" => Form::Process,
+        None if form == "ended" => Form::Ended,
+        Some(("power", keep)) => Form::Power { keep: keep.parse().map_err(drop)? },
+        _ => return Err(()),
+    };
+    Ok(Some(Crash { at: at.parse().map_err(drop)?, form }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_case_reads_as_it_is_printed() {
+        let first = Some(Crash { at: 117, form: Form::Power { keep: 3 } });
+        for case in [
+            Case { seed: 1, first: None, second: None },
+            Case { seed: 2, first, second: Some(Crash { at: 0, form: Form::Ended }) },
+        ] {
+            assert_eq!(case.to_string().parse(), Ok(case));
+        }
+        assert_eq!("2 117:power/3 0:ended".parse::<Case>().unwrap().first, first);
+        for wrong in ["", "1", "1 2 3", "1 117:gone none", "x 117:process none"] {
+            assert!(wrong.parse::<Case>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! The enumeration: every crash of every seed, and second crashes after each.
+
+use std::sync::Arc;
+
+use engine::Hash;
+
+use crate::case::{Case, Crash};
+use crate::checkers;
+use crate::invariant::{Invariant, Violation};
+use crate::report::Tally;
+use crate::workload::Plan;
+use crate::world::{Trace, Watch, World};
+
+/// Cases that once failed.
+const FAILED_SEEDS: &str = include_str!("../failed-seeds.txt");
+
+/// Operations after a first crash at which a second may come.
+pub const SECOND_CRASHES: u32 = 40;
+
+/// The cases of every so many-th point are run again from the start, and compared.
+const REPEATED_EVERY: u32 = 16;
+
+/// A case that broke an invariant.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{case} {violation}")]
+pub struct Failure {
+    /// The case.
+    pub case: Case,
+    /// What does not hold.
+    pub violation: Violation,
+}
+
+/// Which of the cases are run.
+#[derive(Debug, Clone, Copy)]
+pub struct Extent {
+    /// Of the first crashes, every so many-th point; 1 = all.
+    pub first_every: u32,
+    /// After each first point a second crash comes at each of the next points; so many forms of the first crash are
+    /// run with one form of the second, in turn. 0 = no second crashes.
+    pub pairs: u32,
+}
+
+impl Extent {
+    /// Whether a pair of forms is drawn: the one of `first` forms at its place, the other of `second` at its place.
+    fn draws(self, (first, firsts): Place, (second, seconds): Place, at: (u32, u32)) -> bool {
+        let turn = (at.0 + at.1) as usize;
+        let drawn = (first + firsts - turn % firsts) % firsts < self.pairs as usize;
+        drawn && second == (turn + first + at.1 as usize) % seconds
+    }
+}
+
+/// Which of how many.
+type Place = (usize, usize);
+
+/// Explores one seed.
+#[derive(Debug)]
+pub struct Explorer<'a> {
+    plan: Arc<Plan>,
+    extent: Extent,
+    tally: &'a mut Tally,
+}
+
+impl<'a> Explorer<'a> {
+    /// An explorer of this seed.
+    pub fn new(plan: Arc<Plan>, extent: Extent, tally: &'a mut Tally) -> Self {
+        Self { plan, extent, tally }
+    }
+
+    /// Runs the seed with a crash at every point, and without one.
+    pub fn explore(&mut self) -> Result<(), Failure> {
+        let case = Case { seed: self.plan.seed.seed, first: None, second: None };
+        let failed = |violation| Failure { case, violation };
+        let mut world = World::begin(&self.plan, Watch::Appends).map_err(failed)?;
+        let (mut at, mut operation) = (0, Some("opened"));
+        while let Some(name) = operation {
+            if at % self.extent.first_every == 0 {
+                self.crash_here(&world, at, name)?;
+            }
+            operation = world.step().map_err(failed)?;
+            at += 1;
+        }
+        self.tally.points.push((case.seed, at));
+        finish(&mut world).map_err(failed)?;
+        self.repeat(case, &world)
+    }
+
+    fn crash_here(&mut self, world: &World, at: u32, operation: &'static str) -> Result<(), Failure> {
+        let forms = world.outside().forms();
+        for (place, form) in forms.iter().enumerate() {
+            self.tally.hit((world.phase(), operation));
+            let first = Crash { at, form: *form };
+            let done = self.crash_once(world, first, (place, forms.len()))?;
+            if at.is_multiple_of(REPEATED_EVERY) {
+                self.repeat(Case { seed: self.plan.seed.seed, first: Some(first), second: None }, &done)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A first crash: the world goes on to its end, and crashes again on the way.
+    fn crash_once(&mut self, world: &World, first: Crash, place: Place) -> Result<World, Failure> {
+        let case = Case { seed: self.plan.seed.seed, first: Some(first), second: None };
+        let failed = |violation| Failure { case, violation };
+        self.tally.single += 1;
+        let mut next = world.crashed(first.form).map_err(failed)?;
+        let mut operation = Some("opened");
+        for at in 0..SECOND_CRASHES {
+            let Some(name) = operation.filter(|_| self.extent.pairs > 0) else { break };
+            let forms = next.outside().forms();
+            for (second, form) in forms.iter().enumerate() {
+                if self.extent.draws(place, (second, forms.len()), (first.at, at)) {
+                    let case = Case { second: Some(Crash { at, form: *form }), ..case };
+                    self.tally.hit((next.phase(), name));
+                    self.tally.double += 1;
+                    let done = next.crashed(*form).and_then(|mut last| finish(&mut last));
+                    done.map_err(|violation| Failure { case, violation })?;
+                } else {
+                    self.tally.left_out += 1;
+                }
+            }
+            operation = next.step().map_err(failed)?;
+        }
+        finish(&mut next).map_err(failed)?;
+        Ok(next)
+    }
+
+    /// Runs a case again from the start: it must do the same as it did on the way here.
+    fn repeat(&mut self, case: Case, done: &World) -> Result<(), Failure> {
+        self.tally.repeated += 1;
+        let again = replay(&self.plan, case, Tell::Nothing).1;
+        let same = again.and_then(|again| {
+            let ends = (fingerprint(done)?, fingerprint(&again)?);
+            Invariant::Repeat.holds(ends.0 == ends.1, || format!("it ends with {:?}, then with {:?}", ends.0, ends.1))
+        });
+        same.map_err(|violation| Failure { case, violation })
+    }
+}
+
+/// All operations and all entries of a world, as hashes.
+fn fingerprint(world: &World) -> Result<(Trace, Option<Hash>), Violation> {
+    let entries = world.outside().disk.entries()?;
+    Ok((world.outside().trace(), entries.last().map(|entry| entry.chain)))
+}
+
+fn finish(world: &mut World) -> Result<(), Violation> {
+    world.settle()?;
+    checkers::check(world.outside())
+}
+
+/// Whether a case is told in words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tell {
+    /// Only its result.
+    Nothing,
+    /// What was done, and how the journal ends; also of a case that fails.
+    Story,
+}
+
+/// Runs one case from the start.
+pub fn replay(plan: &Arc<Plan>, case: Case, tell: Tell) -> (Vec<String>, Result<World, Violation>) {
+    let mut world = match World::begin(plan, Watch::Ends) {
+        Ok(world) => world,
+        Err(violation) => return (vec![], Err(violation)),
+    };
+    if tell == Tell::Story {
+        world.tell();
+    }
+    let result = crash_and_finish(&mut world, case);
+    let mut story = world.story().to_vec();
+    if tell == Tell::Story {
+        story.push("the journal ends with".into());
+        story.extend(checkers::last_entries(world.outside(), 20));
+    }
+    (story, result.map(|()| world))
+}
+
+fn crash_and_finish(world: &mut World, case: Case) -> Result<(), Violation> {
+    for crash in [case.first, case.second].into_iter().flatten() {
+        for _ in 0..crash.at {
+            if world.step()?.is_none() {
+                break;
+            }
+        }
+        *world = world.crashed(crash.form)?;
+    }
+    finish(world)
+}
+
+/// The cases that once failed, which are kept in `failed-seeds.txt`.
+pub fn failed_cases() -> Vec<Case> {
+    let lines = FAILED_SEEDS.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines.map(|line| line.parse().expect("each line of failed-seeds.txt is a case: a test reads it")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cases_that_once_failed_are_of_known_seeds() {
+        assert!(failed_cases().iter().all(|case| Plan::new(case.seed).is_some()));
+    }
+
+    #[test]
+    fn each_pair_of_points_is_drawn_in_as_many_pairs_of_forms_as_asked() {
+        for pairs in 0..4 {
+            let extent = Extent { first_every: 1, pairs };
+            for (at, firsts, seconds) in [((0, 0), 3, 4), ((17, 39), 5, 2), ((400, 8), 4, 9)] {
+                let places = (0..firsts).flat_map(|first| (0..seconds).map(move |second| (first, second)));
+                let drawn = places.filter(|(first, second)| extent.draws((*first, firsts), (*second, seconds), at));
+                assert_eq!(drawn.count(), (pairs as usize).min(firsts), "{pairs} at {at:?}");
+            }
+        }
+    }
+}

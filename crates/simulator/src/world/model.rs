@@ -1,0 +1,164 @@
+//! The scripted model: what it answers follows from the request alone, and from which of its planned failures are spent.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use engine::{Body, CallId, EffectId, Failure, Hash, Item, Part, Report, Usage};
+use journal::{Memory, Read};
+
+use crate::invariant::{Invariant, Violation};
+use crate::workload::{Plan, Turn};
+
+/// What a call that was cut off before it ran is answered with; such a call is asked for again.
+const NOT_RUN: &str = "Not run: the turn was cut.";
+
+/// What the model says when it is asked to go on and has said everything.
+const NOTHING_MORE: &str = "That is all.";
+
+/// The provider's side of the world: which planned failures have happened.
+#[derive(Debug, Clone, Default)]
+pub struct Model {
+    spent: BTreeSet<(usize, usize)>,
+}
+
+/// An answer on its way.
+#[derive(Debug)]
+pub struct Reply {
+    /// What is reported, piece by piece.
+    pub reports: VecDeque<Report>,
+    /// The failure that it ends with, by run and turn.
+    pub fails: Option<(usize, usize)>,
+}
+
+impl Model {
+    /// The failure has happened; it does not happen again.
+    pub fn spend(&mut self, failure: (usize, usize)) {
+        self.spent.insert(failure);
+    }
+
+    /// Answers a request that holds these items.
+    pub fn reply(&self, request: EffectId, items: &[Item], plan: &Plan, journal: &Memory) -> Result<Reply, Violation> {
+        let unknown = || Invariant::Request.violated(format!("{request} is of no run of the workload"));
+        let run = plan.script_of(request.run).ok_or_else(unknown)?;
+        let told = Told::read(run, items, plan, journal)?;
+        let turn = &plan.workload.runs[run].turns[told.turn];
+        let mut pieces = told.pieces(run, turn);
+        let failure = turn.failure.filter(|_| !self.spent.contains(&(run, told.turn)));
+        let Some(failure) = failure else {
+            let usage = Usage { input: items.len() as u64, output: pieces.len() as u64, ..Usage::default() };
+            let mut reports = said(request, pieces);
+            reports.push_back(Report::RequestEnded { effect: request, usage });
+            return Ok(Reply { reports, fails: None });
+        };
+        pieces.truncate(failure.after);
+        let mut reports = if failure.after == 0 { VecDeque::new() } else { said(request, pieces) };
+        let failed = Failure::new(failure.class, "the script wants it so");
+        reports.push_back(Report::RequestFailed { effect: request, failure: failed });
+        Ok(Reply { reports, fails: Some((run, told.turn)) })
+    }
+}
+
+fn said(effect: EffectId, pieces: Vec<Part>) -> VecDeque<Report> {
+    let pieces = pieces.into_iter().map(|part| Report::Said { effect, part });
+    std::iter::once(Report::RequestOpened { effect }).chain(pieces).collect()
+}
+
+/// Where in the script a request stands.
+#[derive(Debug, Default)]
+struct Told {
+    turn: usize,
+    said: String,
+    asked: BTreeMap<CallId, Hash>,
+    done: BTreeSet<Hash>,
+}
+
+impl Told {
+    fn read(run: usize, items: &[Item], plan: &Plan, journal: &Memory) -> Result<Self, Violation> {
+        let turns = &plan.workload.runs[run].turns;
+        let begin = items.iter().rposition(|item| matches!(item, Item::User { .. })).unwrap_or(0);
+        let cut = Hash::of(NOT_RUN.as_bytes());
+        let mut told = Self::default();
+        for item in &items[begin..] {
+            match item {
+                Item::User { body, .. } => {
+                    let text = text_of(journal, body)?;
+                    let sent = &plan.workload.runs[run].message;
+                    Invariant::Request.holds(text == *sent, || format!("run {run} was sent `{sent}`, not `{text}`"))?;
+                }
+                Item::Assistant { text, calls, .. } => {
+                    if let Some(text) = text {
+                        told.said.push_str(&text_of(journal, text)?);
+                    }
+                    told.asked.extend(calls.iter().map(|call| (call.id, call.arguments.hash)));
+                }
+                Item::Result { call, output, .. } if output.hash != cut => {
+                    told.done.extend(told.asked.get(call));
+                }
+                Item::Result { .. } => {}
+            }
+            told.turn_over(run, turns);
+        }
+        let whole = turns[told.turn].text();
+        let fits = whole.starts_with(&told.said) || only_closes(&whole, &told.said);
+        Invariant::Request.holds(fits, || {
+            format!("turn {} of run {run} says `{whole}`, the request says `{}`", told.turn, told.said)
+        })?;
+        Ok(told)
+    }
+
+    fn is_done(&self, run: usize, call: usize) -> bool {
+        self.done.contains(&Hash::of(Plan::arguments(run, self.turn, call).as_bytes()))
+    }
+
+    fn turn_over(&mut self, run: usize, turns: &[Turn]) {
+        let turn = &turns[self.turn];
+        let over = self.said == turn.text() && (0..turn.calls.len()).all(|call| self.is_done(run, call));
+        if over && self.turn + 1 < turns.len() {
+            self.turn += 1;
+            self.said.clear();
+        }
+    }
+
+    /// What of the turn is still to be said.
+    fn pieces(&self, run: usize, turn: &Turn) -> Vec<Part> {
+        let mut skip = self.said.len();
+        let mut pieces = vec![];
+        for chunk in &turn.chunks {
+            let rest = chunk.get(skip.min(chunk.len())..).unwrap_or(chunk);
+            skip = skip.saturating_sub(chunk.len());
+            if !rest.is_empty() {
+                pieces.push(Part::Text(rest.to_owned()));
+            }
+        }
+        let missing = (0..turn.calls.len()).filter(|call| !self.is_done(run, *call));
+        for (index, call) in missing.enumerate() {
+            pieces.extend(call_parts(index as u32, &turn.calls[call].tool, &Plan::arguments(run, self.turn, call)));
+        }
+        if pieces.is_empty() {
+            pieces.push(Part::Text(NOTHING_MORE.to_owned()));
+        }
+        pieces
+    }
+}
+
+/// Whether this text is the whole of another and nothing more but closing words.
+pub fn only_closes(whole: &str, text: &str) -> bool {
+    text.strip_prefix(whole).is_some_and(|rest| rest.replace(NOTHING_MORE, "").is_empty())
+}
+
+/// A call in two parts, as providers stream them.
+fn call_parts(index: u32, tool: &str, arguments: &str) -> [Part; 2] {
+    let (first, second) = arguments.split_at(arguments.len() / 2);
+    let provider_id = Some(format!("provider_{index}"));
+    [
+        Part::Call { index, provider_id, name: Some(tool.to_owned()), arguments: first.to_owned() },
+        Part::Call { index, provider_id: None, name: None, arguments: second.to_owned() },
+    ]
+}
+
+/// The text behind a body.
+pub fn text_of(journal: &Memory, body: &Body) -> Result<String, Violation> {
+    let bytes = journal.body(&body.hash).ok().flatten();
+    let bytes =
+        bytes.ok_or_else(|| Invariant::Journal.violated(format!("the body {} is named and not kept", body.hash)))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}

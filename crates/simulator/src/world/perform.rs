@@ -1,0 +1,261 @@
+//! What the runtime does for an effect, step by step. Everything here dies with the process.
+
+use std::collections::VecDeque;
+
+use engine::{
+    Body, BodyKind, Call, CallId, CallOutcome, Content, Effect, EffectId, Item, Part, Policy, Report, Session,
+};
+
+use super::Outside;
+use super::tools::Record;
+use crate::invariant::{Invariant, Violation};
+use crate::workload::{Life, Planned};
+
+/// An effect that is being carried out.
+#[derive(Debug)]
+pub enum Performer {
+    /// What is reported is known.
+    Known(VecDeque<Report>),
+    /// A request: as above, and the planned failure that its last report spends.
+    Request(VecDeque<Report>, Option<(usize, usize)>),
+    /// A call in the process of the runtime.
+    InProcess {
+        /// Which.
+        call: CallId,
+        /// Its arguments.
+        arguments: Body,
+        /// How many steps it has taken.
+        steps: usize,
+    },
+    /// A supervised command that the runtime watches.
+    Watched {
+        /// Its arguments.
+        arguments: Body,
+        /// Bytes of its output that are recorded.
+        reported: u64,
+    },
+    /// A look-up.
+    Find {
+        /// Which call.
+        call: CallId,
+        /// The effect that ran it.
+        started: EffectId,
+        /// Its arguments.
+        arguments: Body,
+    },
+    /// The end of a call.
+    End {
+        /// Which call.
+        call: CallId,
+        /// The effect that runs it.
+        started: EffectId,
+        /// Its arguments.
+        arguments: Body,
+    },
+}
+
+/// What a step of a performer amounts to.
+pub struct Stepped {
+    /// The operation's name.
+    pub name: &'static str,
+    /// What it reports.
+    pub report: Option<Report>,
+    /// Whether it was the last.
+    pub last: bool,
+}
+
+impl Performer {
+    /// Begins an effect; nothing, if its call has been settled since.
+    pub fn start(effect: &Effect, outside: &mut Outside, session: &Session) -> Result<Option<Self>, Violation> {
+        let call_of = |id: CallId| session.run().and_then(|run| run.call(id));
+        let started = match effect {
+            Effect::Lane { id, .. } => {
+                let settings = outside.plan.settings.clone();
+                Some(Self::Known([Report::LaneEntered { effect: *id, settings }].into()))
+            }
+            Effect::Prepare { id } => {
+                let prompt = Content::text(BodyKind::Prompt, "You are simulated.");
+                Some(Self::Known([Report::Prepared { effect: *id, prompt }].into()))
+            }
+            Effect::Request { id, items, .. } => Some(request(*id, *items, outside, session)?),
+            Effect::CheckCall { id, call } => call_of(*call).and_then(|call| check(*id, call, outside)),
+            Effect::RunCall { id, call } => call_of(*call).and_then(|call| run(*id, call, outside)),
+            Effect::FindCall { call, started, .. } => {
+                call_of(*call).map(|known| Self::Find { call: *call, started: *started, arguments: known.arguments })
+            }
+            Effect::EndCall { call, started, .. } => {
+                call_of(*call).map(|known| Self::End { call: *call, started: *started, arguments: known.arguments })
+            }
+        };
+        Ok(started)
+    }
+
+    /// Whether it can take a step now.
+    pub fn is_ready(&self, effect: EffectId, outside: &Outside) -> bool {
+        match self {
+            Self::Watched { arguments, reported } => watched(effect, arguments, *reported, outside).is_some(),
+            _ => true,
+        }
+    }
+
+    /// Takes a step.
+    pub fn step(&mut self, effect: EffectId, outside: &mut Outside) -> Stepped {
+        match self {
+            Self::Known(reports) => {
+                let report = reports.pop_front();
+                Stepped { name: known_name(report.as_ref()), report, last: reports.is_empty() }
+            }
+            Self::Request(reports, fails) => {
+                let report = reports.pop_front();
+                if let (Some(Report::RequestFailed { .. }), Some(failure)) = (&report, fails) {
+                    outside.model.spend(*failure);
+                }
+                Stepped { name: known_name(report.as_ref()), report, last: reports.is_empty() }
+            }
+            Self::InProcess { call, arguments, steps } => {
+                *steps += 1;
+                in_process(effect, (*call, *arguments), *steps, outside)
+            }
+            Self::Watched { arguments, reported } => {
+                let report = watched(effect, arguments, *reported, outside);
+                let wrote = match &report {
+                    Some(Report::CallOutput { text, .. }) => text.len() as u64,
+                    _ => 0,
+                };
+                *reported += wrote;
+                Stepped { name: if wrote > 0 { "call_output" } else { "end_run_call" }, report, last: wrote == 0 }
+            }
+            Self::Find { call, started, arguments } => {
+                let Outside { plan, tools, .. } = outside;
+                let report = plan.call(&arguments.hash).map(|planned| {
+                    let (found, ended) = tools.look_up(*call, *started, planned);
+                    Report::CallFound { effect, found, ended }
+                });
+                Stepped { name: "end_find_call", report, last: true }
+            }
+            Self::End { call, started, arguments } => {
+                let Outside { plan, tools, .. } = outside;
+                let report = plan.call(&arguments.hash).map(|planned| {
+                    let outcome = tools.end(*call, *started, planned);
+                    let output = Content::text(BodyKind::Output, "ended before it was done");
+                    Report::CallEnded { effect, outcome, output, whole: None }
+                });
+                Stepped { name: "end_end_call", report, last: true }
+            }
+        }
+    }
+}
+
+fn request(id: EffectId, items: u32, outside: &Outside, session: &Session) -> Result<Performer, Violation> {
+    let items = session.transcript.items().get(..items as usize).unwrap_or_default();
+    paired(id, items)?;
+    let reply = outside.model.reply(id, items, &outside.plan, outside.disk.journal())?;
+    Ok(Performer::Request(reply.reports, reply.fails))
+}
+
+/// Every call has exactly one result before the next message, as providers ask for it.
+fn paired(request: EffectId, items: &[Item]) -> Result<(), Violation> {
+    let mut open: Vec<CallId> = vec![];
+    for item in items {
+        let fits = match item {
+            Item::Result { call, .. } => {
+                let before = open.len();
+                open.retain(|waiting| waiting != call);
+                open.len() + 1 == before
+            }
+            Item::User { .. } => open.is_empty(),
+            Item::Assistant { calls, .. } => {
+                let fits = open.is_empty();
+                open.extend(calls.iter().map(|call| call.id));
+                fits
+            }
+        };
+        Invariant::Pairing.holds(fits, || format!("{request} holds {item:?} while {open:?} wait for results"))?;
+    }
+    Invariant::Pairing.holds(open.is_empty(), || format!("{request} holds no result for {open:?}"))
+}
+
+fn check(effect: EffectId, call: &Call, outside: &Outside) -> Option<Performer> {
+    let planned = outside.plan.call(&call.arguments.hash)?;
+    let report = Report::CallChecked {
+        effect,
+        decision: if planned.asks { Policy::Ask } else { Policy::Allow },
+        fingerprint: planned.fingerprint(),
+        evidence: None,
+        reason: planned.asks.then(|| format!("may {} run?", planned.tool)),
+    };
+    Some(Performer::Known([report].into()))
+}
+
+fn run(effect: EffectId, call: &Call, outside: &mut Outside) -> Option<Performer> {
+    let planned = outside.plan.call(&call.arguments.hash)?;
+    let arguments = call.arguments;
+    if planned.life == Life::Process {
+        return Some(Performer::InProcess { call: call.id, arguments, steps: 0 });
+    }
+    outside.tools.spawn(call.id, effect, arguments.hash);
+    Some(Performer::Watched { arguments, reported: call.output_bytes })
+}
+
+/// A call in the process: it begins, it says something, it has done what it does, it is reported.
+fn in_process(effect: EffectId, (call, arguments): (CallId, Body), step: usize, outside: &mut Outside) -> Stepped {
+    let Outside { plan, tools, disk, .. } = outside;
+    let Some(planned) = plan.call(&arguments.hash) else {
+        return Stepped { name: "end_run_call", report: None, last: true };
+    };
+    match step {
+        1 => {
+            tools.begin(call, effect, planned, disk);
+            Stepped { name: "call_began", report: None, last: false }
+        }
+        2 => {
+            let report = Report::CallOutput { effect, offset: 0, text: planned.output[0].clone() };
+            Stepped { name: "call_output", report: Some(report), last: false }
+        }
+        3 => {
+            tools.done.insert(call);
+            Stepped { name: "call_did", report: None, last: false }
+        }
+        _ => Stepped { name: "end_run_call", report: Some(done(effect, planned)), last: true },
+    }
+}
+
+fn done(effect: EffectId, planned: &Planned) -> Report {
+    Report::CallEnded { effect, outcome: CallOutcome::Done, output: planned.result(), whole: None }
+}
+
+/// The next thing that a watcher of a command sees, if there is anything new.
+fn watched(effect: EffectId, arguments: &Body, reported: u64, outside: &Outside) -> Option<Report> {
+    let planned = outside.plan.call(&arguments.hash)?;
+    let record = outside.tools.commands.get(&effect).map(|command| command.record);
+    let written = match record {
+        Some(Record::Running { pieces }) => planned.output[..pieces].concat(),
+        Some(Record::Exited) => planned.output.concat(),
+        _ => String::new(),
+    };
+    if let Some(text) = written.get(reported as usize..).filter(|text| !text.is_empty()) {
+        return Some(Report::CallOutput { effect, offset: reported, text: text.to_owned() });
+    }
+    let outcome = match record {
+        Some(Record::Spawned | Record::Running { .. }) => return None,
+        Some(Record::Exited) => return Some(done(effect, planned)),
+        Some(Record::Died) => CallOutcome::Interrupted,
+        Some(Record::Killed | Record::Barred) | None => CallOutcome::Failed,
+    };
+    let output = Content::text(BodyKind::Output, "it is not running any more");
+    Some(Report::CallEnded { effect, outcome, output, whole: None })
+}
+
+fn known_name(report: Option<&Report>) -> &'static str {
+    match report {
+        Some(Report::LaneEntered { .. }) => "end_lane",
+        Some(Report::Prepared { .. }) => "end_prepare",
+        Some(Report::RequestOpened { .. }) => "request_opened",
+        Some(Report::Said { part: Part::Call { .. }, .. }) => "call_part",
+        Some(Report::Said { .. }) => "text",
+        Some(Report::RequestEnded { .. }) => "end_request",
+        Some(Report::RequestFailed { .. }) => "fail_request",
+        Some(Report::CallChecked { .. }) => "end_check_call",
+        _ => "nothing",
+    }
+}

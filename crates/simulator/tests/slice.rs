@@ -1,0 +1,88 @@
+//! A slice of the workload for `cargo test`; the program `simulator check` runs all of it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use engine::{CallOutcome, CutCause, Event, Found, Next};
+use simulator::case::Form;
+use simulator::checkers;
+use simulator::explore::{Explorer, Extent};
+use simulator::report::Tally;
+use simulator::workload::Plan;
+use simulator::world::{Watch, World};
+
+fn plan(seed: u64) -> Arc<Plan> {
+    Arc::new(Plan::new(seed).expect("the workload has this seed"))
+}
+
+fn explore(seed: u64, extent: Extent) -> Tally {
+    let mut tally = Tally::default();
+    Explorer::new(plan(seed), extent, &mut tally).explore().unwrap_or_else(|failure| panic!("{failure}"));
+    tally
+}
+
+/// All events of the journals that these worlds end with: each of the seed's points, crashed in one form.
+fn crashed_everywhere(seed: u64, crash: impl Fn(&World) -> Vec<Form>) -> Vec<Event> {
+    let plan = plan(seed);
+    let mut world = World::begin(&plan, Watch::Ends).expect("a new world holds");
+    let mut events = vec![];
+    loop {
+        for form in crash(&world) {
+            let mut next = world.crashed(form).unwrap_or_else(|violation| panic!("{form}: {violation}"));
+            next.settle().unwrap_or_else(|violation| panic!("{form}: {violation}"));
+            checkers::check(next.outside()).unwrap_or_else(|violation| panic!("{form}: {violation}"));
+            let entries = next.outside().disk.entries().expect("a journal in memory can be read");
+            events.extend(entries.into_iter().map(|entry| entry.event));
+        }
+        if world.step().expect("the world holds without a crash").is_none() {
+            return events;
+        }
+    }
+}
+
+#[test]
+fn r10_what_was_told_survives_a_crash_at_any_point_in_any_form() {
+    let tally = explore(1, Extent { first_every: 1, pairs: 0 });
+    assert!(tally.single > 1000, "only {} cases", tally.single);
+    for operation in ["append_synced", "append_written", "publish", "answer", "start_request", "text", "start_run_call"]
+    {
+        assert!(tally.pairs.keys().any(|(_, hit)| *hit == operation), "no crash after {operation}");
+    }
+}
+
+#[test]
+fn r11_a_run_is_taken_up_after_two_crashes() {
+    let tally = explore(2, Extent { first_every: 40, pairs: 2 });
+    assert!(tally.double > 300, "only {} cases", tally.double);
+    for phase in ["preparing", "streaming", "tool_exec", "retry"] {
+        assert!(tally.pairs.keys().any(|(hit, _)| *hit == phase), "no crash while {phase}");
+    }
+}
+
+#[test]
+fn r12_cut_text_is_struck_or_is_a_part_of_the_answer() {
+    let cut = |event: &Event| matches!(event, Event::StreamCut(e) if e.cause == CutCause::Crash && e.text.is_some());
+    let kept = |event: &Event| matches!(event, Event::MessageSealed(e) if e.next == Next::Cut && e.text.is_some());
+    let process = |world: &World| if world.phase() == "streaming" { vec![Form::Process] } else { vec![] };
+    let restarted = crashed_everywhere(1, process);
+    assert!(restarted.iter().any(cut) && restarted.iter().any(|event| matches!(event, Event::TextStruck(_))));
+    let continued = crashed_everywhere(2, process);
+    assert!(continued.iter().any(cut) && continued.iter().any(kept));
+}
+
+#[test]
+fn r13_a_lost_call_is_looked_up_and_never_run_twice() {
+    let with_calls = |world: &World| if world.phase() == "tool_exec" { world.outside().forms() } else { vec![] };
+    let events: Vec<Event> = [1, 2].into_iter().flat_map(|seed| crashed_everywhere(seed, with_calls)).collect();
+    let found: BTreeSet<String> = events
+        .iter()
+        .filter_map(|event| match event {
+            Event::CallFound(e) => Some(format!("{:?}", e.found)),
+            _ => None,
+        })
+        .collect();
+    for each in [Found::NeverStarted, Found::Running, Found::Ended, Found::Unknown] {
+        assert!(found.contains(&format!("{each:?}")), "no call was found {each:?}, only {found:?}");
+    }
+    assert!(events.iter().any(|event| matches!(event, Event::CallSettled(e) if e.outcome == CallOutcome::Interrupted)));
+}
