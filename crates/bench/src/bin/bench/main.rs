@@ -1,0 +1,96 @@
+//! The figures that the README quotes, in one table. Numbers are printed, never asserted.
+
+#![allow(clippy::print_stdout, reason = "a program whose output is its report")]
+
+mod cold;
+mod durable;
+mod engine_rates;
+mod store;
+mod table;
+mod world;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+use table::Row;
+
+/// What keeps a figure from being measured: there is nobody to act on its kind, so its words are enough.
+type Problem = Box<dyn std::error::Error>;
+
+/// Prints the figures of this machine as a table
+#[derive(Debug, Parser)]
+struct Args {
+    /// The `limulus` whose start is measured; default: the one beside this program
+    #[arg(long)]
+    binary: Option<PathBuf>,
+    /// Measure only this
+    #[arg(long, value_enum)]
+    only: Option<Figure>,
+    #[command(subcommand)]
+    program: Option<Program>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Program {
+    /// Be a model server until stdin ends; its address is the first line of stdout
+    Server,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Figure {
+    /// Inputs a second
+    Engine,
+    /// Synced events a second
+    Store,
+    /// W1 and W2
+    Durable,
+    /// W5
+    Cold,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let result = match args.program {
+        Some(Program::Server) => durable::serve(),
+        None => print(&args),
+    };
+    if let Err(problem) = result {
+        eprintln!("bench: {problem}");
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}
+
+fn print(args: &Args) -> Result<(), Problem> {
+    if cfg!(debug_assertions) {
+        eprintln!("bench: this is no release build; figures mean something under `cargo run --release -p bench`");
+    }
+    let program = std::env::current_exe()?;
+    let beside = program.parent().ok_or("this program has no folder")?;
+    // Not the system's folder for temporary files: that one may be in memory, where a sync costs nothing.
+    let folder = tempfile::Builder::new().prefix("bench-").tempdir_in(beside)?;
+    let binary = args.binary.clone().unwrap_or_else(|| beside.join("limulus"));
+    let (mut rows, mut missing) = (vec![], vec![]);
+    for figure in Figure::value_variants().iter().filter(|figure| args.only.is_none_or(|only| only == **figure)) {
+        match measure(*figure, &binary, folder.path()) {
+            Ok(measured) => rows.extend(measured),
+            Err(problem) => missing.push(format!("{figure:?} could not be measured: {problem}")),
+        }
+    }
+    println!("{}", table::markdown(&rows));
+    if missing.is_empty() { Ok(()) } else { Err(missing.join("\n").into()) }
+}
+
+fn measure(figure: Figure, binary: &Path, folder: &Path) -> Result<Vec<Row>, Problem> {
+    match figure {
+        Figure::Engine => Ok(engine_rates::measure()),
+        Figure::Store => store::measure(folder),
+        Figure::Durable => durable::measure(folder),
+        Figure::Cold if binary.is_file() => cold::measure(binary, folder),
+        Figure::Cold => {
+            Err(format!("no program at {}; build it: cargo build --release -p limulus", binary.display()).into())
+        }
+    }
+}

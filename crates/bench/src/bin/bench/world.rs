@@ -1,0 +1,345 @@
+//! A world for the engine alone: whatever the pump wants is answered at once, and what it publishes is read by three.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use engine::{
+    Batch, BodyKind, BranchId, CallOutcome, Candidate, Command, Content, Do, Effect, EffectId, Epoch, Failure,
+    FailureClass, Found, Hash, Input, Limits, Machine, MessageId, Moment, Overrides, Part, Policy, Position, Pump,
+    Report, ResumeMode, SessionId, Settings, Timestamp, ToolClass, ToolSpec, Usage,
+};
+use uuid::Uuid;
+
+/// Batches that a subscriber holds before it lets the oldest go.
+const HELD: usize = 64;
+
+/// A pump with everything around it.
+pub(super) struct World {
+    pump: Pump<()>,
+    settings: Arc<Settings>,
+    subscribers: [VecDeque<Arc<Batch>>; 3],
+    started: VecDeque<Effect>,
+    now: i64,
+    due: Option<Timestamp>,
+    epoch: u64,
+    position: u64,
+    ids: u128,
+    /// How many inputs were offered.
+    pub(super) inputs: u64,
+}
+
+impl World {
+    /// A session whose history has this many items.
+    pub(super) fn with_items(items: usize) -> Self {
+        let mut world = Self {
+            pump: Pump::new(Machine::new()),
+            settings: Arc::new(settings()),
+            subscribers: Default::default(),
+            started: VecDeque::new(),
+            now: 1,
+            due: None,
+            epoch: 1,
+            position: 0,
+            ids: 1,
+            inputs: 0,
+        };
+        let (session, branch) = (SessionId(world.id()), BranchId(world.id()));
+        world.offer(Command::Create { session, key: "agent:main:main".into(), agent: "main".into(), branch });
+        world.offer(Report::Opened { epoch: Epoch(1) });
+        while world.items() < items {
+            world.plain_run();
+        }
+        world.inputs = 0;
+        world
+    }
+
+    fn items(&self) -> usize {
+        self.pump.session().map_or(0, |session| session.transcript.items().len())
+    }
+
+    fn id(&mut self) -> Uuid {
+        self.ids += 1;
+        Uuid::from_u128(self.ids)
+    }
+
+    /// Offers an input and carries out all that follows from it.
+    fn offer(&mut self, input: impl Into<Input>) {
+        self.queue(input);
+        self.settle();
+    }
+
+    fn queue(&mut self, input: impl Into<Input>) {
+        self.inputs += 1;
+        self.now += 1;
+        self.pump.offer(input, Moment { now: Timestamp(self.now), draw: self.inputs }, Some(()));
+    }
+
+    /// Commits until nothing is left to do.
+    fn settle(&mut self) {
+        loop {
+            while let Some(todo) = self.pump.poll() {
+                self.carry_out(todo);
+            }
+            match self.pump.next_batch() {
+                Some(_) => {
+                    self.position += 1;
+                    self.pump.committed(Position(self.position));
+                }
+                None if self.pump.is_quiet() => return,
+                None => {}
+            }
+        }
+    }
+
+    fn carry_out(&mut self, todo: Do<()>) {
+        match todo {
+            Do::Start(effect) => self.started.push_back(effect),
+            Do::Stop(id) => self.started.retain(|effect| effect.id() != id),
+            Do::Publish(batch) => {
+                for held in &mut self.subscribers {
+                    if held.len() == HELD {
+                        held.pop_front();
+                    }
+                    held.push_back(Arc::clone(&batch));
+                }
+            }
+            Do::Arm(due) => self.due = due,
+            Do::Answer((), answer) => {
+                assert!(answer.is_ok(), "the script asks for nothing that is refused: {answer:?}");
+            }
+            Do::Broken(edge) => panic!("{edge}"),
+        }
+    }
+
+    fn next(&mut self) -> Effect {
+        self.started.pop_front().expect("the script knows what is wanted next")
+    }
+
+    /// From a message to the request that it leads to.
+    fn begin(&mut self) -> EffectId {
+        self.message();
+        let effect = self.next().id();
+        let settings = Arc::clone(&self.settings);
+        self.offer(Report::LaneEntered { effect, settings });
+        let effect = self.next().id();
+        self.offer(Report::Prepared { effect, prompt: Content::text(BodyKind::Prompt, "You are a bench.") });
+        self.next().id()
+    }
+
+    fn message(&mut self) -> MessageId {
+        let message = MessageId(self.id());
+        let content = Content::text(BodyKind::Message, "How many inputs a second?");
+        self.offer(Command::Message { message, content, mode: None, key: None, overrides: Overrides::default() });
+        message
+    }
+
+    fn say(&mut self, effect: EffectId, part: Part) {
+        self.offer(Report::Said { effect, part });
+    }
+
+    fn words(&mut self, effect: EffectId, count: u32) {
+        self.offer(Report::RequestOpened { effect });
+        for _ in 0..count {
+            self.say(effect, Part::Text("twenty bytes of text".into()));
+        }
+    }
+
+    fn end(&mut self, effect: EffectId) {
+        self.offer(Report::RequestEnded { effect, usage: Usage { input: 10, output: 20, ..Usage::default() } });
+    }
+
+    fn plain_run(&mut self) {
+        let request = self.begin();
+        self.words(request, 4);
+        self.end(request);
+    }
+
+    /// Opens a stream for [`World::deltas`].
+    pub(super) fn begin_stream(&mut self) -> EffectId {
+        let request = self.begin();
+        self.words(request, 1);
+        self.inputs = 0;
+        request
+    }
+
+    /// So many pieces of text; `together`: how many come while one append is in flight.
+    pub(super) fn deltas(&mut self, effect: EffectId, count: u64, together: u64) {
+        for at in 1..=count {
+            self.queue(Report::Said { effect, part: Part::Text("twenty bytes of text".into()) });
+            if at % together == 0 {
+                self.settle();
+            }
+        }
+        self.settle();
+    }
+
+    /// Ends the stream.
+    pub(super) fn end_stream(&mut self, effect: EffectId) {
+        self.end(effect);
+    }
+
+    /// Runs that take every input which this version of the engine acts on.
+    pub(super) fn mix(&mut self) {
+        self.plain_run();
+        self.run_with_calls();
+        self.run_that_fails_once();
+        self.run_that_is_taken_up();
+        self.run_that_is_aborted();
+    }
+
+    fn run_with_calls(&mut self) {
+        let request = self.begin();
+        self.offer(Report::RequestOpened { effect: request });
+        self.say(request, Part::Reasoning("twenty bytes of text".into()));
+        for (index, tool) in ["look", "change", "change"].into_iter().enumerate() {
+            self.call(request, index as u32, tool);
+        }
+        self.end(request);
+        let mut checked = 0;
+        while let Some(effect) = self.started.pop_front() {
+            match effect {
+                Effect::CheckCall { id, call } => {
+                    checked += 1;
+                    let decision = [Policy::Allow, Policy::Ask, Policy::Deny][checked - 1];
+                    let (fingerprint, reason) = (Hash([7; 32]), (checked > 1).then(|| "it changes things".to_owned()));
+                    self.offer(Report::CallChecked { effect: id, decision, fingerprint, evidence: None, reason });
+                    if decision == Policy::Ask {
+                        self.offer(Command::Answer { call, fingerprint, allow: true, by: "bench".into() });
+                    }
+                }
+                Effect::RunCall { id, .. } => self.run_call(id),
+                Effect::Request { id, .. } => {
+                    self.words(id, 4);
+                    self.end(id);
+                }
+                other => panic!("not in the script: {other:?}"),
+            }
+        }
+    }
+
+    fn call(&mut self, effect: EffectId, index: u32, tool: &str) {
+        let (provider_id, name) = (Some(format!("call_{index}")), Some(tool.to_owned()));
+        self.say(effect, Part::Call { index, provider_id, name, arguments: "{\"path\":".into() });
+        self.say(effect, Part::Call { index, provider_id: None, name: None, arguments: "\"a\"}".into() });
+    }
+
+    fn run_call(&mut self, effect: EffectId) {
+        self.offer(Report::CallOutput { effect, offset: 0, text: "twenty bytes of text".into() });
+        self.offer(Report::CallOutput { effect, offset: 20, text: "twenty bytes of text".into() });
+        self.offer(Report::CallEnded { effect, outcome: CallOutcome::Done, output: output(), whole: None });
+    }
+
+    fn run_that_fails_once(&mut self) {
+        let effect = self.begin();
+        self.words(effect, 2);
+        self.offer(Report::RequestFailed { effect, failure: Failure::new(FailureClass::Network, "cut") });
+        self.now = self.due.map_or(self.now, |due| due.0);
+        self.offer(Report::Due);
+        let Effect::Request { id, .. } = self.next() else { panic!("it is sent again") };
+        self.words(id, 2);
+        self.offer(Command::Pause);
+        self.offer(Command::Resume { drop: false });
+        let again = self.next().id();
+        self.words(again, 2);
+        self.end(again);
+    }
+
+    /// A call runs to the point where its owner dies; the next owner finds what became of it.
+    fn run_that_is_taken_up(&mut self) {
+        let id = self.begin_call();
+        self.offer(Report::CallOutput { effect: id, offset: 0, text: "twenty bytes of text".into() });
+        self.epoch += 1;
+        self.started.clear();
+        self.offer(Report::Opened { epoch: Epoch(self.epoch) });
+        let effect = self.next().id();
+        let ended = Some((CallOutcome::Done, output(), None));
+        self.offer(Report::CallFound { effect, found: Found::Ended, ended });
+        let request = self.next().id();
+        self.words(request, 2);
+        self.end(request);
+    }
+
+    fn run_that_is_aborted(&mut self) {
+        let running = self.begin_call();
+        let queued = self.message();
+        self.offer(Command::Cancel { message: queued });
+        self.offer(Command::Override { model: None });
+        self.offer(Command::Abort { run: None });
+        let Effect::EndCall { id, .. } = self.next() else { panic!("a started call is ended") };
+        self.offer(Report::CallEnded { effect: id, outcome: CallOutcome::Failed, output: output(), whole: None });
+        // What comes late is dropped and counted.
+        self.offer(Report::CallOutput { effect: running, offset: 0, text: "late".into() });
+    }
+
+    /// A run up to a call that has started.
+    fn begin_call(&mut self) -> EffectId {
+        let request = self.begin();
+        self.call(request, 0, "change");
+        self.end(request);
+        let effect = self.next().id();
+        let (decision, fingerprint) = (Policy::Allow, Hash([7; 32]));
+        self.offer(Report::CallChecked { effect, decision, fingerprint, evidence: None, reason: None });
+        self.next().id()
+    }
+}
+
+fn output() -> Content {
+    Content::text(BodyKind::Output, "what came of it")
+}
+
+/// Settings for a run that only the engine sees.
+pub(super) fn settings() -> Settings {
+    let tool = |name: &str, class| ToolSpec {
+        name: name.to_owned(),
+        class,
+        description: String::new(),
+        schema: serde_json::json!({ "type": "object" }),
+    };
+    Settings {
+        agent: "main".into(),
+        workspace: "/".into(),
+        date: "2026-01-01".into(),
+        candidates: vec![Candidate {
+            provider: "scripted".into(),
+            model: "wire".into(),
+            profile: None,
+            context_window: 200_000,
+            max_output: 8_192,
+        }],
+        limits: Limits::default(),
+        resume: ResumeMode::Restart,
+        exec: Policy::Allow,
+        outside: Policy::Ask,
+        tools: vec![tool("look", ToolClass::ReadOnly), tool("change", ToolClass::Once)],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mix_runs_to_its_end_and_leaves_nothing() {
+        let mut world = World::with_items(10);
+        world.mix();
+        assert!(world.started.is_empty(), "{:?}", world.started);
+        assert!(world.inputs > 60, "{}", world.inputs);
+        let run = world.pump.session().and_then(|session| session.run());
+        assert!(run.is_none(), "{run:?}");
+    }
+
+    #[test]
+    fn every_delta_reaches_every_subscriber() {
+        let mut world = World::with_items(2);
+        let request = world.begin_stream();
+        world.deltas(request, 10, 5);
+        assert_eq!(world.inputs, 10);
+        for held in &world.subscribers {
+            let texts = held.iter().rev().take(2).flat_map(|batch| &batch.records).map(|record| match &record.event {
+                engine::Event::TextAdded(e) => e.text.len(),
+                other => panic!("{other:?}"),
+            });
+            assert_eq!(texts.sum::<usize>(), 200);
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! One case from a fresh home to its verdict.
+
+use std::path::{Path, PathBuf};
+
+use bench::model_server::Script;
+use serde_json::Value;
+
+use super::checks::Aftermath;
+use super::place::Place;
+use super::plan::{Attack, Build, Case, Point, Work, token};
+use super::record::{Exit, Record};
+use super::truth::Truth;
+
+/// The number of SIGKILL.
+const SIGKILL: i64 = 9;
+
+/// What all cases share.
+#[derive(Debug)]
+pub(super) struct Bench {
+    /// The build with crash points.
+    pub(super) points: PathBuf,
+    /// The shipped build.
+    pub(super) plain: PathBuf,
+    /// The model server.
+    pub(super) base_url: String,
+    /// The bug that is planted in the build with crash points.
+    pub(super) mutant: Option<String>,
+}
+
+impl Bench {
+    pub(super) fn binary(&self, build: Build) -> &Path {
+        match build {
+            Build::Points => &self.points,
+            Build::Plain => &self.plain,
+        }
+    }
+}
+
+/// One attack that struck, or did not.
+#[derive(Debug, Clone)]
+pub(super) struct Strike {
+    /// What was tried.
+    pub(super) attack: Attack,
+    /// Whether the process was `resume`.
+    pub(super) on_resume: bool,
+    /// Whether SIGKILL ended it.
+    pub(super) killed: bool,
+}
+
+/// What came of a case.
+#[derive(Debug)]
+pub(super) struct Verdict {
+    pub(super) strikes: Vec<Strike>,
+    pub(super) violations: Vec<String>,
+    /// Bytes of text that clients recorded.
+    pub(super) told_bytes: usize,
+    /// Calls that were reported as interrupted.
+    pub(super) interrupted: usize,
+    /// Where the home is, kept if something is wrong.
+    pub(super) kept: Option<PathBuf>,
+}
+
+/// Runs a case. Whatever goes wrong on the way is a violation too.
+pub(super) fn run(case: &Case, bench: &Bench) -> Verdict {
+    let mut verdict = Verdict { strikes: vec![], violations: vec![], told_bytes: 0, interrupted: 0, kept: None };
+    let mut place = match Place::new(&case.setup, bench) {
+        Ok(place) => place,
+        Err(error) => {
+            verdict.violations.push(format!("no place for the case: {error}"));
+            return verdict;
+        }
+    };
+    if let Err(broken) = play(case, bench, &mut place, &mut verdict) {
+        verdict.violations.push(broken);
+    }
+    if !verdict.violations.is_empty() {
+        verdict.kept = Some(place.keep());
+    }
+    verdict
+}
+
+fn play(case: &Case, bench: &Bench, place: &mut Place, verdict: &mut Verdict) -> Result<(), String> {
+    let binary = bench.binary(case.build);
+    let message = message(case, place);
+    let script = Script::parse(&message).ok_or("the message of the case is no script")?;
+    let mut records = vec![];
+    for (at, attack) in case.attacks.iter().enumerate() {
+        let record = match at {
+            0 => place.attack(binary, &agent(&message, &case.name), attack)?,
+            _ => place.attack(binary, &["resume", "--json"], attack)?,
+        };
+        let killed = record.exit == Exit::Signal(SIGKILL);
+        verdict.strikes.push(Strike { attack: attack.clone(), on_resume: at > 0, killed });
+        records.push(record);
+    }
+    // Whoever was not answered asks again, with the same key; a run that is there is taken up.
+    let asks_again = case.attacks.first().and_then(Attack::point) == Some(Point::Accepted);
+    let started = Truth::read(&place.home()).is_ok_and(|truth| !truth.accepted.is_empty());
+    if asks_again {
+        records.push(place.attack(binary, &agent(&message, &case.name), &Attack::None)?);
+    } else if started {
+        records.push(place.attack(binary, &["resume", "--json"], &Attack::None)?);
+    }
+    let messages = 1 + usize::from(started || asks_again);
+    // The session is usable afterwards, and the whole history is paired: the server checks it.
+    records.push(place.attack(binary, &agent("tokens=3", "afterwards"), &Attack::None)?);
+    verdict.violations.extend(exits(case, &records, &verdict.strikes));
+    let runs = shown(binary, place)?;
+    let truth = Truth::read(&place.home()).map_err(|e| format!("the journal does not read: {e}"))?;
+    let ledger = std::fs::read_to_string(place.ledger()).unwrap_or_default();
+    let folder = place.path();
+    let aftermath =
+        Aftermath { case, script: &script, records: &records, truth: &truth, runs: &runs, folder, ledger: &ledger };
+    verdict.violations.extend(aftermath.violations());
+    if runs.len() != messages {
+        verdict.violations.push(format!("{} runs are listed for {messages} messages", runs.len()));
+    }
+    let told = records.iter().flat_map(|record| record.texts.values().flatten());
+    verdict.told_bytes = told.map(|(_, text)| text.len()).sum();
+    let calls = runs.iter().flat_map(super::checks::calls);
+    verdict.interrupted = calls.filter(|call| call["outcome"] == "interrupted").count();
+    Ok(())
+}
+
+fn agent<'a>(message: &'a str, key: &'a str) -> [&'a str; 9] {
+    ["agent", "--json", "--yes", "--session", "kills", "--key", key, "-m", message]
+}
+
+/// What the user asks for, as a script for the model server.
+fn message(case: &Case, place: &Place) -> String {
+    let ledger = place.ledger();
+    let command =
+        |at, rest| format!("exec:echo {} >> '{}'; echo begun; {rest}", token(&case.name, at), ledger.display());
+    match case.work {
+        Work::Rounds => {
+            let (first, second) = (command(0, "sleep 0.15; echo done"), command(1, "sleep 0.15; echo done"));
+            let write = format!(r#"call:write {{"path":"out.txt","content":"{}"}}"#, case.name);
+            format!("preamble=6 tokens=24 delay_ms=2\ncall:ls {{\"path\":\".\"}}\n{first}\n{write}\n{second}")
+        }
+        Work::Aborted | Work::Limited => format!("tokens=8\n{}", command(0, "sleep 600")),
+    }
+}
+
+/// Processes that ended otherwise than they were made to, or with a status that does not fit.
+fn exits(case: &Case, records: &[Record], strikes: &[Strike]) -> Vec<String> {
+    let ended_by_itself = |exit: Exit| match exit {
+        // An aborted run is told by its own status.
+        Exit::Code(0) => true,
+        Exit::Code(130) => case.work == Work::Aborted,
+        // A kill that came before anything was recorded: there is nothing to take up.
+        Exit::Code(4) => case.build == Build::Plain,
+        _ => false,
+    };
+    let wrong = records.iter().enumerate().filter(|(at, record)| {
+        let attacked = strikes.get(*at).is_some_and(|strike| strike.attack != Attack::None);
+        !(ended_by_itself(record.exit) || attacked && record.exit == Exit::Signal(SIGKILL))
+    });
+    wrong.map(|(at, record)| format!("process {} ended with {:?}", at + 1, record.exit)).collect()
+}
+
+/// `runs show --json` of every run that the home lists, oldest first.
+fn shown(binary: &Path, place: &Place) -> Result<Vec<Value>, String> {
+    let (code, list) = place.ask(binary, &["runs", "list", "--json"])?;
+    let list = list.as_array().ok_or_else(|| format!("`runs list --json` ended with {code:?} and no array"))?;
+    let show = |row: &Value| {
+        let run = row["run"].as_str().ok_or("a run without its id is listed")?;
+        Ok(place.ask(binary, &["runs", "show", run, "--json"])?.1)
+    };
+    let mut runs = list.iter().map(show).collect::<Result<Vec<Value>, String>>()?;
+    runs.sort_by_key(|run| run["started_at"].as_i64());
+    Ok(runs)
+}
+
+/// Whether an attack of this verdict hit the point.
+pub(super) fn hits(verdict: &Verdict, point: Point) -> impl Iterator<Item = &Strike> {
+    verdict.strikes.iter().filter(move |strike| strike.killed && strike.attack.point() == Some(point))
+}

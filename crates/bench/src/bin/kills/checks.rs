@@ -1,0 +1,309 @@
+//! What must hold when a case is over. Each check says in words what does not.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use bench::model_server::Script;
+use serde_json::Value;
+
+use super::plan::{Case, Work, token};
+use super::record::Record;
+use super::truth::Truth;
+
+/// How long what a run has left behind gets to be gone: the supervisor ends the tree before it leaves itself.
+const LEFTOVERS: Duration = Duration::from_secs(10);
+
+/// All that is known of a case at its end.
+pub(super) struct Aftermath<'a> {
+    pub(super) case: &'a Case,
+    pub(super) script: &'a Script,
+    pub(super) records: &'a [Record],
+    pub(super) truth: &'a Truth,
+    /// `runs show --json` of each run that the home lists, in order.
+    pub(super) runs: &'a [Value],
+    pub(super) folder: &'a Path,
+    pub(super) ledger: &'a str,
+}
+
+impl Aftermath<'_> {
+    /// Everything that is wrong.
+    pub(super) fn violations(&self) -> Vec<String> {
+        let checks = [
+            Self::shown_is_kept,
+            Self::acknowledged_is_there,
+            Self::every_run_has_ended_once,
+            Self::ends_agree,
+            Self::answers_are_whole,
+            Self::nothing_ran_twice,
+            Self::files_hold_what_was_written,
+        ];
+        checks.iter().flat_map(|check| check(self)).chain(leftovers(self.folder)).collect()
+    }
+
+    /// What a client saw is a prefix of what is kept, and of what `runs show` says unless it was struck.
+    fn shown_is_kept(&self) -> Vec<String> {
+        let mut wrong = vec![];
+        let shown: BTreeMap<&str, &str> =
+            self.steps().filter_map(|step| Some((step["request"].as_str()?, text(step)))).collect();
+        for record in self.records {
+            let told = match record.told() {
+                Ok(told) => told,
+                Err(gap) => {
+                    wrong.push(gap);
+                    continue;
+                }
+            };
+            for (effect, told) in told {
+                let kept = self.truth.texts.get(effect).map_or("", String::as_str);
+                if !kept.starts_with(&told) {
+                    wrong.push(format!("{effect}: a client was told {told:?}, the journal has {kept:?}"));
+                }
+                let struck = self.truth.struck.contains(effect);
+                match shown.get(effect) {
+                    Some(shown) if !struck && !shown.starts_with(&told) => {
+                        wrong.push(format!("{effect}: a client was told {told:?}, `runs show` says {shown:?}"));
+                    }
+                    Some(_) if struck => wrong.push(format!("{effect}: struck, and still shown")),
+                    None if !struck => wrong.push(format!("{effect}: told, not struck, and not shown")),
+                    _ => {}
+                }
+            }
+            for effect in record.struck.iter().filter(|effect| !self.truth.struck.contains(*effect)) {
+                wrong.push(format!("{effect}: a client was told to strike it, the journal has no such event"));
+            }
+        }
+        wrong
+    }
+
+    fn acknowledged_is_there(&self) -> Vec<String> {
+        let accepted = self.records.iter().flat_map(|record| &record.accepted);
+        let lost = accepted.filter(|run| !self.truth.accepted.contains(*run) || self.run(run).is_none());
+        lost.map(|run| format!("the message of run {run} was acknowledged and is lost")).collect()
+    }
+
+    fn every_run_has_ended_once(&self) -> Vec<String> {
+        let mut wrong = vec![];
+        for run in self.truth.accepted.iter().filter(|run| self.truth.endings.get(*run) != Some(&1)) {
+            let times = self.truth.endings.get(run).copied().unwrap_or(0);
+            wrong.push(format!("run {run} has {times} terminal events"));
+        }
+        for run in self.runs.iter().filter(|run| run["outcome"].is_null()) {
+            wrong.push(format!("run {} is unfinished: {}", run["run"], run["state"]));
+        }
+        for (call, times) in self.truth.settled.iter().filter(|(_, times)| **times != 1) {
+            wrong.push(format!("call {call} has {times} results"));
+        }
+        wrong
+    }
+
+    /// A run's end is told at most once, and as it is.
+    fn ends_agree(&self) -> Vec<String> {
+        let mut wrong = vec![];
+        let mut told = BTreeMap::new();
+        for end in self.records.iter().flat_map(|record| &record.ends) {
+            *told.entry(&end.run).or_insert(0) += 1;
+            let run = self.run(&end.run).cloned().unwrap_or_default();
+            if run["outcome"] != *end.outcome || text(&run) != end.text {
+                wrong.push(format!("the end of run {} was told as {} {:?}", end.run, end.outcome, end.text));
+            }
+        }
+        wrong.extend(
+            told.iter().filter(|(_, times)| **times > 1).map(|(run, times)| format!("run {run} ended {times} times")),
+        );
+        wrong
+    }
+
+    /// The model's answer is all there; where kept text goes on, it is the last segment.
+    fn answers_are_whole(&self) -> Vec<String> {
+        let Some(run) = self.first() else { return vec![] };
+        let (outcome, text) = (run["outcome"].as_str().unwrap_or_default(), text(run));
+        let (expected, answer) = match self.case.work {
+            Work::Aborted => ("aborted", String::new()),
+            Work::Rounds | Work::Limited => ("completed", self.script.answer()),
+        };
+        let mut wrong = vec![];
+        if outcome != expected {
+            wrong.push(format!("the run ended as {outcome}, not {expected}"));
+        }
+        let whole = if self.case.setup.resume == "continue" { text.ends_with(&answer) } else { text == answer };
+        if !whole && expected == "completed" {
+            wrong.push(format!("the answer is {text:?}, not {answer:?}"));
+        }
+        wrong
+    }
+
+    /// A command that is told as done ran once, any other at most once.
+    fn nothing_ran_twice(&self) -> Vec<String> {
+        let calls: Vec<&Value> =
+            self.first().into_iter().flat_map(calls).filter(|call| call["tool"] == "exec").collect();
+        let mut wrong = vec![];
+        let wanted = self.script.steps.iter().filter(|call| call.tool == "exec").count();
+        for at in 0..wanted {
+            let token = token(&self.case.name, at);
+            let times = self.ledger.lines().filter(|line| *line == token).count();
+            let outcome = calls.get(at).and_then(|call| call["outcome"].as_str()).unwrap_or("not asked for");
+            let fits = match outcome {
+                "done" | "timed_out" => times == 1,
+                "not asked for" | "skipped" | "denied" => times == 0,
+                _ => times <= 1,
+            };
+            if !fits {
+                wrong.push(format!("command {at} is {outcome} and ran {times} times"));
+            }
+        }
+        wrong
+    }
+
+    fn files_hold_what_was_written(&self) -> Vec<String> {
+        let writes = self
+            .first()
+            .into_iter()
+            .flat_map(calls)
+            .filter(|call| call["tool"] == "write" && call["outcome"] == "done");
+        let file = self.folder.join("workspace/out.txt");
+        let content = std::fs::read_to_string(file).unwrap_or_default();
+        let wrong = writes.filter(|_| content != self.case.name);
+        wrong.map(|_| format!("out.txt was written and holds {content:?}")).collect()
+    }
+
+    fn steps(&self) -> impl Iterator<Item = &Value> {
+        self.runs.iter().flat_map(|run| run["steps"].as_array().into_iter().flatten())
+    }
+
+    fn run(&self, id: &str) -> Option<&Value> {
+        self.runs.iter().find(|run| run["run"] == id)
+    }
+
+    /// The run of the case's own message; none if it was killed before anything was recorded.
+    fn first(&self) -> Option<&Value> {
+        self.runs.len().checked_sub(2).and_then(|at| self.runs.get(at))
+    }
+}
+
+/// The calls of a run, in the order in which they were asked for.
+pub(super) fn calls(run: &Value) -> impl Iterator<Item = &Value> {
+    let steps = run["steps"].as_array().into_iter().flatten();
+    steps.flat_map(|step| step["calls"].as_array().into_iter().flatten())
+}
+
+fn text(of: &Value) -> &str {
+    of["text"].as_str().unwrap_or_default()
+}
+
+/// Processes that still have the case's folder in their command line, after they had time to leave.
+fn leftovers(folder: &Path) -> Vec<String> {
+    let started = Instant::now();
+    loop {
+        let alive = processes(folder);
+        if alive.is_empty() || started.elapsed() > LEFTOVERS {
+            return alive.into_iter().map(|process| format!("still running: {process}")).collect();
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn processes(folder: &Path) -> Vec<String> {
+    let named = folder.to_string_lossy().into_owned();
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let own = std::process::id().to_string();
+    let lines = entries.filter(|entry| entry.file_name() != own.as_str()).filter_map(|entry| {
+        let line = std::fs::read(entry.path().join("cmdline")).ok()?;
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        line.contains(&named).then(|| format!("{} {line}", entry.file_name().to_string_lossy()))
+    });
+    lines.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Attack, Build, Setup};
+    use crate::record::{End, Exit};
+    use serde_json::json;
+
+    const RUN: &str = "r";
+    const REQUEST: &str = "r/request/1/1";
+
+    /// Makes one thing wrong.
+    type Spoil = fn(&mut Story);
+
+    /// A case in order, to be spoilt.
+    struct Story {
+        record: Record,
+        truth: Truth,
+        runs: Vec<Value>,
+        ledger: String,
+    }
+
+    fn in_order() -> Story {
+        let record = Record {
+            texts: [(REQUEST.to_owned(), vec![(0, "word0".to_owned())])].into(),
+            struck: std::collections::BTreeSet::new(),
+            accepted: vec![RUN.to_owned()],
+            ends: vec![End { run: RUN.into(), outcome: "completed".into(), text: "word0 word1".into() }],
+            exit: Exit::Code(0),
+        };
+        let truth = Truth {
+            accepted: [RUN.to_owned()].into(),
+            endings: [(RUN.to_owned(), 1)].into(),
+            texts: [(REQUEST.to_owned(), "word0 word1".to_owned())].into(),
+            settled: [("r/1/0".to_owned(), 1)].into(),
+            ..Truth::default()
+        };
+        let calls = json!([{ "id": "r/1/0", "tool": "exec", "outcome": "done" }]);
+        let run = json!({
+            "run": RUN, "outcome": "completed", "text": "word0 word1",
+            "steps": [{ "request": REQUEST, "text": "word0 word1", "calls": calls }],
+        });
+        let afterwards = json!({ "run": "later", "outcome": "completed", "text": "", "steps": [] });
+        Story { record, truth, runs: vec![run, afterwards], ledger: "case.0\n".to_owned() }
+    }
+
+    fn violations(story: &Story) -> Vec<String> {
+        let case = Case {
+            name: "case".into(),
+            build: Build::Points,
+            work: Work::Rounds,
+            setup: Setup::default(),
+            attacks: vec![Attack::None],
+        };
+        let script = Script::parse("tokens=2\nexec:true").unwrap();
+        let records = std::slice::from_ref(&story.record);
+        let folder = Path::new("/nowhere/at/all");
+        let (truth, runs, ledger) = (&story.truth, &story.runs, &story.ledger);
+        Aftermath { case: &case, script: &script, records, truth, runs, folder, ledger }.violations()
+    }
+
+    #[test]
+    fn r10_r13_what_is_wrong_is_seen() {
+        assert_eq!(violations(&in_order()), Vec::<String>::new());
+        let table: [(&str, Spoil); 11] = [
+            ("and is lost", |story| story.record.accepted.push("gone".into())),
+            ("the journal has", |story| story.truth.texts.clear()),
+            ("not shown", |story| story.runs[0]["steps"] = json!([])),
+            ("still shown", |story| {
+                story.truth.struck.insert(REQUEST.into());
+            }),
+            ("no such event", |story| {
+                story.record.struck.insert("r/request/9/1".into());
+            }),
+            ("2 terminal events", |story| {
+                story.truth.endings.insert(RUN.into(), 2);
+            }),
+            ("is unfinished", |story| story.runs[1]["outcome"] = Value::Null),
+            ("2 results", |story| {
+                story.truth.settled.insert("r/1/0".into(), 2);
+            }),
+            ("ran 2 times", |story| story.ledger = "case.0\ncase.0\n".into()),
+            ("ran 0 times", |story| story.ledger.clear()),
+            ("was told as", |story| story.record.ends[0].text = "other".into()),
+        ];
+        for (expected, spoil) in table {
+            let mut story = in_order();
+            spoil(&mut story);
+            let found = violations(&story);
+            assert!(found.iter().any(|violation| violation.contains(expected)), "{expected}: {found:?}");
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Real kills: SIGKILL to the real binary at chosen points and at any time, and what is left must hold.
+//!
+//! `kills --binary FAULTS --plain SHIPPED` runs every case and exits with 1 if anything is wrong. Each case is a fresh
+//! home; the model is a server of this process; the client is a third process with a record of its own; the tools' own
+//! children write the ledger.
+
+#![allow(clippy::print_stdout, reason = "a program whose output is its report")]
+
+mod case;
+mod checks;
+mod client;
+mod guard;
+mod place;
+mod plan;
+mod record;
+mod report;
+mod truth;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::time::Instant;
+
+use bench::model_server::ModelServer;
+use clap::{Parser, Subcommand};
+
+use case::{Bench, Verdict};
+use plan::{Attack, Build, Case, Random, Setup, Work};
+use report::Report;
+
+/// Sends SIGKILL to the real binary and checks what is left
+#[derive(Debug, Parser)]
+#[command(args_conflicts_with_subcommands = true)]
+struct Args {
+    /// The build with `--cfg crashpoints`
+    #[arg(long, required = true)]
+    binary: Option<PathBuf>,
+    /// The shipped build
+    #[arg(long, required = true)]
+    plain: Option<PathBuf>,
+    /// How many kills there must be at least; random ones make up the number
+    #[arg(long, default_value_t = 100)]
+    kills: usize,
+    /// How many of them must be during resume
+    #[arg(long, default_value_t = 10)]
+    on_resume: usize,
+    /// How many of them must be random ones of the shipped build
+    #[arg(long, default_value_t = 20)]
+    random: usize,
+    /// What random times are drawn from
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// How many cases run at once
+    #[arg(long, default_value_t = 2)]
+    jobs: usize,
+    /// Run only the cases whose name contains this, and ask for no numbers
+    #[arg(long)]
+    only: Option<String>,
+    /// Plant this bug in the build with `--cfg mutants`: a harness that then finds nothing is of no use
+    #[arg(long)]
+    mutant: Option<String>,
+    #[command(subcommand)]
+    program: Option<Program>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Program {
+    /// Start a program and keep a record of what it says
+    Client(client::Args),
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let result = match &args.program {
+        Some(Program::Client(client)) => client::run(client).map(|()| ExitCode::SUCCESS).map_err(|e| e.to_string()),
+        None => harness(&args),
+    };
+    result.unwrap_or_else(|error| {
+        println!("kills: {error}");
+        ExitCode::FAILURE
+    })
+}
+
+fn harness(args: &Args) -> Result<ExitCode, String> {
+    let started = Instant::now();
+    let server = ModelServer::start().map_err(|e| format!("no model server: {e}"))?;
+    let path = |path: &Option<PathBuf>| {
+        let path = path.as_ref().ok_or("--binary and --plain are needed")?;
+        path.canonicalize().map_err(|e| format!("{}: {e}; build it first", path.display()))
+    };
+    let bench = Bench {
+        points: path(&args.binary)?,
+        plain: path(&args.plain)?,
+        base_url: server.base_url(),
+        mutant: args.mutant.clone(),
+    };
+    let mut report = Report::default();
+    attack(args, &bench, &mut report)?;
+    report.violations.extend(server.violations().into_iter().map(|violation| format!("model server: {violation}")));
+    println!("{}", report.text());
+    println!(
+        "{} requests reached the model server; seed {}; {:.1?}",
+        server.seen().len(),
+        args.seed,
+        started.elapsed()
+    );
+    let violations = report.all_violations();
+    for violation in &violations {
+        println!("violation: {violation}");
+    }
+    println!("{}", if violations.is_empty() { "kills: all holds" } else { "kills: something does not hold" });
+    Ok(if violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// All that is asked for: the cases with points, random ones until the numbers are there, the guard.
+fn attack(args: &Args, bench: &Bench, report: &mut Report) -> Result<(), String> {
+    let whole_us = unharmed(bench, report)?;
+    if let Some(only) = &args.only {
+        let wanted: Vec<Case> = plan::pointed().into_iter().filter(|case| case.name.contains(only.as_str())).collect();
+        play(&wanted, bench, args.jobs, report);
+        return Ok(());
+    }
+    play(&plan::pointed(), bench, args.jobs, report);
+    // Not every random time strikes; four times as many as are asked for must do.
+    let mut random = Random::new(args.seed, whole_us).take(4 * args.kills.max(args.random));
+    while report.kills() < args.kills || report.random_kills() < args.random {
+        let some: Vec<Case> = random.by_ref().take(4).collect();
+        if some.is_empty() {
+            break;
+        }
+        play(&some, bench, args.jobs, report);
+    }
+    if let Err(violation) = guard::check(bench) {
+        report.violations.push(format!("guard: {violation}"));
+    }
+    report.violations.extend(report.shortfalls(args.kills, args.on_resume, args.random));
+    Ok(())
+}
+
+/// One case without a kill: the harness must find nothing wrong with it. Gives the microseconds that it takes.
+fn unharmed(bench: &Bench, report: &mut Report) -> Result<u64, String> {
+    let attacks = vec![Attack::None];
+    let case =
+        Case { name: "unharmed".into(), build: Build::Plain, work: Work::Rounds, setup: Setup::default(), attacks };
+    let started = Instant::now();
+    let verdict = case::run(&case, bench);
+    if let Some(violation) = verdict.violations.first() {
+        return Err(format!("a run that nobody killed is not in order: {violation} {:?}", verdict.kept));
+    }
+    report.verdicts.push((case, verdict));
+    u64::try_from(started.elapsed().as_micros()).map_err(|e| e.to_string())
+}
+
+/// Runs cases side by side, and keeps their order in the report.
+fn play(cases: &[Case], bench: &Bench, jobs: usize, report: &mut Report) {
+    let next = Mutex::new(0..cases.len());
+    let done: Mutex<Vec<(usize, Verdict)>> = Mutex::new(vec![]);
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.max(1) {
+            scope.spawn(|| {
+                loop {
+                    let at = next.lock().unwrap_or_else(PoisonError::into_inner).next();
+                    let Some(at) = at else { return };
+                    let verdict = case::run(&cases[at], bench);
+                    done.lock().unwrap_or_else(PoisonError::into_inner).push((at, verdict));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_by_key(|(at, _)| *at);
+    report.verdicts.extend(done.into_iter().map(|(at, verdict)| (cases[at].clone(), verdict)));
+}

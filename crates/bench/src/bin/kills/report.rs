@@ -1,0 +1,96 @@
+//! The table of points and hits, and the summary.
+
+use super::case::{Verdict, hits};
+use super::plan::{Case, Point};
+
+/// How often each point must be hit.
+const HITS: usize = 5;
+
+/// What a whole run of the harness came to.
+#[derive(Debug, Default)]
+pub(super) struct Report {
+    pub(super) verdicts: Vec<(Case, Verdict)>,
+    /// What is wrong beside the cases.
+    pub(super) violations: Vec<String>,
+}
+
+impl Report {
+    /// How many processes SIGKILL ended.
+    pub(super) fn kills(&self) -> usize {
+        self.strikes(|killed, _, _| killed)
+    }
+
+    /// How many of them were taking up what an earlier kill had left.
+    pub(super) fn kills_on_resume(&self) -> usize {
+        self.strikes(|killed, on_resume, _| killed && on_resume)
+    }
+
+    /// How many of them were of the shipped build, at random times.
+    pub(super) fn random_kills(&self) -> usize {
+        self.strikes(|killed, _, at_point| killed && !at_point)
+    }
+
+    fn strikes(&self, wanted: impl Fn(bool, bool, bool) -> bool) -> usize {
+        let strikes = self.verdicts.iter().flat_map(|(_, verdict)| &verdict.strikes);
+        strikes.filter(|strike| wanted(strike.killed, strike.on_resume, strike.attack.point().is_some())).count()
+    }
+
+    /// What was asked for and not reached.
+    pub(super) fn shortfalls(&self, kills: usize, on_resume: usize, random: usize) -> Vec<String> {
+        let mut short = vec![];
+        for (point, name, _) in Point::ALL {
+            let hit = self.hits(point);
+            if hit < HITS {
+                short.push(format!("point {name} was hit {hit} times, {HITS} are asked for"));
+            }
+        }
+        let numbers = [
+            ("kills", self.kills(), kills),
+            ("kills during resume", self.kills_on_resume(), on_resume),
+            ("random kills", self.random_kills(), random),
+        ];
+        let too_few = numbers.iter().filter(|(_, are, asked)| are < asked);
+        short.extend(too_few.map(|(what, are, asked)| format!("{are} {what}, {asked} are asked for")));
+        short
+    }
+
+    fn hits(&self, point: Point) -> usize {
+        self.verdicts.iter().map(|(_, verdict)| hits(verdict, point).count()).sum()
+    }
+
+    fn hits_on_resume(&self, point: Point) -> usize {
+        let strikes = self.verdicts.iter().flat_map(|(_, verdict)| hits(verdict, point));
+        strikes.filter(|strike| strike.on_resume).count()
+    }
+
+    /// The whole report, as Markdown.
+    pub(super) fn text(&self) -> String {
+        let mut lines = vec!["| point | hits | of them during resume |".to_owned(), "|---|---:|---:|".to_owned()];
+        for (point, name, meaning) in Point::ALL {
+            lines.push(format!("| {meaning} (`{name}`) | {} | {} |", self.hits(point), self.hits_on_resume(point)));
+        }
+        lines.push(format!("| any time (shipped build) | {} | |", self.random_kills()));
+        lines.push(String::new());
+        let told: usize = self.verdicts.iter().map(|(_, verdict)| verdict.told_bytes).sum();
+        let interrupted: usize = self.verdicts.iter().map(|(_, verdict)| verdict.interrupted).sum();
+        lines.push(format!(
+            "{} cases, {} kills ({} during resume, {} at random); {told} bytes of text were told and checked; {interrupted} calls ended as interrupted",
+            self.verdicts.len(),
+            self.kills(),
+            self.kills_on_resume(),
+            self.random_kills(),
+        ));
+        lines.join("\n")
+    }
+
+    /// Every violation, with its case.
+    pub(super) fn all_violations(&self) -> Vec<String> {
+        let of_case = |(case, verdict): &(Case, Verdict)| {
+            let attacks: Vec<String> = case.attacks.iter().map(ToString::to_string).collect();
+            let home = verdict.kept.as_ref().map(|kept| format!(" [{}]", kept.display())).unwrap_or_default();
+            let head = format!("{} ({}){home}", case.name, attacks.join(", "));
+            verdict.violations.iter().map(|violation| format!("{head}: {violation}")).collect::<Vec<_>>()
+        };
+        self.verdicts.iter().flat_map(of_case).chain(self.violations.iter().cloned()).collect()
+    }
+}

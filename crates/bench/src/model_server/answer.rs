@@ -1,0 +1,109 @@
+//! From a request to what is answered: pure, so the same request is always answered alike.
+
+use serde_json::Value;
+
+use super::pairing;
+use super::script::{Call, Script, words};
+
+/// What a request asks for.
+#[derive(Debug)]
+pub(super) struct Asked {
+    /// The message that holds the script; empty if none does.
+    pub(super) text: String,
+    pub(super) script: Script,
+    /// How many messages it holds.
+    pub(super) messages: usize,
+    /// How many of them are results of calls.
+    pub(super) results: usize,
+    pub(super) reply: Reply,
+    /// Whether the usage is to be told at the end of the stream.
+    pub(super) usage: bool,
+    pub(super) model: String,
+}
+
+/// The content of an answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Reply {
+    /// The text, in pieces.
+    pub(super) text: Vec<String>,
+    /// The call with the id that the server gives it.
+    pub(super) call: Option<(String, Call)>,
+}
+
+/// Reads a request. The error is for a status 400.
+pub(super) fn read(body: &[u8]) -> Result<Asked, String> {
+    let request: Value = serde_json::from_slice(body).map_err(|e| format!("the request is not JSON: {e}"))?;
+    let messages = request["messages"].as_array().ok_or("`messages` is missing")?;
+    if request["stream"] != true {
+        return Err("only streams are answered: set `stream`".to_owned());
+    }
+    pairing::check(messages)?;
+    let (at, text, script) = script_of(messages);
+    let step = messages[at..].iter().filter(|message| pairing::calls(message).next().is_some()).count();
+    let reply = match script.steps.get(step) {
+        Some(call) => Reply { text: words(script.preamble), call: Some((format!("call_{at}_{step}"), call.clone())) },
+        None => Reply { text: words(script.tokens), call: None },
+    };
+    Ok(Asked {
+        text,
+        script,
+        messages: messages.len(),
+        results: messages.iter().filter(|message| message["role"] == "tool").count(),
+        reply,
+        usage: request["stream_options"]["include_usage"] == true,
+        model: request["model"].as_str().unwrap_or("scripted").to_owned(),
+    })
+}
+
+/// The last user message that holds a script, with its place. A message that only asks to go on holds none.
+fn script_of(messages: &[Value]) -> (usize, String, Script) {
+    let user = messages.iter().enumerate().rev().filter(|(_, message)| message["role"] == "user");
+    let mut scripts = user.filter_map(|(at, message)| {
+        let text = content(message);
+        Script::parse(&text).map(|script| (at, text, script))
+    });
+    scripts.next().unwrap_or_default()
+}
+
+/// The text of a message: a string, or an array of parts.
+fn content(message: &Value) -> String {
+    match &message["content"] {
+        Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),
+        other => other.as_str().unwrap_or_default().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn reply(messages: &Value) -> Reply {
+        let request = json!({ "model": "m", "stream": true, "messages": messages });
+        read(request.to_string().as_bytes()).expect("a request in order").reply
+    }
+
+    #[test]
+    fn the_next_step_depends_on_the_request_alone() {
+        let user = json!({ "role": "user", "content": "rounds=2 tokens=1" });
+        let first = json!({ "role": "assistant", "tool_calls": [{ "id": "a" }] });
+        let result = json!({ "role": "tool", "tool_call_id": "a", "content": "x" });
+        let go_on = json!({ "role": "user", "content": "Go on." });
+        assert!(reply(&json!([user])).call.is_some());
+        assert!(reply(&json!([user, first, result])).call.is_some());
+        assert_eq!(reply(&json!([user, first, result, first, result])).text, ["word0"]);
+        assert_eq!(reply(&json!([user, first, result, first, result, go_on])).call, None);
+    }
+
+    #[test]
+    fn a_later_script_begins_anew() {
+        let messages = json!([
+            { "role": "user", "content": "rounds=1" },
+            { "role": "assistant", "tool_calls": [{ "id": "a" }] },
+            { "role": "tool", "tool_call_id": "a", "content": "x" },
+            { "role": "assistant", "content": "done" },
+            { "role": "user", "content": [{ "type": "text", "text": "rounds=1" }] },
+        ]);
+        assert_eq!(reply(&messages).call.map(|(id, _)| id).as_deref(), Some("call_4_0"));
+    }
+}

@@ -1,0 +1,130 @@
+//! One connection: requests in, answers out, until the client leaves. What may not live here: what to answer.
+
+use std::io;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::answer::{self, Asked};
+use super::script::Fault;
+use super::{Seen, Shared, wire};
+
+/// Bytes of a request's head; more is not a client of ours.
+const HEAD_BYTES: usize = 64 << 10;
+/// Bytes of a request's body: room for the longest history that a test makes.
+const BODY_BYTES: usize = 256 << 20;
+
+/// What becomes of a request.
+enum Verdict {
+    Stream(Box<Asked>, Option<u32>),
+    Refuse { status: u16, message: String, retry_after: Option<u32> },
+    Hang,
+}
+
+/// Answers requests until the client leaves.
+pub(super) async fn serve(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut unread = vec![];
+    while let Some((path, body)) = next_request(&mut stream, &mut unread).await? {
+        match verdict(&path, &body, shared) {
+            Verdict::Stream(asked, cut) => {
+                if send(&mut stream, &asked, cut).await?.is_break() {
+                    return stream.shutdown().await;
+                }
+            }
+            Verdict::Refuse { status, message, retry_after } => {
+                stream.write_all(&wire::refusal(status, &message, retry_after)).await?;
+            }
+            // Nothing is ever said; the read ends when the client gives up.
+            Verdict::Hang => {
+                while stream.read_buf(&mut unread).await? > 0 {}
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The path and the body of the next request; none when the client has left.
+async fn next_request(stream: &mut TcpStream, unread: &mut Vec<u8>) -> io::Result<Option<(String, Vec<u8>)>> {
+    let end = loop {
+        if let Some(at) = unread.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
+            break at + 4;
+        }
+        if unread.len() > HEAD_BYTES {
+            return Err(io::Error::other("the head of the request is too long"));
+        }
+        if stream.read_buf(unread).await? == 0 {
+            return Ok(None);
+        }
+    };
+    let head = String::from_utf8_lossy(&unread[..end]).into_owned();
+    let length = content_length(&head).filter(|length| *length <= BODY_BYTES);
+    let length = length.ok_or_else(|| io::Error::other("a request needs a content-length within bounds"))?;
+    unread.drain(..end);
+    while unread.len() < length {
+        if stream.read_buf(unread).await? == 0 {
+            return Ok(None);
+        }
+    }
+    let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
+    Ok(Some((path, unread.drain(..length).collect())))
+}
+
+fn content_length(head: &str) -> Option<usize> {
+    let fields = head.lines().filter_map(|line| line.split_once(':'));
+    let mut lengths = fields.filter(|(name, _)| name.eq_ignore_ascii_case("content-length"));
+    lengths.next().map_or(Some(0), |(_, value)| value.trim().parse().ok())
+}
+
+fn verdict(path: &str, body: &[u8], shared: &Shared) -> Verdict {
+    if !path.ends_with("/chat/completions") {
+        return Verdict::Refuse { status: 404, message: format!("nothing at {path}"), retry_after: None };
+    }
+    let asked = match answer::read(body) {
+        Ok(asked) => asked,
+        Err(message) => {
+            shared.violated(&message);
+            return Verdict::Refuse { status: 400, message, retry_after: None };
+        }
+    };
+    let fault = asked.script.fault.filter(|fault| shared.strikes(&asked.text, fault.times()));
+    let status = if let Some(Fault::Status { status, .. }) = fault { status } else { 200 };
+    let (script, messages, results) = (asked.text.clone(), asked.messages, asked.results);
+    shared.saw(Seen { script, messages, results, status });
+    match fault {
+        None => Verdict::Stream(Box::new(asked), None),
+        Some(Fault::Cut { words, .. }) => Verdict::Stream(Box::new(asked), Some(words)),
+        Some(Fault::Hang { .. }) => Verdict::Hang,
+        Some(Fault::Status { status, .. }) => {
+            let retry_after = asked.script.retry_after;
+            Verdict::Refuse { status, message: "refused as the script says".to_owned(), retry_after }
+        }
+    }
+}
+
+/// Streams an answer; breaks when the script cuts it off.
+async fn send(stream: &mut TcpStream, asked: &Asked, cut: Option<u32>) -> io::Result<std::ops::ControlFlow<()>> {
+    pause(asked.script.first_byte_ms).await;
+    stream.write_all(wire::STREAM_HEAD).await?;
+    let mut words = 0;
+    for frame in wire::frames(asked) {
+        if frame.is_word {
+            pause(asked.script.delay_ms).await;
+            if cut == Some(words) {
+                return Ok(std::ops::ControlFlow::Break(()));
+            }
+            words += 1;
+        }
+        stream.write_all(&frame.bytes).await?;
+    }
+    stream.write_all(wire::LAST_CHUNK).await?;
+    Ok(std::ops::ControlFlow::Continue(()))
+}
+
+async fn pause(ms: u64) {
+    if ms > 0 {
+        tokio::time::sleep(Duration::from_millis(ms)).await;
+    }
+}

@@ -1,0 +1,132 @@
+//! A model server whose answers are a function of the request: whoever asks again after a crash gets the right next
+//! answer, and the server remembers nothing but what it saw.
+//!
+//! It speaks the chat-completions format over plain HTTP/1.1 (keep-alive, chunked, no Nagle). What to answer is written
+//! in the user's own message, see [`Script`].
+
+mod answer;
+mod connection;
+mod pairing;
+mod script;
+mod wire;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+
+pub use script::{Call, Fault, Script, words};
+
+/// One request that came in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// The user message whose script it was answered by.
+    pub script: String,
+    /// How many messages it held.
+    pub messages: usize,
+    /// How many of them were results of calls.
+    pub results: usize,
+    /// The status that it was answered with.
+    pub status: u16,
+}
+
+/// What the connections share.
+#[derive(Debug, Default)]
+struct Shared {
+    seen: Mutex<Vec<Seen>>,
+    violations: Mutex<Vec<String>>,
+    /// How often the fault of a script has struck.
+    faults: Mutex<BTreeMap<String, u32>>,
+}
+
+impl Shared {
+    fn saw(&self, seen: Seen) {
+        lock(&self.seen).push(seen);
+    }
+
+    fn violated(&self, what: &str) {
+        lock(&self.violations).push(what.to_owned());
+    }
+
+    /// Counts a fault of this script; says whether it strikes once more.
+    fn strikes(&self, script: &str, times: u32) -> bool {
+        let mut faults = lock(&self.faults);
+        let count = faults.entry(script.to_owned()).or_default();
+        *count += u32::from(*count < times + 1);
+        *count <= times
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A running server. It stops when it is dropped.
+#[derive(Debug)]
+pub struct ModelServer {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl ModelServer {
+    /// Starts a server on a free port of loopback, in a thread of its own.
+    pub fn start() -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let listener = runtime.block_on(TcpListener::bind(("127.0.0.1", 0)))?;
+        let address = listener.local_addr()?;
+        let shared = Arc::new(Shared::default());
+        let (stop, stopped) = oneshot::channel();
+        let serving = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name("model-server".into()).spawn(move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    () = accept(listener, serving) => {}
+                    _ = stopped => {}
+                }
+            });
+        })?;
+        Ok(Self { address, shared, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// The `base_url` of a provider that is this server.
+    pub fn base_url(&self) -> String {
+        format!("http://{}/v1", self.address)
+    }
+
+    /// Every request so far, in order.
+    pub fn seen(&self) -> Vec<Seen> {
+        lock(&self.shared.seen).clone()
+    }
+
+    /// Every request whose calls and results did not pair, in words. They were answered 400.
+    pub fn violations(&self) -> Vec<String> {
+        lock(&self.shared.violations).clone()
+    }
+}
+
+impl Drop for ModelServer {
+    fn drop(&mut self) {
+        if let Some(stop) = self.stop.take() {
+            let _ = stop.send(());
+        }
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    while let Ok((stream, _)) = listener.accept().await {
+        let shared = Arc::clone(&shared);
+        tokio::spawn(async move {
+            // A client that is killed breaks its connection: nothing to be done, and nothing to tell.
+            let _ = connection::serve(stream, &shared).await;
+        });
+    }
+}

@@ -1,0 +1,91 @@
+//! The frames of an answer: chat-completion chunks as server-sent events, and HTTP around them.
+
+use serde_json::{Value, json};
+
+use super::answer::{Asked, Reply};
+
+/// The head of a streamed answer.
+pub(super) const STREAM_HEAD: &[u8] =
+    b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncache-control: no-cache\r\ntransfer-encoding: chunked\r\n\r\n";
+
+/// The end of a chunked body.
+pub(super) const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
+
+/// One frame, as one HTTP chunk.
+#[derive(Debug)]
+pub(super) struct Frame {
+    pub(super) bytes: Vec<u8>,
+    /// Whether it carries a word of text: what a cut counts, and what a delay stands before.
+    pub(super) is_word: bool,
+}
+
+/// The frames of an answer in order, the end mark included.
+pub(super) fn frames(asked: &Asked) -> Vec<Frame> {
+    let Reply { text, call } = &asked.reply;
+    let chunk = |delta: Value, finish: Option<&str>| {
+        let choices = json!([{ "index": 0, "delta": delta, "finish_reason": finish }]);
+        frame(&with_head(asked, "choices", choices))
+    };
+    let mut frames = vec![chunk(json!({ "role": "assistant", "content": "" }), None)];
+    for word in text {
+        frames.push(Frame { is_word: true, ..chunk(json!({ "content": word }), None) });
+    }
+    if let Some((id, call)) = call {
+        let opened =
+            json!({ "index": 0, "id": id, "type": "function", "function": { "name": call.tool, "arguments": "" } });
+        frames.push(chunk(json!({ "tool_calls": [opened] }), None));
+        let middle = call.arguments.floor_char_boundary(call.arguments.len() / 2);
+        for piece in [&call.arguments[..middle], &call.arguments[middle..]] {
+            let added = json!({ "index": 0, "function": { "arguments": piece } });
+            frames.push(chunk(json!({ "tool_calls": [added] }), None));
+        }
+    }
+    frames.push(chunk(json!({}), Some(if call.is_some() { "tool_calls" } else { "stop" })));
+    if asked.usage {
+        let (read, wrote) = (10 * asked.messages, text.len() + 5 * usize::from(call.is_some()));
+        let usage = json!({ "prompt_tokens": read, "completion_tokens": wrote, "total_tokens": read + wrote });
+        let mut last = with_head(asked, "choices", json!([]));
+        last["usage"] = usage;
+        frames.push(frame(&last));
+    }
+    frames.push(chunked(b"data: [DONE]\n\n"));
+    frames
+}
+
+/// A whole answer with this status: a refusal, in the provider's own shape.
+pub(super) fn refusal(status: u16, message: &str, retry_after: Option<u32>) -> Vec<u8> {
+    let kind = match status {
+        429 => "rate_limit_exceeded",
+        400..500 => "invalid_request_error",
+        _ => "server_error",
+    };
+    let body = json!({ "error": { "message": message, "type": kind, "param": null, "code": null } }).to_string();
+    let retry_after = retry_after.map(|seconds| format!("retry-after: {seconds}\r\n")).unwrap_or_default();
+    format!(
+        "HTTP/1.1 {status} Refused\r\ncontent-type: application/json\r\n{retry_after}content-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .into_bytes()
+}
+
+fn with_head(asked: &Asked, field: &str, value: Value) -> Value {
+    let mut chunk = json!({
+        "id": format!("chatcmpl-{}", asked.messages),
+        "object": "chat.completion.chunk",
+        "created": 1_700_000_000,
+        "model": asked.model,
+    });
+    chunk[field] = value;
+    chunk
+}
+
+fn frame(chunk: &Value) -> Frame {
+    chunked(format!("data: {chunk}\n\n").as_bytes())
+}
+
+fn chunked(data: &[u8]) -> Frame {
+    let mut bytes = format!("{:x}\r\n", data.len()).into_bytes();
+    bytes.extend_from_slice(data);
+    bytes.extend_from_slice(b"\r\n");
+    Frame { bytes, is_word: false }
+}

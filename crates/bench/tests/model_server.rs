@@ -1,0 +1,130 @@
+//! The model server, spoken to over a socket as any client would.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use bench::model_server::ModelServer;
+use serde_json::{Value, json};
+
+/// One connection. A read that hangs fails the test instead of holding it.
+struct Client(TcpStream);
+
+impl Client {
+    fn of(server: &ModelServer) -> Self {
+        let address = server.base_url().trim_start_matches("http://").trim_end_matches("/v1").to_owned();
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        Self(stream)
+    }
+
+    fn send(&mut self, messages: &Value) {
+        let body = json!({
+            "model": "m", "stream": true, "stream_options": { "include_usage": true }, "messages": messages,
+        });
+        let body = body.to_string();
+        let head = format!("POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nContent-Length: {}\r\n\r\n", body.len());
+        self.0.write_all(format!("{head}{body}").as_bytes()).unwrap();
+    }
+
+    /// Reads until the text ends with `end`, or the server closes.
+    fn read_to(&mut self, end: &str) -> String {
+        let mut bytes = vec![];
+        let mut piece = [0; 1024];
+        while !bytes.ends_with(end.as_bytes()) {
+            match self.0.read(&mut piece).unwrap() {
+                0 => break,
+                read => bytes.extend_from_slice(&piece[..read]),
+            }
+        }
+        String::from_utf8(bytes).unwrap()
+    }
+
+    fn ask(&mut self, messages: &Value) -> String {
+        self.send(messages);
+        self.read_to("0\r\n\r\n")
+    }
+}
+
+fn user(text: &str) -> Value {
+    json!({ "role": "user", "content": text })
+}
+
+/// The JSON of each frame.
+fn chunks(answer: &str) -> Vec<Value> {
+    let data = answer.lines().filter_map(|line| line.strip_prefix("data: ")).filter(|data| *data != "[DONE]");
+    data.map(|data| serde_json::from_str(data).unwrap()).collect()
+}
+
+fn text(answer: &str) -> String {
+    chunks(answer).iter().filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str()).collect()
+}
+
+#[test]
+fn a_call_then_the_answer_on_one_connection() {
+    let server = ModelServer::start().unwrap();
+    let mut client = Client::of(&server);
+    let asked = client.ask(&json!([user("exec:echo hi\ntokens=3")]));
+    let chunks = chunks(&asked);
+    let calls: Vec<&Value> = chunks.iter().map(|chunk| &chunk["choices"][0]["delta"]["tool_calls"][0]).collect();
+    let id = calls.iter().find_map(|call| call["id"].as_str()).unwrap();
+    let arguments: String = calls.iter().filter_map(|call| call["function"]["arguments"].as_str()).collect();
+    assert_eq!(arguments, r#"{"command":"echo hi"}"#);
+    assert!(chunks.iter().any(|chunk| chunk["choices"][0]["finish_reason"] == "tool_calls"));
+    assert!(chunks.iter().any(|chunk| chunk["usage"]["prompt_tokens"].is_u64()));
+
+    let function = json!({ "name": "exec", "arguments": arguments });
+    let call = json!({ "role": "assistant", "tool_calls": [{ "id": id, "type": "function", "function": function }] });
+    let result = json!({ "role": "tool", "tool_call_id": id, "content": "hi" });
+    let answer = client.ask(&json!([user("exec:echo hi\ntokens=3"), call, result]));
+    assert_eq!(text(&answer), "word0 word1 word2");
+    assert!(answer.contains("data: [DONE]"));
+    assert_eq!(server.seen().iter().map(|seen| seen.results).collect::<Vec<_>>(), [0, 1]);
+    assert!(server.violations().is_empty());
+}
+
+#[test]
+fn what_does_not_pair_is_refused_and_counted() {
+    let server = ModelServer::start().unwrap();
+    let mut client = Client::of(&server);
+    client.send(&json!([user("tokens=1"), { "role": "tool", "tool_call_id": "x", "content": "" }]));
+    assert!(client.read_to("}").starts_with("HTTP/1.1 400"));
+    assert_eq!(server.violations().len(), 1);
+}
+
+#[test]
+fn a_fault_strikes_as_often_as_the_script_says() {
+    let server = ModelServer::start().unwrap();
+    let mut client = Client::of(&server);
+    for _ in 0..2 {
+        client.send(&json!([user("fail=429x2 retry_after=0 tokens=1")]));
+        let refusal = client.read_to("}}");
+        assert!(refusal.starts_with("HTTP/1.1 429") && refusal.contains("retry-after: 0\r\n"), "{refusal}");
+    }
+    assert_eq!(text(&client.ask(&json!([user("fail=429x2 retry_after=0 tokens=1")]))), "word0");
+    assert_eq!(server.seen().iter().map(|seen| seen.status).collect::<Vec<_>>(), [429, 429, 200]);
+}
+
+#[test]
+fn a_cut_answer_ends_without_its_end_mark() {
+    let server = ModelServer::start().unwrap();
+    let script = json!([user("cut=2x1 tokens=5")]);
+    let cut = Client::of(&server).ask(&script);
+    assert_eq!(text(&cut), "word0 word1");
+    assert!(!cut.contains("[DONE]") && !cut.contains("finish_reason\":\"stop"));
+    assert!(Client::of(&server).ask(&script).contains("[DONE]"));
+}
+
+#[test]
+fn a_hanging_request_holds_nobody_else_up() {
+    let server = ModelServer::start().unwrap();
+    let script = json!([user("hang=1 tokens=1")]);
+    let mut hanging = Client::of(&server);
+    hanging.send(&script);
+    while server.seen().is_empty() {
+        std::thread::yield_now();
+    }
+    assert_eq!(text(&Client::of(&server).ask(&script)), "word0");
+}
