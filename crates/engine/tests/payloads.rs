@@ -58,7 +58,8 @@ fn usage() -> Usage {
 
 fn session_samples() -> Vec<Event> {
     let message = MessageId(ID);
-    let overrides = Overrides { model: Some("acme/two".into()), deadline_ms: Some(5), allow: true };
+    let overrides =
+        Overrides { workspace: Some("/w".into()), model: Some("acme/two".into()), deadline_ms: Some(5), allow: true };
     vec![
         Created { session: SessionId(ID), key: "agent:main:main".into(), agent: "main".into(), branch: BranchId(ID) }
             .into(),

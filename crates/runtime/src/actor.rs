@@ -57,6 +57,7 @@ pub(crate) struct Actor<'a> {
     conversation: Conversation,
     asked: BTreeSet<CallId>,
     due: Option<Timestamp>,
+    opened: bool,
     closing: bool,
 }
 
@@ -75,6 +76,7 @@ impl<'a> Actor<'a> {
             conversation: Conversation::default(),
             asked: BTreeSet::new(),
             due: None,
+            opened: false,
             closing: false,
         }
     }
@@ -141,6 +143,9 @@ impl<'a> Actor<'a> {
     fn committed(&mut self, commit: Commit) -> Option<Exit> {
         match commit {
             Ok(position) => {
+                if !std::mem::replace(&mut self.opened, true) {
+                    crashpoint::hit("opening");
+                }
                 crashpoint::hit("recorded");
                 self.pump.committed(position);
                 None

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
 use engine::{
-    Answer, Batch, BranchId, CallId, CallOutcome, CallSettled, Candidate, Command, Failure, FailureClass, Flags, Hash, Machine, Overrides,
-    Record, Refusal, Report, RunId, Seq, SessionId, Settings,
+    Answer, Batch, BranchId, CallId, CallOutcome, CallSettled, Candidate, Command, Failure, FailureClass, Flags, Hash,
+    Machine, Overrides, Record, Refusal, Report, RunId, Seq, SessionId, Settings,
 };
 use futures_util::FutureExt as _;
 use journal::Journal;

@@ -76,11 +76,7 @@ impl Lines {
         if let Some(seq) = record.seq {
             position.seq = seq.0;
         }
-        match &record.event {
-            Event::RunStarted(e) => position.run = Some(e.run),
-            Event::RequestSent(e) => position.run = Some(e.request.run),
-            _ => {}
-        }
+        position.run = run_of(&record.event).or(position.run);
         if let Some((effect, offset)) = record.event.progress() {
             position.open = Some(format!("{effect}={}", offset + progress_len(&record.event)));
         } else if record.event.seals().is_some() {
@@ -188,6 +184,24 @@ fn state_line(event: &Event) -> Option<Value> {
         }),
         _ => return None,
     })
+}
+
+/// The run that an event names: a subscriber of a run that another process began learns it from the first one.
+fn run_of(event: &Event) -> Option<RunId> {
+    match event {
+        Event::RunStarted(e) => Some(e.run),
+        Event::RunEnded(e) => Some(e.run),
+        Event::RequestSent(e) => Some(e.request.run),
+        Event::CallChecked(e) => Some(e.call.run),
+        Event::CallAsked(e) => Some(e.call.run),
+        Event::AskAnswered(e) => Some(e.call.run),
+        Event::CallStarted(e) => Some(e.call.run),
+        Event::CallEnding(e) => Some(e.call.run),
+        Event::CallLost(e) => Some(e.call.run),
+        Event::CallFound(e) => Some(e.call.run),
+        Event::CallSettled(e) => Some(e.call.run),
+        event => event.progress().map(|(effect, _)| effect.run).or(event.seals().map(|effect| effect.run)),
+    }
 }
 
 fn is_terminal(line: &Value) -> bool {

@@ -4,12 +4,12 @@ use std::io::Read as _;
 use std::sync::Arc;
 
 use clap::Args;
-use engine::{Answer, BodyKind, Command, Content, Event, MessageId, Outcome, Overrides, RunEnded, RunId};
+use engine::{Answer, BodyKind, Command, Content, Event, MessageId, Outcome, Overrides, RunEnded, RunId, Seq};
 use uuid::Uuid;
 
 use super::writer::{Happening, Writer};
 use crate::args::WriterArgs;
-use crate::config::{Config, Globals, SessionKey, Subject};
+use crate::config::{Config, Globals, Resolved, SessionKey, Subject};
 use crate::error::{CliError, Exit};
 use crate::resolver::today;
 
@@ -43,10 +43,13 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
     let text = text(&args.message)?;
     let key = SessionKey::parse(Some(&args.session))?;
     let config = Arc::new(Config::load(&globals.home, &globals.environment, args.writer.flags())?);
-    let overrides = Overrides { model: args.model, deadline_ms: args.timeout.map(|s| s * 1000), allow: args.yes };
+    let overrides =
+        Overrides { workspace: None, model: args.model, deadline_ms: args.timeout.map(|s| s * 1000), allow: args.yes };
     // What cannot run is said before anything is recorded.
     let subject = Subject { agent: &key.agent, overrides: &overrides, session_model: None, date: &today() };
-    let note = config.resolve(subject)?.note;
+    let Resolved { settings, note } = config.resolve(subject)?;
+    // A relative workspace is meant from here, also when `resume` takes the message up from elsewhere.
+    let overrides = Overrides { workspace: Some(settings.workspace), ..overrides };
     let mut writer = Writer::open(globals, config, &args.writer, 1).await?;
     if let Some(note) = note {
         writer.screen.say(&note);
@@ -73,9 +76,8 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
 
 /// Follows the session until this run has ended.
 async fn follow(writer: &mut Writer, run: RunId) -> Result<RunEnded, CliError> {
-    let row = writer.runtime.journal().run(run)?;
-    if let Some(outcome) = row.and_then(|row| row.outcome) {
-        return already(writer, run, outcome);
+    if let Some(ended) = ended_before(writer, run)? {
+        return Ok(ended);
     }
     let mut interrupts = 0;
     loop {
@@ -105,9 +107,22 @@ async fn follow(writer: &mut Writer, run: RunId) -> Result<RunEnded, CliError> {
 }
 
 /// The same key again: the run has ended before, its answer is printed from the journal.
-fn already(writer: &mut Writer, run: RunId, outcome: Outcome) -> Result<RunEnded, CliError> {
-    writer.screen.say(&format!("this key was answered before, by run {run}; `limulus runs show {run}` shows it"));
-    Ok(RunEnded { run, outcome, failure: None, text: vec![], usage: engine::Usage::default() })
+fn ended_before(writer: &mut Writer, run: RunId) -> Result<Option<RunEnded>, CliError> {
+    let journal = Arc::clone(writer.runtime.journal());
+    let Some(row) = journal.run(run)?.filter(|row| row.outcome.is_some()) else { return Ok(None) };
+    let Some(session) = journal.sessions()?.into_iter().find(|session| session.session == row.session) else {
+        return Ok(None);
+    };
+    for entry in journal.read(row.branch, Seq(1))? {
+        if let Event::RunEnded(ended) = &entry.event
+            && ended.run == run
+        {
+            writer.screen.say(&format!("run {run} has answered this key before"));
+            writer.screen.draw_again(&session, &entry)?;
+            return Ok(Some(ended.clone()));
+        }
+    }
+    Ok(None)
 }
 
 /// As a crash would: what is recorded is recorded.
@@ -121,7 +136,10 @@ fn outcome(ended: &RunEnded) -> Result<(), CliError> {
         Outcome::Completed => Ok(()),
         Outcome::Failed => {
             let what = ended.failure.as_ref().map_or_else(|| "the run failed".to_owned(), ToString::to_string);
-            failed(Exit::RunFailed, what, &format!("`limulus runs trace {}` tells the whole story", ended.run))
+            // A failure says on its first line what happened, below it what to do.
+            let (what, remedy) = what.split_once('\n').unwrap_or((&what, ""));
+            let hint = format!("{remedy} `limulus runs trace {}` tells the whole story", ended.run);
+            failed(Exit::RunFailed, what.to_owned(), hint.trim_start())
         }
         Outcome::Aborted => {
             failed(Exit::Aborted, "the run was aborted; what had come is kept".into(), "send another message to go on")

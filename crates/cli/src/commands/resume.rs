@@ -40,7 +40,8 @@ pub(crate) async fn run(args: ResumeArgs, globals: &Globals) -> Result<(), CliEr
                 let hint = "`limulus sessions list` shows them".to_owned();
                 return Err(CliError::Refused { exit: Exit::NotFound, what, hint });
             }
-            vec![key.to_string()]
+            let row = writer.runtime.journal().session(&key.to_string())?;
+            row.filter(|row| row.unfinished).map(|row| row.key).into_iter().collect()
         }
         None => writer.runtime.journal().unfinished()?.into_iter().map(|row| row.key).collect(),
     };
@@ -59,15 +60,17 @@ async fn follow(writer: &mut Writer, open: &[String], force: bool) -> Result<(),
         writer.session(&SessionKey::parse(Some(key))?, first).await?;
     }
     let mut busy: BTreeSet<&str> = open.iter().map(String::as_str).collect();
-    let mut outcomes = vec![];
-    let mut held = None;
+    let (mut outcomes, mut interrupts, mut held) = (vec![], 0, None);
     while !busy.is_empty() {
         match writer.next().await? {
             Happening::Published(published) => {
-                outcomes.extend(published.batch.records.iter().filter_map(|record| match &record.event {
-                    Event::RunEnded(ended) => Some(ended.outcome),
-                    _ => None,
-                }));
+                for record in &published.batch.records {
+                    let Event::RunEnded(ended) = &record.event else { continue };
+                    outcomes.push(ended.outcome);
+                    if let Some(failure) = &ended.failure {
+                        writer.screen.say(&format!("✗ run {} of {}: {failure}", ended.run, published.key));
+                    }
+                }
                 if rests(&published) {
                     busy.remove(published.key.as_ref());
                     if published.lifecycle == LifecycleKind::Error {
@@ -76,10 +79,11 @@ async fn follow(writer: &mut Writer, open: &[String], force: bool) -> Result<(),
                 }
             }
             Happening::Interrupt => {
-                writer.abort_all();
-                if outcomes.contains(&Outcome::Aborted) {
+                interrupts += 1;
+                if interrupts > 1 {
                     super::agent::quit();
                 }
+                writer.abort_all();
             }
         }
     }

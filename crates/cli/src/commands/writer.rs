@@ -26,11 +26,14 @@ pub(crate) struct Writer {
     pub(crate) screen: Screen,
     events: mpsc::UnboundedReceiver<Published>,
     questions: mpsc::UnboundedReceiver<Question>,
-    answers: (mpsc::UnboundedSender<(Question, bool)>, mpsc::UnboundedReceiver<(Question, bool)>),
+    answers: (mpsc::UnboundedSender<Answered>, mpsc::UnboundedReceiver<Answered>),
     handles: Vec<Handle>,
     broken: watch::Receiver<Option<journal::Error>>,
     signals: Signals,
 }
+
+/// A question with the answer of whoever sits at the terminal.
+type Answered = (Question, bool);
 
 struct Signals {
     interrupt: Signal,

@@ -22,7 +22,7 @@ use serde::{Deserialize, Deserializer};
 pub(crate) use endpoints::KeySource;
 pub(crate) use environment::Environment;
 pub(crate) use error::ConfigError;
-pub(crate) use resolve::Subject;
+pub(crate) use resolve::{Resolved, Subject};
 pub(crate) use session_key::SessionKey;
 
 /// The name of the file in the home.

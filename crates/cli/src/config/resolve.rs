@@ -35,7 +35,8 @@ impl Config {
         let agent = self.agent(subject.agent)?;
         let (models, note) = self.models(agent, subject);
         let candidates = models.iter().map(|model| self.candidate(model)).collect::<Result<Vec<_>, _>>()?;
-        let workspace = self.flags.workspace.as_ref().or(agent.workspace.as_ref());
+        let sent_from = subject.overrides.workspace.as_ref();
+        let workspace = sent_from.or(self.flags.workspace.as_ref()).or(agent.workspace.as_ref());
         let workspace = self.environment.absolute(workspace.map_or(".", String::as_str))?;
         let leave = |policy| if subject.overrides.allow && policy == Policy::Ask { Policy::Allow } else { policy };
         let exec = self.values.tools.exec.policy;

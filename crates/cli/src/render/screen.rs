@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::io::{IsTerminal as _, Write as _, stderr, stdout};
 use std::sync::Arc;
 
-use engine::{CallId, EffectId, Event, Seq, Timestamp};
-use journal::Read;
+use engine::{Batch, CallId, EffectId, Event, Flags, Record, Seq, SessionRow, Timestamp, Views};
+use journal::{Entry, Read};
 use runtime::{Lines, Published};
 use unicode_width::UnicodeWidthChar as _;
 
@@ -38,6 +38,15 @@ const SPINNER: [char; 8] = ['⣾', '⣽', '⣻', '⢿', '⡿', '⣟', '⣯', '�
 /// Characters of a call's arguments that a line shows.
 const ARGUMENT_CHARS: usize = 100;
 
+/// Text of an open stream, with what was said below it meanwhile.
+struct OpenText {
+    effect: EffectId,
+    /// All that was written to the terminal since its first character.
+    written: String,
+    /// What stays when it is struck.
+    notes: Vec<String>,
+}
+
 /// What is drawn, and what has been.
 pub(crate) struct Screen {
     style: Style,
@@ -48,10 +57,10 @@ pub(crate) struct Screen {
     status_shown: bool,
     ticks: usize,
     /// Text on the screen that may yet be struck.
-    open: Option<(EffectId, String)>,
+    open: Option<OpenText>,
     at_line_start: bool,
     calls: BTreeMap<CallId, (String, Timestamp)>,
-    name_sessions: bool,
+    sessions: usize,
 }
 
 impl Screen {
@@ -67,7 +76,7 @@ impl Screen {
             open: None,
             at_line_start: true,
             calls: BTreeMap::new(),
-            name_sessions: sessions > 1,
+            sessions,
         }
     }
 
@@ -75,8 +84,9 @@ impl Screen {
     pub(crate) fn draw(&mut self, published: &Published) {
         self.hide_status();
         if self.style == Style::Json {
-            let lines = self.lines.of(published);
-            self.out(&lines.iter().map(|line| format!("{line}\n")).collect::<String>());
+            for line in self.lines.of(published) {
+                self.out(&format!("{line}\n"));
+            }
         } else {
             for (id, tool, arguments) in runtime::asked_calls(published) {
                 self.calls.insert(id, (call_line(&tool, &arguments), Timestamp(0)));
@@ -88,6 +98,36 @@ impl Screen {
         let rests = matches!(published.lifecycle.name(), "idle" | "ready") && !published.flags.is_waiting;
         self.status = (!rests).then(|| words::state(published.run_state, published.flags).to_owned());
         self.tick();
+    }
+
+    /// Draws the end of a run that ended before, as the journal has it.
+    pub(crate) fn draw_again(&mut self, session: &SessionRow, end: &Entry) -> Result<(), journal::Error> {
+        let Event::RunEnded(ended) = &end.event else { return Ok(()) };
+        if self.style == Style::Json {
+            let record = Record { seq: Some(end.seq), at: end.at, event: end.event.clone() };
+            let batch = Batch {
+                session: session.session,
+                branch: session.branch,
+                records: vec![record],
+                bodies: vec![],
+                views: Views::default(),
+            };
+            self.draw(&Published {
+                session: session.session,
+                key: session.key.as_str().into(),
+                batch: Arc::new(batch),
+                lifecycle: session.lifecycle,
+                run_state: session.run_state,
+                flags: Flags::default(),
+            });
+            return Ok(());
+        }
+        for body in &ended.text {
+            let bytes = self.store.body(&body.hash)?.unwrap_or_default();
+            self.out(&String::from_utf8_lossy(&bytes));
+        }
+        self.end_line();
+        Ok(())
     }
 
     /// Turns the spinner; called a few times a second.
@@ -118,6 +158,11 @@ impl Screen {
         self.hide_status();
         self.end_line();
         let _ = writeln!(stderr(), "{text}");
+        if let Some(open) = self.open.as_mut().filter(|_| self.live) {
+            open.written.push_str(text);
+            open.written.push('\n');
+            open.notes.push(text.to_owned());
+        }
     }
 
     fn draw_event(&mut self, published: &Published, event: &Event, at: Timestamp) {
@@ -134,11 +179,13 @@ impl Screen {
                 let line = self.name(published, e.call);
                 let started = self.calls.remove(&e.call).map_or(Timestamp(0), |(_, started)| started);
                 let tool = line.split(' ').next().unwrap_or_default().to_owned();
-                let took = if started.0 == 0 { String::new() } else { format!(" · {} ms", at.since(started)) };
+                let time = if started.0 == 0 { String::new() } else { format!(" · {} ms", at.since(started)) };
                 let bytes = e.output.bytes;
                 let mark = words::mark(e.outcome);
-                self.note(published, &format!("{mark} {tool} {}{took} · {bytes} bytes", words::plain(&e.outcome)));
+                self.note(published, &format!("{mark} {tool} {}{time} · {bytes} bytes", words::plain(&e.outcome)));
             }
+            // The command that follows the run says what it failed of.
+            Event::Failed(_) if ends_a_run(&published.batch) => {}
             event => {
                 if let Some(note) = words::note(event) {
                     self.note(published, &note);
@@ -164,7 +211,7 @@ impl Screen {
     }
 
     fn note(&mut self, published: &Published, note: &str) {
-        if self.name_sessions {
+        if self.sessions > 1 {
             self.say(&format!("[{}] {note}", published.key));
         } else {
             self.say(note);
@@ -172,15 +219,14 @@ impl Screen {
     }
 
     fn stream(&mut self, effect: EffectId, text: &str) {
-        match &mut self.open {
-            Some((open, shown)) if *open == effect => shown.push_str(text),
-            _ => self.open = Some((effect, text.to_owned())),
+        if self.open.as_ref().is_none_or(|open| open.effect != effect) {
+            self.open = Some(OpenText { effect, written: String::new(), notes: vec![] });
         }
         self.out(text);
     }
 
     fn sealed(&mut self, published: &Published, sealed: &engine::MessageSealed) {
-        let streamed = self.open.take().is_some_and(|(effect, _)| effect == sealed.request);
+        let streamed = self.open.take().is_some_and(|open| open.effect == sealed.request);
         let text = sealed.text.and_then(|body| {
             let content = published.batch.bodies.iter().find(|content| content.body.hash == body.hash)?;
             Some(String::from_utf8_lossy(&content.bytes).into_owned())
@@ -191,16 +237,17 @@ impl Screen {
         self.end_line();
     }
 
-    /// Erases the open text where it can still be reached.
+    /// Erases the open text where it can still be reached; what was said meanwhile is said again.
     fn strike(&mut self) {
-        let Some((_, shown)) = self.open.take() else { return };
-        let rows = rows_of(&shown, width());
-        if rows > 0 {
-            self.out(&format!("\r\x1b[{rows}A\x1b[J"));
-        } else {
-            self.out("\r\x1b[J");
+        let Some(open) = self.open.take() else { return };
+        match rows_of(&open.written, width()) {
+            0 => self.out("\r\x1b[J"),
+            rows => self.out(&format!("\r\x1b[{rows}A\x1b[J")),
         }
         self.at_line_start = true;
+        for note in open.notes {
+            self.say(&note);
+        }
     }
 
     fn end_line(&mut self) {
@@ -217,7 +264,14 @@ impl Screen {
         let _ = stdout().write_all(text.as_bytes());
         let _ = stdout().flush();
         self.at_line_start = text.ends_with('\n');
+        if let Some(open) = &mut self.open {
+            open.written.push_str(text);
+        }
     }
+}
+
+fn ends_a_run(batch: &Batch) -> bool {
+    batch.records.iter().any(|record| matches!(record.event, Event::RunEnded(_)))
 }
 
 fn call_line(tool: &str, arguments: &str) -> String {
@@ -227,12 +281,18 @@ fn call_line(tool: &str, arguments: &str) -> String {
 
 /// How many rows above the cursor's a text begins that was written from the start of a row.
 fn rows_of(text: &str, width: usize) -> usize {
-    let rows = |line: &str| {
-        let cells: usize = line.chars().map(|c| c.width().unwrap_or(0)).sum();
-        cells.saturating_sub(1) / width.max(1)
-    };
-    let breaks = text.matches('\n').count();
-    breaks + text.split('\n').map(rows).sum::<usize>()
+    let width = width.max(1);
+    let (mut rows, mut column) = (0, 0);
+    for c in text.chars() {
+        match (c, c.width().unwrap_or(0)) {
+            ('\n', _) => (rows, column) = (rows + 1, 0),
+            ('\t', _) => column = (column / 8 * 8 + 8).min(width - 1),
+            // What does not fit goes to the next row whole; a full row is left only when something follows.
+            (_, cells) if column + cells > width => (rows, column) = (rows + 1, cells),
+            (_, cells) => column += cells,
+        }
+    }
+    rows
 }
 
 fn width() -> usize {
@@ -245,9 +305,16 @@ mod tests {
 
     #[test]
     fn rows_count_breaks_and_wrapping() {
-        for (text, width, rows) in
-            [("", 10, 0), ("abc", 10, 0), ("abc\ndef", 10, 1), ("abcdefghijk", 10, 1), ("好好好好好好", 10, 1)]
-        {
+        for (text, width, rows) in [
+            ("", 10, 0),
+            ("abc", 10, 0),
+            ("abc\ndef", 10, 1),
+            ("abcdefghijk", 10, 1),
+            ("abcdefghij", 10, 0),
+            ("abcdefghij\n", 10, 1),
+            ("好好好好好好", 10, 1),
+            ("a好好好好好好好好好", 10, 2),
+        ] {
             assert_eq!(rows_of(text, width), rows, "{text:?}");
         }
     }

@@ -29,6 +29,8 @@ pub enum QueueMode {
 pub struct Overrides {
     /// `PROVIDER/MODEL` instead of the agent's.
     pub model: Option<String>,
+    /// The absolute path of the folder to work in: where it was sent from, whoever takes it up.
+    pub workspace: Option<String>,
     /// The run's limit, milliseconds.
     pub deadline_ms: Option<u64>,
     /// Everything that would be asked is allowed.

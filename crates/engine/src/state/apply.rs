@@ -82,13 +82,13 @@ impl Session {
     }
 
     fn opened(&mut self, e: &Opened, at: Timestamp) {
-        let unexpected = !self.closed;
+        // A run that only waits for a human did not bring its owner down.
+        let waits = matches!(self.run_state(), RunState::Awaiting | RunState::Paused);
+        let suspect = !self.closed && !waits;
         self.epoch = e.epoch;
         self.closed = false;
         let Some(run) = self.run_mut() else { return };
-        if unexpected {
-            run.openings += 1;
-        }
+        run.openings += u32::from(suspect);
         // What passed between the last sign of the old owner and now is nobody's time.
         if run.clock.since.is_some() {
             run.clock.set_running(false, e.last_activity);

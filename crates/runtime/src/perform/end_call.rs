@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use engine::Report;
+use engine::{BodyKind, CallOutcome, Content, EndingCause, Report};
 use tools::{CallRequest, Context};
 
 use super::Reporter;
@@ -11,9 +11,15 @@ use crate::crashpoint;
 /// How long a call gets to end before it is told as unended: a second less than the engine waits.
 const GRACE: Duration = Duration::from_secs(4);
 
-pub(super) async fn perform(context: Context, request: CallRequest, reporter: Reporter) {
+pub(super) async fn perform(context: Context, request: CallRequest, why: EndingCause, reporter: Reporter) {
     let effect = reporter.effect();
     crashpoint::hit("ending_call");
-    let tools::Ended { outcome, output, whole } = tools::end(&context, &request, GRACE).await;
+    let tools::Ended { outcome, mut output, whole } = tools::end(&context, &request, GRACE).await;
+    // A command that was done before it could be ended has passed no limit.
+    if why == EndingCause::Limit && outcome != CallOutcome::Done {
+        let limit = format!("[its limit was reached: {} s for one call (tools.call_s)]\n", context.call_ms / 1000);
+        let text = String::from_utf8_lossy(&output.bytes).into_owned() + &limit;
+        output = Content::text(BodyKind::Output, &text);
+    }
     reporter.report(Report::CallEnded { effect, outcome, output, whole }).await;
 }

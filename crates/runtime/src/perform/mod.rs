@@ -74,9 +74,9 @@ pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<AbortHandle, j
             let (context, request) = call_request(job, *call, *started)?;
             spawn(reporter.clone(), find_call::perform(context, request, reporter))
         }
-        Effect::EndCall { call, started, .. } => {
+        Effect::EndCall { call, started, why, .. } => {
             let (context, request) = call_request(job, *call, *started)?;
-            spawn(reporter.clone(), end_call::perform(context, request, reporter))
+            spawn(reporter.clone(), end_call::perform(context, request, *why, reporter))
         }
     })
 }
