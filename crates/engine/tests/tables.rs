@@ -352,3 +352,46 @@ fn r13_a_once_call_alone_is_synced_before_it_starts() {
         assert_eq!(started.event.durability(), expected, "{tool}");
     }
 }
+
+/// What came of an attempt: the kinds of the last entries, joined.
+fn check_order(script: &str, ends_with: &[&str]) {
+    let world = run(&format!("{BEGUN}{script}"));
+    let kinds: Vec<&str> = world.journal.iter().filter(|r| r.seq.is_some()).map(|r| r.event.kind()).collect();
+    assert!(kinds.ends_with(ends_with), "{script}\nends with {:?}", &kinds[kinds.len().saturating_sub(6)..]);
+}
+
+#[test]
+fn r04_the_order_of_decisions_after_an_attempt() {
+    let ended = "run_ended";
+    let changed = "lifecycle_changed";
+    // The user's abort goes before whatever else there is to decide.
+    check_order("say text \"a\"\nabort", &["stream_cut", "message_sealed", ended, changed]);
+    check_order("fail network \"reset\"\nabort", &["ending_set", ended, changed]);
+    // An overflow is neither retried nor counted as the provider's error.
+    check_order("fail context_overflow \"too long\"", &["failed", "compaction_failed", ended, changed]);
+    // What cannot be mended ends the run, what can is tried again.
+    check_order("fail auth \"no\"", &["failed", ended, changed]);
+    check_order("fail rate_limit \"later\"", &["failed", "retry_scheduled"]);
+    // Calls go before the end, whatever text is beside them.
+    check_order("say text \"a\"\nsay call 0 ls {}\nend", &["message_sealed"]);
+    check_order("say text \"a\"\nend", &["message_sealed", ended, changed]);
+}
+
+#[test]
+fn r05_the_state_can_be_written_out_and_read_back_whole() {
+    let scripts = [
+        "",
+        "say text \"a\"\nsay call 0 exec {\"command\":\"make\"}",
+        "say call 0 exec {\"command\":\"make\"}\nend\nchecked 0 ask \"run make?\"\nmessage \"two\"",
+        "say call 0 exec {\"command\":\"make\"}\nend\nchecked 0 allow\ncrash",
+        "fail network \"reset\"",
+        "pause",
+        "escalated \"its actor failed\"",
+    ];
+    for script in scripts {
+        let world = run(&format!("{BEGUN}{script}"));
+        let json = serde_json::to_string(world.session()).unwrap();
+        let read: engine::Session = serde_json::from_str(&json).unwrap();
+        assert_eq!(&read, world.session(), "{script}");
+    }
+}
