@@ -2,7 +2,7 @@
 
 use crate::body::Body;
 use crate::event::EndingCause;
-use crate::ids::{CallId, EffectId, MessageId};
+use crate::ids::{CallId, EffectId, EffectKind, MessageId};
 
 /// One thing that is wanted. Whoever carries it out finds its details in the state.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,6 +67,12 @@ pub enum Effect {
 }
 
 impl Effect {
+    /// The effect that gets this message its place in the lane.
+    pub fn lane(message: MessageId) -> Self {
+        let id = EffectId { run: message.into(), kind: EffectKind::Lane, ordinal: 1, try_no: 1 };
+        Self::Lane { id, message }
+    }
+
     /// Its id.
     pub fn id(&self) -> EffectId {
         match self {

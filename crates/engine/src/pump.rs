@@ -80,6 +80,11 @@ impl<C> Pump<C> {
         self.offered.is_empty() && self.in_flight.is_none() && self.todo.is_empty()
     }
 
+    /// Whether something is offered that no batch has decided on.
+    pub fn has_offers(&self) -> bool {
+        !self.offered.is_empty()
+    }
+
     /// Whether a batch is being appended.
     pub fn is_appending(&self) -> bool {
         self.in_flight.is_some()

@@ -4,12 +4,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use engine::{Answer, CallId, Do, EffectId, Epoch, Input, Machine, Phase, Pump, Refusal, Report, Stage, Timestamp};
+use engine::{
+    Answer, CallId, Command, Do, EffectId, EffectKind, Epoch, Input, Lifecycle, Machine, Phase, Pump, Refusal, Report,
+    RunId, Stage, Timestamp,
+};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
 use crate::conversation::Conversation;
 use crate::crashpoint;
+use crate::perform::lane::{self, Wish};
 use crate::perform::{self, Job};
 use crate::runtime::{Published, Question, Shared};
 
@@ -57,6 +61,10 @@ pub(crate) struct Actor<'a> {
     conversation: Conversation,
     asked: BTreeSet<CallId>,
     due: Option<Timestamp>,
+    /// The agent of a session that is being created.
+    agent: String,
+    /// The run that has a place in the lane before its message is decided on.
+    granted: Option<RunId>,
     opened: bool,
     closing: bool,
 }
@@ -76,6 +84,8 @@ impl<'a> Actor<'a> {
             conversation: Conversation::default(),
             asked: BTreeSet::new(),
             due: None,
+            agent: String::new(),
+            granted: None,
             opened: false,
             closing: false,
         }
@@ -108,8 +118,43 @@ impl<'a> Actor<'a> {
     }
 
     fn offer(&mut self, offer: Offer) {
-        self.closing |= matches!(offer.input, Input::Report(Report::Closing));
-        self.pump.offer(offer.input, self.shared.clock.moment(), offer.caller);
+        match &offer.input {
+            Input::Report(Report::Closing) => self.closing = true,
+            Input::Command(Command::Create { agent, .. }) => self.agent.clone_from(agent),
+            _ => {}
+        }
+        let entered = self.enter_free_lane(&offer.input);
+        let moment = self.shared.clock.moment();
+        self.pump.offer(offer.input, moment, offer.caller);
+        if let Some(report) = entered {
+            self.pump.offer(report, moment, None);
+        }
+    }
+
+    /// The lane's answer for a message that can start at once, if a place is free.
+    fn enter_free_lane(&mut self, input: &Input) -> Option<Report> {
+        let Input::Command(Command::Message { message, overrides, .. }) = input else { return None };
+        let session = self.pump.session();
+        let idle = session.is_none_or(|session| {
+            matches!(session.lifecycle, Lifecycle::Ready | Lifecycle::Idle) && session.queue.is_empty()
+        });
+        if !idle || self.granted.is_some() {
+            return None;
+        }
+        let agent = session.map_or(&self.agent, |session| &session.agent).clone();
+        let model = session.and_then(|session| session.model.clone());
+        let report = lane::enter_free(self.shared, Wish { agent, model, overrides: overrides.clone() }, *message)?;
+        self.granted = Some(RunId::from(*message));
+        Some(report)
+    }
+
+    /// A place that was taken for a message which did not start is free again.
+    fn settle_granted(&mut self) {
+        let runs = |run: RunId| self.pump.session().and_then(|session| session.run()).is_some_and(|r| r.id == run);
+        if let Some(run) = self.granted.take_if(|run| !runs(*run)) {
+            self.shared.leave_lane(run);
+        }
+        self.granted = None;
     }
 
     /// Waits for whatever happens next and offers it, with all else that is there already.
@@ -168,7 +213,11 @@ impl<'a> Actor<'a> {
             while let Some(todo) = self.pump.poll() {
                 self.carry_out(todo)?;
             }
-            let Some(batch) = self.pump.next_batch() else {
+            let batch = self.pump.next_batch();
+            if !self.pump.has_offers() {
+                self.settle_granted();
+            }
+            let Some(batch) = batch else {
                 if self.pump.is_quiet() || self.pump.is_appending() {
                     return Ok(());
                 }
@@ -187,6 +236,7 @@ impl<'a> Actor<'a> {
                 if let Some(task) = self.tasks.remove(&id) {
                     task.abort();
                 }
+                self.give_up_lane(id);
             }
             Do::Publish(batch) => self.publish(batch),
             Do::Answer(caller, answer) => {
@@ -198,6 +248,14 @@ impl<'a> Actor<'a> {
             Do::Broken(edge) => return Err(Exit::Broken(edge)),
         }
         Ok(())
+    }
+
+    /// A place in the lane whose message was taken back is free again.
+    fn give_up_lane(&self, id: EffectId) {
+        let runs = self.pump.session().and_then(|session| session.run()).is_some_and(|run| run.id == id.run);
+        if id.kind == EffectKind::Lane && !runs {
+            self.shared.leave_lane(id.run);
+        }
     }
 
     fn start(&mut self, effect: &engine::Effect) -> Result<(), journal::Error> {
@@ -245,17 +303,15 @@ impl<'a> Actor<'a> {
     fn ask(&mut self) {
         let Some(session) = self.pump.session() else { return };
         let Some(run) = session.run().filter(|_| session.is_active()) else { return };
+        let mut answers = vec![];
         for call in run.step.calls.iter().filter(|call| call.stage == Stage::Asking) {
             let Some(fingerprint) = call.fingerprint.filter(|_| self.asked.insert(call.id)) else { continue };
-            let question = Question {
-                key: session.key.clone(),
-                call: call.id,
-                fingerprint,
-                text: call.question.clone().unwrap_or_default(),
-            };
-            if let Some(answer) = self.shared.ask(question) {
-                let _ = self.mail.reports.try_send(Offer { input: answer.into(), caller: None });
-            }
+            let text = call.question.clone().unwrap_or_default();
+            let question = Question { key: session.key.clone(), call: call.id, fingerprint, text };
+            answers.extend(self.shared.ask(question));
+        }
+        for answer in answers {
+            self.offer(Offer { input: answer.into(), caller: None });
         }
     }
 }

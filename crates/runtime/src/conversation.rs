@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use engine::{Batch, Body, BodyKind, Hash, Item, ItemCall, Transcript};
+use engine::{Batch, Body, BodyKind, Hash, Item, ItemCall, Settings, ToolSpec, Transcript};
 use journal::Read;
 use models::{CallOf, Message};
 
@@ -14,12 +14,43 @@ const GO_ON: &str = "Your last message was cut off. Go on exactly where it stopp
 #[derive(Debug, Default)]
 pub(crate) struct Conversation {
     fresh: HashMap<Hash, Arc<[u8]>>,
+    /// What all requests of a run have in common.
+    head: Option<Head>,
     rendered: Vec<Message>,
     items: usize,
     last_was_cut: bool,
 }
 
+#[derive(Debug, Clone)]
+struct Head {
+    prompt: Hash,
+    system: Arc<str>,
+    settings: Arc<Settings>,
+    tools: Arc<[ToolSpec]>,
+}
+
 impl Conversation {
+    /// The system prompt and the tools of a run: looked up once, shared by its requests.
+    pub(crate) fn head(
+        &mut self,
+        prompt: &Body,
+        settings: &Arc<Settings>,
+        store: &dyn Read,
+    ) -> Result<(Arc<str>, Arc<[ToolSpec]>), journal::Error> {
+        let same = |head: &Head| head.prompt == prompt.hash && Arc::ptr_eq(&head.settings, settings);
+        let head = match self.head.take().filter(same) {
+            Some(head) => head,
+            None => Head {
+                prompt: prompt.hash,
+                system: self.text(prompt, store)?,
+                settings: Arc::clone(settings),
+                tools: settings.tools.as_slice().into(),
+            },
+        };
+        let head = self.head.insert(head);
+        Ok((Arc::clone(&head.system), Arc::clone(&head.tools)))
+    }
+
     /// Keeps the bytes of a committed batch until they are rendered.
     pub(crate) fn keep(&mut self, batch: &Batch) {
         let texts = batch.bodies.iter().filter(|content| content.body.kind != BodyKind::Settings);

@@ -124,6 +124,13 @@ impl Shared {
         self.in_lane.lock().unwrap_or_else(PoisonError::into_inner).insert(run, permit);
     }
 
+    /// Takes a place if one is free now.
+    pub(crate) fn enter_free_lane(&self, run: RunId) -> bool {
+        let Ok(permit) = Arc::clone(&self.lane).try_acquire_owned() else { return false };
+        self.in_lane.lock().unwrap_or_else(PoisonError::into_inner).insert(run, permit);
+        true
+    }
+
     pub(crate) fn leave_lane(&self, run: RunId) {
         self.in_lane.lock().unwrap_or_else(PoisonError::into_inner).remove(&run);
     }
@@ -221,12 +228,7 @@ impl Runtime {
 
     /// Takes up a session, or makes it. Its unfinished run goes on by itself. `first` is asked for in the same batch as
     /// the opening: before anything that the session would do by itself.
-    pub async fn open(
-        &mut self,
-        key: &str,
-        agent: &str,
-        first: Vec<Command>,
-    ) -> Result<(Handle, Vec<oneshot::Receiver<Result<Answer, Refusal>>>), Error> {
+    pub fn open(&mut self, key: &str, agent: &str, first: Vec<Command>) -> Result<(Handle, Answers), Error> {
         let (offers, answers) = offers(first);
         if let Some(handle) = self.sessions.get(key) {
             for offer in offers {
@@ -238,9 +240,6 @@ impl Runtime {
         let mut beginning = vec![];
         if machine.session().is_none() {
             beginning.push(create(key, agent));
-        }
-        if let Some(run) = machine.session().filter(|session| session.is_active()).and_then(|session| session.run()) {
-            self.shared.enter_lane(run.id).await;
         }
         let handle = self.start(key, machine, beginning, offers);
         Ok((handle, answers))
@@ -303,6 +302,7 @@ fn create(key: &str, agent: &str) -> Offer {
     Offer { input: command.into(), caller: None }
 }
 
+/// One answer for each command that was asked for at the opening, in order.
 type Answers = Vec<oneshot::Receiver<Result<Answer, Refusal>>>;
 
 fn offers(commands: Vec<Command>) -> (Vec<Offer>, Answers) {
@@ -328,6 +328,10 @@ fn recover(shared: &Shared, key: &str, branch: BranchId) -> Result<Machine, Erro
 /// Runs a session's actor. One that panics or breaks a table is rebuilt from the journal and held for a human; the
 /// process and the other sessions go on.
 async fn keep_running(shared: Arc<Shared>, key: String, mut mail: Mailboxes, machine: Machine, beginning: Vec<Offer>) {
+    // A run that goes on takes its place in the lane first, as a new one would.
+    if let Some(run) = machine.session().filter(|session| session.is_active()).and_then(|session| session.run()) {
+        shared.enter_lane(run.id).await;
+    }
     let mut next = Some((machine, beginning));
     while let Some((machine, first)) = next.take() {
         let actor = Actor::new(&shared, &mut mail, machine);

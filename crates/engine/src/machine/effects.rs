@@ -10,7 +10,7 @@ impl Machine {
     /// All that is wanted now, each with a stable id.
     pub fn effects(&self) -> Vec<Effect> {
         let Some(session) = self.session.as_ref().filter(|session| !session.closed) else { return vec![] };
-        let mut wanted: Vec<Effect> = session.next_up().map(|head| lane(head.message)).into_iter().collect();
+        let mut wanted: Vec<Effect> = session.next_up().map(|head| Effect::lane(head.message)).into_iter().collect();
         match &session.lifecycle {
             Lifecycle::Active(run) => {
                 wanted.extend(request(session, run));
@@ -31,11 +31,6 @@ impl Machine {
         let active = self.session.as_ref().is_some_and(|session| session.is_active() && !session.closed);
         active && streaming || self.effects().iter().any(|wanted| wanted.id() == effect)
     }
-}
-
-fn lane(message: crate::ids::MessageId) -> Effect {
-    let id = EffectId { run: message.into(), kind: EffectKind::Lane, ordinal: 1, try_no: 1 };
-    Effect::Lane { id, message }
 }
 
 fn request(session: &Session, run: &Run) -> Option<Effect> {

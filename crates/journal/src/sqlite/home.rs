@@ -25,7 +25,6 @@ const STICKY: u32 = 0o1000;
 pub(super) struct Owned {
     path: PathBuf,
     mark: Mark,
-    fresh: bool,
     _lock: Lock,
 }
 
@@ -41,16 +40,16 @@ impl Drop for Lock {
 }
 
 impl Owned {
-    /// Makes the folder if need be, locks it, and makes an empty database if there is none.
+    /// Makes the folder if need be and locks it.
     pub(super) fn take(home: &Path) -> Result<Self, Error> {
         make_folder(home).map_err(unwritable(home))?;
         let lock = lock(home)?;
         let database = home.join(DATABASE);
-        let fresh = make_private(&database).map_err(unwritable(&database))?;
+        keep_private(&database).map_err(unwritable(&database))?;
         let mark = home.join(MARK);
         make_private(&mark).map_err(unwritable(&mark))?;
         let mark = Mark::open(&mark).map_err(unwritable(&mark))?;
-        Ok(Self { path: home.to_owned(), mark, fresh, _lock: lock })
+        Ok(Self { path: home.to_owned(), mark, _lock: lock })
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -69,14 +68,6 @@ impl Owned {
     /// Keeps what is acknowledged from now on.
     pub(super) fn set_mark(&self, position: Position, chain: engine::Hash) -> Result<(), Error> {
         self.mark.write(position, chain).map_err(unwritable(&self.path))
-    }
-
-    /// Makes the names of new files durable.
-    pub(super) fn sync(&self) -> Result<(), Error> {
-        if !self.fresh {
-            return Ok(());
-        }
-        File::open(&self.path).and_then(|folder| folder.sync_all()).map_err(unwritable(&self.path))
     }
 }
 
@@ -98,16 +89,41 @@ fn make_folder(home: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the file is new. Never opens one that is there: closing it would drop the locks that this process' SQLite has
-/// on it.
-fn make_private(path: &Path) -> io::Result<bool> {
+/// Makes the file if it is not there. Never opens one that is: closing it would drop the locks that this process' SQLite
+/// has on it.
+fn make_private(path: &Path) -> io::Result<()> {
     match OpenOptions::new().write(true).create_new(true).mode(PRIVATE_FILE).open(path) {
-        Ok(_) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            fs::set_permissions(path, fs::Permissions::from_mode(PRIVATE_FILE)).map(|()| false)
-        }
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => keep_private(path),
         Err(error) => Err(error),
     }
+}
+
+/// Sets the mode of a file that is there.
+fn keep_private(path: &Path) -> io::Result<()> {
+    match fs::set_permissions(path, fs::Permissions::from_mode(PRIVATE_FILE)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        set => set,
+    }
+}
+
+/// An empty private file, whatever was left there.
+pub(super) fn renew(path: &Path) -> Result<(), Error> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => make_private(path),
+    }
+    .map_err(unwritable(path))
+}
+
+/// Gives a finished file its name, durably.
+pub(super) fn put(finished: &Path, path: &Path) -> Result<(), Error> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    File::open(finished)
+        .and_then(|file| file.sync_all())
+        .and_then(|()| fs::rename(finished, path))
+        .and_then(|()| File::open(folder)?.sync_all())
+        .map_err(unwritable(path))
 }
 
 /// Takes the lock and writes this process' name into it: pid, time, host, one a line.

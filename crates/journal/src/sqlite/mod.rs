@@ -64,7 +64,6 @@ impl Sqlite {
         let connection = schema::open(&database)?;
         let head = schema::check_head(&connection, &database, home.mark()?)?;
         let epoch = schema::become_owner(&connection, &database, now())?;
-        home.sync()?;
         let reader = Reader::beside(home.path())?;
         let writer = Writer::start(connection, home, epoch, head)?;
         Ok(Self { reader, writer, epoch })

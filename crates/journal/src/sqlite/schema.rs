@@ -71,16 +71,18 @@ pub(super) enum Format {
     Empty,
 }
 
-/// Opens the owner's connection; an empty file becomes a journal.
+/// Opens the owner's connection; where there is no journal one is made.
 pub(super) fn open(path: &Path) -> Result<Connection, Error> {
-    let mut connection = Connection::open(path).map_err(failed(path))?;
+    if !std::fs::metadata(path).is_ok_and(|meta| meta.len() > 0) {
+        create(path)?;
+    }
+    let connection = Connection::open(path).map_err(failed(path))?;
     connection.busy_timeout(BUSY).map_err(failed(path))?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
-    let format = format(&connection, path)?;
-    configure(&connection).map_err(failed(path))?;
-    if format == Format::Empty {
-        create(&mut connection).map_err(failed(path))?;
+    if format(&connection, path)? == Format::Empty {
+        return Err(Error::Foreign { path: path.to_owned() });
     }
+    configure(&connection).map_err(failed(path))?;
     Ok(connection)
 }
 
@@ -114,13 +116,25 @@ fn configure(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "cell_size_check", true)
 }
 
-fn create(connection: &mut Connection) -> rusqlite::Result<()> {
-    connection.pragma_update(None, "synchronous", "FULL")?;
+/// Makes an empty journal under another name and renames it: it is there whole or not at all, for two syncs.
+fn create(path: &Path) -> Result<(), Error> {
+    let new = path.with_extension("new");
+    home::renew(&new)?;
+    fill(&new).map_err(failed(path))?;
+    home::put(&new, path)
+}
+
+fn fill(path: &Path) -> rusqlite::Result<()> {
+    let mut connection = Connection::open(path)?;
+    connection.pragma_update(None, "synchronous", "OFF")?;
+    connection.pragma_update(None, "journal_mode", "MEMORY")?;
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     transaction.execute_batch(TABLES)?;
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
     transaction.pragma_update(None, "user_version", USER_VERSION)?;
-    transaction.commit()
+    transaction.commit()?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.close().map_err(|(_, error)| error)
 }
 
 /// The last entry, which must be there and be the one that was acknowledged last, or later than it.

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use engine::{MessageId, Overrides, Report, Session, Settings};
+use engine::{Effect, EffectId, MessageId, Overrides, Report, RunId, Session, Settings};
 
 use super::Reporter;
 use crate::runtime::Shared;
 
 /// What decides the settings of the next run.
-pub(super) struct Wish {
-    agent: String,
-    model: Option<String>,
-    overrides: Overrides,
+pub(crate) struct Wish {
+    pub(crate) agent: String,
+    pub(crate) model: Option<String>,
+    pub(crate) overrides: Overrides,
 }
 
 impl Wish {
@@ -25,12 +25,21 @@ impl Wish {
 pub(super) async fn perform(shared: Arc<Shared>, wish: Wish, reporter: Reporter) {
     let effect = reporter.effect();
     shared.enter_lane(effect.run).await;
-    let report = match shared.resolver.settings(&wish.agent, wish.model.as_deref(), &wish.overrides) {
+    reporter.report(entered(&shared, wish, effect)).await;
+}
+
+/// A lane that is free answers within the offer of the message: its acceptance and the start of its run are one batch.
+pub(crate) fn enter_free(shared: &Shared, wish: Wish, message: MessageId) -> Option<Report> {
+    let run = RunId::from(message);
+    shared.enter_free_lane(run).then(|| entered(shared, wish, Effect::lane(message).id()))
+}
+
+fn entered(shared: &Shared, wish: Wish, effect: EffectId) -> Report {
+    match shared.resolver.settings(&wish.agent, wish.model.as_deref(), &wish.overrides) {
         Ok(settings) => Report::LaneEntered { effect, settings: Arc::new(settings) },
         Err(failure) => {
             let settings = Settings { agent: wish.agent, ..Settings::default() };
             Report::LaneRefused { effect, settings: Arc::new(settings), failure }
         }
-    };
-    reporter.report(report).await;
+    }
 }

@@ -3,7 +3,7 @@
 mod check_call;
 mod end_call;
 mod find_call;
-mod lane;
+pub(crate) mod lane;
 mod prepare;
 mod request;
 mod run_call;
@@ -100,11 +100,11 @@ fn settings(job: &Job<'_>) -> Arc<Settings> {
 
 fn order(job: &mut Job<'_>, candidate: u32, prompt: &Body, items: usize) -> Result<request::Order, journal::Error> {
     let store = job.shared.journal.as_ref();
-    let system = job.conversation.text(prompt, store)?;
-    let messages = job.conversation.render(&job.session.transcript, items, store)?;
     let settings = settings(job);
+    let (system, tools) = job.conversation.head(prompt, &settings, store)?;
+    let messages = job.conversation.render(&job.session.transcript, items, store)?;
     let candidate = settings.candidates[candidate as usize].clone();
-    Ok(request::Order { candidate, system, messages, tools: settings.tools.clone().into() })
+    Ok(request::Order { candidate, system, messages, tools })
 }
 
 fn call_request(

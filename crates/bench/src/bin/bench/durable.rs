@@ -137,7 +137,7 @@ impl Warm {
                 key: None,
                 overrides: Overrides::default(),
             };
-            self.runtime.open(&format!("agent:main:bench-{}", self.sessions), "main", vec![message]).await?;
+            self.runtime.open(&format!("agent:main:bench-{}", self.sessions), "main", vec![message])?;
         }
         let mut running = sessions;
         while running > 0 {
