@@ -1,7 +1,7 @@
 //! The whole proof as a list of stages. What may not live here: what a stage checks; that is its own program.
 
 use std::io::{self, BufRead, BufReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -24,6 +24,10 @@ enum Action {
     Fault {
         program: &'static str,
         arguments: &'static [&'static str],
+    },
+    /// `limulus demo` of the fault build with this bug in it: it must end with exit 1.
+    RedDemo {
+        mutant: &'static str,
     },
 }
 
@@ -53,6 +57,11 @@ pub(crate) const STAGES: &[Stage] = &[
             program: "kills",
             arguments: &["--binary", "{ci}/faults/limulus", "--plain", "{ci}/limulus"],
         },
+    },
+    Stage {
+        name: "red-demo",
+        about: "the demonstration sees a bug in recovery",
+        action: Action::RedDemo { mutant: "lost_call_run_again" },
     },
 ];
 
@@ -91,15 +100,41 @@ fn perform(action: &Action, root: &Path, out: &mut dyn Write) -> io::Result<Tall
         Action::Cargo(arguments) => follow(faults::cargo(root).args(*arguments), out),
         Action::Fault { program, arguments } => {
             let programs = faults::programs_folder()?;
-            let path = programs.join("faults").join(program);
-            if !path.exists() {
-                writeln!(out, "{} is not built: `cargo xtask test --only faults`", path.display())?;
-                return Ok(Tally::of(false));
-            }
+            let Some(path) = fault_program(&programs, program, out)? else { return Ok(Tally::of(false)) };
             let arguments = arguments.iter().map(|argument| argument.replace("{ci}", &programs.to_string_lossy()));
             follow(Command::new(path).current_dir(root).args(arguments), out)
         }
+        Action::RedDemo { mutant } => red_demo(mutant, out).map(Tally::of),
     }
+}
+
+/// Where a program of the fault build is; none, and a word about it, if it is not built.
+fn fault_program(programs: &Path, program: &str, out: &mut dyn Write) -> io::Result<Option<PathBuf>> {
+    let path = programs.join("faults").join(program);
+    if !path.exists() {
+        writeln!(out, "{} is not built: `cargo xtask test --only faults`", path.display())?;
+        return Ok(None);
+    }
+    Ok(Some(path))
+}
+
+/// Whether the demonstration ends red with this bug planted. What it keeps for a look stays beside the program.
+fn red_demo(mutant: &str, out: &mut dyn Write) -> io::Result<bool> {
+    let programs = faults::programs_folder()?;
+    let Some(path) = fault_program(&programs, "limulus", out)? else { return Ok(false) };
+    let mut demo = Command::new(path);
+    demo.arg("demo").env("LIMULUS_MUTANT", mutant).env("TMPDIR", programs.join("faults")).stdin(Stdio::null());
+    let demo = demo.output()?;
+    out.write_all(&demo.stdout)?;
+    out.write_all(&demo.stderr)?;
+    let is_red = demo.status.code() == Some(1) && String::from_utf8_lossy(&demo.stdout).contains('✗');
+    writeln!(
+        out,
+        "with `{mutant}` planted it ends with {}: {}",
+        demo.status,
+        if is_red { "seen" } else { "NOT SEEN" }
+    )?;
+    Ok(is_red)
 }
 
 /// Runs a program, passes on what it prints line by line, and counts what it says it has checked. One that says nothing

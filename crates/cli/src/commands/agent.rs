@@ -117,6 +117,7 @@ fn ended_before(writer: &mut Writer, run: RunId) -> Result<Option<RunEnded>, Cli
         if let Event::RunEnded(ended) = &entry.event
             && ended.run == run
         {
+            writer.catch_up();
             writer.screen.say(&format!("run {run} has answered this key before"));
             writer.screen.draw_again(&session, &entry)?;
             return Ok(Some(ended.clone()));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use engine::tables::lifecycle::LifecycleKind;
-use engine::{Command, Event, Outcome};
+use engine::{Command, Event, Outcome, SessionRow};
 use journal::Read as _;
 use runtime::Published;
 
@@ -33,21 +33,19 @@ pub(crate) async fn run(args: ResumeArgs, globals: &Globals) -> Result<(), CliEr
     let unfinished = journal::Reader::open(&globals.home)?.unfinished()?.len();
     let sessions = if key.is_some() { 1 } else { unfinished };
     let mut writer = Writer::open(globals, config, &args.writer, sessions).await?;
-    let open = match &key {
-        Some(key) => {
-            if writer.runtime.journal().session(&key.to_string())?.is_none() {
-                let what = format!("there is no session {key}");
-                let hint = "`limulus sessions list` shows them".to_owned();
-                return Err(CliError::Refused { exit: Exit::NotFound, what, hint });
-            }
-            let row = writer.runtime.journal().session(&key.to_string())?;
-            row.filter(|row| row.unfinished).map(|row| row.key).into_iter().collect()
-        }
-        None => writer.runtime.journal().unfinished()?.into_iter().map(|row| row.key).collect(),
+    let rows = match &key {
+        Some(key) => vec![session(writer.runtime.journal().as_ref(), key)?],
+        None => writer.runtime.journal().sessions()?,
     };
+    let open: Vec<String> = rows.into_iter().filter(is_open).map(|row| row.key).collect();
     let followed = follow(&mut writer, &open, args.force).await;
     let closed = writer.close().await;
     followed.and(closed)
+}
+
+fn session(read: &dyn journal::Journal, key: &SessionKey) -> Result<SessionRow, CliError> {
+    read.session(&key.to_string())?
+        .ok_or_else(|| CliError::not_found(format!("there is no session {key}"), "`limulus sessions list` shows them"))
 }
 
 async fn follow(writer: &mut Writer, open: &[String], force: bool) -> Result<(), CliError> {
@@ -88,6 +86,11 @@ async fn follow(writer: &mut Writer, open: &[String], force: bool) -> Result<(),
         }
     }
     ended(&outcomes, held)
+}
+
+/// Whether there is something to take up, or to tell a human.
+fn is_open(row: &SessionRow) -> bool {
+    row.unfinished || row.lifecycle == LifecycleKind::Error
 }
 
 /// Whether a session goes on by itself no more.

@@ -91,7 +91,7 @@ impl Writer {
 
     /// Takes up a session, asking for `first` in the batch that opens it; gives their answers.
     pub(crate) async fn session(&mut self, key: &SessionKey, first: Vec<Command>) -> Result<Vec<Answer>, CliError> {
-        let (handle, answers) = self.runtime.open(&key.to_string(), &key.agent, first).await?;
+        let (handle, answers) = self.runtime.open(&key.to_string(), &key.agent, first)?;
         self.handles.push(handle);
         let mut given = vec![];
         for answer in answers {
@@ -149,13 +149,16 @@ impl Writer {
         }
     }
 
+    /// Draws what was committed by now.
+    pub(crate) fn catch_up(&mut self) {
+        draw_waiting(&mut self.events, &mut self.screen);
+    }
+
     /// Leaves in order.
     pub(crate) async fn close(mut self) -> Result<(), CliError> {
         self.screen.hide_status();
         self.runtime.shutdown().await?;
-        while let Ok(published) = self.events.try_recv() {
-            self.screen.draw(&published);
-        }
+        draw_waiting(&mut self.events, &mut self.screen);
         self.screen.hide_status();
         Ok(())
     }
@@ -179,6 +182,12 @@ impl Writer {
         if let Err(refusal) = handle.command(Command::Answer { call, fingerprint, allow, by }).await {
             self.screen.say(&format!("limulus: {refusal}"));
         }
+    }
+}
+
+fn draw_waiting(events: &mut mpsc::UnboundedReceiver<Published>, screen: &mut Screen) {
+    while let Ok(published) = events.try_recv() {
+        screen.draw(&published);
     }
 }
 

@@ -313,7 +313,8 @@ mod tests {
             ("abcdefghij", 10, 0),
             ("abcdefghij\n", 10, 1),
             ("好好好好好好", 10, 1),
-            ("a好好好好好好好好好", 10, 2),
+            ("a好好好好好好好好好", 10, 1),
+            ("好好好", 3, 2),
         ] {
             assert_eq!(rows_of(text, width), rows, "{text:?}");
         }

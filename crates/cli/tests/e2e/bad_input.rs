@@ -1,0 +1,121 @@
+//! What a user, a configuration or a workspace can do wrong. Each ends in a line or two that say what to do.
+
+use std::fs;
+
+use crate::support::Home;
+
+#[test]
+fn r24_a_message_of_fifty_megabytes_is_refused_with_what_to_do() {
+    let home = Home::new();
+    let refused = home.feed(&["agent", "-m", "-"], &vec![b'x'; 50 << 20]).expect_code(3);
+    let verdict = refused.verdict();
+    assert!(verdict.contains("50 MiB") && verdict.contains("file"), "{verdict}");
+    assert!(crate::support::size_of(&home.path()) < 1 << 20, "nothing of it was kept");
+    home.assert_usable("main");
+}
+
+#[test]
+fn r24_messages_that_are_none_are_refused() {
+    let home = Home::new();
+    for (stdin, says) in [(&b" \n"[..], "empty"), (b"\xff\xfe", "UTF-8")] {
+        let verdict = home.feed(&["agent", "-m", "-"], stdin).expect_code(2).verdict();
+        assert!(verdict.contains(says), "{verdict}");
+    }
+    home.feed(&["agent", "-m", "-"], "你是谁？".as_bytes()).expect_code(0);
+}
+
+#[test]
+fn r46_a_file_that_is_not_text_is_told_to_the_model() {
+    let home = Home::new();
+    home.put("picture.png", b"\x89PNG\r\n\x1a\n\0\0\0\xff\xfe\0");
+    home.put("latin1.txt", b"caf\xe9\n");
+    let answer = home.run(&["agent", "-m", "read picture.png and read latin1.txt"]).expect_code(0);
+    assert!(answer.out.contains("picture.png") && !answer.out.contains('\u{0}'), "{answer:?}");
+    assert!(home.run(&["runs", "trace"]).expect_code(0).out.contains("call_settled"));
+    home.assert_usable("main");
+}
+
+#[test]
+fn r41_a_workspace_that_is_not_there_is_made() {
+    let home = Home::new();
+    let workspace = home.user().join("new/place");
+    let workspace = workspace.to_str().unwrap();
+    home.run(&["agent", "--workspace", workspace, "-m", "write \"x\" to a.txt"]).expect_code(0);
+    assert_eq!(fs::read_to_string(home.user().join("new/place/a.txt")).unwrap(), "x");
+}
+
+#[test]
+fn r24_r41_a_workspace_that_cannot_be_made_fails_the_run_alone() {
+    let home = Home::new();
+    home.put("file", "");
+    let workspace = home.file("file/below");
+    let failed = home.run(&["agent", "--workspace", workspace.to_str().unwrap(), "-m", "ls"]).expect_code(1);
+    let verdict = failed.verdict();
+    assert!(verdict.contains("file/below") && verdict.contains("--workspace"), "{verdict}");
+    assert!(home.run(&["runs", "trace"]).expect_code(0).out.contains("file/below"));
+    home.assert_usable("main");
+}
+
+#[test]
+fn r24_a_home_that_cannot_be_written_is_named() {
+    let home = Home::new();
+    home.put("file", "");
+    let below = home.file("file/home");
+    for place in ["/proc/limulus", below.to_str().unwrap()] {
+        let elsewhere =
+            home.program(env!("CARGO_BIN_EXE_limulus"), &["agent", "-m", "hi"]).env("LIMULUS_HOME", place).output();
+        let verdict = crate::support::Finished::from(elsewhere.unwrap()).expect_code(74).verdict();
+        assert!(verdict.contains(place) && verdict.contains("LIMULUS_HOME"), "{verdict}");
+    }
+    home.assert_usable("main");
+}
+
+#[test]
+fn r24_an_unknown_key_of_the_configuration_names_the_nearest() {
+    let home = Home::new();
+    fs::create_dir(home.path()).unwrap();
+    let file = home.path().join("config.toml");
+    for (config, says) in [
+        ("[agents.main]\nmodle = \"a/b\"\n", "agents.main.model"),
+        ("[runs]\ndeadline = 3\n", "runs.deadline_s"),
+        ("[runs]\ndeadline_s = \"soon\"\n", "whole number"),
+        ("[runs\n", "config.toml"),
+    ] {
+        fs::write(&file, config).unwrap();
+        let verdict = home.run(&["agent", "-m", "hi"]).expect_code(78).verdict();
+        assert!(verdict.contains(says), "{config}: {verdict}");
+    }
+    fs::remove_file(file).unwrap();
+    let home = home.with("LIMULUS_TOOLS__EXEC__POLCY", "allow");
+    let verdict = home.run(&["agent", "-m", "hi"]).expect_code(78).verdict();
+    assert!(verdict.contains("LIMULUS_TOOLS__EXEC__POLICY") || verdict.contains("tools.exec.policy"), "{verdict}");
+    home.without("LIMULUS_TOOLS__EXEC__POLCY").assert_usable("main");
+}
+
+#[test]
+fn r24_what_is_not_there_is_not_found() {
+    let home = Home::new();
+    home.assert_usable("main");
+    let run = "01a00000-0000-7000-8000-000000000000";
+    for words in [
+        &["runs", "show", run][..],
+        &["runs", "trace", run],
+        &["runs", "abort", run],
+        &["graph", "--run", run],
+        &["sessions", "show", "nobody"],
+        &["runs", "show", "--session", "nobody"],
+    ] {
+        let missing = home.run(words).expect_code(4);
+        assert_eq!(missing.out, "", "{words:?}");
+        missing.verdict();
+    }
+}
+
+#[test]
+fn r24_an_unknown_model_is_said_before_anything_is_recorded() {
+    let home = Home::new();
+    let verdict = home.run(&["agent", "--model", "nobody/nothing", "-m", "hi"]).expect_code(78).verdict();
+    assert!(verdict.contains("nobody"), "{verdict}");
+    assert!(!home.path().exists(), "no home was made for it");
+    home.run(&["agent", "-m", "hi", "--timeout", "0"]).expect_code(2);
+}

@@ -1,0 +1,122 @@
+//! A full disk and a damaged journal: one clear line, nothing that was acknowledged is lost, nothing is done twice.
+
+use std::fs;
+use std::process::Command;
+
+use crate::support::Home;
+
+/// Whether a small file system of our own can be mounted here.
+fn can_mount() -> bool {
+    let mounted = Command::new("unshare").args(["-Urm", "mount", "-t", "tmpfs", "none", "/mnt"]).output();
+    mounted.is_ok_and(|output| output.status.success())
+}
+
+/// Runs a script in which `$LIMULUS_HOME` is a file system of two megabytes.
+fn on_a_small_disk(home: &Home, script: &str) -> crate::support::Finished {
+    fs::create_dir(home.path()).expect("a folder to mount on");
+    let script = format!("set -e; mount -t tmpfs -o size=2m none \"$LIMULUS_HOME\"; set +e; {script}");
+    let output =
+        home.program("unshare", &["-Urm", "sh", "-c", &script]).env("LIMULUS", env!("CARGO_BIN_EXE_limulus")).output();
+    output.expect("unshare can be started").into()
+}
+
+#[test]
+fn r10_a_full_disk_loses_nothing_that_was_acknowledged() {
+    if !can_mount() {
+        eprintln!("skipped: no file system of its own can be mounted here; the limited file stands for it");
+        return;
+    }
+    let home = Home::new();
+    let shown = on_a_small_disk(
+        &home,
+        "$LIMULUS agent --yes -m 'run `echo first >> ledger`' >/dev/null 2>&1; echo first=$?
+         head -c 9000000 /dev/zero > $LIMULUS_HOME/filler 2>/dev/null
+         $LIMULUS agent --yes -m 'run `echo second >> ledger`' >/dev/null; echo full=$?
+         rm $LIMULUS_HOME/filler
+         $LIMULUS agent --yes -m 'run `echo third >> ledger`' >/dev/null 2>&1; echo freed=$?
+         $LIMULUS runs list --json",
+    );
+    assert!(shown.out.starts_with("first=0\nfull=74\nfreed=0\n"), "{shown:?}");
+    assert!(shown.verdict().contains("hint"), "{shown:?}");
+    assert_eq!(shown.out.matches("\"outcome\": \"completed\"").count(), 2, "{shown:?}");
+    assert_eq!(home.text("ledger"), "first\nthird\n");
+}
+
+#[test]
+fn r10_r13_a_disk_that_fills_under_a_run_holds_it_until_there_is_space() {
+    if !can_mount() {
+        eprintln!("skipped: no file system of its own can be mounted here");
+        return;
+    }
+    let home = Home::new();
+    let shown = on_a_small_disk(
+        &home,
+        "$LIMULUS agent --yes -m 'run `echo once >> ledger; head -c 9000000 /dev/zero > $LIMULUS_HOME/filler`' >/dev/null; echo full=$?
+         rm $LIMULUS_HOME/filler
+         $LIMULUS resume >/dev/null 2>&1; echo resumed=$?
+         $LIMULUS agent -m 'Who are you?' >/dev/null 2>&1; echo usable=$?
+         $LIMULUS runs list --json",
+    );
+    assert!(shown.out.starts_with("full=74\nresumed=0\nusable=0\n"), "{shown:?}");
+    assert!(shown.verdict().contains("limulus resume"), "{shown:?}");
+    assert_eq!(home.text("ledger"), "once\n");
+    assert_eq!(shown.out.matches("\"outcome\": \"completed\"").count(), 2, "{shown:?}");
+}
+
+#[test]
+fn r10_a_journal_that_may_not_grow_loses_nothing() {
+    let home = Home::new();
+    home.assert_usable("main");
+    // The signal that goes with the limit is ignored, so that the write fails as on a full disk.
+    let full = home.shell("trap '' XFSZ; ulimit -f 1; exec \"$LIMULUS\" agent -m 'Who are you?'").expect_code(74);
+    full.verdict();
+    home.assert_usable("main");
+}
+
+#[test]
+fn r18_a_damaged_journal_is_said_and_left_as_it_is() {
+    type Damage = fn(&mut Vec<u8>);
+    let damages: [(&str, Damage); 4] = [
+        ("a byte of an entry", |bytes| {
+            let needle = b"\"outcome\":\"completed\"";
+            let at = bytes.windows(needle.len()).position(|found| found == needle).expect("the end of the run");
+            bytes[at + needle.len() - 2] = b'x';
+        }),
+        ("half of it", |bytes| bytes.truncate(bytes.len() / 2)),
+        ("its head", |bytes| bytes[..200].fill(0xAA)),
+        ("another program's file", |bytes| *bytes = b"this is a diary, dear journal\n".to_vec()),
+    ];
+    for (what, damage) in damages {
+        let home = Home::new();
+        home.assert_usable("main");
+        let file = home.path().join("journal.db");
+        let whole = fs::read(&file).unwrap();
+        let mut bytes = whole.clone();
+        damage(&mut bytes);
+        fs::write(&file, &bytes).unwrap();
+        let said = home.run(&["agent", "-m", "Who are you?"]);
+        assert_eq!(said.code, Some(65), "{what}: {said:?}");
+        assert_eq!(said.out, "", "{what}");
+        said.verdict();
+        let reader = home.run(&["runs", "trace"]);
+        assert_eq!(reader.code, Some(65), "{what}: {reader:?}");
+        // Restored from a backup, it goes on.
+        for leftover in ["journal.db-wal", "journal.db-shm"] {
+            let _ = fs::remove_file(home.path().join(leftover));
+        }
+        fs::write(&file, &whole).unwrap();
+        home.assert_usable("main");
+    }
+}
+
+#[test]
+fn r18_entries_that_are_gone_are_missed() {
+    let home = Home::new();
+    home.assert_usable("main");
+    let file = home.path().join("journal.db");
+    let older = fs::read(&file).unwrap();
+    home.assert_usable("main");
+    fs::write(&file, older).unwrap();
+    let said = home.run(&["agent", "-m", "Who are you?"]).expect_code(65);
+    assert!(said.err.contains("acknowledged"), "{said:?}");
+}

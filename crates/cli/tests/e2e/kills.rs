@@ -1,0 +1,153 @@
+//! `kill -9`, and who takes up what was cut off.
+
+use crate::support::{Home, Process, is_alive, pids, until};
+
+/// A command that writes its pid, then a line every fifth of a second.
+const COUNT: &str = "run `echo $$ >> pids; for i in 1 2 3 4 5; do echo $i >> ledger; sleep 0.2; done`";
+const COUNTED: &str = "1\n2\n3\n4\n5\n";
+
+/// Starts the count in this session and kills limulus after the second line.
+fn kill_in_the_count(home: &Home, session: &str) {
+    let agent = home.start(&["agent", "--session", session, "--yes", "-m", COUNT]);
+    until("two lines of the count", || home.text("ledger").lines().count() >= 2);
+    agent.kill();
+}
+
+/// Starts a slow answer in this session and kills limulus after a few pieces; gives what was seen of it.
+fn kill_in_an_answer(home: &Home, session: &str) -> String {
+    let agent = home.start(&["agent", "--session", session, "--json", "-m", "Who are you?"]);
+    let seen = agent.until_text(3);
+    agent.kill();
+    seen
+}
+
+fn run_of(home: &Home, session: &str) -> serde_json::Value {
+    home.json(&["runs", "show", "--session", session])
+}
+
+#[test]
+fn r11_r13_a_command_that_was_running_is_attached_to_and_not_run_again() {
+    let home = Home::new();
+    kill_in_the_count(&home, "main");
+    assert!(is_alive(pids(&home.file("pids"))[0]), "the command goes on without limulus");
+    let resumed = home.run(&["resume"]).expect_code(0);
+    assert!(resumed.err.contains("found: running"), "{resumed:?}");
+    assert!(resumed.out.contains("exit status 0"), "{resumed:?}");
+    assert_eq!(home.text("ledger"), COUNTED);
+    let calls = &run_of(&home, "main")["steps"][0]["calls"];
+    assert_eq!((calls.as_array().map(Vec::len), &calls[0]["outcome"]), (Some(1), &"done".into()));
+}
+
+#[test]
+fn r13_a_command_that_ended_meanwhile_is_not_run_again() {
+    let home = Home::new();
+    kill_in_the_count(&home, "main");
+    until("the end of the command", || !is_alive(pids(&home.file("pids"))[0]));
+    let resumed = home.run(&["resume"]).expect_code(0);
+    assert!(resumed.err.contains("found: ended"), "{resumed:?}");
+    assert_eq!(home.text("ledger"), COUNTED);
+}
+
+#[test]
+fn r12_a_cut_answer_is_kept_and_the_whole_one_is_printed_once() {
+    let home = Home::new().paced(30);
+    let seen = kill_in_an_answer(&home, "main");
+    let kept = run_of(&home, "main");
+    assert!(kept["open_text"].as_str().is_some_and(|text| text.starts_with(&seen)), "{kept}");
+    let resumed = home.run(&["resume"]).expect_code(0);
+    assert_eq!(resumed.out.matches("offline model").count(), 1, "{resumed:?}");
+    assert_eq!(run_of(&home, "main")["text"].as_str().map(str::trim), Some(resumed.out.trim()));
+}
+
+#[test]
+fn r12_continue_goes_on_from_the_kept_text() {
+    let home = Home::new().paced(30).with("LIMULUS_RUNS__RESUME", "continue");
+    let seen = kill_in_an_answer(&home, "main");
+    home.run(&["resume"]).expect_code(0);
+    let text = run_of(&home, "main")["text"].as_str().map(str::to_owned).expect("a text");
+    assert!(text.starts_with(&seen) && text.matches("offline model").count() == 1, "{text}");
+}
+
+#[test]
+fn r10_r11_a_run_that_is_killed_twice_in_a_row_is_taken_up_twice() {
+    let home = Home::new().paced(20);
+    kill_in_the_count(&home, "main");
+    let resuming = home.start(&["resume", "--json"]);
+    resuming.until_line("the look-up of the call", |line| line["type"] == "found");
+    resuming.kill();
+    let resuming = home.start(&["resume", "--json"]);
+    resuming.until_text(1);
+    resuming.kill();
+    home.run(&["resume"]).expect_code(0);
+    assert_eq!(home.text("ledger"), COUNTED);
+    let run = run_of(&home, "main");
+    assert_eq!(run["outcome"], "completed");
+    let trace = home.run(&["runs", "trace"]).expect_code(0).out;
+    assert_eq!(trace.matches(" opened ").count(), 3, "{trace}");
+}
+
+#[test]
+fn r11_agent_takes_its_own_unfinished_run_up_first() {
+    let home = Home::new().paced(5);
+    kill_in_the_count(&home, "main");
+    let answer = home.run(&["agent", "--yes", "-m", "run `echo next >> ledger`"]).expect_code(0);
+    assert_eq!(home.text("ledger"), format!("{COUNTED}next\n"));
+    let first = answer.out.find("exit status 0").expect("the answer of the run that was cut off");
+    assert!(answer.out[first..].contains("echo next"), "then that of the message: {answer:?}");
+    assert_eq!(home.json(&["runs", "list"]).as_array().map(Vec::len), Some(2));
+}
+
+#[test]
+fn r11_other_sessions_runs_stay_for_resume_and_are_counted() {
+    let home = Home::new().paced(30);
+    for session in ["a", "b"] {
+        kill_in_an_answer(&home, session);
+    }
+    let answer = home.run(&["agent", "--session", "c", "-m", "Who are you?"]).expect_code(0);
+    let told: Vec<&str> = answer.err.lines().filter(|line| line.contains("unfinished")).collect();
+    assert!(matches!(&told[..], [line] if line.contains('2') && line.contains("limulus resume")), "{told:?}");
+    assert_eq!(run_of(&home, "a")["outcome"], serde_json::Value::Null);
+
+    home.run(&["resume", "b"]).expect_code(0);
+    assert_eq!(run_of(&home, "b")["outcome"], "completed");
+    assert_eq!(run_of(&home, "a")["outcome"], serde_json::Value::Null);
+    home.run(&["resume"]).expect_code(0);
+    assert_eq!(run_of(&home, "a")["outcome"], "completed");
+}
+
+#[test]
+fn r11_resume_says_when_there_is_nothing_to_take_up() {
+    let home = Home::new();
+    home.run(&["resume"]).expect_code(4).expect_err("limulus agent -m");
+    home.assert_usable("main");
+    let resumed = home.run(&["resume"]).expect_code(0).expect_err("nothing is unfinished");
+    assert_eq!(resumed.out, "");
+    home.run(&["resume", "main"]).expect_code(0).expect_err("nothing is unfinished");
+    home.run(&["resume", "other"]).expect_code(4).expect_err("limulus sessions list");
+}
+
+/// A run that never gets any further is not tried for ever; nothing else has to suffer from it.
+#[test]
+fn r11_a_poison_run_is_held_until_a_human_says_go_on() {
+    let slow = Home::new().paced(400);
+    let kill = |agent: Process| {
+        agent.until_line("the request", |line| line["state"] == "preparing" && line["flags"]["isWaiting"] == true);
+        agent.kill();
+    };
+    kill(slow.start(&["agent", "--session", "bad", "--json", "-m", "Who are you?"]));
+    kill(slow.start(&["resume", "bad", "--json"]));
+    kill(slow.start(&["resume", "bad", "--json"]));
+    let home = slow.paced(0);
+    let held = home.run(&["resume"]).expect_code(3);
+    let remedy = "limulus resume agent:main:bad --force";
+    assert!(held.verdict().contains(remedy) && held.err.contains("3 times"), "{held:?}");
+
+    home.run(&["resume"]).expect_code(3);
+    // The session says so, refuses messages, and leaves the others alone.
+    let refused = home.run(&["agent", "--session", "bad", "-m", "Who are you?"]).expect_code(3);
+    assert!(refused.verdict().contains("--force"), "{refused:?}");
+    home.assert_usable("good");
+    home.run(&["resume", "bad", "--force"]).expect_code(0);
+    assert_eq!(run_of(&home, "bad")["outcome"], "completed");
+    home.assert_usable("bad");
+}

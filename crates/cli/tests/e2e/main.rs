@@ -1,0 +1,14 @@
+//! The real program from end to end: real processes, files, signals, HTTP and terminals. One file a subject. What may
+//! not live here: what a crate can show by itself.
+
+mod answers;
+mod asking;
+mod bad_input;
+mod damage;
+mod kills;
+mod limits;
+mod owner;
+mod providers;
+mod show;
+mod signals;
+mod support;

@@ -1,0 +1,94 @@
+//! One owner of a home; everybody may read.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+
+use serde_json::Value;
+
+use crate::support::{Home, Process, until};
+
+/// A run that goes on until the file `go` is there.
+fn busy(home: &Home) -> Process {
+    let command = "run `echo $$ >> pids; until test -e go; do sleep 0.02; done`";
+    let agent = home.start(&["agent", "--session", "busy", "--yes", "-m", command]);
+    until("the command", || home.file("pids").exists());
+    agent
+}
+
+#[test]
+fn r10_a_second_writer_is_told_who_owns_the_home() {
+    let home = Home::new();
+    let agent = busy(&home);
+    for words in [&["agent", "-m", "Who are you?"][..], &["resume"], &["runs", "abort", "--session", "busy"]] {
+        let refused = home.run(words).expect_code(75);
+        let verdict = refused.verdict();
+        assert!(verdict.contains(&format!("pid {}", agent.pid())) && verdict.contains("--wait"), "{verdict}");
+    }
+    home.put("go", "");
+    agent.finish().expect_code(0);
+    home.assert_usable("main");
+}
+
+#[test]
+fn r61_wait_waits_for_the_owner_and_then_runs() {
+    let home = Home::new();
+    let agent = busy(&home);
+    let waiting = home.start(&["agent", "--wait", "-m", "Who are you?"]);
+    waiting.until_err("waiting");
+    home.put("go", "");
+    agent.finish().expect_code(0);
+    let answer = waiting.finish().expect_code(0);
+    assert!(answer.out.contains("offline model"), "{answer:?}");
+}
+
+#[test]
+fn r22_readers_work_while_another_process_owns_the_home() {
+    let home = Home::new();
+    let agent = busy(&home);
+    let status = home.json(&["status"]);
+    assert_eq!(status["owner"]["pid"].as_u64(), Some(u64::from(agent.pid())), "{status}");
+    assert_eq!(status["unfinished"][0]["run_state"], "tool_exec", "{status}");
+    let key = Value::from("agent:main:busy");
+    assert_eq!(home.json(&["sessions", "list"])[0]["key"], key);
+    assert_eq!(home.json(&["sessions", "show", "busy"])["run_state"], "tool_exec");
+    let run = home.json(&["runs", "list"])[0]["run"].as_str().map(str::to_owned).expect("a run");
+    assert_eq!(home.json(&["runs", "show", &run])["state"], "tool_exec");
+    assert!(home.run(&["runs", "trace", &run]).expect_code(0).out.contains("call_started"));
+    assert!(home.run(&["graph", "--run", &run]).expect_code(0).out.contains("tool_exec"));
+    home.put("go", "");
+    agent.finish().expect_code(0);
+    assert_eq!(home.json(&["status"])["owner"], Value::Null);
+}
+
+#[test]
+fn r22_readers_work_in_a_home_that_cannot_be_written() {
+    let home = Home::new();
+    home.assert_usable("main");
+    let mode = |mode| fs::set_permissions(home.path(), Permissions::from_mode(mode)).unwrap();
+    mode(0o500);
+    for words in [
+        &["status"][..],
+        &["sessions", "list"],
+        &["sessions", "show", "main"],
+        &["runs", "list"],
+        &["runs", "show"],
+        &["runs", "trace"],
+    ] {
+        home.run(words).expect_code(0);
+    }
+    mode(0o700);
+}
+
+#[test]
+fn r15_abort_ends_an_unfinished_run_without_an_owner() {
+    let home = Home::new();
+    busy(&home).kill();
+    let pids = crate::support::pids(&home.file("pids"));
+    assert!(crate::support::is_alive(pids[0]), "the command goes on");
+    home.run(&["runs", "abort", "--session", "busy"]).expect_code(0).expect_err("aborted");
+    assert!(!crate::support::is_alive(pids[0]), "its command is ended");
+    assert_eq!(home.json(&["runs", "show", "--session", "busy"])["outcome"], "aborted");
+    // There is nothing left to abort, and that is said.
+    home.run(&["runs", "abort", "--session", "busy"]).expect_code(4);
+    home.assert_usable("busy");
+}

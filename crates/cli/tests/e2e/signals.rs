@@ -1,0 +1,129 @@
+//! Ctrl-C, SIGTERM and limits: what ends, what is kept, and that nothing runs on that should not.
+
+use rustix::process::Signal;
+
+use crate::support::{Home, Terminal, is_alive, pids, until};
+
+/// A command with a child of its own, both waiting; their pids are in `pids`.
+const WAIT: &str = "run `sleep 300 & echo $$ $! >> pids; wait`";
+
+fn waiting_pids(home: &Home) -> Vec<u32> {
+    until("both pids", || pids(&home.file("pids")).len() == 2);
+    pids(&home.file("pids"))
+}
+
+fn assert_gone(pids: &[u32]) {
+    let left: Vec<&u32> = pids.iter().filter(|pid| is_alive(**pid)).collect();
+    assert!(left.is_empty(), "still running: {left:?}");
+}
+
+#[test]
+fn r15_an_interrupt_ends_the_run_with_every_process_of_its_command() {
+    let home = Home::new();
+    let agent = home.start(&["agent", "--yes", "-m", WAIT]);
+    let pids = waiting_pids(&home);
+    agent.signal(Signal::INT);
+    let ended = agent.finish().expect_code(130);
+    assert!(ended.verdict().contains("aborted"), "{ended:?}");
+    assert_gone(&pids);
+    let run = home.json(&["runs", "show"]);
+    assert_eq!((&run["outcome"], &run["steps"][0]["calls"][0]["outcome"]), (&"aborted".into(), &"aborted".into()));
+    home.run(&["resume"]).expect_code(0).expect_err("nothing is unfinished");
+    home.assert_usable("main");
+}
+
+#[test]
+fn r15_an_interrupt_keeps_the_text_that_has_come() {
+    let home = Home::new().paced(30);
+    let agent = home.start(&["agent", "--json", "-m", "Who are you?"]);
+    let seen = agent.until_text(3);
+    agent.signal(Signal::INT);
+    let lines = agent.finish().expect_code(130).lines();
+    let end = lines.last().expect("an end");
+    assert_eq!((&end["type"], &end["outcome"]), (&"error".into(), &"aborted".into()));
+    let text = home.json(&["runs", "show"])["text"].as_str().map(str::to_owned).expect("a text");
+    assert!(text.starts_with(&seen) && end["text"] == *text, "{text}");
+    home.assert_usable("main");
+}
+
+#[test]
+fn r15_a_second_interrupt_quits_at_once() {
+    let home = Home::new();
+    // A command that takes SIGTERM for nothing holds the abort up until it is killed.
+    let stubborn = "run `trap '' TERM; echo $$ $$ >> pids; while :; do sleep 0.05; done`";
+    let agent = home.start(&["agent", "--yes", "-m", stubborn]);
+    waiting_pids(&home);
+    agent.signal(Signal::INT);
+    agent.until_err("aborting");
+    agent.signal(Signal::INT);
+    let ended = agent.finish().expect_code(130);
+    assert!(!ended.err.contains("what had come is kept"), "it did not wait for the end: {ended:?}");
+    // The abort was recorded: whoever comes next takes it to its end.
+    home.run(&["resume"]).expect_code(130);
+    assert_gone(&pids(&home.file("pids")));
+    assert_eq!(home.json(&["runs", "show"])["outcome"], "aborted");
+}
+
+#[test]
+fn r15_ctrl_c_on_a_terminal_ends_the_run_cleanly() {
+    if !Terminal::is_there() {
+        return;
+    }
+    let home = Home::new();
+    let terminal = Terminal::run(&home, &["agent", "--yes", "-m", WAIT]);
+    let pids = waiting_pids(&home);
+    terminal.type_keys(&["C-c"]);
+    terminal.until("exit=130");
+    assert_gone(&pids);
+    assert_eq!(home.json(&["runs", "show"])["outcome"], "aborted");
+}
+
+#[test]
+fn r15_a_shutdown_seals_streams_and_the_next_owner_goes_on() {
+    let home = Home::new().paced(30);
+    let agent = home.start(&["agent", "--json", "-m", "Who are you?"]);
+    let seen = agent.until_text(3);
+    agent.signal(Signal::TERM);
+    let ended = agent.finish().expect_code(1).expect_err("limulus resume");
+    let cut = ended.lines().into_iter().find(|line| line["type"] == "cut").expect("the stream is sealed");
+    assert_eq!(cut["cause"], "shutdown");
+    let trace = home.run(&["runs", "trace"]).expect_code(0).out;
+    assert!(trace.contains("closed"), "{trace}");
+    let status = home.json(&["status"]);
+    assert_eq!(status["unfinished"][0]["key"], "agent:main:main", "{status}");
+    let resumed = home.run(&["resume"]).expect_code(0);
+    assert!(resumed.out.starts_with(&seen), "{resumed:?}");
+}
+
+#[test]
+fn r13_r15_a_shutdown_leaves_a_running_command_to_its_supervisor() {
+    let home = Home::new();
+    let slow = "run `echo $$ $$ >> pids; until test -e go; do sleep 0.05; done; echo done >> ledger`";
+    let agent = home.start(&["agent", "--yes", "-m", slow]);
+    let pids = waiting_pids(&home);
+    agent.signal(Signal::TERM);
+    agent.finish().expect_code(1);
+    assert!(is_alive(pids[0]), "the command goes on");
+    let resuming = home.start(&["resume", "--json"]);
+    resuming.until_line("the look-up", |line| line["type"] == "found" && line["found"] == "running");
+    home.put("go", "");
+    resuming.finish().expect_code(0);
+    assert_eq!(home.text("ledger"), "done\n");
+}
+
+#[test]
+fn r15_leaving_in_order_does_not_count_towards_poison() {
+    let home = Home::new().paced(400);
+    for words in [
+        &["agent", "--json", "-m", "Who are you?"][..],
+        &["resume", "--json"],
+        &["resume", "--json"],
+        &["resume", "--json"],
+    ] {
+        let agent = home.start(words);
+        agent.until_line("the request", |line| line["state"] == "preparing" && line["flags"]["isWaiting"] == true);
+        agent.signal(Signal::TERM);
+        agent.finish().expect_code(1);
+    }
+    home.paced(0).run(&["resume"]).expect_code(0);
+}

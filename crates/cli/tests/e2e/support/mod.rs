@@ -1,0 +1,52 @@
+//! A home with its workspace, the real program in it, and ways to watch it. What may not live here: a judgement; that is
+//! the tests'.
+
+mod home;
+mod process;
+mod terminal;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+pub(crate) use home::{Finished, Home};
+pub(crate) use process::Process;
+pub(crate) use terminal::Terminal;
+
+/// How long anything may take before a test is given up: far above what is needed, so that it bounds only a hang.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Waits until it holds.
+#[track_caller]
+pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < PATIENCE, "this never came: {what}");
+        // waits: another process is looked at, which tells nobody when it is ready; between two looks only.
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Whether a process runs; one that has ended and only waits to be reaped does not.
+pub(crate) fn is_alive(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rfind(')').and_then(|at| stat[at + 1..].split_whitespace().next());
+    state.is_some_and(|state| state != "Z" && state != "X")
+}
+
+/// The pids that commands of a test have written into a file, one a line.
+pub(crate) fn pids(file: &Path) -> Vec<u32> {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+}
+
+/// The bytes of everything below a folder.
+pub(crate) fn size_of(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).expect("a folder that is there").flatten();
+    entries
+        .map(|entry| {
+            let meta = entry.metadata().expect("an entry that is there");
+            if meta.is_dir() { size_of(&entry.path()) } else { meta.len() }
+        })
+        .sum()
+}

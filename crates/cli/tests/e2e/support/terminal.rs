@@ -1,0 +1,91 @@
+//! A real terminal: tmux with a server of the test's own.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::home::PROGRAM;
+use super::{Home, until};
+
+/// How many there have been.
+static COUNT: AtomicU32 = AtomicU32::new(0);
+
+/// A terminal with a shell in it that runs one program. It is closed when it is dropped.
+pub(crate) struct Terminal<'a> {
+    home: &'a Home,
+    /// Its own: the server of one that was closed may take a moment to leave.
+    socket: PathBuf,
+}
+
+impl<'a> Terminal<'a> {
+    /// Whether there is one to be had; if not, says so.
+    pub(crate) fn is_there() -> bool {
+        let is_there = Command::new("tmux").arg("-V").output().is_ok();
+        if !is_there {
+            eprintln!("skipped: tmux is not installed, so there is no terminal to look at");
+        }
+        is_there
+    }
+
+    /// Runs limulus in a terminal of 100 by 30; after its end the screen says `exit=CODE`.
+    pub(crate) fn run(home: &'a Home, words: &[&str]) -> Self {
+        let quoted = |word: &str| format!("'{}'", word.replace('\'', r"'\''"));
+        let mut line = "env -i TERM=screen-256color".to_owned();
+        let variables = home.variables();
+        let variables = variables.iter().map(|(name, value)| format!("{name}={value}"));
+        let words = words.iter().map(|word| (*word).to_owned());
+        for word in variables.chain([PROGRAM.to_owned()]).chain(words) {
+            // Writing to a String cannot fail.
+            let _ = write!(line, " {}", quoted(&word));
+        }
+        let script = format!("{line}; echo exit=$?; cat");
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let terminal = Self { home, socket: home.user().join(format!("tmux-{number}")) };
+        let workspace = home.file("");
+        let workspace = workspace.to_str().expect("a path in UTF-8");
+        terminal.tmux(&["-f", "/dev/null", "new-session", "-d", "-x", "100", "-y", "30", "-c", workspace, &script]);
+        terminal
+    }
+
+    /// Types these keys, in tmux's names.
+    pub(crate) fn type_keys(&self, keys: &[&str]) {
+        self.tmux(&[&["send-keys"], keys].concat());
+    }
+
+    /// What is on the screen now, wrapped lines in one piece.
+    pub(crate) fn screen(&self) -> String {
+        self.tmux(&["capture-pane", "-p", "-J"])
+    }
+
+    /// Waits until the screen says this.
+    #[track_caller]
+    pub(crate) fn until(&self, part: &str) -> String {
+        let mut screen = String::new();
+        until(part, || {
+            screen = self.screen();
+            screen.contains(part)
+        });
+        screen
+    }
+
+    /// SIGKILL to the limulus in it.
+    #[track_caller]
+    pub(crate) fn kill(&self) {
+        let owner = self.home.json(&["status"])["owner"]["pid"].as_i64().expect("the home has an owner");
+        let pid = rustix::process::Pid::from_raw(owner as i32).expect("a pid is not 0");
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it runs");
+        self.until("exit=137");
+    }
+
+    fn tmux(&self, words: &[&str]) -> String {
+        let output = Command::new("tmux").arg("-S").arg(&self.socket).args(words).env_remove("TMUX").output();
+        String::from_utf8_lossy(&output.expect("tmux can be started").stdout).into_owned()
+    }
+}
+
+impl Drop for Terminal<'_> {
+    fn drop(&mut self) {
+        self.tmux(&["kill-server"]);
+    }
+}
