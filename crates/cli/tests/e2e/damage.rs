@@ -32,12 +32,13 @@ fn r10_a_full_disk_loses_nothing_that_was_acknowledged() {
         "$LIMULUS agent --yes -m 'run `echo first >> ledger`' >/dev/null 2>&1; echo first=$?
          head -c 9000000 /dev/zero > $LIMULUS_HOME/filler 2>/dev/null
          $LIMULUS agent --yes -m 'run `echo second >> ledger`' >/dev/null; echo full=$?
+         $LIMULUS status >/dev/null 2>&1; echo readable=$?
          rm $LIMULUS_HOME/filler
          $LIMULUS agent --yes -m 'run `echo third >> ledger`' >/dev/null 2>&1; echo freed=$?
          $LIMULUS runs list --json",
     );
-    assert!(shown.out.starts_with("first=0\nfull=74\nfreed=0\n"), "{shown:?}");
-    assert!(shown.verdict().contains("hint"), "{shown:?}");
+    assert!(shown.out.starts_with("first=0\nfull=74\nreadable=0\nfreed=0\n"), "{shown:?}");
+    assert!(shown.verdict().contains("no space left"), "{shown:?}");
     assert_eq!(shown.out.matches("\"outcome\": \"completed\"").count(), 2, "{shown:?}");
     assert_eq!(home.text("ledger"), "first\nthird\n");
 }

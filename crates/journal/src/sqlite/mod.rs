@@ -44,6 +44,9 @@ pub struct Sqlite {
     epoch: Epoch,
 }
 
+/// `SQLITE_IOERR_SHMSIZE`.
+const SHM_CANNOT_GROW: i32 = rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
+
 impl Sqlite {
     /// Takes a home: makes it if it is not there (0700), locks it for life, opens or makes its journal (0600), checks that
     /// nothing acknowledged is missing, and becomes its next owner.
@@ -81,6 +84,10 @@ fn failed(path: &Path) -> impl Fn(rusqlite::Error) -> Error {
     use rusqlite::ErrorCode as Code;
     move |error| {
         let (path, detail) = (path.to_owned(), error.to_string());
+        // The index of the WAL could not grow: SQLite names no other cause, and there is hardly another.
+        if error.sqlite_extended_error_code() == Some(SHM_CANNOT_GROW) {
+            return Error::Full { path };
+        }
         match error.sqlite_error_code() {
             Some(Code::DiskFull) => Error::Full { path },
             Some(Code::DatabaseCorrupt | Code::NotADatabase) => Error::Damaged { path, detail },

@@ -38,7 +38,7 @@ impl Reader {
             Err(error) => return Err(Error::Failed { path, detail: error.to_string() }),
         }
         match Self::connect(home, false) {
-            Err(Error::Unwritable { .. }) => Self::connect(home, true),
+            Err(Error::Unwritable { .. } | Error::Full { .. }) => Self::connect(home, true),
             reader => reader,
         }
     }
