@@ -1,0 +1,127 @@
+//! A defect in one session is that session's trouble: it is held or told, the process and the other sessions go on.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use engine::tables::lifecycle::LifecycleKind;
+use engine::{
+    Answer, BodyKind, Candidate, Command, Content, Failure, MessageId, Outcome, Overrides, Refusal, Settings,
+};
+use journal::{Read, Sqlite};
+use models::{Endpoint, ModelSet};
+use runtime::{Options, Resolver, Runtime};
+use tempfile::TempDir;
+use tokio::sync::mpsc;
+use uuid::Uuid;
+
+/// A configuration with a defect.
+#[derive(Default)]
+struct Defect {
+    /// Settings panic from this call on, counted from 1; 0 = never.
+    settings_at: u32,
+    /// Endpoints panic for this agent.
+    endpoint_of: &'static str,
+    asked: AtomicU32,
+}
+
+impl Resolver for Defect {
+    fn settings(&self, agent: &str, _: Option<&str>, _: &Overrides) -> Result<Settings, Failure> {
+        let asked = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
+        assert!(asked != self.settings_at, "a planted defect");
+        let candidate = Candidate {
+            provider: "offline".into(),
+            model: agent.into(),
+            profile: None,
+            context_window: 10_000,
+            max_output: 1_000,
+        };
+        let workspace = std::env::temp_dir().display().to_string();
+        Ok(Settings { agent: agent.into(), workspace, candidates: vec![candidate], ..Settings::default() })
+    }
+
+    fn endpoint(&self, candidate: &Candidate) -> Result<Endpoint, Failure> {
+        assert!(candidate.model != self.endpoint_of, "a planted defect");
+        Ok(Endpoint::offline())
+    }
+}
+
+struct Home {
+    _folder: TempDir,
+    journal: Arc<Sqlite>,
+    runtime: Runtime,
+    events: mpsc::UnboundedReceiver<runtime::Published>,
+}
+
+fn home(defect: Defect) -> Home {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = Arc::new(Sqlite::own(folder.path()).unwrap());
+    let (events_in, events) = mpsc::unbounded_channel();
+    let options = Options {
+        home: folder.path().to_owned(),
+        supervisor: "/nowhere".into(),
+        resolver: Box::new(defect),
+        secrets: tools::Secrets::default(),
+        secret_env: vec![],
+        models: ModelSet::new(),
+        lane: 4,
+        events: Some(events_in),
+        questions: None,
+    };
+    let runtime = Runtime::new(journal.clone(), options);
+    Home { _folder: folder, journal, runtime, events }
+}
+
+fn message(text: &str) -> Command {
+    Command::Message {
+        message: MessageId(Uuid::now_v7()),
+        content: Content::text(BodyKind::Message, text),
+        mode: None,
+        key: None,
+        overrides: Overrides::default(),
+    }
+}
+
+impl Home {
+    async fn send(&mut self, key: &str, agent: &str) -> Result<Answer, Refusal> {
+        let (_, mut answers) = self.runtime.open(key, agent, vec![message("Who are you?")]).unwrap();
+        let gone = Refusal::Unavailable { reason: "the session has stopped".into() };
+        answers.remove(0).await.unwrap_or(Err(gone))
+    }
+
+    /// Waits until this session is in this state of its life, after at least one run or none.
+    async fn until(&mut self, key: &str, lifecycle: LifecycleKind) {
+        while let Some(published) = self.events.recv().await {
+            if published.key.as_ref() == key && published.lifecycle == lifecycle {
+                return;
+            }
+        }
+        panic!("the runtime ended before {key} was {lifecycle}");
+    }
+}
+
+#[tokio::test]
+async fn r20_a_panic_in_an_effect_holds_its_session_and_no_other() {
+    let mut home = home(Defect { endpoint_of: "broken", ..Defect::default() });
+    home.send("agent:broken:main", "broken").await.unwrap();
+    home.until("agent:broken:main", LifecycleKind::Error).await;
+    home.send("agent:main:main", "main").await.unwrap();
+    home.until("agent:main:main", LifecycleKind::Idle).await;
+    let held = home.journal.session("agent:broken:main").unwrap().unwrap();
+    assert!(held.trouble.as_ref().is_some_and(|trouble| trouble.contains("resume")), "{held:?}");
+    let runs = home.journal.runs(None).unwrap();
+    assert_eq!(runs.iter().filter(|run| run.outcome == Some(Outcome::Completed)).count(), 1);
+    home.runtime.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn r20_a_panic_in_an_actor_leaves_its_session_usable_and_the_journal_whole() {
+    let mut home = home(Defect { settings_at: 2, ..Defect::default() });
+    home.send("agent:main:main", "main").await.unwrap();
+    home.until("agent:main:main", LifecycleKind::Idle).await;
+    let refused = home.send("agent:main:main", "main").await;
+    assert!(matches!(refused, Err(Refusal::Unavailable { .. })), "{refused:?}");
+    home.send("agent:main:main", "main").await.unwrap();
+    home.until("agent:main:main", LifecycleKind::Idle).await;
+    assert_eq!(home.journal.runs(None).unwrap().len(), 2, "what was not acknowledged is not there");
+    home.runtime.shutdown().await.unwrap();
+}
