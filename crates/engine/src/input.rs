@@ -258,8 +258,6 @@ pub enum Report {
     Escalated {
         /// What is wrong.
         failure: Failure,
-        /// The command that mends it.
-        remedy: String,
     },
     /// The store has no space.
     StoreFull,

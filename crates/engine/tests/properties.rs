@@ -289,10 +289,9 @@ fn offer_control(world: &mut World, control: Control) {
         Control::Cancel(n) => world.offer(Command::Cancel { message: MessageId(Uuid::from_u128(u128::from(n))) }),
         Control::Recover => world.offer(Command::Recover { force: true }),
         Control::Terminate => world.offer(Command::Terminate),
-        Control::Escalate => world.offer(Report::Escalated {
-            failure: Failure::new(FailureClass::Unknown, "it fell over"),
-            remedy: "limulus resume".into(),
-        }),
+        Control::Escalate => {
+            world.offer(Report::Escalated { failure: Failure::new(FailureClass::Unknown, "it fell over") });
+        }
         Control::Override => world.offer(Command::Override { model: Some("acme/two".into()) }),
         Control::Closing => world.offer(Report::Closing),
         Control::Due => world.offer(Report::Due),

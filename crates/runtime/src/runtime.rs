@@ -358,6 +358,5 @@ fn rebuilt(shared: &Shared, key: &str, trouble: String) -> Option<(Machine, Vec<
     };
     let machine = recover(shared, key, row.branch).ok()?;
     let failure = Failure::new(FailureClass::Unknown, trouble);
-    let remedy = format!("limulus resume {key} --force");
-    Some((machine, vec![Offer::report(Report::Escalated { failure, remedy })]))
+    Some((machine, vec![Offer::report(Report::Escalated { failure })]))
 }

@@ -53,8 +53,8 @@ struct Home {
 }
 
 fn home(defect: Defect) -> Home {
-    let folder = tempfile::tempdir().unwrap();
-    let journal = Arc::new(Sqlite::own(folder.path()).unwrap());
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let journal = Arc::new(Sqlite::own(folder.path()).expect("a fresh home"));
     let (events_in, events) = mpsc::unbounded_channel();
     let options = Options {
         home: folder.path().to_owned(),
@@ -83,7 +83,8 @@ fn message(text: &str) -> Command {
 
 impl Home {
     async fn send(&mut self, key: &str, agent: &str) -> Result<Answer, Refusal> {
-        let (_, mut answers) = self.runtime.open(key, agent, vec![message("Who are you?")]).unwrap();
+        let (_, mut answers) =
+            self.runtime.open(key, agent, vec![message("Who are you?")]).expect("a session that reads");
         let gone = Refusal::Unavailable { reason: "the session has stopped".into() };
         answers.remove(0).await.unwrap_or(Err(gone))
     }

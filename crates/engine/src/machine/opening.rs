@@ -32,28 +32,23 @@ impl Machine {
     }
 
     fn hold_poison(&mut self, moment: Moment) {
-        let Some((key, openings)) =
-            self.session.as_ref().and_then(|s| s.run().map(|run| (s.key.clone(), run.openings)))
-        else {
-            return;
-        };
+        let openings = self.session.as_ref().and_then(Session::run).map_or(0, |run| run.openings);
         let message = format!("its run was cut off {openings} times in a row without getting any further; it is held");
-        self.escalate(Failure::new(FailureClass::Unknown, message), format!("limulus resume {key} --force"), moment);
+        self.escalate(Failure::new(FailureClass::Unknown, message), moment);
     }
 
     /// Only a human can help: the run is held. A session without a run has nothing that could be in danger.
-    pub(super) fn escalate(&mut self, failure: Failure, remedy: String, moment: Moment) {
-        let Some(session) = &self.session else { return };
-        if session.is_active() {
-            self.cut_stream(CutCause::Crash, moment);
-            let escalated = LifecycleChanged {
-                from: LifecycleKind::Active,
-                to: LifecycleKind::Error,
-                cause: LifecycleCause::Escalated,
-                failure: Some(failure),
-                remedy: Some(remedy),
-            };
-            self.emit(escalated, moment.now);
-        }
+    pub(super) fn escalate(&mut self, failure: Failure, moment: Moment) {
+        let Some(session) = self.session.as_ref().filter(|session| session.is_active()) else { return };
+        let remedy = format!("limulus resume {} --force", session.key);
+        self.cut_stream(CutCause::Crash, moment);
+        let escalated = LifecycleChanged {
+            from: LifecycleKind::Active,
+            to: LifecycleKind::Error,
+            cause: LifecycleCause::Escalated,
+            failure: Some(failure),
+            remedy: Some(remedy),
+        };
+        self.emit(escalated, moment.now);
     }
 }

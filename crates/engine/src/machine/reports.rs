@@ -16,7 +16,7 @@ impl Machine {
             Report::Opened { epoch } => self.opened(epoch, moment),
             Report::Closing => self.closing(moment),
             Report::Due => self.expire(moment),
-            Report::Escalated { failure, remedy } => self.escalate(failure, remedy, moment),
+            Report::Escalated { failure } => self.escalate(failure, moment),
             Report::Reserved { .. }
             | Report::Denied { .. }
             | Report::Delivered { .. }

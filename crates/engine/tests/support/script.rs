@@ -188,10 +188,7 @@ fn report(world: &World, words: &Words) -> Option<Report> {
         "closing" => Report::Closing,
         "due" => Report::Due,
         "store-full" => Report::StoreFull,
-        "escalated" => Report::Escalated {
-            failure: Failure::new(FailureClass::Unknown, words.at(1)),
-            remedy: "limulus resume agent:main:main --force".into(),
-        },
+        "escalated" => Report::Escalated { failure: Failure::new(FailureClass::Unknown, words.at(1)) },
         "lane" => lane(world, words, effect(&[EffectKind::Lane])),
         "prepared" => Report::Prepared {
             effect: effect(&[EffectKind::Prepare]),

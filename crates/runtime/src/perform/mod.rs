@@ -87,8 +87,7 @@ fn spawn(reporter: Reporter, effect: impl Future<Output = ()> + Send + 'static) 
         if AssertUnwindSafe(effect).catch_unwind().await.is_err() {
             let message = format!("effect {} panicked: this is a bug in limulus, please report it", reporter.effect);
             let failure = Failure::new(FailureClass::Unknown, message);
-            let remedy = "limulus resume KEY --force".to_owned();
-            reporter.report(Report::Escalated { failure, remedy }).await;
+            reporter.report(Report::Escalated { failure }).await;
         }
     };
     tokio::spawn(task).abort_handle()
