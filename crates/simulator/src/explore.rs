@@ -41,11 +41,12 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// Whether a pair of forms is drawn: the one of `first` forms at its place, the other of `second` at its place.
+    /// Whether a pair of forms is drawn: the one of `first` forms at its place, the other of `second` at its place. Which
+    /// ones are drawn moves on from point to point; as many as there are is all of them.
     fn draws(self, (first, firsts): Place, (second, seconds): Place, at: (u32, u32)) -> bool {
-        let turn = (at.0 + at.1) as usize;
-        let drawn = (first + firsts - turn % firsts) % firsts < self.pairs as usize;
-        drawn && second == (turn + first + at.1 as usize) % seconds
+        let (place, places) = (first * seconds + second, firsts * seconds);
+        let turn = (at.0 as usize * (seconds + 1) + at.1 as usize) % places;
+        (place + places - turn) % places < self.pairs as usize
     }
 }
 
@@ -203,12 +204,12 @@ mod tests {
 
     #[test]
     fn each_pair_of_points_is_drawn_in_as_many_pairs_of_forms_as_asked() {
-        for pairs in 0..4 {
+        for pairs in [0, 1, 2, 3, u32::MAX] {
             let extent = Extent { first_every: 1, pairs };
             for (at, firsts, seconds) in [((0, 0), 3, 4), ((17, 39), 5, 2), ((400, 8), 4, 9)] {
                 let places = (0..firsts).flat_map(|first| (0..seconds).map(move |second| (first, second)));
                 let drawn = places.filter(|(first, second)| extent.draws((*first, firsts), (*second, seconds), at));
-                assert_eq!(drawn.count(), (pairs as usize).min(firsts), "{pairs} at {at:?}");
+                assert_eq!(drawn.count(), (pairs as usize).min(firsts * seconds), "{pairs} at {at:?}");
             }
         }
     }

@@ -11,18 +11,18 @@ use simulator::report::{Report, Tally};
 use simulator::workload::Plan;
 
 const USAGE: &str = "\
-usage: simulator check [--pairs N]          crash everywhere, and again at each of the next 40 operations, in N pairs of forms
+usage: simulator check [--pairs N]          crash everywhere, and again at each of the next 40 operations, in N pairs of forms [default: all]
        simulator replay SEED CRASH SECOND   run one case again, as a failure prints it
        simulator mutants [--mutant NAME]    plant bugs and find them (needs a build with --cfg mutants)";
 
-/// Pairs of forms for each pair of crash points: so many that a check takes about a minute.
-const PAIRS: u32 = 2;
+/// Every pair of forms for each pair of crash points.
+const ALL: u32 = u32::MAX;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
-        ["check"] => check(PAIRS),
+        ["check"] => check(ALL),
         ["check", "--pairs", pairs] => pairs.parse().map_or_else(|_| usage(), check),
         ["replay", ref case @ ..] => case.join(" ").parse().map_or_else(|_| usage(), again),
         ["mutants"] => mutants(None),
@@ -65,13 +65,30 @@ fn replay_failed() -> Result<(), Failure> {
     Ok(())
 }
 
-/// All seeds, a crash at every point of each.
+/// All seeds beside each other, a crash at every point of each. What the first failing seed found is told.
 fn explore_all(pairs: u32, tally: &mut Tally) -> Result<(), Failure> {
-    for seed in Plan::seeds() {
-        let Some(plan) = Plan::new(seed.seed).map(Arc::new) else { continue };
-        Explorer::new(plan, Extent { first_every: 1, pairs }, tally).explore()?;
+    let seeds: Vec<u64> = Plan::seeds().iter().map(|seed| seed.seed).collect();
+    let explored = std::thread::scope(|scope| {
+        let threads: Vec<_> = seeds.iter().map(|seed| scope.spawn(|| explore(*seed, pairs))).collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    });
+    let explored: Vec<(Tally, Result<(), Failure>)> = explored;
+    let mut found = Ok(());
+    for (seed, result) in explored {
+        tally.add(seed);
+        found = found.and(result);
     }
-    Ok(())
+    found
+}
+
+fn explore(seed: u64, pairs: u32) -> (Tally, Result<(), Failure>) {
+    let mut tally = Tally::default();
+    let plan = Plan::new(seed).map(Arc::new);
+    let found = plan.map_or(Ok(()), |plan| Explorer::new(plan, Extent { first_every: 1, pairs }, &mut tally).explore());
+    (tally, found)
 }
 
 /// Tells a failure with what led to it.
@@ -121,8 +138,14 @@ fn mutants(chosen: Option<&str>) -> ExitCode {
     for (mutant, name) in wanted {
         plant(Some(*mutant));
         let mut tally = Tally::default();
-        let found = explore_all(0, &mut tally).and_then(|()| explore_all(PAIRS, &mut tally));
-        if let Err(failure) = found {
+        // One seed after the other: a bug is found soon, and then the rest is not asked.
+        let found = [0, 2].iter().flat_map(|pairs| Plan::seeds().into_iter().map(move |seed| (seed.seed, *pairs)));
+        let found = found.map(|(seed, pairs)| {
+            let (done, result) = explore(seed, pairs);
+            tally.add(done);
+            result
+        });
+        if let Some(failure) = found.map(Result::err).find(Option::is_some).flatten() {
             say(format!("{name}: found after {} cases: {failure}", tally.cases()));
         } else {
             survivors += 1;

@@ -35,6 +35,18 @@ impl Tally {
         *self.pairs.entry(pair).or_default() += 1;
     }
 
+    /// Adds what was done elsewhere.
+    pub fn add(&mut self, other: Self) {
+        for (pair, hits) in other.pairs {
+            *self.pairs.entry(pair).or_default() += hits;
+        }
+        self.single += other.single;
+        self.double += other.double;
+        self.left_out += other.left_out;
+        self.repeated += other.repeated;
+        self.points.extend(other.points);
+    }
+
     /// All cases.
     pub fn cases(&self) -> u64 {
         self.single + self.double
