@@ -165,7 +165,7 @@ impl Writer {
 
     /// Reads the answer on a thread of its own: a terminal cannot be read without waiting.
     fn put(&mut self, question: Question) {
-        self.screen.say(&format!("? allow: {} [y/N]", question.text));
+        self.screen.ask(&format!("? allow: {} [y/N]", question.text));
         let answers = self.answers.0.clone();
         std::thread::spawn(move || {
             let mut line = String::new();

@@ -96,7 +96,9 @@ impl Screen {
             }
         }
         let rests = matches!(published.lifecycle.name(), "idle" | "ready") && !published.flags.is_waiting;
-        self.status = (!rests).then(|| words::state(published.run_state, published.flags).to_owned());
+        // A question on the screen says itself what is waited for, and its answer is typed behind it.
+        let quiet = rests || published.flags.is_blocked;
+        self.status = (!quiet).then(|| words::state(published.run_state, published.flags).to_owned());
         self.tick();
     }
 
@@ -151,6 +153,14 @@ impl Screen {
             let _ = write!(stderr(), "\r\x1b[2K");
             let _ = stderr().flush();
         }
+    }
+
+    /// Asks something on stderr; the answer is typed behind it.
+    pub(crate) fn ask(&mut self, question: &str) {
+        self.hide_status();
+        self.end_line();
+        let _ = write!(stderr(), "{question} ");
+        let _ = stderr().flush();
     }
 
     /// Says something on stderr, on a line of its own.
