@@ -69,6 +69,15 @@ pub(crate) struct Actor<'a> {
     closing: bool,
 }
 
+impl Drop for Actor<'_> {
+    /// However it ends, a panic included, nothing of it goes on but what a supervisor looks after.
+    fn drop(&mut self) {
+        for task in self.tasks.values() {
+            task.abort();
+        }
+    }
+}
+
 type Commit = Result<engine::Position, journal::Error>;
 
 impl<'a> Actor<'a> {
@@ -101,20 +110,16 @@ impl<'a> Actor<'a> {
             self.offer(offer);
         }
         crashpoint::hit("opening");
-        let exit = loop {
+        loop {
             match self.drive() {
-                Ok(()) if self.closing && self.pump.is_quiet() => break Exit::Closed,
+                Ok(()) if self.closing && self.pump.is_quiet() => return Exit::Closed,
                 Ok(()) => {}
-                Err(exit) => break exit,
+                Err(exit) => return exit,
             }
             if let Some(exit) = self.wait().await {
-                break exit;
+                return exit;
             }
-        };
-        for task in self.tasks.values() {
-            task.abort();
         }
-        exit
     }
 
     fn offer(&mut self, offer: Offer) {
