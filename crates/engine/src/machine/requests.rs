@@ -138,14 +138,21 @@ impl Machine {
         }
     }
 
-    /// A request failed, before or after its first byte.
+    /// A request failed, before or after its first byte. Where the model is to go on from what had come, that is a message
+    /// at once; else it is kept until it is known what follows.
     pub(super) fn request_failed(&mut self, effect: EffectId, failure: Failure, moment: Moment) {
-        let kept = match self.phase() {
-            Some(Phase::Streaming(stream)) if !stream.text.is_empty() => Some(stream.text.clone()),
+        let stream = match self.phase() {
+            Some(Phase::Streaming(stream)) => Some(stream.clone()),
             _ => None,
         };
-        let text = kept.map(|text| self.keep_text(BodyKind::Message, &text));
+        let said = stream.as_ref().map(|stream| stream.text.clone()).filter(|text| !text.is_empty());
+        let text = said.map(|text| self.keep_text(BodyKind::Message, &text));
+        // The calls of an answer that is itself the failure are not worth an answer.
+        let go_on = self.resume_mode() == ResumeMode::Continue && failure.class != FailureClass::Malformed;
         self.emit(Failed { request: Some(effect), failure, text }, moment.now);
+        if let Some(stream) = stream.filter(|_| go_on) {
+            self.seal(&stream, Usage::default(), Next::Cut, moment);
+        }
     }
 
     /// Before a failed request is sent again: its kept text is struck, or becomes a message that the model goes on from.
