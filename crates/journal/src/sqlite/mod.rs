@@ -64,8 +64,12 @@ impl Sqlite {
         );
         let home = Owned::take(home)?;
         let database = home.database();
+        let mark = home.mark()?;
+        if let Some((mark, _)) = mark.filter(|_| schema::is_missing(&database)) {
+            return Err(Error::Regression { path: database, head: Position(0), mark });
+        }
         let connection = schema::open(&database)?;
-        let head = schema::check_head(&connection, &database, home.mark()?)?;
+        let head = schema::check_head(&connection, &database, mark)?;
         let epoch = schema::become_owner(&connection, &database, now())?;
         let reader = Reader::beside(home.path())?;
         let writer = Writer::start(connection, home, epoch, head)?;

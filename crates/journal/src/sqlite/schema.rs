@@ -73,7 +73,7 @@ pub(super) enum Format {
 
 /// Opens the owner's connection; where there is no journal one is made.
 pub(super) fn open(path: &Path) -> Result<Connection, Error> {
-    if !std::fs::metadata(path).is_ok_and(|meta| meta.len() > 0) {
+    if is_missing(path) {
         create(path)?;
     }
     let connection = Connection::open(path).map_err(failed(path))?;
@@ -116,8 +116,18 @@ fn configure(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "cell_size_check", true)
 }
 
+/// Whether there is no journal: no file, or an empty one.
+pub(super) fn is_missing(path: &Path) -> bool {
+    !std::fs::metadata(path).is_ok_and(|meta| meta.len() > 0)
+}
+
 /// Makes an empty journal under another name and renames it: it is there whole or not at all, for two syncs.
 fn create(path: &Path) -> Result<(), Error> {
+    // SQLite would replay the WAL of a journal that is gone onto the new one.
+    if !is_missing(&path.with_extension("db-wal")) {
+        let detail = "it is missing or empty, but its journal.db-wal is there".to_owned();
+        return Err(Error::Damaged { path: path.to_owned(), detail });
+    }
     let new = path.with_extension("new");
     home::renew(&new)?;
     fill(&new).map_err(failed(path))?;

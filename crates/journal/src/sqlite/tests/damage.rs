@@ -88,6 +88,21 @@ fn r10_a_journal_that_was_replaced_is_loud() {
 }
 
 #[test]
+fn r10_no_journal_is_made_where_an_older_one_was() {
+    let (_folder, home, _) = filled();
+    fs::remove_file(home.join("journal.db")).unwrap();
+    assert!(matches!(Sqlite::own(&home).unwrap_err(), Error::Regression { .. }));
+    assert!(!home.join("journal.db").exists(), "nothing is put in the place of what is lost");
+    // The WAL of a journal that is gone would be replayed onto a new one.
+    fs::remove_file(home.join("journal.mark")).unwrap();
+    fs::write(home.join("journal.db-wal"), "what is left of it").unwrap();
+    let error = Sqlite::own(&home).unwrap_err();
+    assert!(matches!(&error, Error::Damaged { detail, .. } if detail.contains("journal.db-wal")), "{error}");
+    assert_eq!(fs::read(home.join("journal.db-wal")).unwrap(), b"what is left of it");
+    assert!(!home.join("journal.db").exists());
+}
+
+#[test]
 fn r18_whatever_is_changed_in_an_entry_is_found() {
     let changes = [
         "payload = replace(payload, 'acme', 'evil')",
