@@ -122,7 +122,8 @@ pub trait Journal: Read {
     /// Queues an append; never waits for the disk. Appends of one branch are kept in the order in which they were given.
     ///
     /// A batch that breaks a rule (see [`Error::is_refusal`]) is answered alone. After a failed write or sync nothing more
-    /// is acknowledged by this process: every later append answers [`Error::Poisoned`].
+    /// is acknowledged by this process: every later append answers [`Error::Poisoned`]. Where there is no space
+    /// ([`Error::Full`]) only batches that end runs are kept, from a reserve, until there is space again.
     fn append(&self, append: Append, done: Done);
 
     /// The number of this owner.

@@ -77,7 +77,8 @@ impl Memory {
         self.lock().crash();
     }
 
-    /// Makes the next append fail with this error, and every later one until the journal is opened again.
+    /// Makes the next append fail with this error, and every later one until the journal is opened again. A disk that is
+    /// full ([`Error::Full`]) fails the next one alone.
     pub fn fail_next(&self, error: Error) {
         self.lock().failing = Some(error);
     }
@@ -100,7 +101,9 @@ impl State {
             return Err(Error::Poisoned { cause: cause.clone() });
         }
         if let Some(error) = self.failing.take() {
-            self.poisoned = Some(error.to_string());
+            if !matches!(error, Error::Full { .. }) {
+                self.poisoned = Some(error.to_string());
+            }
             return Err(error);
         }
         if append.epoch != self.epoch {

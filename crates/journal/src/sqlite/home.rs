@@ -17,7 +17,7 @@ pub(super) const DATABASE: &str = "journal.db";
 const LOCK: &str = "owner.lock";
 const MARK: &str = "journal.mark";
 const PRIVATE_FOLDER: u32 = 0o700;
-const PRIVATE_FILE: u32 = 0o600;
+pub(super) const PRIVATE_FILE: u32 = 0o600;
 const STICKY: u32 = 0o1000;
 
 /// A home that this process holds, until this value is dropped.
@@ -65,17 +65,24 @@ impl Owned {
         self.mark.read().map_err(unwritable(&self.path))
     }
 
-    /// Keeps what is acknowledged from now on.
+    /// Keeps what is acknowledged from now on. It needs no space: the file has its bytes since it was opened.
     pub(super) fn set_mark(&self, position: Position, chain: engine::Hash) -> Result<(), Error> {
-        self.mark.write(position, chain).map_err(unwritable(&self.path))
+        let failed = |error: io::Error| Error::Failed { path: self.path.join(MARK), detail: error.to_string() };
+        self.mark.write(position, chain).map_err(failed)
     }
 }
 
-fn unwritable(path: &Path) -> impl Fn(io::Error) -> Error {
-    move |error| match error.kind() {
-        io::ErrorKind::StorageFull => Error::Full { path: path.to_owned() },
-        _ => Error::Unwritable { path: path.to_owned(), detail: error.to_string() },
+pub(super) fn unwritable(path: &Path) -> impl Fn(io::Error) -> Error {
+    move |error| {
+        let path = path.to_owned();
+        if is_full(&error) { Error::Full { path } } else { Error::Unwritable { path, detail: error.to_string() } }
     }
+}
+
+/// Whether it is space that is missing: of the disk, of the user's share, or under a limit on files.
+pub(super) fn is_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
 /// A folder that others share (one with the sticky bit, or another user's) is left as it is: the files are private anyway.
@@ -138,8 +145,11 @@ fn lock(home: &Path) -> Result<Lock, Error> {
         Err(errno) => return Err(unwritable(&path)(errno.into())),
     }
     let name = format!("{}\n{}\n{}\n", std::process::id(), rfc3339(super::now()), host());
-    file.set_len(0).and_then(|()| file.write_all_at(name.as_bytes(), 0)).map_err(unwritable(&path))?;
-    Ok(Lock(file))
+    // Written over the last one, which needs no space. On a full disk there may be none: it is only for people.
+    match file.write_all_at(name.as_bytes(), 0).and_then(|()| file.set_len(name.len() as u64)) {
+        Err(error) if !is_full(&error) => Err(unwritable(&path)(error)),
+        _ => Ok(Lock(file)),
+    }
 }
 
 fn owner(home: &Path, file: &mut File) -> Error {

@@ -17,8 +17,13 @@ const BYTES: usize = 40;
 pub(super) struct Mark(File);
 
 impl Mark {
+    /// Opens it, and gives it its bytes: from now on writing it needs no space.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
-        OpenOptions::new().read(true).write(true).open(path).map(Self)
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        if file.metadata()?.len() < BYTES as u64 {
+            file.write_all_at(&[0; BYTES], 0)?;
+        }
+        Ok(Self(file))
     }
 
     /// What it says; none when it was never written, or power was lost before it reached the disk.

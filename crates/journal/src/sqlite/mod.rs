@@ -1,9 +1,10 @@
 //! The journal in SQLite: owned by one process, written by one thread, read beside it.
 //!
-//! `home` is the folder and its lock, `schema` the tables, `encode` what the caller's thread prepares, `writer` the group
-//! commit, `member` one append within it, `reader` and `rows` the way back. What may not live here: rules about what may
+//! `home` is the folder and its lock, `space` its reserve, `schema` the tables, `encode` what the caller's thread prepares,
+//! `writer` the group commit, `member` one append within it, `checkpoint` the WAL, `reader` and `rows` the way back. What may not live here: rules about what may
 //! follow what; they are in `chain`, for both journals.
 
+mod checkpoint;
 mod encode;
 mod home;
 mod mark;
@@ -11,6 +12,7 @@ mod member;
 mod reader;
 mod rows;
 mod schema;
+mod space;
 mod stored;
 #[cfg(test)]
 mod tests;
@@ -30,7 +32,8 @@ pub use reader::Reader;
 use crate::{Append, Done, Entry, Error, Journal, Read};
 use encode::Encoded;
 use home::Owned;
-use writer::{Answer, Job, Writer};
+use space::Space;
+use writer::{Answer, Job, Quiet, Start, Writer};
 
 /// The oldest SQLite without the WAL-reset bug (<https://sqlite.org/wal.html#walresetbug>), as SQLite numbers itself.
 const SQLITE_AT_LEAST: i32 = 3_051_003;
@@ -62,6 +65,14 @@ impl Sqlite {
             "SQLite {} may lose commits: build with the bundled one",
             rusqlite::version()
         );
+        match Self::take(home) {
+            // The reserve is what it is for: a run can still be ended in a home that is full.
+            Err(Error::Full { .. }) if space::give_up(home) => Self::take(home),
+            taken => taken,
+        }
+    }
+
+    fn take(home: &Path) -> Result<Self, Error> {
         let home = Owned::take(home)?;
         let database = home.database();
         let mark = home.mark()?;
@@ -72,7 +83,8 @@ impl Sqlite {
         let head = schema::check_head(&connection, &database, mark)?;
         let epoch = schema::become_owner(&connection, &database, now())?;
         let reader = Reader::beside(home.path())?;
-        let writer = Writer::start(connection, home, epoch, head)?;
+        let space = Space::open(home.path())?;
+        let writer = Writer::start(connection, home, Start { epoch, last: head, space, quiet: Quiet::default() })?;
         Ok(Self { reader, writer, epoch })
     }
 }

@@ -13,8 +13,6 @@ use crate::Error;
 pub(super) const APPLICATION_ID: i64 = 0x4C49_4D55;
 /// The format that this program reads and writes.
 pub(super) const USER_VERSION: i64 = 1;
-/// Pages in the WAL at which a commit checkpoints: a WAL that only grows makes every sync dearer.
-const CHECKPOINT_PAGES: u32 = 1000;
 /// How long to wait for someone who looks at the file with another program.
 pub(super) const BUSY: Duration = Duration::from_secs(5);
 /// Statements kept prepared; there are about 30.
@@ -111,7 +109,6 @@ fn numbers(connection: &Connection) -> rusqlite::Result<(i64, i64, i64)> {
 
 fn configure(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "journal_mode", "WAL")?;
-    connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
     // A damaged page is to be an error where it is read, not a wrong row.
     connection.pragma_update(None, "cell_size_check", true)
 }

@@ -4,16 +4,19 @@
 //! `synchronous` cannot change inside a transaction.
 
 use std::fmt;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use engine::{Durability, Epoch, Hash, Position};
 use rusqlite::Connection;
 
+use super::checkpoint::{Reach, Wal};
 use super::encode::Encoded;
 use super::failed;
 use super::home::Owned;
 use super::member::{self, Ends, Fault};
+use super::space::Space;
 use crate::{Done, Error};
 
 /// Members of one group at most, so that the first is not kept waiting by those who queue behind it.
@@ -63,15 +66,15 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn start(
-        connection: Connection,
-        home: Owned,
-        epoch: Epoch,
-        last: (Position, Hash),
-    ) -> Result<Self, Error> {
+    pub(super) fn start(mut connection: Connection, home: Owned, start: Start) -> Result<Self, Error> {
         let path = home.database();
+        let Start { epoch, last, space, quiet } = start;
+        let wal = Wal::watch(&mut connection).map_err(failed(&path))?;
         let (queue, jobs) = channel();
-        let mut group = Group { connection, home, epoch, ends: Ends::new(last), strength: None, poisoned: None };
+        let ends = Ends::new(last);
+        let rest = Rest::Done;
+        let mut group =
+            Group { connection, home, epoch, ends, space, wal, quiet, rest, strength: None, poisoned: None };
         let thread = thread::Builder::new().name("journal".to_owned()).spawn(move || group.run(&jobs));
         let thread = thread.map_err(|error| Error::Failed { path, detail: error.to_string() })?;
         Ok(Self { queue: Some(queue), thread: Some(thread) })
@@ -97,12 +100,52 @@ impl Drop for Writer {
     }
 }
 
+/// What a writer begins with.
+pub(super) struct Start {
+    /// The owner.
+    pub(super) epoch: Epoch,
+    /// The last position, and the chain of the entry at it.
+    pub(super) last: (Position, Hash),
+    pub(super) space: Space,
+    pub(super) quiet: Quiet,
+}
+
+/// How long nothing must have been asked before a quiet moment is used.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Quiet {
+    /// For what costs little.
+    pub(super) soon: Duration,
+    /// For what costs more.
+    pub(super) later: Duration,
+}
+
+impl Default for Quiet {
+    fn default() -> Self {
+        Self { soon: Duration::from_millis(200), later: Duration::from_secs(5) }
+    }
+}
+
+/// What quiet moments are still for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rest {
+    /// The WAL goes into the database.
+    Checkpoint,
+    /// The WAL is emptied.
+    Empty,
+    /// Nothing: the thread sleeps until there is work.
+    Done,
+}
+
 /// What the thread holds. The connection closes before the home is given up.
 struct Group {
     connection: Connection,
     home: Owned,
     epoch: Epoch,
     ends: Ends,
+    space: Space,
+    wal: Wal,
+    quiet: Quiet,
+    rest: Rest,
     /// What `synchronous` is set to.
     strength: Option<Durability>,
     /// Why nothing more is acknowledged.
@@ -111,13 +154,62 @@ struct Group {
 
 impl Group {
     fn run(&mut self, jobs: &Receiver<Job>) {
-        while let Ok(first) = jobs.recv() {
+        while let Some(first) = self.next(jobs) {
             let group: Vec<Job> = std::iter::once(first).chain(jobs.try_iter().take(GROUP - 1)).collect();
             let (encoded, answers): (Vec<_>, Vec<_>) = group.into_iter().map(|job| (job.encoded, job.done)).unzip();
             let results = self.commit(&encoded);
             for (answer, result) in answers.into_iter().zip(results) {
                 answer.give(result);
             }
+            self.rest = Rest::Checkpoint;
+            if self.wal.is_long() {
+                self.checkpoint(Reach::Passive);
+            }
+        }
+    }
+
+    /// Waits for work; what is quiet meanwhile is used. None when there will be no more.
+    fn next(&mut self, jobs: &Receiver<Job>) -> Option<Job> {
+        loop {
+            let quiet = match self.rest {
+                Rest::Checkpoint => self.quiet.soon,
+                Rest::Empty => self.quiet.later,
+                Rest::Done => return jobs.recv().ok(),
+            };
+            match jobs.recv_timeout(quiet) {
+                Ok(job) => return Some(job),
+                Err(RecvTimeoutError::Timeout) => self.rest(),
+                Err(RecvTimeoutError::Disconnected) => return None,
+            }
+        }
+    }
+
+    fn rest(&mut self) {
+        self.rest = match self.rest {
+            Rest::Checkpoint => {
+                if self.wal.is_worth() {
+                    self.checkpoint(Reach::Passive);
+                }
+                Rest::Empty
+            }
+            Rest::Empty => {
+                self.checkpoint(Reach::Empty);
+                Rest::Done
+            }
+            Rest::Done => Rest::Done,
+        };
+    }
+
+    /// A failed write is one also where it loses nothing, but for space: then all stays in the WAL.
+    fn checkpoint(&mut self, reach: Reach) {
+        if self.poisoned.is_some() {
+            return;
+        }
+        let done = self.wal.checkpoint(&self.connection, reach).map_err(failed(&self.home.database()));
+        if let Err(error) = done
+            && !matches!(error, Error::Full { .. })
+        {
+            self.poisoned = Some(error.to_string());
         }
     }
 
@@ -126,6 +218,7 @@ impl Group {
         if let Some(cause) = &self.poisoned {
             return members.iter().map(|_| Err(Error::Poisoned { cause: cause.clone() })).collect();
         }
+        self.space.look();
         let strength = members.iter().map(|m| m.append.batch.durability()).max().unwrap_or(Durability::Written);
         match self.transaction(members, strength) {
             Ok(results) => {
@@ -133,14 +226,23 @@ impl Group {
                 results
             }
             Err(error) => {
-                self.ends.back_to(0);
-                if !self.connection.is_autocommit() {
-                    // Nothing of it may be committed by a later group; there is none, whatever this says.
-                    let _ = self.connection.execute_batch("ROLLBACK");
-                }
-                self.poisoned = Some(error.to_string());
+                self.give_back(&error);
                 members.iter().map(|_| Err(error.clone())).collect()
             }
+        }
+    }
+
+    /// Takes a group back that failed as a whole. No space is the one failure that all goes on after.
+    fn give_back(&mut self, error: &Error) {
+        self.ends.back_to(0);
+        // Nothing of it may be committed by a later group.
+        let undone = self.connection.is_autocommit() || self.connection.execute_batch("ROLLBACK").is_ok();
+        if undone && matches!(error, Error::Full { .. }) {
+            self.space.give_up();
+            // The blocks that the WAL has serve again once it begins anew.
+            self.checkpoint(Reach::Passive);
+        } else {
+            self.poisoned = Some(error.to_string());
         }
     }
 
@@ -157,6 +259,7 @@ impl Group {
         self.execute("COMMIT")?;
         if strength == Durability::Synced {
             let (position, chain) = self.ends.last;
+            // The group is committed, so that no error of the mark may pass for one that can be taken back.
             self.home.set_mark(position, chain)?;
         }
         Ok(results)
@@ -167,6 +270,9 @@ impl Group {
         let epoch = encoded.append.epoch;
         if epoch != self.epoch {
             return Ok(Err(Error::Fenced { epoch, owner: self.epoch }));
+        }
+        if !self.space.admits(&encoded.append.batch) {
+            return Ok(Err(Error::Full { path: self.home.database() }));
         }
         let mark = self.ends.mark();
         self.execute("SAVEPOINT member")?;

@@ -61,12 +61,23 @@ fn r11_a_killed_process_loses_nothing_written_and_appends_nothing_more() {
 #[test]
 fn r10_after_a_failed_write_nothing_is_acknowledged_until_it_is_opened_again() {
     let (memory, mut script) = written();
-    let full = Error::Full { path: "journal.db".into() };
-    memory.fail_next(full.clone());
+    let failed = Error::Failed { path: "journal.db".into(), detail: "I/O error".to_owned() };
+    memory.fail_next(failed.clone());
     let batch = script.clone().batch(vec![struck(4)], vec![]);
-    assert_eq!(append(&memory, Epoch(1), batch.clone()), Err(full));
+    assert_eq!(append(&memory, Epoch(1), batch.clone()), Err(failed));
     assert!(matches!(append(&memory, Epoch(1), batch), Err(Error::Poisoned { .. })));
     assert_eq!(memory.head(), Ok(Position(4)));
     memory.open();
     assert_eq!(append(&memory, Epoch(2), script.batch(vec![struck(4)], vec![])), Ok(Position(5)));
+}
+
+#[test]
+fn r10_a_full_disk_fails_one_append_and_no_more() {
+    let (memory, mut script) = written();
+    let full = Error::Full { path: "journal.db".into() };
+    memory.fail_next(full.clone());
+    let batch = script.batch(vec![struck(4)], vec![]);
+    assert_eq!(append(&memory, Epoch(1), batch.clone()), Err(full));
+    assert_eq!(memory.head(), Ok(Position(4)));
+    assert_eq!(append(&memory, Epoch(1), batch), Ok(Position(5)));
 }

@@ -1,21 +1,17 @@
-//! Groups: members, strength, the mark, failures of the disk.
+//! Groups: members, strength, the mark, failures.
 
 use std::fs;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
-use engine::{Batch, Epoch, Hash, Position, Seq};
+use engine::{Batch, Epoch, Position, Seq};
 
-use super::super::encode::Encoded;
-use super::super::home::Owned;
-use super::super::writer::{Answer, Job, Writer};
-use super::super::{Reader, schema};
 use super::{add, home, own};
 use crate::suite::Script;
 use crate::suite::samples::{accepted, struck, text, text_added};
 use crate::{Append, Error, Journal as _, Read as _, Sqlite};
 
-type Told = Receiver<Result<Position, Error>>;
+pub(super) type Told = Receiver<Result<Position, Error>>;
 
 /// Queues without waiting.
 fn queue(sqlite: &Sqlite, batch: Batch) -> Told {
@@ -40,9 +36,6 @@ fn hold(sqlite: &Sqlite, batch: Batch) -> impl FnOnce() + use<> {
 
 fn mark(home: &std::path::Path) -> (u64, Vec<u8>) {
     let bytes = fs::read(home.join("journal.mark")).unwrap();
-    if bytes.is_empty() {
-        return (0, vec![]);
-    }
     assert_eq!(bytes.len(), 40);
     (u64::from_le_bytes(bytes[..8].try_into().unwrap()), bytes[8..].to_vec())
 }
@@ -103,102 +96,6 @@ fn r10_the_mark_follows_what_was_synced_and_may_lag() {
         fs::write(home.join("journal.mark"), old).unwrap();
         assert_eq!(own(&home).head(), Ok(Position(5)));
     }
-}
-
-/// A home whose file cannot grow beyond what it has and a few pages.
-fn tight(home: &std::path::Path, pages: u32) -> Writer {
-    let owned = Owned::take(home).unwrap();
-    let database = owned.database();
-    let connection = schema::open(&database).unwrap();
-    let head = schema::check_head(&connection, &database, owned.mark().unwrap()).unwrap();
-    let epoch = schema::become_owner(&connection, &database, super::super::now()).unwrap();
-    let now: u32 = connection.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
-    let limit: u32 =
-        connection.query_row(&format!("PRAGMA max_page_count = {}", now + pages), [], |row| row.get(0)).unwrap();
-    assert_eq!(limit, now + pages);
-    Writer::start(connection, owned, epoch, head).unwrap()
-}
-
-fn send(writer: &Writer, epoch: u64, batch: Batch) -> Result<Position, Error> {
-    let (tell, told) = channel();
-    let append = Append { batch: Arc::new(batch), epoch: Epoch(epoch) };
-    let done = Answer::new(Box::new(move |answer| tell.send(answer).unwrap()));
-    writer.queue(Job { encoded: Encoded::new(append), done });
-    told.recv().unwrap()
-}
-
-#[test]
-fn r10_a_full_disk_acknowledges_nothing_more_and_loses_nothing_acknowledged() {
-    let (_folder, home) = home();
-    let mut script = Script::new(1);
-    let writer = tight(&home, 40);
-    send(&writer, 1, script.begin()).unwrap();
-    let (mut acknowledged, mut full) = (1, None);
-    for n in 0..200_u32 {
-        // Bytes that do not pack, so that each takes a page of its own.
-        let bytes: Vec<u8> = (0..128_u32).flat_map(|i| Hash::of(&[n, i].map(u32::to_le_bytes).concat()).0).collect();
-        let body = engine::Content::new(engine::BodyKind::Message, bytes);
-        match send(&writer, 1, script.batch(vec![accepted(body.body)], vec![body])) {
-            Ok(position) => acknowledged = position.0,
-            Err(error) => {
-                full = Some(error);
-                break;
-            }
-        }
-    }
-    assert!(matches!(full, Some(Error::Full { .. })), "{full:?}");
-    assert!(acknowledged > 5, "{acknowledged}");
-    let next = send(&writer, 1, Script { seq: acknowledged, ..script.clone() }.batch(vec![struck(1)], vec![]));
-    assert!(matches!(next, Err(Error::Poisoned { .. })), "{next:?}");
-    // Who reads is not hindered, and there is space again for the next owner.
-    assert_eq!(Reader::open(&home).unwrap().head(), Ok(Position(acknowledged)));
-    drop(writer);
-    let sqlite = own(&home);
-    assert_eq!(sqlite.read(script.branch, Seq(1)).unwrap().len() as u64, acknowledged);
-    let mut script = Script { seq: acknowledged, ..script };
-    assert_eq!(add(&sqlite, script.batch(vec![struck(1)], vec![])), Ok(Position(acknowledged + 1)));
-}
-
-#[test]
-fn r10_a_member_that_fills_the_disk_fails_its_whole_group() {
-    let (_folder, home) = home();
-    let (mut one, mut two) = (Script::new(1), Script::new(2));
-    let writer = tight(&home, 40);
-    send(&writer, 1, one.begin()).unwrap();
-    send(&writer, 1, two.begin()).unwrap();
-    // Held in an answer, as above, but with the writer alone.
-    let (release, released) = channel::<()>();
-    let hold = Append { batch: Arc::new(one.batch(vec![struck(1)], vec![])), epoch: Epoch(1) };
-    let (tell, told) = channel();
-    let done = Answer::new(Box::new(move |answer| {
-        tell.send(answer).unwrap();
-        released.recv().unwrap();
-    }));
-    writer.queue(Job { encoded: Encoded::new(hold), done });
-    assert_eq!(told.recv().unwrap(), Ok(Position(3)));
-    let bytes: Vec<u8> = (0..32_000_u32).flat_map(|i| Hash::of(&i.to_le_bytes()).0).collect();
-    let body = engine::Content::new(engine::BodyKind::Message, bytes);
-    let batches = [
-        one.batch(vec![struck(2)], vec![]),
-        two.batch(vec![accepted(body.body)], vec![body]),
-        one.batch(vec![struck(3)], vec![]),
-    ];
-    let told: Vec<Told> = batches
-        .into_iter()
-        .map(|batch| {
-            let (tell, told) = channel();
-            let append = Append { batch: Arc::new(batch), epoch: Epoch(1) };
-            let done = Answer::new(Box::new(move |answer| tell.send(answer).unwrap()));
-            writer.queue(Job { encoded: Encoded::new(append), done });
-            told
-        })
-        .collect();
-    release.send(()).unwrap();
-    for told in told {
-        assert!(matches!(told.recv().unwrap(), Err(Error::Full { .. })));
-    }
-    drop(writer);
-    assert_eq!(own(&home).head(), Ok(Position(3)));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod damage;
 mod group;
 mod ownership;
+mod space;
 
 use std::path::PathBuf;
 

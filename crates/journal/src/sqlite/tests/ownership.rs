@@ -74,7 +74,7 @@ fn the_home_is_private() {
     let sqlite = own(&home);
     add(&sqlite, Script::new(1).begin()).unwrap();
     assert_eq!(mode(&home), 0o700);
-    for file in ["journal.db", "journal.db-wal", "journal.db-shm", "journal.mark", "owner.lock"] {
+    for file in ["journal.db", "journal.db-wal", "journal.db-shm", "journal.mark", "journal.reserve", "owner.lock"] {
         assert_eq!(mode(&home.join(file)), 0o600, "{file}");
     }
 }

@@ -1,0 +1,205 @@
+//! The space of a home: a reserve that is given up when the disk is full, so that runs can still be brought to their end.
+//!
+//! `journal.reserve` holds a mebibyte that nothing else may use. When a group finds no space the reserve is removed, and
+//! from then on only what ends runs is taken, until there is room for the reserve and more; then it is made anew and all
+//! goes on. What may not live here: appends.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use engine::{Batch, Event};
+use rustix::fs::{FallocateFlags, fallocate, statvfs};
+use rustix::io::Errno;
+
+use super::home::{PRIVATE_FILE, is_full, unwritable};
+use crate::Error;
+
+const RESERVE: &str = "journal.reserve";
+/// Enough for the ends of some dozens of runs: each takes a few pages of 4 KiB.
+const RESERVE_BYTES: u64 = 1 << 20;
+/// What must be free before all goes on: the reserve, and something for what then begins.
+const ROOM_BYTES: u64 = RESERVE_BYTES + (256 << 10);
+
+/// Whether there is space, as the writer knows it.
+#[derive(Debug)]
+pub(super) struct Space {
+    home: PathBuf,
+    /// Whether there is room again.
+    has_room: fn(&Path) -> bool,
+    tight: bool,
+}
+
+impl Space {
+    /// Sees to the reserve. A disk that has no room for it is full from the beginning.
+    pub(super) fn open(home: &Path) -> Result<Self, Error> {
+        Self::judged(home, has_room)
+    }
+
+    fn judged(home: &Path, has_room: fn(&Path) -> bool) -> Result<Self, Error> {
+        let path = home.join(RESERVE);
+        let mut space = Self { home: home.to_owned(), has_room, tight: false };
+        if !is_whole(&path) {
+            match space.reserve() {
+                Err(error) if is_full(&error) => space.tight = true,
+                made => made.map_err(unwritable(&path))?,
+            }
+        }
+        Ok(space)
+    }
+
+    /// On a disk that never has room again.
+    #[cfg(test)]
+    pub(super) fn scarce(home: &Path) -> Result<Self, Error> {
+        Self::judged(home, |_| false)
+    }
+
+    /// Whether only the ends of runs are taken.
+    #[cfg(test)]
+    pub(super) fn is_tight(&self) -> bool {
+        self.tight
+    }
+
+    /// There was no space: the reserve is for the ends of runs now.
+    pub(super) fn give_up(&mut self) {
+        self.tight = true;
+        give_up(&self.home);
+    }
+
+    /// Looks whether there is space again; if so, makes the reserve anew.
+    pub(super) fn look(&mut self) {
+        if self.tight && (self.has_room)(&self.home) {
+            // What cannot be made now is tried at the next look.
+            self.tight = self.reserve().is_err();
+        }
+    }
+
+    /// Whether this batch may be written now.
+    pub(super) fn admits(&self, batch: &Batch) -> bool {
+        !self.tight || only_ends(batch)
+    }
+
+    fn reserve(&self) -> io::Result<()> {
+        let path = self.home.join(RESERVE);
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(PRIVATE_FILE);
+        let made = options.open(&path).and_then(|file| allocate(&file));
+        if made.is_err() {
+            let _ = fs::remove_file(&path);
+        }
+        made
+    }
+}
+
+/// Gives the blocks of the reserve back; says whether there were any.
+pub(super) fn give_up(home: &Path) -> bool {
+    fs::remove_file(home.join(RESERVE)).is_ok()
+}
+
+/// Whether the disk of this home has room for the reserve and more.
+pub(super) fn has_room(home: &Path) -> bool {
+    statvfs(home).is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) >= ROOM_BYTES)
+}
+
+/// Whether the reserve is there with its blocks.
+fn is_whole(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|meta| meta.len() >= RESERVE_BYTES && meta.blocks() * 512 >= RESERVE_BYTES)
+}
+
+fn allocate(mut file: &File) -> io::Result<()> {
+    match fallocate(file, FallocateFlags::empty(), 0, RESERVE_BYTES) {
+        // A file system that cannot promise blocks gives them for bytes.
+        Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => file.write_all(&vec![0x55; RESERVE_BYTES as usize]),
+        allocated => Ok(allocated?),
+    }
+}
+
+/// Whether a batch brings runs to their end, or leaves things in order, and neither accepts nor begins anything. A run
+/// whose end is decided begins nothing any more, whatever its batch says.
+fn only_ends(batch: &Batch) -> bool {
+    let has = |is: fn(&Event) -> bool| batch.records.iter().any(|record| is(&record.event));
+    let accepts = has(|event| matches!(event, Event::MessageAccepted(_) | Event::RunStarted(_)));
+    let decided = has(|event| matches!(event, Event::EndingSet(_) | Event::RunEnded(_)));
+    let ends = has(|event| matches!(event, Event::CallSettled(_) | Event::CallEnding(_) | Event::Closed(_)));
+    let begins = has(|event| {
+        matches!(
+            event,
+            Event::StepBegun(_)
+                | Event::RequestSent(_)
+                | Event::CallStarted(_)
+                | Event::CompactionBegun(_)
+                | Event::DeliveryStarted(_)
+        )
+    });
+    !accepts && (decided || ends && !begins)
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::{Closed, EndingSet, Epoch, Outcome};
+
+    use super::*;
+    use crate::suite::Script;
+    use crate::suite::samples::{accepted, every_other_kind, text};
+
+    /// The events of these kinds, out of the samples.
+    fn batch(kinds: &[&str]) -> Batch {
+        let (events, bodies) = every_other_kind();
+        let events = events.into_iter().filter(|event| kinds.contains(&event.kind())).collect();
+        Script::new(1).batch(events, bodies)
+    }
+
+    #[test]
+    fn only_what_ends_runs_is_taken_from_the_reserve() {
+        for ends in [
+            &["run_ended"][..],
+            &["opened", "request_sent", "ending_set", "call_ending"],
+            &["call_settled"],
+            &["call_found", "call_settled"],
+            &["call_ending"],
+            &["stream_cut", "closed"],
+        ] {
+            assert!(only_ends(&batch(ends)), "{ends:?}");
+        }
+        for begins in [
+            &["message_accepted"][..],
+            &["message_accepted", "run_ended"],
+            &["run_started", "ending_set"],
+            &["call_settled", "step_begun", "request_sent"],
+            &["call_settled", "call_started"],
+            &["opened"],
+            &["text_added"],
+            &["message_sealed"],
+        ] {
+            assert!(!only_ends(&batch(begins)), "{begins:?}");
+        }
+    }
+
+    #[test]
+    fn the_reserve_holds_its_blocks_and_is_made_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(RESERVE);
+        let mut space = Space::open(folder.path()).unwrap();
+        assert!(!space.is_tight());
+        let meta = fs::metadata(&path).unwrap();
+        assert!(meta.blocks() * 512 >= RESERVE_BYTES);
+        assert_eq!(meta.mode() & 0o777, 0o600);
+        Space::open(folder.path()).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().ino(), meta.ino(), "it was made anew");
+        // What a crash left of it is not the reserve.
+        File::create(&path).unwrap().set_len(RESERVE_BYTES).unwrap();
+        Space::open(folder.path()).unwrap();
+        assert!(is_whole(&path));
+
+        space.give_up();
+        assert!(space.is_tight() && !path.exists());
+        let mut script = Script::new(1);
+        let message = script.batch(vec![accepted(text("hello").body)], vec![text("hello")]);
+        assert!(!space.admits(&message));
+        assert!(space.admits(&script.batch(vec![EndingSet { outcome: Outcome::Aborted }.into()], vec![])));
+        assert!(space.admits(&script.batch(vec![Closed { epoch: Epoch(1) }.into()], vec![])));
+        space.look();
+        assert!(!space.is_tight() && is_whole(&path) && space.admits(&message));
+    }
+}

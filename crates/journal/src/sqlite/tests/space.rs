@@ -1,0 +1,218 @@
+//! A full disk, and quiet moments: what the writer does when it cannot write, and when it need not.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use engine::{Batch, Closed, Content, EndingSet, Epoch, Event, Hash, Outcome, Position, Seq};
+
+use super::super::encode::Encoded;
+use super::super::home::Owned;
+use super::super::schema;
+use super::super::space::Space;
+use super::super::writer::{Answer, Job, Quiet, Start, Writer};
+use super::group::Told;
+use super::{add, home, own};
+use crate::suite::Script;
+use crate::suite::samples::{accepted, struck, text};
+use crate::{Append, Error, Read as _, Reader};
+
+/// A writer on a file that cannot grow beyond what it has and a few pages.
+struct Tight {
+    writer: Writer,
+    home: PathBuf,
+}
+
+impl Tight {
+    fn new(home: &Path, pages: u32, quiet: Quiet) -> Self {
+        let owned = Owned::take(home).unwrap();
+        let database = owned.database();
+        let connection = schema::open(&database).unwrap();
+        let last = schema::check_head(&connection, &database, owned.mark().unwrap()).unwrap();
+        let epoch = schema::become_owner(&connection, &database, super::super::now()).unwrap();
+        let now: u32 = connection.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
+        let sql = format!("PRAGMA max_page_count = {}", now + pages);
+        let limit: u32 = connection.query_row(&sql, [], |row| row.get(0)).unwrap();
+        assert_eq!(limit, now + pages);
+        let space = Space::scarce(home).unwrap();
+        let writer = Writer::start(connection, owned, Start { epoch, last, space, quiet }).unwrap();
+        Self { writer, home: home.to_owned() }
+    }
+
+    fn queue(&self, batch: Batch) -> Told {
+        let (tell, told) = channel();
+        let append = Append { batch: Arc::new(batch), epoch: Epoch(1) };
+        let done = Answer::new(Box::new(move |answer| tell.send(answer).unwrap()));
+        self.writer.queue(Job { encoded: Encoded::new(append), done });
+        told
+    }
+
+    fn send(&self, batch: Batch) -> Result<Position, Error> {
+        self.queue(batch).recv().unwrap()
+    }
+
+    /// Sends messages until there is no space; gives the position of the last one that was acknowledged.
+    fn fill(&self, script: &mut Script) -> Position {
+        for n in 0..200_u32 {
+            let body = unpackable(n, 128);
+            let before = script.clone();
+            match self.send(script.batch(vec![accepted(body.body)], vec![body])) {
+                Ok(_) => {}
+                Err(error) => {
+                    assert!(matches!(error, Error::Full { .. }), "{error}");
+                    *script = before;
+                    return Position(script.seq);
+                }
+            }
+        }
+        panic!("it never was full");
+    }
+
+    fn has_reserve(&self) -> bool {
+        self.home.join("journal.reserve").exists()
+    }
+}
+
+/// Bytes that do not pack: 32 for each of `count`.
+fn unpackable(n: u32, count: u32) -> Content {
+    let bytes: Vec<u8> = (0..count).flat_map(|i| Hash::of(&[n, i].map(u32::to_le_bytes).concat()).0).collect();
+    Content::new(engine::BodyKind::Message, bytes)
+}
+
+#[test]
+fn r10_a_full_disk_acknowledges_nothing_and_loses_nothing_acknowledged() {
+    let (_folder, home) = home();
+    let mut script = Script::new(1);
+    let tight = Tight::new(&home, 40, Quiet::default());
+    tight.send(script.begin()).unwrap();
+    assert!(tight.has_reserve());
+    let acknowledged = tight.fill(&mut script);
+    assert!(acknowledged.0 > 5, "{acknowledged}");
+    assert!(!tight.has_reserve(), "the reserve is not given up");
+    // Who reads is not hindered, and there is space again for the next owner.
+    assert_eq!(Reader::open(&home).unwrap().head(), Ok(acknowledged));
+    drop(tight);
+    let sqlite = own(&home);
+    assert!(home.join("journal.reserve").exists(), "the reserve is not made anew");
+    assert_eq!(sqlite.read(script.branch, Seq(1)).unwrap().len() as u64, acknowledged.0);
+    assert_eq!(add(&sqlite, script.batch(vec![struck(1)], vec![])), Ok(Position(acknowledged.0 + 1)));
+}
+
+#[test]
+fn r10_b8_a_full_disk_still_takes_the_ends_of_runs_and_nothing_else() {
+    let (_folder, home) = home();
+    let mut script = Script::new(1);
+    let tight = Tight::new(&home, 40, Quiet::default());
+    tight.send(script.begin()).unwrap();
+    let acknowledged = tight.fill(&mut script);
+    for begins in [vec![struck(1)], vec![accepted(unpackable(1, 128).body)]] {
+        let refused = tight.send(script.clone().batch(begins, vec![]));
+        assert!(matches!(refused, Err(Error::Full { .. })), "{refused:?}");
+    }
+    let ends: [Event; 2] = [EndingSet { outcome: Outcome::Aborted }.into(), Closed { epoch: Epoch(1) }.into()];
+    for (event, n) in ends.into_iter().zip(1..) {
+        assert_eq!(tight.send(script.batch(vec![event], vec![])), Ok(Position(acknowledged.0 + n)));
+    }
+    // Members of one group are judged one by one.
+    let told = [
+        tight.queue(script.clone().batch(vec![struck(1)], vec![])),
+        tight.queue(script.batch(vec![Closed { epoch: Epoch(1) }.into()], vec![])),
+    ];
+    let [begins, ends] = told.map(|told| told.recv().unwrap());
+    assert!(matches!(begins, Err(Error::Full { .. })), "{begins:?}");
+    assert_eq!(ends, Ok(Position(acknowledged.0 + 3)));
+    drop(tight);
+    assert_eq!(own(&home).read(script.branch, Seq(1)).unwrap().len() as u64, acknowledged.0 + 3);
+}
+
+#[test]
+fn r10_a_member_that_fills_the_disk_fails_its_whole_group() {
+    let (_folder, home) = home();
+    let (mut one, mut two) = (Script::new(1), Script::new(2));
+    let tight = Tight::new(&home, 40, Quiet::default());
+    tight.send(one.begin()).unwrap();
+    tight.send(two.begin()).unwrap();
+    // Held in an answer, so that what is queued meanwhile becomes one group.
+    let (release, released) = channel::<()>();
+    let hold = Append { batch: Arc::new(one.batch(vec![struck(1)], vec![])), epoch: Epoch(1) };
+    let (tell, told) = channel();
+    let done = Answer::new(Box::new(move |answer| {
+        tell.send(answer).unwrap();
+        released.recv().unwrap();
+    }));
+    tight.writer.queue(Job { encoded: Encoded::new(hold), done });
+    assert_eq!(told.recv().unwrap(), Ok(Position(3)));
+    let body = unpackable(1, 32_000);
+    let before = one.clone();
+    let told = [
+        tight.queue(one.batch(vec![struck(2)], vec![])),
+        tight.queue(two.batch(vec![accepted(body.body)], vec![body])),
+        tight.queue(one.batch(vec![struck(3)], vec![])),
+    ];
+    release.send(()).unwrap();
+    for told in told {
+        let full = told.recv().unwrap();
+        assert!(matches!(full, Err(Error::Full { .. })), "{full:?}");
+    }
+    // Where the branch ends is what is on the disk, not what was tried.
+    let mut one = before;
+    assert_eq!(tight.send(one.batch(vec![Closed { epoch: Epoch(1) }.into()], vec![])), Ok(Position(4)));
+    drop(tight);
+    assert_eq!(own(&home).head(), Ok(Position(4)));
+}
+
+/// Waits until the WAL has this many bytes at most.
+fn until_wal(home: &Path, most: u64) {
+    let wal = home.join("journal.db-wal");
+    for _ in 0..12_000 {
+        if fs::metadata(&wal).unwrap().len() <= most {
+            return;
+        }
+        // waits: the writer tells nobody when it has used a quiet moment; between two looks only.
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    panic!("the WAL keeps {} bytes", fs::metadata(&wal).unwrap().len());
+}
+
+#[test]
+fn a_quiet_writer_empties_the_wal() {
+    let (_folder, home) = home();
+    let mut script = Script::new(1);
+    let quick = Quiet { soon: Duration::from_millis(1), later: Duration::from_millis(1) };
+    let tight = Tight::new(&home, 4000, quick);
+    tight.send(script.begin()).unwrap();
+    for n in 0..3 {
+        let body = unpackable(n, 1000);
+        tight.send(script.batch(vec![accepted(body.body)], vec![body])).unwrap();
+        until_wal(&home, 0);
+    }
+    // Who reads on is not disturbed, and does not keep the writer from going on.
+    let reader = rusqlite::Connection::open(home.join("journal.db")).unwrap();
+    reader.execute_batch("BEGIN").unwrap();
+    let count = || reader.query_row("SELECT count(*) FROM entries", [], |row| row.get::<_, u32>(0)).unwrap();
+    assert_eq!(u64::from(count()), script.seq);
+    tight.send(script.batch(vec![accepted(text("x").body)], vec![text("x")])).unwrap();
+    assert_eq!(u64::from(count()), script.seq - 1);
+    reader.execute_batch("COMMIT").unwrap();
+    tight.send(script.batch(vec![struck(1)], vec![])).unwrap();
+    until_wal(&home, 0);
+    assert_eq!(Reader::open(&home).unwrap().head(), Ok(Position(script.seq)));
+}
+
+#[test]
+fn under_load_the_wal_stays_short() {
+    let (_folder, home) = home();
+    let mut script = Script::new(1);
+    let never = Quiet { soon: Duration::from_hours(1), later: Duration::from_hours(1) };
+    let tight = Tight::new(&home, 100_000, never);
+    tight.send(script.begin()).unwrap();
+    // 12 MB in pieces of 8 pages: some 3,000 pages.
+    for n in 0..376 {
+        let body = unpackable(n, 1000);
+        tight.send(script.batch(vec![accepted(body.body)], vec![body])).unwrap();
+    }
+    let pages = fs::metadata(home.join("journal.db-wal")).unwrap().len() / 4096;
+    assert!(pages < 1100, "{pages} pages");
+}
