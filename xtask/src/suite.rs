@@ -25,6 +25,11 @@ enum Action {
         program: &'static str,
         arguments: &'static [&'static str],
     },
+    /// A program of the plain build.
+    Plain {
+        program: &'static str,
+        arguments: &'static [&'static str],
+    },
     /// `limulus demo` of the fault build with this bug in it: it must end with exit 1.
     RedDemo {
         mutant: &'static str,
@@ -57,6 +62,11 @@ pub(crate) const STAGES: &[Stage] = &[
             program: "kills",
             arguments: &["--binary", "{ci}/faults/limulus", "--plain", "{ci}/limulus"],
         },
+    },
+    Stage {
+        name: "journal-kills",
+        about: "SIGKILL of a journal's owner for a minute: nothing acknowledged is lost",
+        action: Action::Plain { program: "journal-kills", arguments: &["--seconds", "60"] },
     },
     Stage {
         name: "red-demo",
@@ -103,6 +113,14 @@ fn perform(action: &Action, root: &Path, out: &mut dyn Write) -> io::Result<Tall
             let Some(path) = fault_program(&programs, program, out)? else { return Ok(Tally::of(false)) };
             let arguments = arguments.iter().map(|argument| argument.replace("{ci}", &programs.to_string_lossy()));
             follow(Command::new(path).current_dir(root).args(arguments), out)
+        }
+        Action::Plain { program, arguments } => {
+            let path = faults::programs_folder()?.join(program);
+            if !path.exists() {
+                writeln!(out, "{} is not built: `cargo xtask test --only faults`", path.display())?;
+                return Ok(Tally::of(false));
+            }
+            follow(Command::new(path).current_dir(root).args(*arguments), out)
         }
         Action::RedDemo { mutant } => red_demo(mutant, out).map(Tally::of),
     }
