@@ -7,15 +7,19 @@ use crate::tree::Tree;
 /// What a crate may name of the workspace, also in its tests: engine ← journal, models, tools ← runtime ← cli.
 const ARROWS: &[(&str, &[&str])] = &[
     ("engine", &[]),
-    ("journal", &["engine"]),
+    ("faulty-vfs", &[]),
+    ("journal", &["engine", "faulty-vfs"]),
     ("models", &["engine"]),
     ("tools", &["engine"]),
-    ("runtime", &["engine", "journal", "models", "tools"]),
+    ("runtime", &["engine", "journal", "models", "tools", "faulty-vfs"]),
     ("limulus", &["engine", "journal", "models", "tools", "runtime", "bench"]),
-    ("simulator", &["engine", "journal"]),
+    ("simulator", &["engine", "journal", "faulty-vfs"]),
     ("bench", &["engine", "journal", "models", "tools", "runtime", "limulus", "simulator"]),
     ("xtask", &[]),
 ];
+
+/// What no program of ours is built with: named by tests, and by these alone outside of them.
+const FOR_TESTS: &[(&str, &[&str])] = &[("faulty-vfs", &["simulator"])];
 
 const MAP: &str = "ARCHITECTURE.md";
 const MAPPED_FOLDERS: [&str; 3] = ["crates/", "docs/", "xtask/"];
@@ -39,6 +43,12 @@ pub(super) fn arrows(tree: &Tree) -> Vec<Finding> {
             if dependency.kind != Kind::Workspace && crates.contains(&name) && !allowed.contains(&name) {
                 let what = format!("`{package}` names `{name}`");
                 let mend = "nothing points back (ARCHITECTURE.md): move what is shared to a crate that both may name";
+                findings.push(Finding::failure(path, dependency.line, what, mend));
+            }
+            let for_tests = FOR_TESTS.iter().find(|(tool, users)| *tool == name && !users.contains(&package));
+            if for_tests.is_some() && matches!(dependency.kind, Kind::Normal | Kind::Build) {
+                let what = format!("`{package}` is built with `{name}`");
+                let mend = "it is for tests: name it under [dev-dependencies]";
                 findings.push(Finding::failure(path, dependency.line, what, mend));
             }
         }
@@ -86,6 +96,20 @@ mod tests {
         let back = format!("{ENGINE}journal.workspace = true\n");
         let files = [("crates/engine/Cargo.toml", back.as_str()), ("crates/journal/Cargo.toml", journal)];
         assert_eq!(found(arrows, &files), ["crates/engine/Cargo.toml:5 `engine` names `journal`"]);
+    }
+
+    #[test]
+    fn a_crate_for_tests_is_for_tests() {
+        let faulty = ("crates/faulty-vfs/Cargo.toml", "[package]\nname = \"faulty-vfs\"\n");
+        let tested = "[package]\nname = \"journal\"\n[dev-dependencies]\nfaulty-vfs.workspace = true\n";
+        assert_eq!(found(arrows, &[("crates/journal/Cargo.toml", tested), faulty]), [""; 0]);
+        let built = tested.replace("dev-", "");
+        assert_eq!(
+            found(arrows, &[("crates/journal/Cargo.toml", &built), faulty]),
+            ["crates/journal/Cargo.toml:4 `journal` is built with `faulty-vfs`"]
+        );
+        let simulator = built.replace("journal", "simulator");
+        assert_eq!(found(arrows, &[("crates/simulator/Cargo.toml", &simulator), faulty]), [""; 0]);
     }
 
     #[test]

@@ -1,0 +1,325 @@
+//! The table of C functions between SQLite and the system's VFS. What may not live here: what goes wrong, and when.
+//!
+//! A file on no disk is opened by the system's VFS in the very memory that SQLite gave, and is its own from then on. One
+//! on a disk is a [`Wrapped`]: our head, and behind it the system's file.
+
+use std::ffi::{CStr, OsStr, c_int, c_void};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Once};
+use std::{mem, ptr, slice, thread};
+
+use rusqlite::ffi::{self, sqlite3_file, sqlite3_io_methods, sqlite3_vfs};
+
+use crate::disk::{self, Shared};
+use crate::fault::{OperationKind, Verdict};
+use crate::image::Change;
+
+const COMPLETE: &str = "the VFS of a Unix system has every method";
+
+/// What SQLite holds of an open file of ours. The system's file lies behind it.
+#[repr(C)]
+struct Wrapped {
+    head: sqlite3_file,
+    held: *mut Held,
+}
+
+/// What we know of it.
+struct Held {
+    disk: Arc<Shared>,
+    path: PathBuf,
+}
+
+/// Version 2 has no mapped reading: every read is seen.
+static METHODS: sqlite3_io_methods = sqlite3_io_methods {
+    iVersion: 2,
+    xClose: Some(close),
+    xRead: Some(read),
+    xWrite: Some(write),
+    xTruncate: Some(truncate),
+    xSync: Some(sync),
+    xFileSize: Some(file_size),
+    xLock: Some(take_lock),
+    xUnlock: Some(unlock),
+    xCheckReservedLock: Some(check_reserved_lock),
+    xFileControl: Some(file_control),
+    xSectorSize: Some(sector_size),
+    xDeviceCharacteristics: Some(device_characteristics),
+    xShmMap: Some(shm_map),
+    xShmLock: Some(shm_lock),
+    xShmBarrier: Some(shm_barrier),
+    xShmUnmap: Some(shm_unmap),
+    xFetch: None,
+    xUnfetch: None,
+};
+
+/// Makes ours the default VFS of the process, once.
+#[allow(unsafe_code, reason = "a VFS is registered by a C function")]
+pub(crate) fn register() {
+    static REGISTERED: Once = Once::new();
+    REGISTERED.call_once(|| {
+        // SAFETY: SQLite gives the default VFS, which lives as long as the process; the copy is leaked, so that it lives
+        // as long. The methods that the copy keeps take no notice of which VFS they are called for (`UNUSED_PARAMETER`
+        // in `os_unix.c` of the SQLite that is built in); those that do are `open` and `delete`, which are ours.
+        unsafe {
+            let real = ffi::sqlite3_vfs_find(ptr::null());
+            let ours = sqlite3_vfs {
+                szOsFile: (*real).szOsFile + mem::size_of::<Wrapped>() as c_int,
+                pNext: ptr::null_mut(),
+                zName: c"faulty".as_ptr(),
+                pAppData: real.cast(),
+                xOpen: Some(open),
+                xDelete: Some(delete),
+                ..*real
+            };
+            let code = ffi::sqlite3_vfs_register(Box::leak(Box::new(ours)), 1);
+            assert_eq!(code, ffi::SQLITE_OK, "the VFS cannot be registered");
+        }
+    });
+}
+
+/// The path in a name of SQLite; none is a file without a name.
+#[allow(unsafe_code, reason = "names come as C strings")]
+fn path_of<'a>(name: *const std::ffi::c_char) -> Option<&'a Path> {
+    // SAFETY: SQLite gives null or a string that ends with a zero and lives as long as the call.
+    let name = unsafe { (!name.is_null()).then(|| CStr::from_ptr(name)) }?;
+    Some(Path::new(OsStr::from_bytes(name.to_bytes())))
+}
+
+#[allow(unsafe_code, reason = "a method of a C table")]
+unsafe extern "C" fn open(
+    vfs: *mut sqlite3_vfs,
+    name: *const std::ffi::c_char,
+    file: *mut sqlite3_file,
+    flags: c_int,
+    out_flags: *mut c_int,
+) -> c_int {
+    // SAFETY: `vfs` is ours, whose data is the system's VFS; `file` has the size that ours asks for, so the system's file
+    // fits into it, alone or behind our head (whose size is a multiple of its alignment).
+    unsafe {
+        let real = (*vfs).pAppData.cast::<sqlite3_vfs>();
+        let real_open = (*real).xOpen.expect(COMPLETE);
+        let Some((path, disk)) = path_of(name).and_then(|path| Some((path, disk::disk_of(path)?))) else {
+            return real_open(real, name, file, flags, out_flags);
+        };
+        (*file).pMethods = ptr::null();
+        let was_there = path.exists();
+        let create = || (!was_there && flags & ffi::SQLITE_OPEN_CREATE != 0).then_some(Change::Create);
+        if let Verdict::Fail(code) = disk.begin(OperationKind::Open, path, create) {
+            return code;
+        }
+        let below = file.cast::<Wrapped>().add(1).cast::<sqlite3_file>();
+        let code = real_open(real, name, below, flags, out_flags);
+        if code != ffi::SQLITE_OK {
+            return code;
+        }
+        disk.opened(path, was_there.then(|| whole(below)));
+        let held = Box::into_raw(Box::new(Held { disk, path: path.to_owned() }));
+        file.cast::<Wrapped>().write(Wrapped { head: sqlite3_file { pMethods: &raw const METHODS }, held });
+        ffi::SQLITE_OK
+    }
+}
+
+/// What an open file of the system holds. Read through it: another handle would take its locks along when it closes.
+#[allow(unsafe_code, reason = "methods of a C table are called")]
+unsafe fn whole(file: *mut sqlite3_file) -> Vec<u8> {
+    // SAFETY: the caller has opened the file; the buffer has the length that is asked for.
+    unsafe {
+        let methods = &*(*file).pMethods;
+        let mut size = 0;
+        methods.xFileSize.expect(COMPLETE)(file, &raw mut size);
+        let mut bytes = vec![0; size as usize];
+        methods.xRead.expect(COMPLETE)(file, bytes.as_mut_ptr().cast(), size as c_int, 0);
+        bytes
+    }
+}
+
+#[allow(unsafe_code, reason = "a method of a C table")]
+unsafe extern "C" fn delete(vfs: *mut sqlite3_vfs, name: *const std::ffi::c_char, sync_folder: c_int) -> c_int {
+    // SAFETY: as for `open`.
+    unsafe {
+        let real = (*vfs).pAppData.cast::<sqlite3_vfs>();
+        let real_delete = (*real).xDelete.expect(COMPLETE);
+        let Some((path, disk)) = path_of(name).and_then(|path| Some((path, disk::disk_of(path)?))) else {
+            return real_delete(real, name, sync_folder);
+        };
+        if let Verdict::Fail(code) = disk.begin(OperationKind::Delete, path, || Some(Change::Delete)) {
+            return code;
+        }
+        let code = real_delete(real, name, sync_folder);
+        if code == ffi::SQLITE_OK {
+            disk.changed(path, Change::Delete);
+            if sync_folder != 0 {
+                disk.folder_synced();
+            }
+        }
+        code
+    }
+}
+
+/// A file of ours taken apart: what we know of it, the system's file, and that one's methods.
+#[allow(unsafe_code, reason = "files come as C pointers")]
+unsafe fn parts<'a>(file: *mut sqlite3_file) -> (&'a Held, *mut sqlite3_file, &'a sqlite3_io_methods) {
+    // SAFETY: only `open` gives a file these methods, and then it is a `Wrapped` with the system's file behind it, which
+    // is open, until `close`; SQLite uses a file from one thread at a time.
+    unsafe {
+        let wrapped = file.cast::<Wrapped>();
+        let below = wrapped.add(1).cast::<sqlite3_file>();
+        (&*(*wrapped).held, below, &*(*below).pMethods)
+    }
+}
+
+/// Methods that are the system's.
+macro_rules! forward {
+    ($(fn $name:ident = $method:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {$(
+        #[allow(unsafe_code, reason = "a method of a C table")]
+        unsafe extern "C" fn $name(file: *mut sqlite3_file, $($argument: $type),*) -> $result {
+            // SAFETY: SQLite calls it for a file of ours; the arguments are passed on as they are.
+            unsafe {
+                let (_, below, methods) = parts(file);
+                methods.$method.expect(COMPLETE)(below, $($argument),*)
+            }
+        }
+    )*};
+}
+
+forward! {
+    fn file_size = xFileSize(size: *mut i64) -> c_int;
+    fn take_lock = xLock(level: c_int) -> c_int;
+    fn unlock = xUnlock(level: c_int) -> c_int;
+    fn check_reserved_lock = xCheckReservedLock(is_taken: *mut c_int) -> c_int;
+    fn file_control = xFileControl(operation: c_int, argument: *mut c_void) -> c_int;
+    fn sector_size = xSectorSize() -> c_int;
+    fn device_characteristics = xDeviceCharacteristics() -> c_int;
+    fn shm_barrier = xShmBarrier() -> ();
+}
+
+#[allow(unsafe_code, reason = "a method of a C table")]
+unsafe extern "C" fn close(file: *mut sqlite3_file) -> c_int {
+    // SAFETY: SQLite closes a file once, and does not use it afterwards; the box was made in `open`.
+    unsafe {
+        let (held, below, methods) = parts(file);
+        let code = methods.xClose.expect(COMPLETE)(below);
+        held.disk.closed(&held.path);
+        drop(Box::from_raw((*file.cast::<Wrapped>()).held));
+        (*file).pMethods = ptr::null();
+        code
+    }
+}
+
+#[allow(unsafe_code, reason = "a method of a C table")]
+unsafe extern "C" fn read(file: *mut sqlite3_file, buffer: *mut c_void, amount: c_int, offset: i64) -> c_int {
+    // SAFETY: as for `forward!`; SQLite's buffer has `amount` bytes, of which the second half is zeroed here.
+    unsafe {
+        let (held, below, methods) = parts(file);
+        let real = methods.xRead.expect(COMPLETE);
+        match held.disk.begin(OperationKind::Read, &held.path, || None) {
+            Verdict::Go | Verdict::Slow(_) => real(below, buffer, amount, offset),
+            Verdict::Short => {
+                let half = amount / 2;
+                let code = real(below, buffer, half, offset);
+                buffer.cast::<u8>().add(half as usize).write_bytes(0, (amount - half) as usize);
+                if code == ffi::SQLITE_OK { ffi::SQLITE_IOERR_SHORT_READ } else { code }
+            }
+            Verdict::Fail(code) => code,
+        }
+    }
+}
+
+#[allow(unsafe_code, reason = "a method of a C table")]
+unsafe extern "C" fn write(file: *mut sqlite3_file, data: *const c_void, amount: c_int, offset: i64) -> c_int {
+    // SAFETY: as for `forward!`; SQLite's data has `amount` bytes.
+    unsafe {
+        let (held, below, methods) = parts(file);
+        let bytes = slice::from_raw_parts(data.cast::<u8>(), amount as usize);
+        let change =
+            |amount: c_int| Change::Write { offset: offset as usize, bytes: bytes[..amount as usize].to_vec() };
+        let (amount, after) = match held.disk.begin(OperationKind::Write, &held.path, || Some(change(amount))) {
+            Verdict::Go | Verdict::Slow(_) => (amount, ffi::SQLITE_OK),
+            // What the system's VFS makes of a write that cannot be completed, and of which the system gives no error.
+            Verdict::Short => (amount / 2, ffi::SQLITE_FULL),
+            Verdict::Fail(code) => return code,
+        };
+        let code = methods.xWrite.expect(COMPLETE)(below, data, amount, offset);
+        if code == ffi::SQLITE_OK {
+            held.disk.changed(&held.path, change(amount));
+            return after;
+        }
+        code
+    }
+}
+
+#[allow(unsafe_code, reason = "a method of a C table")]
+unsafe extern "C" fn truncate(file: *mut sqlite3_file, size: i64) -> c_int {
+    // SAFETY: as for `forward!`.
+    unsafe {
+        let (held, below, methods) = parts(file);
+        let change = Change::Truncate(size as usize);
+        if let Verdict::Fail(code) = held.disk.begin(OperationKind::Truncate, &held.path, || Some(change.clone())) {
+            return code;
+        }
+        let code = methods.xTruncate.expect(COMPLETE)(below, size);
+        if code == ffi::SQLITE_OK {
+            held.disk.changed(&held.path, change);
+        }
+        code
+    }
+}
+
+/// The system's own sync is left out: only a loss of the machine's power would show it, and it takes most of the time.
+#[allow(unsafe_code, reason = "a method of a C table")]
+unsafe extern "C" fn sync(file: *mut sqlite3_file, _flags: c_int) -> c_int {
+    // SAFETY: as for `forward!`.
+    let (held, ..) = unsafe { parts(file) };
+    match held.disk.begin(OperationKind::Sync, &held.path, || None) {
+        Verdict::Fail(code) => return code,
+        Verdict::Slow(time) => thread::sleep(time),
+        Verdict::Go | Verdict::Short => {}
+    }
+    held.disk.synced(&held.path);
+    ffi::SQLITE_OK
+}
+
+#[allow(unsafe_code, reason = "a method of a C table")]
+unsafe extern "C" fn shm_map(
+    file: *mut sqlite3_file,
+    page: c_int,
+    size: c_int,
+    extend: c_int,
+    out: *mut *mut c_void,
+) -> c_int {
+    // SAFETY: as for `forward!`; where it fails the caller is given no page.
+    unsafe {
+        let (held, below, methods) = parts(file);
+        if let Verdict::Fail(code) = held.disk.begin(OperationKind::ShmMap, &held.path, || None) {
+            *out = ptr::null_mut();
+            return code;
+        }
+        methods.xShmMap.expect(COMPLETE)(below, page, size, extend, out)
+    }
+}
+
+#[allow(unsafe_code, reason = "a method of a C table")]
+unsafe extern "C" fn shm_lock(file: *mut sqlite3_file, offset: c_int, n: c_int, flags: c_int) -> c_int {
+    // SAFETY: as for `forward!`.
+    unsafe {
+        let (held, below, methods) = parts(file);
+        // A lock is given up also by a process that dies.
+        if flags & ffi::SQLITE_SHM_LOCK != 0
+            && let Verdict::Fail(code) = held.disk.begin(OperationKind::ShmLock, &held.path, || None)
+        {
+            return code;
+        }
+        methods.xShmLock.expect(COMPLETE)(below, offset, n, flags)
+    }
+}
+
+#[allow(unsafe_code, reason = "a method of a C table")]
+unsafe extern "C" fn shm_unmap(file: *mut sqlite3_file, delete: c_int) -> c_int {
+    // SAFETY: as for `forward!`.
+    unsafe {
+        let (held, below, methods) = parts(file);
+        let delete = if held.disk.is_dead() { 0 } else { delete };
+        methods.xShmUnmap.expect(COMPLETE)(below, delete)
+    }
+}
