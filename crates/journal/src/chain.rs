@@ -86,3 +86,51 @@ pub(crate) fn admit(batch: &Batch, head: Option<Head>, record: &Record) -> Resul
     let expected = Seq(head.map_or(0, |head| head.seq.0) + 1);
     if record.seq == Some(expected) { Ok(()) } else { Err(Error::Gap { branch, expected, found: record.seq }) }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use engine::{Created, Forked, Opened, SessionId};
+
+    use super::*;
+
+    const PAGE: &str = include_str!("../../../docs/internals/format.md");
+    const AT: Timestamp = Timestamp(1_767_225_600_000);
+
+    /// An entry as the page shows one, and the head after it.
+    fn shown(page: &mut String, branch: BranchId, head: Head, event: Event) -> Head {
+        let payload = String::from_utf8(event.payload()).unwrap();
+        let record = Record { seq: None, at: AT.plus(head.seq.0), event };
+        let entry = head.entry(branch, Epoch(1), Position(0), &record);
+        let Entry { seq, epoch, at, payload_hash, chain, .. } = entry;
+        writeln!(page, "branch {branch}, seq {seq}, epoch {epoch}, at {at}, {} 1", record.event.kind()).unwrap();
+        writeln!(page, "  payload       {payload}\n  payload_hash  {payload_hash}").unwrap();
+        writeln!(page, "  before        {}", head.chain).unwrap();
+        let numbers = [seq.0.to_le_bytes(), epoch.0.to_le_bytes(), at.0.to_le_bytes()].concat();
+        let kind = [record.event.kind().as_bytes(), &[0, 1, 0]].concat();
+        let hashed = [&head.chain.0[..], branch.0.as_bytes(), &numbers, &kind, &payload_hash.0].concat();
+        page.push_str("  hashed        ");
+        for byte in &hashed {
+            write!(page, "{byte:02x}").unwrap();
+        }
+        writeln!(page, "\n  chain         {}", Hash::of(&hashed)).unwrap();
+        Head { seq, chain }
+    }
+
+    /// R18: who computes as the page says gets what is stored.
+    #[test]
+    fn r18_the_example_of_the_page_is_computed_as_entries_are() {
+        let id = |text: &str| text.parse::<BranchId>().unwrap();
+        let (branch, fork) = (id("019b7699-6800-7000-8000-000000000002"), id("019b7699-6800-7000-8000-000000000003"));
+        let session = SessionId("019b7699-6800-7000-8000-000000000001".parse().unwrap());
+        let created = Created { session, key: "agent:main:main".into(), agent: "main".into(), branch };
+        let mut example = String::from("```text\n");
+        let head = shown(&mut example, branch, Head::EMPTY, created.into());
+        let head = shown(&mut example, branch, head, Opened { epoch: Epoch(1), last_activity: AT }.into());
+        let forked = Forked { parent: branch, at: head.seq, hash: head.chain };
+        shown(&mut example, fork, Head::forked(head.chain), forked.into());
+        example.push_str("```\n");
+        assert!(PAGE.contains(&example), "put this into the page:\n{example}");
+    }
+}

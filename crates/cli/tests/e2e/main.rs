@@ -5,6 +5,7 @@ mod answers;
 mod asking;
 mod bad_input;
 mod damage;
+mod independent;
 mod kills;
 mod limits;
 mod owner;

@@ -1,5 +1,5 @@
 //! What is on disk: every kind of event as payload and back, ids as text and back. A change here is a change of the
-//! format.
+//! format, and the page that describes it (`page`) says the same.
 
 use engine::tables::lifecycle::{LifecycleCause, LifecycleKind};
 use engine::{
@@ -13,6 +13,8 @@ use engine::{
     WaitBegan, WaitEnded, WaitFor,
 };
 use uuid::Uuid;
+
+mod page;
 
 /// The kinds of the design, synced, written, progress.
 const KINDS: &str = "

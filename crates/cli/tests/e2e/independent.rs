@@ -1,0 +1,237 @@
+//! A reader that shares nothing with us but docs/internals/format.md (`docs/examples/read_journal`, in Python) over homes
+//! of the real program: it must tell the same story, and find what is damaged. What may not live here: knowledge that is
+//! not on the page; what the page does not say, this reader does not know.
+//!
+//! It wants Python with two modules. `LIMULUS_PYTHON` names one that has them, as `.ci/run` does; else `python3` is tried.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, OnceLock};
+
+use engine::{Batch, BranchId, Event, Forked, Record, Seq, Views};
+use journal::{Append, Journal as _, Read as _, Sqlite};
+use serde_json::Value;
+
+use crate::support::{Home, until};
+
+/// The Python to use, if there is one with the modules; where it was promised, its lack is a failure.
+fn python() -> Option<&'static str> {
+    static PYTHON: OnceLock<Option<String>> = OnceLock::new();
+    let find = || {
+        let named = std::env::var("LIMULUS_PYTHON").ok();
+        let python = named.clone().unwrap_or_else(|| "python3".to_owned());
+        let tried = Command::new(&python).args(["-c", "import blake3, sqlite3, zstandard"]).output();
+        let said = match &tried {
+            Ok(output) if output.status.success() => return Some(python),
+            Ok(output) => String::from_utf8_lossy(&output.stderr).into_owned(),
+            Err(error) => error.to_string(),
+        };
+        let is_ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
+        assert!(!is_ci || named.is_none(), "{python} cannot run the independent reader: {said}");
+        None
+    };
+    let python = PYTHON.get_or_init(find).as_deref();
+    if python.is_none() {
+        eprintln!("skipped: no Python with blake3 and zstandard (docs/examples/read_journal/requirements.txt)");
+    }
+    python
+}
+
+/// What the reader tells of a home, and its exit.
+#[track_caller]
+fn read(python: &str, home: &Path) -> (Option<i32>, Value) {
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/examples/read_journal");
+    let output = Command::new(python).arg(program).arg(home).arg("--json").output().expect("Python can be started");
+    let told = serde_json::from_slice(&output.stdout);
+    let told = told.unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+    (output.status.code(), told)
+}
+
+/// What the reader tells of a home in which nothing is wrong.
+#[track_caller]
+fn read_whole(python: &str, home: &Path) -> Value {
+    let (code, told) = read(python, home);
+    assert_eq!((code, &told["findings"]), (Some(0), &Value::Array(vec![])));
+    told
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().expect("a list")
+}
+
+/// The fields of `told` that are also in `shown` say the same there; gives how many they are.
+#[track_caller]
+fn assert_agrees(told: &Value, shown: &Value) -> usize {
+    let told = told.as_object().expect("an object");
+    let common: Vec<&String> = told.keys().filter(|name| shown.get(name.as_str()).is_some()).collect();
+    for name in &common {
+        assert_eq!(told[name.as_str()], shown[name.as_str()], "{name}");
+    }
+    common.len()
+}
+
+/// The reader and the program tell the same of every session and every run; gives what the reader tells.
+#[track_caller]
+fn compare(python: &str, home: &Home) -> Value {
+    let told = read_whole(python, &home.path());
+    let sessions = home.json(&["sessions", "list"]);
+    assert_eq!(list(&told["sessions"]).len(), list(&sessions).len());
+    let listed = home.json(&["runs", "list"]);
+    let runs: Vec<&Value> = list(&told["sessions"]).iter().flat_map(|session| list(&session["runs"])).collect();
+    assert_eq!(runs.len(), list(&listed).len());
+    for run in runs {
+        let shown = list(&listed).iter().find(|shown| shown["run"] == run["run"]).expect("it is listed");
+        assert_eq!(assert_agrees(run, shown), 9, "{run}");
+        let shown = home.json(&["runs", "show", run["run"].as_str().expect("an id")]);
+        assert_eq!(assert_agrees(run, &shown), 12, "{run}");
+    }
+    for session in list(&told["sessions"]) {
+        let shown = home.json(&["sessions", "show", session["key"].as_str().expect("a key")]);
+        for name in ["session", "key", "branch", "lifecycle", "transcript"] {
+            assert_eq!(session[name], shown[name], "{name} of {}", session["key"]);
+        }
+        assert_eq!(session["whole"], true);
+    }
+    told
+}
+
+/// Five sessions: tools, a body that is packed, a call that was not allowed, an answer and a command that were cut by a
+/// kill, a message that waits.
+fn eventful() -> Home {
+    let home = Home::new();
+    home.put("notes.txt", "word ".repeat(4000));
+    home.run(&["agent", "--session", "tools", "-m", "read notes.txt"]).expect_code(0);
+    home.run(&["agent", "--session", "tools", "--yes", "-m", "run `echo out; echo err >&2; exit 3`"]);
+    home.run(&["agent", "--session", "asked", "-m", "run `touch never`"]);
+    home.assert_usable("plain");
+    let home = home.paced(30);
+    let agent = home.start(&["agent", "--session", "cut", "--json", "-m", "Who are you?"]);
+    agent.until_text(3);
+    agent.kill();
+    let home = home.paced(0);
+    let count = "run `for i in 1 2 3 4 5; do echo $i; echo $i >> ledger; sleep 0.2; done`";
+    let agent = home.start(&["agent", "--session", "running", "--yes", "-m", count]);
+    until("two lines of the count", || home.text("ledger").lines().count() >= 2);
+    agent.kill();
+    home
+}
+
+#[test]
+fn r10_r17_r18_a_reader_of_the_page_tells_what_limulus_tells() {
+    let Some(python) = python() else { return };
+    let home = eventful();
+    let told = compare(python, &home);
+    let run = |key: &str| {
+        let session = list(&told["sessions"]).iter().find(|session| session["key"] == key).expect("the session");
+        list(&session["runs"]).last().expect("a run").clone()
+    };
+    assert!(run("agent:main:cut")["open_text"].as_str().is_some_and(|text| !text.is_empty()), "{told}");
+    assert_eq!(run("agent:main:running")["outcome"], Value::Null);
+    assert!(told["checked"]["progress"].as_u64() > Some(0), "{told}");
+    home.run(&["resume"]).expect_code(0);
+    let told = compare(python, &home);
+    assert!(list(&told["sessions"]).iter().flat_map(|s| list(&s["runs"])).all(|run| run["outcome"] != Value::Null));
+    for what in ["branches", "entries", "bodies", "views"] {
+        assert!(told["checked"][what].as_u64() >= Some(5), "{what}: {}", told["checked"]);
+    }
+}
+
+/// What is damaged, in which file, next to what; what the finding is called, and at which entry it is.
+type Damage<'a> = (&'a str, &'a str, &'a [u8], &'a str, Option<&'a Value>);
+
+/// Flips one bit in `needle`, a third of the way in, in a copy of this file; gives the folder of the copy.
+fn flipped(home: &Path, file: &str, needle: &[u8]) -> tempfile::TempDir {
+    let copy = tempfile::Builder::new().prefix("limulus-e2e-").tempdir().expect("a temporary folder");
+    for name in ["journal.db", "journal.mark"] {
+        fs::copy(home.join(name), copy.path().join(name)).expect("a file of the home");
+    }
+    let path = copy.path().join(file);
+    let mut bytes = fs::read(&path).expect("it was just copied");
+    let at = bytes.windows(needle.len()).position(|found| found == needle).expect("it is in the file");
+    bytes[at + needle.len() / 3] ^= 1;
+    fs::write(&path, bytes).expect("the copy can be written");
+    copy
+}
+
+fn bytes_of(hex: &Value) -> Vec<u8> {
+    let hex = hex.as_str().expect("hex");
+    (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).expect("hex")).collect()
+}
+
+#[test]
+fn r18_a_reader_of_the_page_locates_a_flipped_bit() {
+    let Some(python) = python() else { return };
+    let home = Home::new();
+    home.assert_usable("main");
+    home.run(&["agent", "--session", "other", "-m", "list the files here"]).expect_code(0);
+    let told = read_whole(python, &home.path());
+    let other = list(&told["sessions"]).iter().find(|session| session["key"] == "agent:main:other").unwrap();
+    let run = other["runs"][0]["run"].as_str().unwrap();
+    let trace = home.run(&["runs", "trace", run, "--json"]).lines();
+    let entry = |event: &str| trace.iter().find(|line| line["event"] == event).expect("an entry of that kind");
+    let ended = entry("run_ended");
+    let session = other["session"].as_str().unwrap();
+    let chain = bytes_of(&other["head"]["chain"]);
+    // A row's columns lie beside each other: its time in six bytes, big-endian, then its kind.
+    let time = [&ended["at"].as_u64().unwrap().to_be_bytes()[2..], b"run_ended"].concat();
+    let payload = format!("{{\"run\":\"{run}\",\"outcome\":\"completed\"");
+    let damages: [Damage<'_>; 6] = [
+        ("payload", "journal.db", payload.as_bytes(), "payload", Some(&ended["seq"])),
+        ("chain", "journal.db", &chain, "chain", Some(&other["head"]["seq"])),
+        ("time", "journal.db", &time[..], "chain", Some(&ended["seq"])),
+        ("body", "journal.db", b"list the files here", "body", None),
+        ("mark", "journal.mark", &bytes_of(&told["mark"]["chain"]), "mark", None),
+        ("view", "journal.db", b"\"outcome\":\"completed\",\"started_at\"", "view", None),
+    ];
+    for (place, file, needle, what, seq) in damages {
+        let copy = flipped(&home.path(), file, needle);
+        let (code, told) = read(python, copy.path());
+        assert_eq!(code, Some(1), "{place}: {told}");
+        let finding = list(&told["findings"]).iter().find(|finding| finding["what"] == what);
+        let finding = finding.unwrap_or_else(|| panic!("{place}: {}", told["findings"]));
+        if what == "payload" || what == "chain" {
+            assert_eq!(finding["session"], session, "{place}: {finding}");
+        }
+        if let Some(seq) = seq {
+            assert_eq!(&finding["seq"], seq, "{place}: {finding}");
+        }
+    }
+}
+
+/// R17: a branch that was forked by hand is read as its parent's line up to there, and the chain goes on from there.
+#[test]
+fn r17_a_reader_of_the_page_follows_a_fork() {
+    let Some(python) = python() else { return };
+    let home = Home::new();
+    home.assert_usable("main");
+    home.assert_usable("main");
+    let before = read_whole(python, &home.path());
+    let at = list(&before["sessions"][0]["transcript"])[1]["seq"].as_u64().expect("a seq");
+    let branch: BranchId = "019b7699-6800-7000-8000-000000000003".parse().unwrap();
+    fork(&home.path(), branch, Seq(at));
+    let (code, told) = read(python, &home.path());
+    let session = &told["sessions"][0];
+    assert_eq!(session["branch"].as_str(), Some(branch.to_string().as_str()));
+    assert_eq!((&session["head"]["seq"], &session["whole"]), (&1.into(), &true.into()));
+    let shared: Vec<&Value> = list(&session["transcript"]).iter().collect();
+    assert_eq!(shared, list(&before["sessions"][0]["transcript"])[..2].iter().collect::<Vec<_>>());
+    // Nobody has written views for it, and that is all that is wrong.
+    let whats: Vec<&Value> = list(&told["findings"]).iter().map(|finding| &finding["what"]).collect();
+    assert!(code == Some(1) && !whats.is_empty() && whats.iter().all(|what| **what == "view"), "{}", told["findings"]);
+}
+
+/// Makes this branch of the first session's, from this entry on.
+fn fork(home: &Path, branch: BranchId, at: Seq) {
+    let journal = Sqlite::own(home).expect("nobody owns it");
+    let row = journal.sessions().expect("a journal").remove(0);
+    let entries = journal.read(row.branch, at).expect("its entries");
+    let event = Event::from(Forked { parent: row.branch, at, hash: entries[0].chain });
+    let records = vec![Record { seq: Some(Seq(1)), at: entries[0].at, event }];
+    let batch = Batch { session: row.session, branch, records, bodies: vec![], views: Views::default() };
+    let (done, told) = channel();
+    let append = Append { batch: Arc::new(batch), epoch: journal.epoch() };
+    journal.append(append, Box::new(move |answer| done.send(answer).expect("it is waited for")));
+    told.recv().expect("an answer").expect("it is kept");
+}

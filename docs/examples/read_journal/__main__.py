@@ -1,0 +1,131 @@
+"""Reads a home of Limulus by its documentation alone (docs/internals/format.md), and verifies all that can be verified.
+
+It shares nothing with Limulus but that page: no code, no library. It prints every session's conversation, and says of
+each mismatch where it is. Exit: 0 all is as it was written, 1 something is not, 2 there is nothing to read.
+"""
+
+import argparse
+import json
+import sqlite3
+import sys
+
+sys.dont_write_bytecode = True
+try:
+    from home import Home, NothingToRead, id_of
+    from verify import Verifier
+except ModuleNotFoundError as error:
+    print(f"read_journal: {error}; `pip install -r requirements.txt` (it lies beside this program)", file=sys.stderr)
+    sys.exit(2)
+
+
+def item_story(home, item):
+    """An item of a conversation with its texts."""
+    if "user" in item:
+        return {"seq": item["seq"], "role": "user", "text": home.text(item["user"]["body"]), "calls": []}
+    if "assistant" in item:
+        said = item["assistant"]
+        calls = [
+            {"id": call["id"], "tool": call["tool"], "arguments": home.text(call["arguments"])}
+            for call in said["calls"]
+        ]
+        story = {"seq": item["seq"], "role": "assistant", "text": home.text(said["text"]), "calls": calls}
+        return {**story, "request": said["request"]}
+    result = item["result"]
+    story = {"seq": item["seq"], "role": "tool", "text": home.text(result["output"]), "calls": []}
+    return {**story, "call": result["call"], "is_error": result["is_error"]}
+
+
+def open_text(home, branch, request):
+    sql = "SELECT bytes FROM progress WHERE branch = ? AND effect = ? AND kind = 'text_added' ORDER BY offset"
+    return b"".join(row[0] for row in home.rows(sql, branch, request)).decode("utf-8", "replace")
+
+
+def run_story(home, verifier, run, key, branch):
+    texts = run.segments + run.kept if run.outcome is None else run.segments
+    story = {**verifier.run_row(run), "key": key, "text": "".join(home.text(body) for body in texts)}
+    request = run.open_request
+    return {**story, "open_request": request, "open_text": open_text(home, branch, request) if request else ""}
+
+
+def session_story(home, verifier, row, folded):
+    head, chain = verifier.heads.get(row["branch"], (0, None))
+    return {
+        "session": id_of(row["uuid"]),
+        "key": row["key"],
+        "branch": id_of(home.branches[row["branch"]]["uuid"]),
+        "head": {"seq": head, "chain": chain.hex() if chain else None},
+        "lifecycle": folded.lifecycle,
+        "whole": folded.is_whole,
+        "queue": folded.queued(),
+        "transcript": [item_story(home, item) for item in folded.items],
+        "runs": [run_story(home, verifier, run, row["key"], row["branch"]) for run in folded.runs.values()],
+    }
+
+
+def report(home, verifier):
+    sessions = []
+    for row, folded in verifier.sessions:
+        try:
+            sessions.append(session_story(home, verifier, row, folded))
+        except sqlite3.DatabaseError as error:
+            verifier.finding("file", f"the session cannot be read: {error}", session=id_of(row["uuid"]))
+    mark = {"position": home.mark[0], "chain": home.mark[1].hex()} if home.mark else None
+    return {
+        "verified": not verifier.findings,
+        "findings": verifier.findings,
+        "checked": verifier.checked,
+        "immutable": home.immutable,
+        "mark": mark,
+        "sessions": sessions,
+    }
+
+
+def lay_out(told):
+    """The report for a person."""
+    for session in told["sessions"]:
+        print(f"{session['key']}  (branch {session['branch']}, {session['head']['seq']} entries)")
+        for item in session["transcript"]:
+            seq = "" if item["seq"] is None else item["seq"]
+            print(f"  {seq:>5} {item['role']}: {item['text'].strip()}")
+            for call in item["calls"]:
+                print(f"        → {call['tool']} {call['arguments']}")
+        for run in session["runs"]:
+            print(f"  run {run['run']}: {run['outcome'] or 'not ended'}, {run['model']}")
+            if run["open_request"]:
+                print(f"        … {run['open_text']}")
+        if not session["whole"]:
+            print("  … the rest cannot be believed")
+        print()
+    print("looked at " + ", ".join(f"{count} {what}" for what, count in told["checked"].items()))
+    if told["immutable"]:
+        print("read as a file that does not change: the newest commits may be missing")
+    for finding in told["findings"]:
+        where = ", ".join(f"{name} {value}" for name, value in finding.items() if name not in ("what", "detail"))
+        print(f"✗ {finding['what']}: {finding['detail']} ({where})")
+    print("all is as it was written" if told["verified"] else f"{len(told['findings'])} findings")
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="read_journal", description=__doc__.split("\n")[0])
+    parser.add_argument("home", help="the folder with journal.db in it (`limulus status` names it)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    arguments = parser.parse_args()
+    sys.stdout.reconfigure(encoding="utf-8", errors="replace")
+    try:
+        home = Home(arguments.home)
+        verifier = Verifier(home)
+        verifier.run()
+        told = report(home, verifier)
+    except (NothingToRead, sqlite3.DatabaseError) as error:
+        print(f"read_journal: {error}", file=sys.stderr)
+        return 2
+    if arguments.json:
+        json.dump(told, sys.stdout, ensure_ascii=False, indent=2)
+        print()
+    else:
+        lay_out(told)
+    return 0 if told["verified"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,195 @@
+"""The fold: what the entries of a line make of a session. Nothing is read or judged here that the entries do not say."""
+
+import copy
+
+from home import TOKENS
+
+
+class Run:
+    """A run that has started."""
+
+    def __init__(self, run, session, at, seq, settings, inputs):
+        self.run, self.session, self.inputs = run, session, inputs
+        self.started_at, self.ended_at, self.first_seq, self.settings = at, None, seq, settings
+        self.outcome, self.failures, self.candidate = None, [], 0
+        self.usage = dict.fromkeys(TOKENS, 0)
+        self.segments, self.kept, self.calls = [], [], []
+        self.open_request = None
+
+    @classmethod
+    def of_snapshot(cls, state, session):
+        run = cls(state["id"], session, state["started_at"], state["first_seq"], state["settings"], state["inputs"])
+        run.candidate, run.usage, run.failures = state["candidate"], state["usage"], state["trace"]
+        run.segments, run.kept = state["step"]["segments"], state["step"]["kept"]
+        for call in state["step"]["calls"]:
+            settled = call["stage"].get("settled") if isinstance(call["stage"], dict) else None
+            run.calls.append({"id": call["id"], "settled": settled, "asks": call["stage"] == "asking"})
+        return run
+
+    def error(self):
+        if self.outcome == "completed" or not self.failures:
+            return None
+        return self.failures[-1]["message"]
+
+
+class Session:
+    """What the fold knows of a session. `faults` are entries that no Limulus can have written there: (place, what)."""
+
+    def __init__(self):
+        self.session = self.key = self.agent = self.created_at = None
+        self.messages, self.items, self.runs, self.asked = {}, [], {}, set()
+        self.run, self.missing_calls, self.faults, self.place = None, [], [], None
+        self.lifecycle = "initializing"
+        # False from an entry on that cannot be folded.
+        self.is_whole = True
+
+    @classmethod
+    def of_snapshot(cls, state):
+        """The state that a snapshot says."""
+        self = cls()
+        state = copy.deepcopy(state)
+        self.session, self.key, self.agent = state["id"], state["key"], state["agent"]
+        self.created_at, self.messages = state["created_at"], state["messages"]
+        self.items = [{"seq": None, **item} for item in state["transcript"]["items"]]
+        life = state["lifecycle"]
+        self.lifecycle, held = next(iter(life.items())) if isinstance(life, dict) else (life, None)
+        # Of `active` and `suspended` the run is the value, of `error` and `recovering` it is a field.
+        run = (held.get("run") if held and "step" not in held else held) or state["held"]
+        if run:
+            self.run = Run.of_snapshot(run, self.session)
+            self.runs[self.run.run] = self.run
+            self.asked = {call["id"] for call in self.run.calls if call["asks"]}
+            self.missing_calls = [call["id"] for call in self.run.calls]
+        return self
+
+    def transcript(self):
+        """The conversation in the form that a snapshot has."""
+        return [{name: value for name, value in item.items() if name != "seq"} for item in self.items]
+
+    def queued(self):
+        return [id_ for id_, message in self.messages.items() if message["state"] == "queued"]
+
+    def fault(self, what):
+        self.faults.append((self.place, what))
+
+    def apply(self, kind, event, seq, at, place):
+        """Folds one entry; `place` is for its faults."""
+        self.place = place
+        act = getattr(self, "on_" + kind, None)
+        if act:
+            act(event, seq, at)
+
+    def add(self, seq, name, item):
+        if name != "result" and self.missing_calls:
+            self.fault(f"call {self.missing_calls[0]} has no result before the next message")
+            self.missing_calls = []
+        if name == "assistant":
+            self.missing_calls = [call["id"] for call in item["calls"]]
+        if name == "result":
+            if item["call"] in self.missing_calls:
+                self.missing_calls.remove(item["call"])
+            else:
+                self.fault(f"call {item['call']} has a result that nobody asked for")
+        self.items.append({"seq": seq, name: item})
+
+    def on_created(self, event, seq, at):
+        self.session, self.key, self.agent, self.created_at = event["session"], event["key"], event["agent"], at
+
+    def on_message_accepted(self, event, seq, at):
+        id_ = event["message"]
+        message = {"body": event["body"], "key": event["key"], "state": "queued", "run": id_, "accepted_at": at}
+        self.messages[id_] = message
+
+    def on_message_settled(self, event, seq, at):
+        message = self.messages.get(event["message"])
+        if message:
+            message["state"], message["run"] = event["state"], event["run"] or message["run"]
+
+    def on_run_started(self, event, seq, at):
+        if self.run:
+            self.fault(f"run {event['run']} starts while run {self.run.run} is under way")
+        self.run = Run(event["run"], self.session, at, seq, event["settings"], event["inputs"])
+        self.runs[event["run"]] = self.run
+        for id_ in event["inputs"]:
+            if id_ in self.messages:
+                self.messages[id_].update(state="started", run=event["run"])
+                self.add(seq, "user", {"message": id_, "body": self.messages[id_]["body"]})
+
+    def on_step_begun(self, event, seq, at):
+        if self.run:
+            self.run.segments, self.run.kept, self.run.calls = [], [], []
+
+    def on_request_sent(self, event, seq, at):
+        if self.run:
+            self.run.candidate = event["candidate"]
+
+    def on_request_opened(self, event, seq, at):
+        if self.run:
+            self.run.open_request = event["request"]
+
+    def on_stream_cut(self, event, seq, at):
+        if self.run:
+            self.run.open_request = None
+            self.run.kept += [event["text"]] if event["text"] else []
+
+    def on_failed(self, event, seq, at):
+        if self.run:
+            self.on_stream_cut(event, seq, at)
+            self.run.failures.append(event["failure"])
+
+    def on_text_struck(self, event, seq, at):
+        if self.run:
+            self.run.kept = []
+
+    def on_message_sealed(self, event, seq, at):
+        fields = ("id", "provider_id", "tool", "arguments")
+        calls = [{field: call[field] for field in fields} for call in event["calls"]]
+        item = {"request": event["request"], "text": event["text"], "reasoning": event["reasoning"], "calls": calls}
+        self.add(seq, "assistant", item)
+        for call in event["calls"]:
+            if call["answer"]:
+                self.add(seq, "result", {"call": call["id"], "output": call["answer"], "is_error": True})
+        if not self.run:
+            return
+        run, run.open_request, run.kept = self.run, None, []
+        run.segments += [event["text"]] if event["text"] else []
+        for name in TOKENS:
+            run.usage[name] += event["usage"][name]
+        if event["next"] == "calls":
+            run.calls += [{"id": call["id"], "settled": None, "asks": False} for call in event["calls"]]
+
+    def on_call_asked(self, event, seq, at):
+        self.asked.add(event["call"])
+
+    def on_ask_answered(self, event, seq, at):
+        self.asked.discard(event["call"])
+
+    def on_call_settled(self, event, seq, at):
+        self.asked.discard(event["call"])
+        calls = self.run.calls if self.run else []
+        for call in calls:
+            if call["id"] == event["call"] and not call["settled"]:
+                call["settled"] = event
+        if calls and all(call["settled"] for call in calls):
+            self.run.calls = []
+            for call in calls:
+                is_error = call["settled"]["outcome"] != "done"
+                self.add(seq, "result", {"call": call["id"], "output": call["settled"]["output"], "is_error": is_error})
+
+    def on_lifecycle_changed(self, event, seq, at):
+        self.lifecycle = event["to"]
+
+    def on_run_ended(self, event, seq, at):
+        run, self.run = self.run, None
+        if run is None or run.run != event["run"]:
+            self.fault(f"run {event['run']} ends, and is not the one under way")
+            return
+        run.outcome, run.ended_at = event["outcome"], at
+        run.failures = [event["failure"]] if event["failure"] else []
+        if event["text"] != run.segments:
+            self.fault("the run's texts are not those of its last step")
+        if event["usage"] != run.usage:
+            self.fault("the run's usage is not the sum of its messages")
+        for id_ in run.inputs:
+            if id_ in self.messages:
+                self.messages[id_]["state"] = "ended"

@@ -1,0 +1,163 @@
+"""The files and the rows of a home, the hashes and the chain. No judgement and no conversation here."""
+
+import json
+import os
+import sqlite3
+import struct
+import urllib.parse
+import uuid
+
+from blake3 import blake3
+from zstandard import ZstdDecompressor, ZstdError
+
+APPLICATION_ID, FORMAT, EVENT_VERSION, SNAPSHOT_VERSION = 0x4C494D55, 1, 1, 1
+KINDS = set("""
+    created forked opened closed message_accepted message_settled run_started request_sent message_sealed call_asked
+    ask_answered call_started call_ending call_settled compacted wait_began wait_ended retry_scheduled ending_set
+    run_ended paused resumed lifecycle_changed override_set delivery_started delivery_ended step_begun request_opened
+    stream_cut text_struck call_checked call_lost call_found compaction_begun compaction_failed failed
+""".split())
+TOKENS = ("input", "cached", "cache_written", "output", "reasoning")
+
+
+class NothingToRead(Exception):
+    """There is no journal, or not one of this format."""
+
+
+class Damage(Exception):
+    """Something of the file cannot be believed; where it is stands beside it."""
+
+
+def digest(data):
+    return blake3(data).digest()
+
+
+def unpack(content):
+    try:
+        return ZstdDecompressor().decompressobj().decompress(content)
+    except ZstdError as error:
+        raise Damage(f"not a Zstandard frame: {error}") from error
+
+
+def chain_after(before, branch, seq, epoch, at, kind, version, payload_hash):
+    numbers = struct.pack("<qqq", seq, epoch, at)
+    return digest(before + branch + numbers + kind.encode() + b"\0" + struct.pack("<H", version) + payload_hash)
+
+
+def bodies_in(value):
+    """Every object `body` in a payload or a snapshot, wherever it stands."""
+    if isinstance(value, dict):
+        if value.keys() == {"hash", "bytes", "tokens", "kind"}:
+            yield value
+        for inner in value.values():
+            yield from bodies_in(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from bodies_in(inner)
+
+
+class Home:
+    """The open journal, as rows."""
+
+    def __init__(self, path):
+        file = os.path.join(path, "journal.db")
+        if not os.path.isfile(file):
+            raise NothingToRead(f"{file} is not there")
+        # First the mark, then the rest in one transaction: what the mark names is there then.
+        self.mark = self.read_mark(os.path.join(path, "journal.mark"))
+        self.immutable = False
+        try:
+            self.connect(file, "mode=ro")
+        except sqlite3.OperationalError:
+            if os.access(path, os.W_OK):
+                raise
+            self.immutable = True
+            self.connect(file, "mode=ro&immutable=1")
+        numbers = [self.one(f"PRAGMA {name}") for name in ("application_id", "user_version")]
+        if numbers[0] != APPLICATION_ID:
+            raise NothingToRead(f"{file} is not a journal of Limulus")
+        if numbers[1] != FORMAT:
+            raise NothingToRead(f"{file} has format {numbers[1]}; this reads format {FORMAT}")
+        self.branches = {row["id"]: row for row in self.rows("SELECT * FROM branches")}
+        self.ids = {row["uuid"]: row["id"] for row in self.branches.values()}
+
+    def connect(self, file, how):
+        self.db = sqlite3.connect(f"file:{urllib.parse.quote(os.path.abspath(file))}?{how}", uri=True)
+        self.db.isolation_level = None
+        self.db.row_factory = sqlite3.Row
+        self.db.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
+        self.db.execute("BEGIN")
+        self.db.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+
+    @staticmethod
+    def read_mark(file):
+        try:
+            with open(file, "rb") as mark:
+                data = mark.read(40)
+        except OSError:
+            return None
+        if len(data) < 40:
+            return None
+        position = struct.unpack("<Q", data[:8])[0]
+        return (position, data[8:]) if position else None
+
+    def rows(self, sql, *values):
+        return self.db.execute(sql, values)
+
+    def one(self, sql, *values):
+        row = self.db.execute(sql, values).fetchone()
+        return row[0] if row else None
+
+    def entries(self, branch, up_to=None):
+        limit = (1 << 62) if up_to is None else up_to
+        return self.rows("SELECT * FROM entries WHERE branch = ? AND seq <= ? ORDER BY seq", branch, limit)
+
+    def line(self, branch):
+        """The parts of a line, oldest first: (branch, its last seq or None)."""
+        parts, up_to = [], None
+        while branch is not None:
+            parts.insert(0, (branch, up_to))
+            row = self.branches[branch]
+            branch, up_to = row["parent"], row["parent_seq"]
+            if len(parts) > len(self.branches):
+                raise Damage("a branch is its own ancestor")
+        return parts
+
+    def snapshot(self, branch, seq):
+        """The session of a snapshot; None if there is none that this program reads."""
+        row = self.db.execute("SELECT * FROM snapshots WHERE branch = ? AND seq = ?", (branch, seq)).fetchone()
+        if row is None:
+            return None
+        data = unpack(row["content"])
+        if digest(data) != row["state_hash"]:
+            raise Damage("it does not match its state_hash")
+        state = json.loads(data)
+        return state["session"] if state.get("version") == SNAPSHOT_VERSION else None
+
+    def body(self, hash_):
+        """The bytes of a body; None if its content was erased."""
+        row = self.db.execute("SELECT * FROM bodies WHERE hash = ?", (hash_,)).fetchone()
+        if row is None:
+            raise Damage("it is not there")
+        if row["content"] is None:
+            return None
+        data = row["content"] if row["encoding"] == "raw" else unpack(row["content"])
+        if len(data) != row["size"]:
+            raise Damage(f"it has {len(data)} bytes where {row['size']} are said")
+        if digest(data) != hash_:
+            raise Damage("it does not match its hash")
+        return data
+
+    def text(self, body):
+        """The text behind an object `body`, for showing."""
+        if body is None:
+            return ""
+        try:
+            data = self.body(bytes.fromhex(body["hash"]))
+        except Damage as damage:
+            return f"[{damage}]"
+        return "[erased]" if data is None else data.decode("utf-8", "replace")
+
+
+def id_of(blob):
+    return str(uuid.UUID(bytes=blob)) if blob is not None and len(blob) == 16 else None

@@ -1,0 +1,305 @@
+"""What can be recomputed of a home, and whether it is so. Each mismatch is a finding that says where; none ends the walk."""
+
+import json
+import sqlite3
+
+from conversation import Session
+from home import EVENT_VERSION, KINDS, Damage, bodies_in, chain_after, digest, id_of
+
+FOREIGN = (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError)
+
+
+class Verifier:
+    """Walks through a home; `findings` are what does not fit, `sessions` what was folded."""
+
+    def __init__(self, home):
+        self.home, self.findings = home, []
+        self.checked = dict.fromkeys(("branches", "entries", "bodies", "snapshots", "progress", "views"), 0)
+        # Per branch: the head, and entries that cannot be folded.
+        self.heads, self.bad = {}, {}
+        self.sessions = []
+
+    def finding(self, what, detail, **where):
+        self.findings.append({"what": what, "detail": detail, **where})
+
+    def run(self):
+        """Everything, in the order of the page."""
+        steps = (self.file, self.mark, self.branches, self.bodies, self.snapshots, self.fold, self.progress, self.views)
+        for step in steps:
+            try:
+                step()
+            except sqlite3.DatabaseError as error:
+                self.finding("file", f"{step.__name__} cannot be read: {error}")
+
+    def file(self):
+        for (said,) in self.home.rows("PRAGMA integrity_check(20)"):
+            if said != "ok":
+                self.finding("file", said)
+
+    def mark(self):
+        home = self.home
+        if home.mark is None:
+            return
+        position, chain = home.mark
+        row = home.rows("SELECT branch, seq, chain FROM entries WHERE position = ?", position).fetchone()
+        if row and row["chain"] == chain:
+            return
+        if row:
+            self.finding("mark", "another entry is at its position", position=position, **self.place(row))
+        elif (home.one("SELECT max(position) FROM entries") or 0) < position:
+            self.finding("mark", "the journal ends before it: acknowledged entries are lost", position=position)
+        elif not home.one("SELECT 1 FROM entries WHERE position > ? AND payload IS NULL LIMIT 1", position):
+            self.finding("mark", "no entry is at its position", position=position)
+
+    def place(self, row):
+        branch = self.home.branches.get(row["branch"])
+        where = {"branch": id_of(branch["uuid"]), "session": id_of(branch["session"])} if branch else {}
+        return {**where, "seq": row["seq"]}
+
+    def branches(self):
+        for id_, branch in self.home.branches.items():
+            self.checked["branches"] += 1
+            self.bad[id_] = set()
+            self.branch(id_, branch)
+
+    def branch(self, id_, branch):
+        """One branch against its chain. After a fault the stored chain is the one that goes on."""
+        before, expected, epoch, position = None, 1, 0, 0
+        for row in self.home.entries(id_):
+            self.checked["entries"] += 1
+            where = {**self.place(row), "position": row["position"]}
+            anchored = before is None and self.is_anchor(row)
+            if row["seq"] != expected and not anchored:
+                self.finding("gap", f"entries {expected} to {row['seq'] - 1} are missing", **where)
+                self.bad[id_].add(row["seq"])
+            elif not (anchored and row["seq"] > 1):
+                if before is None:
+                    before = self.beginning(row, branch, where)
+                try:
+                    numbers = [row[name] for name in ("seq", "epoch", "at", "kind", "version", "payload_hash")]
+                    fits = chain_after(before, branch["uuid"], *numbers) == row["chain"]
+                except (*FOREIGN, OverflowError, ArithmeticError):
+                    fits = False
+                if not fits:
+                    self.finding("chain", "the entry does not match its chain", **where)
+                    self.bad[id_].add(row["seq"])
+            if row["epoch"] < epoch or row["position"] <= position:
+                self.finding("order", "its epoch or position is lower than that of the entry before", **where)
+            before, expected = row["chain"], row["seq"] + 1
+            epoch, position = row["epoch"], row["position"]
+            self.payload(id_, row, where)
+        if expected == 1:
+            self.finding("gap", "the branch has no entry", branch=id_of(branch["uuid"]))
+        if epoch > (self.home.one("SELECT epoch FROM owner") or 0):
+            self.finding("order", f"epoch {epoch} has had no owner yet", branch=id_of(branch["uuid"]))
+        self.heads[id_] = (expected - 1, before)
+
+    def is_anchor(self, row):
+        sql = "SELECT 1 FROM snapshots WHERE branch = ? AND seq = ?"
+        return row["payload"] is None and bool(self.home.one(sql, row["branch"], row["seq"]))
+
+    def beginning(self, row, branch, where):
+        """The chain before the first entry of a branch."""
+        if branch["parent"] is None:
+            return bytes(32)
+        sql = "SELECT chain FROM entries WHERE branch = ? AND seq = ?"
+        chain = self.home.one(sql, branch["parent"], branch["parent_seq"])
+        said = None
+        if row["payload"] is not None:
+            try:
+                said = bytes.fromhex(json.loads(row["payload"])["hash"])
+            except FOREIGN:
+                pass
+        if chain is None:
+            first = self.home.rows("SELECT * FROM entries WHERE branch = ? ORDER BY seq LIMIT 1", branch["parent"])
+            first = first.fetchone()
+            if not (first and first["seq"] > branch["parent_seq"] and self.is_anchor(first)):
+                self.finding("fork", "the entry of the parent that it continues is not there", **where)
+        elif said is not None and said != chain:
+            self.finding("fork", "the parent's chain is not the one that it names", **where)
+        return said or chain or bytes(32)
+
+    def payload(self, id_, row, where):
+        """A payload against its hash, and what it refers to."""
+        if row["payload"] is None:
+            self.bad[id_].add(row["seq"])
+            return
+        if digest(row["payload"].encode("utf-8", "surrogateescape")) != row["payload_hash"]:
+            self.finding("payload", "the payload does not match its hash", **where)
+            self.bad[id_].add(row["seq"])
+            return
+        if row["kind"] not in KINDS or row["version"] != EVENT_VERSION:
+            self.finding("unknown", f"`{row['kind']}` version {row['version']} is of a newer Limulus", **where)
+            self.bad[id_].add(row["seq"])
+            return
+        try:
+            event = json.loads(row["payload"])
+            settings = [event["settings"]] if row["kind"] == "run_started" else []
+            self.references([(body["hash"], body["bytes"]) for body in bodies_in(event)], settings, where)
+        except FOREIGN as error:
+            self.finding("payload", f"the payload is not what its kind says: {error!r}", **where)
+            self.bad[id_].add(row["seq"])
+
+    def references(self, bodies, settings, where):
+        for hash_, size in bodies + [(hash_, None) for hash_ in settings]:
+            stored = self.home.one("SELECT size FROM bodies WHERE hash = ?", bytes.fromhex(hash_))
+            if stored is None:
+                self.finding("body", "a body that the entry names is not there", body=hash_, **where)
+            elif size not in (None, stored):
+                self.finding("body", f"the entry says {size} bytes, the body {stored}", body=hash_, **where)
+
+    def bodies(self):
+        for (hash_,) in self.home.rows("SELECT hash FROM bodies").fetchall():
+            self.checked["bodies"] += 1
+            try:
+                self.home.body(hash_)
+            except Damage as damage:
+                self.finding("body", str(damage), body=hash_.hex())
+
+    def snapshots(self):
+        for row in self.home.rows("SELECT branch, seq FROM snapshots").fetchall():
+            self.checked["snapshots"] += 1
+            where = self.place(row)
+            try:
+                state = self.home.snapshot(row["branch"], row["seq"])
+                if state:
+                    self.references([(body["hash"], body["bytes"]) for body in bodies_in(state)], [], where)
+                if row["seq"] > self.heads.get(row["branch"], (0, None))[0]:
+                    self.finding("snapshot", "it stands for an entry that is not there", **where)
+            except Damage as damage:
+                self.finding("snapshot", str(damage), **where)
+            except FOREIGN as error:
+                self.finding("snapshot", f"it does not read: {error!r}", **where)
+
+    def fold(self):
+        """Every session's line."""
+        for row in self.home.rows("SELECT uuid, key, branch FROM sessions ORDER BY rowid").fetchall():
+            folded = self.line(row["branch"])
+            for place, what in folded.faults:
+                self.finding("fold", what, **self.place(place))
+            if folded.is_whole and (folded.session, folded.key) != (id_of(row["uuid"]), row["key"]):
+                self.finding("fold", "its row names another session than its entries", session=id_of(row["uuid"]))
+            self.sessions.append((row, folded))
+
+    def line(self, branch):
+        """The fold of a line, as far as it can be believed."""
+        folded = Session()
+        try:
+            parts = self.home.line(branch)
+        except (Damage, KeyError) as error:
+            self.finding("fork", f"its line cannot be followed: {error}")
+            parts, folded.is_whole = [], False
+        for id_, up_to in parts:
+            snapshots = self.usable_snapshots(id_)
+            for row in self.home.entries(id_, up_to).fetchall():
+                folded = self.entry(folded, row, snapshots.get(row["seq"]))
+        return folded
+
+    def entry(self, folded, row, snapshot):
+        """The fold with one entry more; what cannot be folded stops it until a snapshot says what came of it."""
+        if row["seq"] in self.bad[row["branch"]]:
+            folded.is_whole = False
+        if folded.is_whole:
+            try:
+                folded.apply(row["kind"], json.loads(row["payload"]), row["seq"], row["at"], row)
+            except FOREIGN as error:
+                folded.is_whole = False
+                folded.fault(f"`{row['kind']}` is not what its kind says: {error!r}")
+        if snapshot is None:
+            return folded
+        if not folded.is_whole:
+            resumed = Session.of_snapshot(snapshot)
+            resumed.faults = folded.faults
+            return resumed
+        if folded.transcript() != snapshot["transcript"]["items"] or folded.messages != snapshot["messages"]:
+            self.finding("snapshot", "it is not the fold of the entries", **self.place(row))
+        return folded
+
+    def usable_snapshots(self, branch):
+        found = {}
+        for (seq,) in self.home.rows("SELECT seq FROM snapshots WHERE branch = ?", branch).fetchall():
+            try:
+                found[seq] = self.home.snapshot(branch, seq)
+            except (Damage, *FOREIGN):
+                # It is a finding already.
+                continue
+        return found
+
+    def progress(self):
+        """What has streamed so far: each effect's rows without a gap."""
+        effect, reached = None, 0
+        for row in self.home.rows("SELECT * FROM progress ORDER BY branch, effect, offset"):
+            self.checked["progress"] += 1
+            if effect != (row["branch"], row["effect"]):
+                effect, reached = (row["branch"], row["effect"]), 0
+            try:
+                length = length_of(row)
+            except FOREIGN as error:
+                self.finding("progress", f"it does not read: {error!r}", effect=row["effect"], offset=row["offset"])
+                length = 0
+            if row["offset"] != reached:
+                self.finding("progress", f"{reached} is missing before it", effect=row["effect"], offset=row["offset"])
+            reached = row["offset"] + length
+
+    def views(self):
+        """The rows for lists against the folds; what was not folded from its beginning is not compared."""
+        for row, folded in self.sessions:
+            if not folded.is_whole:
+                continue
+            self.view("view_sessions", "session", {folded.session: self.session_row(row, folded)}, row["uuid"])
+            self.view("view_receipts", "message", self.receipts(folded), row["uuid"])
+            self.view("view_runs", "run", {id_: self.run_row(run) for id_, run in folded.runs.items()}, row["uuid"])
+            sql = "SELECT call FROM view_approvals WHERE session = ? AND open"
+            self.checked["views"] += 1
+            if {call for (call,) in self.home.rows(sql, row["uuid"])} != folded.asked:
+                self.finding("view", "view_approvals has other questions", session=folded.session)
+
+    def view(self, table, key, expected, session):
+        """Each expected row is there and says the same."""
+        rows = {}
+        for (text,) in self.home.rows(f"SELECT row FROM {table} WHERE session = ?", session):
+            self.checked["views"] += 1
+            try:
+                row = json.loads(text)
+                rows[row[key]] = row
+            except FOREIGN as error:
+                self.finding("view", f"a row of {table} does not read: {error!r}", session=id_of(session))
+        for id_, wanted in expected.items():
+            said = rows.get(id_)
+            differs = [name for name in wanted if said is not None and said.get(name) != wanted[name]]
+            if said is None or differs:
+                detail = f"{', '.join(differs)} of {table} is not what the entries say" if said else f"not in {table}"
+                self.finding("view", detail, session=id_of(session), row=id_)
+
+    def session_row(self, row, folded):
+        branch = id_of(self.home.branches[row["branch"]]["uuid"])
+        run = folded.run.run if folded.run else None
+        same = {name: getattr(folded, name) for name in ("session", "key", "agent", "created_at", "lifecycle")}
+        return {**same, "branch": branch, "run": run, "queued": len(folded.queued())}
+
+    @staticmethod
+    def receipts(folded):
+        return {id_: {"message": id_, "session": folded.session, **message} for id_, message in folded.messages.items()}
+
+    def run_row(self, run):
+        """What a list says of a run; the state of one that is under way is the engine's to say."""
+        same = ("run", "session", "outcome", "started_at", "ended_at", "settings", "usage", "first_seq")
+        return {**{name: getattr(run, name) for name in same}, "model": self.model(run), "error": run.error()}
+
+    def model(self, run):
+        try:
+            candidate = json.loads(self.home.body(bytes.fromhex(run.settings)))["candidates"][run.candidate]
+            return f"{candidate['provider']}/{candidate['model']}"
+        except (Damage, *FOREIGN):
+            return ""
+
+
+def length_of(row):
+    """The length of a piece of progress in the output of its effect."""
+    if row["kind"] == "call_part_added":
+        part = json.loads(row["bytes"])
+        texts = (part["provider_id"], part["name"], part["arguments"])
+        return max(1, sum(len(text.encode()) for text in texts if text))
+    if row["kind"] not in ("text_added", "reasoning_added", "output_added"):
+        raise ValueError(f"`{row['kind']}` is no kind of progress")
+    return len(row["bytes"].decode().encode())
