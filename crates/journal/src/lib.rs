@@ -5,6 +5,7 @@
 //! as the engine made it, and is kept whole or not at all.
 
 mod chain;
+mod ends;
 mod error;
 mod memory;
 #[cfg(feature = "sqlite")]
@@ -22,7 +23,7 @@ use engine::{
 pub use error::{Error, Kind};
 pub use memory::Memory;
 #[cfg(feature = "sqlite")]
-pub use sqlite::{Reader, Sqlite};
+pub use sqlite::{ROOM_BYTES, Reader, Sqlite};
 
 /// What is to be kept: bodies, entries, progress and views together or not at all.
 #[derive(Debug, Clone)]
@@ -128,4 +129,9 @@ pub trait Journal: Read {
 
     /// The number of this owner.
     fn epoch(&self) -> Epoch;
+
+    /// Whether an append that failed with [`Error::Full`] is worth trying again: asks the file system, writes nothing.
+    fn has_room(&self) -> bool {
+        true
+    }
 }

@@ -45,6 +45,9 @@ pub(crate) struct Mailboxes {
 pub(crate) enum Exit {
     /// In order.
     Closed,
+    /// The journal has no space: the machine is ahead of it and waits for some, rebuilt. This run may hold a place in the
+    /// lane that no entry speaks of.
+    Full(journal::Error, Option<RunId>),
     /// The journal failed: nothing more is acknowledged.
     Store(journal::Error),
     /// The machine tried an edge that does not exist.
@@ -195,19 +198,29 @@ impl<'a> Actor<'a> {
             Ok(position) => {
                 if !std::mem::replace(&mut self.opened, true) {
                     crashpoint::hit("opening");
+                    self.shared.unpark(self.pump.session().map_or("", |session| &session.key));
                 }
                 crashpoint::hit("recorded");
                 self.pump.committed(position);
                 None
             }
             Err(error) => {
+                if let (journal::Error::Full { .. }, Some(session)) = (&error, self.pump.session()) {
+                    // Told before its callers are, so that they know why.
+                    self.shared.park(&session.key, &error, self.shared.clock.now());
+                }
                 self.pump.failed(&error.to_string());
                 while let Some(todo) = self.pump.poll() {
                     if let Do::Answer(caller, answer) = todo {
                         let _ = caller.send(answer);
                     }
                 }
-                Some(Exit::Store(error))
+                let run = self.pump.session().and_then(|session| session.run()).map(|run| run.id);
+                Some(if matches!(error, journal::Error::Full { .. }) {
+                    Exit::Full(error, run)
+                } else {
+                    Exit::Store(error)
+                })
             }
         }
     }

@@ -7,11 +7,14 @@ mod actor;
 mod clock;
 mod conversation;
 pub mod crashpoint;
+mod keep;
+mod park;
 mod perform;
 mod prompt;
 mod runtime;
 mod stream;
 
 pub use clock::Clock;
+pub use park::Parked;
 pub use runtime::{Error, Handle, Options, Published, Question, Resolver, Runtime};
 pub use stream::{Lines, asked_calls};

@@ -1,24 +1,24 @@
 //! The runtime of a home: opens sessions, hands out lanes, tells subscribers, shuts down in order.
 
 use std::collections::BTreeMap;
-use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
 use engine::{
-    Answer, Batch, BranchId, CallId, CallOutcome, CallSettled, Candidate, Command, Failure, FailureClass, Flags, Hash,
-    Machine, Overrides, Record, Refusal, Report, RunId, Seq, SessionId, Settings,
+    Answer, Batch, BranchId, CallId, CallOutcome, CallSettled, Candidate, Command, Failure, Flags, Hash, Machine,
+    Overrides, Record, Refusal, Report, RunId, Seq, SessionId, Settings, Timestamp,
 };
-use futures_util::FutureExt as _;
 use journal::Journal;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
-use crate::actor::{Actor, Exit, Mailboxes, Offer};
+use crate::actor::{Mailboxes, Offer};
 use crate::clock::Clock;
+use crate::keep::{Name, keep_running};
+use crate::park::Parked;
 
 /// What the configuration gives when it is needed, and not before.
 pub trait Resolver: Send + Sync {
@@ -114,12 +114,16 @@ pub(crate) struct Shared {
     questions: Option<mpsc::UnboundedSender<Question>>,
     lane: Arc<Semaphore>,
     in_lane: Mutex<BTreeMap<RunId, OwnedSemaphorePermit>>,
-    broken: watch::Sender<Option<journal::Error>>,
+    pub(crate) broken: watch::Sender<Option<journal::Error>>,
+    parked: watch::Sender<BTreeMap<String, Parked>>,
 }
 
 impl Shared {
-    /// Waits for a place; first come, first served.
+    /// Waits for a place; first come, first served. A run that has one keeps it.
     pub(crate) async fn enter_lane(&self, run: RunId) {
+        if self.in_lane.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&run) {
+            return;
+        }
         let permit = Arc::clone(&self.lane).acquire_owned().await.expect("the lane is never closed");
         self.in_lane.lock().unwrap_or_else(PoisonError::into_inner).insert(run, permit);
     }
@@ -133,6 +137,19 @@ impl Shared {
 
     pub(crate) fn leave_lane(&self, run: RunId) {
         self.in_lane.lock().unwrap_or_else(PoisonError::into_inner).remove(&run);
+    }
+
+    /// Tells that a session waits for space.
+    pub(crate) fn park(&self, key: &str, error: &journal::Error, next_look: Timestamp) {
+        self.parked.send_modify(|all| {
+            let since = all.get(key).map_or_else(|| self.clock.now(), |parked| parked.since);
+            all.insert(key.to_owned(), Parked { error: error.clone(), since, next_look });
+        });
+    }
+
+    /// Tells that a session waits no more.
+    pub(crate) fn unpark(&self, key: &str) {
+        self.parked.send_if_modified(|all| all.remove(key).is_some());
     }
 
     /// The record of a command is not needed once its result is synced. One that could not be ended is kept.
@@ -212,6 +229,7 @@ impl Runtime {
             lane: Arc::new(Semaphore::new(options.lane.max(1))),
             in_lane: Mutex::new(BTreeMap::new()),
             broken: watch::Sender::new(None),
+            parked: watch::Sender::new(BTreeMap::new()),
         };
         Self { shared: Arc::new(shared), sessions: BTreeMap::new(), actors: vec![] }
     }
@@ -241,13 +259,20 @@ impl Runtime {
         if machine.session().is_none() {
             beginning.push(create(key, agent));
         }
-        let handle = self.start(key, machine, beginning, offers);
+        beginning.push(Offer::report(Report::Opened { epoch: self.shared.journal.epoch() }));
+        beginning.extend(offers);
+        let handle = self.start(key, agent, machine, beginning);
         Ok((handle, answers))
     }
 
     /// The store's failure, once there is one: nothing more will be acknowledged.
     pub fn broken(&self) -> watch::Receiver<Option<journal::Error>> {
         self.shared.broken.subscribe()
+    }
+
+    /// The sessions that wait for space, by key.
+    pub fn parked(&self) -> watch::Receiver<BTreeMap<String, Parked>> {
+        self.shared.parked.subscribe()
     }
 
     /// Leaves in order: streams are cut and sealed, commands are left to their supervisors, `Closed` is recorded.
@@ -270,20 +295,13 @@ impl Runtime {
         recover(&self.shared, key, row.branch)
     }
 
-    fn start(&mut self, key: &str, machine: Machine, mut beginning: Vec<Offer>, offers: Vec<Offer>) -> Handle {
+    fn start(&mut self, key: &str, agent: &str, machine: Machine, beginning: Vec<Offer>) -> Handle {
         let (control, control_in) = mpsc::unbounded_channel();
         let (data, data_in) = mpsc::channel(MAILBOX);
-        beginning.push(Offer::report(Report::Opened { epoch: self.shared.journal.epoch() }));
-        beginning.extend(offers);
         let handle = Handle { key: key.to_owned(), control };
         let mail = Mailboxes { control: control_in, data: data_in, reports: data };
-        self.actors.push(tokio::spawn(keep_running(
-            Arc::clone(&self.shared),
-            handle.key.clone(),
-            mail,
-            machine,
-            beginning,
-        )));
+        let name = Name { key: key.to_owned(), agent: agent.to_owned() };
+        self.actors.push(tokio::spawn(keep_running(Arc::clone(&self.shared), name, mail, machine, beginning)));
         self.sessions.insert(key.to_owned(), handle.clone());
         handle
     }
@@ -292,7 +310,7 @@ impl Runtime {
 /// Reports that may wait in a session's mailbox before their senders do.
 const MAILBOX: usize = 256;
 
-fn create(key: &str, agent: &str) -> Offer {
+pub(crate) fn create(key: &str, agent: &str) -> Offer {
     let command = Command::Create {
         session: SessionId(Uuid::now_v7()),
         key: key.to_owned(),
@@ -313,7 +331,7 @@ fn offers(commands: Vec<Command>) -> (Vec<Offer>, Answers) {
     pairs.unzip()
 }
 
-fn recover(shared: &Shared, key: &str, branch: BranchId) -> Result<Machine, Error> {
+pub(crate) fn recover(shared: &Shared, key: &str, branch: BranchId) -> Result<Machine, Error> {
     let journal = shared.journal.as_ref();
     let entries = journal.read(branch, Seq(1))?;
     let progress = journal.progress(branch)?;
@@ -323,40 +341,4 @@ fn recover(shared: &Shared, key: &str, branch: BranchId) -> Result<Machine, Erro
         Settings::from_bytes(&bytes).ok().map(Arc::new)
     };
     Machine::recover(entries.chain(progress), &settings).map_err(|error| Error::Damaged { key: key.to_owned(), error })
-}
-
-/// Runs a session's actor. One that panics or breaks a table is rebuilt from the journal and held for a human; the
-/// process and the other sessions go on.
-async fn keep_running(shared: Arc<Shared>, key: String, mut mail: Mailboxes, machine: Machine, beginning: Vec<Offer>) {
-    // A run that goes on takes its place in the lane first, as a new one would.
-    if let Some(run) = machine.session().filter(|session| session.is_active()).and_then(|session| session.run()) {
-        shared.enter_lane(run.id).await;
-    }
-    let mut next = Some((machine, beginning));
-    while let Some((machine, first)) = next.take() {
-        let actor = Actor::new(&shared, &mut mail, machine);
-        let trouble = match AssertUnwindSafe(actor.run(first)).catch_unwind().await {
-            Ok(Exit::Closed) => return,
-            Ok(Exit::Store(error)) => {
-                shared.broken.send_replace(Some(error));
-                return;
-            }
-            Ok(Exit::Broken(edge)) => edge.to_string(),
-            Err(_) => "its actor panicked: this is a bug in limulus, please report it".to_owned(),
-        };
-        next = rebuilt(&shared, &key, trouble);
-    }
-}
-
-fn rebuilt(shared: &Shared, key: &str, trouble: String) -> Option<(Machine, Vec<Offer>)> {
-    let row = match shared.journal.session(key) {
-        Ok(row) => row?,
-        Err(error) => {
-            shared.broken.send_replace(Some(error));
-            return None;
-        }
-    };
-    let machine = recover(shared, key, row.branch).ok()?;
-    let failure = Failure::new(FailureClass::Unknown, trouble);
-    Some((machine, vec![Offer::report(Report::Escalated { failure })]))
 }

@@ -1,5 +1,6 @@
 //! What the commands that write have in common: own the home, run its sessions, draw them, stop in order.
 
+use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use std::time::Duration;
 
 use engine::{Answer, Command, Refusal};
 use journal::{Journal, Read, Sqlite};
-use runtime::{Handle, Options, Published, Question, Runtime};
+use runtime::{Handle, Options, Parked, Published, Question, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 
@@ -29,6 +30,7 @@ pub(crate) struct Writer {
     answers: (mpsc::UnboundedSender<Answered>, mpsc::UnboundedReceiver<Answered>),
     handles: Vec<Handle>,
     broken: watch::Receiver<Option<journal::Error>>,
+    parked: watch::Receiver<BTreeMap<String, Parked>>,
     signals: Signals,
 }
 
@@ -79,6 +81,7 @@ impl Writer {
         };
         Ok(Self {
             broken: runtime.broken(),
+            parked: runtime.parked(),
             runtime,
             screen: Screen::new(Style::of_stdout(args.json, sessions), reader, sessions),
             events,
@@ -106,7 +109,8 @@ impl Writer {
 
     /// The store's own error says more than that the answer is not to be had.
     fn refused(&mut self, refusal: Refusal) -> CliError {
-        let stored = self.broken.borrow_and_update().clone();
+        let parked = || self.parked.borrow().values().next().map(|parked| parked.error.clone());
+        let stored = self.broken.borrow_and_update().clone().or_else(parked);
         match (refusal, stored) {
             (Refusal::Unavailable { .. }, Some(error)) => error.into(),
             (refusal, _) => refusal.into(),
@@ -129,6 +133,10 @@ impl Writer {
                         self.screen.hide_status();
                         return Err(error.into());
                     }
+                }
+                Ok(()) = self.parked.changed() => {
+                    let parked = self.parked.borrow_and_update().clone();
+                    self.screen.park(&parked);
                 }
                 _ = self.signals.interrupt.recv() => return Ok(Happening::Interrupt),
                 _ = self.signals.terminate.recv() => {

@@ -5,8 +5,9 @@ use std::io::{IsTerminal as _, Write as _, stderr, stdout};
 use std::sync::Arc;
 
 use engine::{Batch, CallId, EffectId, Event, Flags, Record, Seq, SessionRow, Timestamp, Views};
-use journal::{Entry, Read};
-use runtime::{Lines, Published};
+use journal::{Entry, ROOM_BYTES, Read};
+use runtime::{Lines, Parked, Published};
+use serde_json::json;
 use unicode_width::UnicodeWidthChar as _;
 
 use super::words;
@@ -54,6 +55,8 @@ pub(crate) struct Screen {
     lines: Lines,
     live: bool,
     status: Option<String>,
+    /// What is said while sessions wait for space.
+    parked: Option<String>,
     status_shown: bool,
     ticks: usize,
     /// Text on the screen that may yet be struck.
@@ -71,6 +74,7 @@ impl Screen {
             store,
             live: stderr().is_terminal(),
             status: None,
+            parked: None,
             status_shown: false,
             ticks: 0,
             open: None,
@@ -138,13 +142,32 @@ impl Screen {
         if !self.live || busy_text || self.style == Style::Json && stdout().is_terminal() {
             return;
         }
-        if let Some(status) = &self.status {
+        if let Some(status) = self.parked.as_ref().or(self.status.as_ref()) {
             let spinner = SPINNER[self.ticks % SPINNER.len()];
             self.ticks += 1;
             let _ = write!(stderr(), "\r\x1b[2K\x1b[2m{spinner} {status}\x1b[0m");
             let _ = stderr().flush();
             self.status_shown = true;
         }
+    }
+
+    /// Shows which sessions wait for space: once as a line, then in the status line until they wait no more.
+    pub(crate) fn park(&mut self, parked: &BTreeMap<String, Parked>) {
+        let waited = self.parked.take().is_some();
+        self.parked = parked.values().next().map(words::parked);
+        let line = match (&self.parked, waited) {
+            (Some(parked), false) => format!("… {parked}; it goes on by itself"),
+            (None, true) => "… there is space again".to_owned(),
+            (Some(_), true) | (None, false) => return self.tick(),
+        };
+        if self.style == Style::Json {
+            let what = if waited { "unparked" } else { "parked" };
+            let sessions: Vec<&String> = parked.keys().collect();
+            let line = json!({ "stream": "state", "type": what, "sessions": sessions, "needs_bytes": ROOM_BYTES });
+            self.out(&format!("{line}\n"));
+        }
+        self.say(&line);
+        self.tick();
     }
 
     /// Takes the status line away, before anything else is written.

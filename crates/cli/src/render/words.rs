@@ -2,6 +2,8 @@
 
 use engine::tables::transitions::RunState;
 use engine::{CallOutcome, Event, Flags, WaitFor};
+use journal::ROOM_BYTES;
+use runtime::Parked;
 
 /// What the status line says of a state.
 pub(super) fn state(state: RunState, flags: Flags) -> &'static str {
@@ -41,6 +43,17 @@ pub(super) fn note(event: &Event) -> Option<String> {
         }
         _ => return None,
     })
+}
+
+/// What a session waits for that found no space.
+pub(super) fn parked(parked: &Parked) -> String {
+    let home = match &parked.error {
+        journal::Error::Full { path } => path.parent().unwrap_or(path).display().to_string(),
+        error => error.to_string(),
+    };
+    let needs = ROOM_BYTES.div_ceil(1 << 10);
+    let (since, next) = (clock(parked.since), clock(parked.next_look));
+    format!("waiting for space in {home} (needs {needs} KiB) since {since}, next look at {next}")
 }
 
 /// The mark of a call's end.

@@ -43,25 +43,67 @@ fn r10_a_full_disk_loses_nothing_that_was_acknowledged() {
     assert_eq!(home.text("ledger"), "first\nthird\n");
 }
 
+/// A command that fills the disk of the home, and the wait until its run has found out.
+const FILLED: &str =
+    "$LIMULUS agent --yes -m 'run `echo once >> ledger; head -c 9000000 /dev/zero > $LIMULUS_HOME/filler`' \
+     >out 2>err & agent=$!
+     until grep -q 'waiting for space' err || ! kill -0 $agent 2>/dev/null; do sleep 0.02; done\n";
+
 #[test]
-fn r10_r13_a_disk_that_fills_under_a_run_holds_it_until_there_is_space() {
+fn r10_r13_b8_a_run_on_a_full_disk_waits_and_goes_on_by_itself() {
     if !can_mount() {
         eprintln!("skipped: no file system of its own can be mounted here");
         return;
     }
     let home = Home::new();
-    let shown = on_a_small_disk(
-        &home,
-        "$LIMULUS agent --yes -m 'run `echo once >> ledger; head -c 9000000 /dev/zero > $LIMULUS_HOME/filler`' >/dev/null; echo full=$?
+    let script = format!(
+        "{FILLED} $LIMULUS status >/dev/null 2>&1; echo readable=$?
          rm $LIMULUS_HOME/filler
-         $LIMULUS resume >/dev/null 2>&1; echo resumed=$?
+         wait $agent; echo waited=$?
          $LIMULUS agent -m 'Who are you?' >/dev/null 2>&1; echo usable=$?
-         $LIMULUS runs list --json",
+         $LIMULUS runs list --json"
     );
-    assert!(shown.out.starts_with("full=74\nresumed=0\nusable=0\n"), "{shown:?}");
-    assert!(shown.verdict().contains("limulus resume"), "{shown:?}");
+    let shown = on_a_small_disk(&home, &script);
+    assert!(shown.out.starts_with("readable=0\nwaited=0\nusable=0\n"), "{shown:?}\n{}", home.text("err"));
     assert_eq!(home.text("ledger"), "once\n");
     assert_eq!(shown.out.matches("\"outcome\": \"completed\"").count(), 2, "{shown:?}");
+    let err = home.text("err");
+    assert!(err.contains("needs 1280 KiB") && err.contains("there is space again"), "{err}");
+}
+
+#[test]
+fn r15_b8_a_run_on_a_full_disk_can_be_ended() {
+    if !can_mount() {
+        eprintln!("skipped: no file system of its own can be mounted here");
+        return;
+    }
+    let home = Home::new();
+    let script = format!(
+        "{FILLED} kill -INT $agent; wait $agent; echo aborted=$?
+         $LIMULUS runs list --json; rm $LIMULUS_HOME/filler
+         $LIMULUS agent -m 'Who are you?' >/dev/null 2>&1; echo usable=$?"
+    );
+    let shown = on_a_small_disk(&home, &script);
+    assert!(shown.out.starts_with("aborted=130\n") && shown.out.ends_with("usable=0\n"), "{shown:?}");
+    assert_eq!(shown.out.matches("\"outcome\": \"aborted\"").count(), 1, "{shown:?}");
+    assert_eq!(home.text("ledger"), "once\n");
+}
+
+#[test]
+fn r15_b8_a_run_that_was_killed_can_be_ended_on_a_full_disk() {
+    if !can_mount() {
+        eprintln!("skipped: no file system of its own can be mounted here");
+        return;
+    }
+    let home = Home::new();
+    let script = format!(
+        "{FILLED} kill -KILL $agent; wait $agent 2>/dev/null
+         $LIMULUS runs abort >/dev/null 2>&1; echo abort=$?
+         $LIMULUS runs list --json"
+    );
+    let shown = on_a_small_disk(&home, &script);
+    assert!(shown.out.starts_with("abort=0\n"), "{shown:?}");
+    assert_eq!(shown.out.matches("\"outcome\": \"aborted\"").count(), 1, "{shown:?}");
 }
 
 #[test]
@@ -69,9 +111,16 @@ fn r10_a_journal_that_may_not_grow_loses_nothing() {
     let home = Home::new();
     home.assert_usable("main");
     // The signal that goes with the limit is ignored, so that the write fails as on a full disk.
-    let full = home.shell("trap '' XFSZ; ulimit -f 1; exec \"$LIMULUS\" agent -m 'Who are you?'").expect_code(74);
-    full.verdict();
+    let limited = |blocks: u32| {
+        home.shell(&format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$LIMULUS\" agent -m 'Who are you?'"))
+    };
+    limited(1).expect_code(74).verdict();
+    // Large enough for what there is, and not for the reserve.
+    let _ = fs::remove_file(home.path().join("journal.reserve"));
+    let full = limited(600).expect_code(74);
+    assert!(full.verdict().contains("no space left"), "{full:?}");
     home.assert_usable("main");
+    assert_eq!(home.json(&["runs", "list"]).as_array().map(Vec::len), Some(2));
 }
 
 #[test]

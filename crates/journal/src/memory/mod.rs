@@ -12,6 +12,7 @@ use engine::{
     SessionRow,
 };
 
+use crate::ends::only_ends;
 use crate::{Append, Done, Entry, Error, Journal, Read};
 use tables::{Kept, Tables};
 
@@ -30,6 +31,7 @@ struct State {
     synced: usize,
     tables: Arc<Tables>,
     failing: Option<Error>,
+    full: bool,
     poisoned: Option<String>,
 }
 
@@ -83,6 +85,16 @@ impl Memory {
         self.lock().failing = Some(error);
     }
 
+    /// From now on there is no space: only batches that end runs are kept.
+    pub fn fill(&self) {
+        self.lock().full = true;
+    }
+
+    /// There is space again.
+    pub fn free(&self) {
+        self.lock().full = false;
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no holder of this lock panics: every rule is checked before a table changes")
     }
@@ -109,6 +121,9 @@ impl State {
         if append.epoch != self.epoch {
             return Err(Error::Fenced { epoch: append.epoch, owner: self.epoch });
         }
+        if self.full && !only_ends(&append.batch) {
+            return Err(Error::Full { path: "journal.db".into() });
+        }
         let synced = append.batch.durability() == Durability::Synced;
         let kept = Arc::new(self.tables.plan(append)?);
         let tables = Arc::make_mut(&mut self.tables);
@@ -129,6 +144,10 @@ impl Journal for Memory {
 
     fn epoch(&self) -> Epoch {
         self.lock().epoch
+    }
+
+    fn has_room(&self) -> bool {
+        !self.lock().full
     }
 }
 

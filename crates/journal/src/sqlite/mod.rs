@@ -28,11 +28,12 @@ use engine::{
 };
 
 pub use reader::Reader;
+pub use space::ROOM_BYTES;
 
 use crate::{Append, Done, Entry, Error, Journal, Read};
 use encode::Encoded;
 use home::Owned;
-use space::Space;
+use space::{Outlook, Space};
 use writer::{Answer, Job, Quiet, Start, Writer};
 
 /// The oldest SQLite without the WAL-reset bug (<https://sqlite.org/wal.html#walresetbug>), as SQLite numbers itself.
@@ -45,6 +46,7 @@ pub struct Sqlite {
     reader: Reader,
     writer: Writer,
     epoch: Epoch,
+    outlook: Outlook,
 }
 
 /// `SQLITE_IOERR_SHMSIZE`.
@@ -84,8 +86,9 @@ impl Sqlite {
         let epoch = schema::become_owner(&connection, &database, now())?;
         let reader = Reader::beside(home.path())?;
         let space = Space::open(home.path())?;
+        let outlook = space.outlook();
         let writer = Writer::start(connection, home, Start { epoch, last: head, space, quiet: Quiet::default() })?;
-        Ok(Self { reader, writer, epoch })
+        Ok(Self { reader, writer, epoch, outlook })
     }
 }
 
@@ -122,6 +125,10 @@ impl Journal for Sqlite {
 
     fn epoch(&self) -> Epoch {
         self.epoch
+    }
+
+    fn has_room(&self) -> bool {
+        self.outlook.is_clear()
     }
 }
 

@@ -8,19 +8,22 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use engine::{Batch, Event};
+use engine::Batch;
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
 use rustix::io::Errno;
 
 use super::home::{PRIVATE_FILE, is_full, unwritable};
 use crate::Error;
+use crate::ends::only_ends;
 
 const RESERVE: &str = "journal.reserve";
 /// Enough for the ends of some dozens of runs: each takes a few pages of 4 KiB.
 const RESERVE_BYTES: u64 = 1 << 20;
-/// What must be free before all goes on: the reserve, and something for what then begins.
-const ROOM_BYTES: u64 = RESERVE_BYTES + (256 << 10);
+/// What must be free on a full disk before all goes on: the reserve, and something for what then begins.
+pub const ROOM_BYTES: u64 = RESERVE_BYTES + (256 << 10);
 
 /// Whether there is space, as the writer knows it.
 #[derive(Debug)]
@@ -28,7 +31,21 @@ pub(super) struct Space {
     home: PathBuf,
     /// Whether there is room again.
     has_room: fn(&Path) -> bool,
-    tight: bool,
+    tight: Arc<AtomicBool>,
+}
+
+/// The same as others of the process see it.
+#[derive(Debug)]
+pub(super) struct Outlook {
+    home: PathBuf,
+    tight: Arc<AtomicBool>,
+}
+
+impl Outlook {
+    /// Whether all would be taken now.
+    pub(super) fn is_clear(&self) -> bool {
+        !self.tight.load(Ordering::Relaxed) || has_room(&self.home)
+    }
 }
 
 impl Space {
@@ -39,10 +56,10 @@ impl Space {
 
     fn judged(home: &Path, has_room: fn(&Path) -> bool) -> Result<Self, Error> {
         let path = home.join(RESERVE);
-        let mut space = Self { home: home.to_owned(), has_room, tight: false };
+        let space = Self { home: home.to_owned(), has_room, tight: Arc::default() };
         if !is_whole(&path) {
             match space.reserve() {
-                Err(error) if is_full(&error) => space.tight = true,
+                Err(error) if is_full(&error) => space.set_tight(true),
                 made => made.map_err(unwritable(&path))?,
             }
         }
@@ -55,29 +72,37 @@ impl Space {
         Self::judged(home, |_| false)
     }
 
+    /// For whoever waits for space.
+    pub(super) fn outlook(&self) -> Outlook {
+        Outlook { home: self.home.clone(), tight: Arc::clone(&self.tight) }
+    }
+
     /// Whether only the ends of runs are taken.
-    #[cfg(test)]
-    pub(super) fn is_tight(&self) -> bool {
-        self.tight
+    fn is_tight(&self) -> bool {
+        self.tight.load(Ordering::Relaxed)
+    }
+
+    fn set_tight(&self, tight: bool) {
+        self.tight.store(tight, Ordering::Relaxed);
     }
 
     /// There was no space: the reserve is for the ends of runs now.
-    pub(super) fn give_up(&mut self) {
-        self.tight = true;
+    pub(super) fn give_up(&self) {
+        self.set_tight(true);
         give_up(&self.home);
     }
 
     /// Looks whether there is space again; if so, makes the reserve anew.
-    pub(super) fn look(&mut self) {
-        if self.tight && (self.has_room)(&self.home) {
+    pub(super) fn look(&self) {
+        if self.is_tight() && (self.has_room)(&self.home) {
             // What cannot be made now is tried at the next look.
-            self.tight = self.reserve().is_err();
+            self.set_tight(self.reserve().is_err());
         }
     }
 
     /// Whether this batch may be written now.
     pub(super) fn admits(&self, batch: &Batch) -> bool {
-        !self.tight || only_ends(batch)
+        !self.is_tight() || only_ends(batch)
     }
 
     fn reserve(&self) -> io::Result<()> {
@@ -115,72 +140,19 @@ fn allocate(mut file: &File) -> io::Result<()> {
     }
 }
 
-/// Whether a batch brings runs to their end, or leaves things in order, and neither accepts nor begins anything. A run
-/// whose end is decided begins nothing any more, whatever its batch says.
-fn only_ends(batch: &Batch) -> bool {
-    let has = |is: fn(&Event) -> bool| batch.records.iter().any(|record| is(&record.event));
-    let accepts = has(|event| matches!(event, Event::MessageAccepted(_) | Event::RunStarted(_)));
-    let decided = has(|event| matches!(event, Event::EndingSet(_) | Event::RunEnded(_)));
-    let ends = has(|event| matches!(event, Event::CallSettled(_) | Event::CallEnding(_) | Event::Closed(_)));
-    let begins = has(|event| {
-        matches!(
-            event,
-            Event::StepBegun(_)
-                | Event::RequestSent(_)
-                | Event::CallStarted(_)
-                | Event::CompactionBegun(_)
-                | Event::DeliveryStarted(_)
-        )
-    });
-    !accepts && (decided || ends && !begins)
-}
-
 #[cfg(test)]
 mod tests {
     use engine::{Closed, EndingSet, Epoch, Outcome};
 
     use super::*;
     use crate::suite::Script;
-    use crate::suite::samples::{accepted, every_other_kind, text};
-
-    /// The events of these kinds, out of the samples.
-    fn batch(kinds: &[&str]) -> Batch {
-        let (events, bodies) = every_other_kind();
-        let events = events.into_iter().filter(|event| kinds.contains(&event.kind())).collect();
-        Script::new(1).batch(events, bodies)
-    }
-
-    #[test]
-    fn only_what_ends_runs_is_taken_from_the_reserve() {
-        for ends in [
-            &["run_ended"][..],
-            &["opened", "request_sent", "ending_set", "call_ending"],
-            &["call_settled"],
-            &["call_found", "call_settled"],
-            &["call_ending"],
-            &["stream_cut", "closed"],
-        ] {
-            assert!(only_ends(&batch(ends)), "{ends:?}");
-        }
-        for begins in [
-            &["message_accepted"][..],
-            &["message_accepted", "run_ended"],
-            &["run_started", "ending_set"],
-            &["call_settled", "step_begun", "request_sent"],
-            &["call_settled", "call_started"],
-            &["opened"],
-            &["text_added"],
-            &["message_sealed"],
-        ] {
-            assert!(!only_ends(&batch(begins)), "{begins:?}");
-        }
-    }
+    use crate::suite::samples::{accepted, text};
 
     #[test]
     fn the_reserve_holds_its_blocks_and_is_made_once() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(RESERVE);
-        let mut space = Space::open(folder.path()).unwrap();
+        let space = Space::open(folder.path()).unwrap();
         assert!(!space.is_tight());
         let meta = fs::metadata(&path).unwrap();
         assert!(meta.blocks() * 512 >= RESERVE_BYTES);

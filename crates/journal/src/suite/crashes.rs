@@ -80,4 +80,13 @@ fn r10_a_full_disk_fails_one_append_and_no_more() {
     assert_eq!(append(&memory, Epoch(1), batch.clone()), Err(full));
     assert_eq!(memory.head(), Ok(Position(4)));
     assert_eq!(append(&memory, Epoch(1), batch), Ok(Position(5)));
+
+    memory.fill();
+    assert!(!memory.has_room());
+    let begins = append(&memory, Epoch(1), script.clone().batch(vec![struck(5)], vec![]));
+    assert!(matches!(begins, Err(Error::Full { .. })), "{begins:?}");
+    let ends = script.batch(vec![engine::Closed { epoch: Epoch(1) }.into()], vec![]);
+    assert_eq!(append(&memory, Epoch(1), ends), Ok(Position(6)));
+    memory.free();
+    assert_eq!(append(&memory, Epoch(1), script.batch(vec![struck(5)], vec![])), Ok(Position(7)));
 }

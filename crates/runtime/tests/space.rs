@@ -1,0 +1,173 @@
+//! A full disk under sessions: they wait, say so, let an abort through, and go on by themselves.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::{
+    Answer, BodyKind, Candidate, Command, Content, Event, Failure, MessageId, Outcome, Overrides, Refusal, Seq,
+    SessionRow, Settings,
+};
+use journal::{Memory, Read};
+use models::{Endpoint, ModelSet, Offline};
+use runtime::{Handle, Options, Published, Resolver, Runtime};
+use tokio::sync::mpsc;
+use uuid::Uuid;
+
+const KEY: &str = "agent:main:main";
+
+struct Fixed;
+
+impl Resolver for Fixed {
+    fn settings(&self, agent: &str, _: Option<&str>, _: &Overrides) -> Result<Settings, Failure> {
+        let candidate = Candidate {
+            provider: "offline".into(),
+            model: "offline".into(),
+            profile: None,
+            context_window: 10_000,
+            max_output: 1_000,
+        };
+        let workspace = std::env::temp_dir().display().to_string();
+        Ok(Settings { agent: agent.into(), workspace, candidates: vec![candidate], ..Settings::default() })
+    }
+
+    fn endpoint(&self, _: &Candidate) -> Result<Endpoint, Failure> {
+        Ok(Endpoint::offline())
+    }
+}
+
+struct Home {
+    journal: Arc<Memory>,
+    runtime: Runtime,
+    events: mpsc::UnboundedReceiver<Published>,
+}
+
+/// One run at once: a place that is lost or held twice would stop everything.
+fn home() -> Home {
+    let journal = Arc::new(Memory::new());
+    journal.open();
+    let (events_in, events) = mpsc::unbounded_channel();
+    let options = Options {
+        home: std::env::temp_dir(),
+        supervisor: "/nowhere".into(),
+        resolver: Box::new(Fixed),
+        secrets: tools::Secrets::default(),
+        secret_env: vec![],
+        models: ModelSet::new().with_offline(Offline::with_pace(Duration::from_millis(20))),
+        lane: 1,
+        events: Some(events_in),
+        questions: None,
+    };
+    Home { runtime: Runtime::new(journal.clone(), options), journal, events }
+}
+
+fn message() -> Command {
+    Command::Message {
+        message: MessageId(Uuid::now_v7()),
+        content: Content::text(BodyKind::Message, "tokens=3 Who are you?"),
+        mode: None,
+        key: None,
+        overrides: Overrides::default(),
+    }
+}
+
+fn is_no_space(answer: &Result<Answer, Refusal>) -> bool {
+    matches!(answer, Err(Refusal::Unavailable { reason }) if reason.contains("no space left"))
+}
+
+impl Home {
+    /// The session with a message that is accepted; the disk is full from the first piece of its answer on.
+    async fn run_that_fills_the_disk(&mut self) -> Handle {
+        let (handle, mut answers) = self.runtime.open(KEY, "main", vec![message()]).expect("a session that reads");
+        answers.remove(0).await.expect("an answer").expect("there is space");
+        self.journal.fill();
+        self.until_parked().await;
+        handle
+    }
+
+    async fn until_parked(&self) {
+        self.runtime.parked().wait_for(|parked| parked.contains_key(KEY)).await.expect("the runtime is there");
+    }
+
+    async fn until_ended(&mut self) -> Outcome {
+        while let Some(published) = self.events.recv().await {
+            for record in &published.batch.records {
+                if let Event::RunEnded(ended) = &record.event {
+                    return ended.outcome;
+                }
+            }
+        }
+        panic!("the runtime ended before the run");
+    }
+
+    fn kinds(&self) -> Vec<&'static str> {
+        let branch = self.session().branch;
+        self.journal.read(branch, Seq(1)).expect("it reads").iter().map(|entry| entry.event.kind()).collect()
+    }
+
+    fn session(&self) -> SessionRow {
+        self.journal.session(KEY).expect("it reads").expect("it was recorded")
+    }
+}
+
+#[tokio::test]
+async fn r10_b8_a_run_without_space_waits_and_goes_on_by_itself() {
+    let mut home = home();
+    let handle = home.run_that_fills_the_disk().await;
+    let parked = home.runtime.parked().borrow()[KEY].clone();
+    assert!(matches!(parked.error, journal::Error::Full { .. }) && parked.next_look >= parked.since, "{parked:?}");
+    // What cannot be recorded is refused, and nothing of it is there.
+    let before = home.kinds();
+    assert!(is_no_space(&handle.command(message()).await));
+    assert!(is_no_space(&handle.command(Command::Pause).await));
+    assert_eq!(home.kinds(), before);
+
+    home.journal.free();
+    assert_eq!(home.until_ended().await, Outcome::Completed);
+    assert!(home.runtime.parked().borrow().is_empty());
+    handle.command(message()).await.unwrap();
+    assert_eq!(home.until_ended().await, Outcome::Completed);
+    let kinds = home.kinds();
+    assert_eq!(kinds.iter().filter(|kind| **kind == "message_accepted").count(), 2);
+    assert_eq!(kinds.iter().filter(|kind| **kind == "run_ended").count(), 2);
+    home.runtime.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn r15_b8_an_abort_is_recorded_from_the_reserve() {
+    let mut home = home();
+    let handle = home.run_that_fills_the_disk().await;
+    handle.command(Command::Abort { run: None }).await.unwrap();
+    assert_eq!(home.until_ended().await, Outcome::Aborted);
+    assert!(is_no_space(&handle.command(message()).await), "there still is no space");
+    home.journal.free();
+    handle.command(message()).await.unwrap();
+    assert_eq!(home.until_ended().await, Outcome::Completed);
+    home.runtime.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn r10_b8_a_message_that_found_no_space_leaves_no_place_in_the_lane_behind() {
+    let mut home = home();
+    home.journal.fill();
+    let (handle, mut answers) = home.runtime.open(KEY, "main", vec![message()]).unwrap();
+    assert!(is_no_space(&answers.remove(0).await.unwrap()));
+    home.until_parked().await;
+    home.journal.free();
+    // There is space when it is asked for, so nobody waits for the next look.
+    handle.command(message()).await.unwrap();
+    assert_eq!(home.until_ended().await, Outcome::Completed);
+    assert_eq!(home.kinds().iter().filter(|kind| **kind == "message_accepted").count(), 1);
+    home.runtime.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn r11_b8_a_session_that_waits_for_space_does_not_keep_the_process() {
+    let mut home = home();
+    let handle = home.run_that_fills_the_disk().await;
+    let before = home.kinds();
+    home.runtime.shutdown().await.unwrap();
+    assert!(matches!(handle.command(message()).await, Err(Refusal::Unavailable { .. })));
+    home.journal.free();
+    let branch = home.journal.session(KEY).unwrap().unwrap().branch;
+    assert_eq!(home.journal.read(branch, Seq(1)).unwrap().len(), before.len());
+}
