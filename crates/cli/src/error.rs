@@ -169,6 +169,7 @@ impl From<journal::Error> for CliError {
                 let hint = "use the newer limulus that wrote it; other sessions of this home still work".to_owned();
                 Self::Failed { exit: Exit::Damaged, what: text, hint }
             }
+            Kind::Older => Self::Refused { exit: Exit::Refused, what, hint },
             Kind::Damaged if matches!(error, journal::Error::Unreadable { .. }) => {
                 let hint = "restore the home from a backup; other sessions of it still work".to_owned();
                 Self::Failed { exit: Exit::Damaged, what: text, hint }

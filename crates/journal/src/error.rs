@@ -47,6 +47,19 @@ pub enum Error {
         /// The format of this program.
         known: i64,
     },
+    /// A journal of an older limulus, which only its owner brings over.
+    #[error(
+        "{} has format {version}, this limulus reads {known}: run `limulus resume` once; it keeps a copy and brings the \
+         journal over", path.display()
+    )]
+    Older {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        version: i64,
+        /// The format of this program.
+        known: i64,
+    },
     /// The journal does not hold what it should.
     #[error("the journal {} is damaged ({detail}): nothing was changed; restore the folder from a backup", path.display())]
     Damaged {
@@ -182,6 +195,8 @@ pub enum Kind {
     NotFound,
     /// A newer limulus wrote it.
     Newer,
+    /// Exit 3: an older limulus wrote it.
+    Older,
     /// Exit 70: the append broke a rule, which is a bug of the caller.
     Refused,
 }
@@ -192,6 +207,7 @@ impl Error {
         match self {
             Self::Owned { .. } | Self::Fenced { .. } => Kind::Owned,
             Self::NotFound { .. } => Kind::NotFound,
+            Self::Older { .. } => Kind::Older,
             Self::Newer { .. }
             | Self::Unreadable { error: UnreadableEvent::Kind { .. } | UnreadableEvent::Version { .. }, .. } => {
                 Kind::Newer

@@ -1,6 +1,6 @@
 //! The journal in SQLite: owned by one process, written by one thread, read beside it.
 //!
-//! `home` is the folder and its lock, `space` its reserve, `schema` the tables, `encode` what the caller's thread prepares,
+//! `home` is the folder and its lock, `space` its reserve, `schema` the tables, `migrations` the way from older ones, `encode` what the caller's thread prepares,
 //! `writer` the group commit, `member` one append within it, `checkpoint` the WAL, `reader` and `rows` the way back. What may not live here: rules about what may
 //! follow what; they are in `chain`, for both journals.
 
@@ -9,6 +9,7 @@ mod encode;
 mod home;
 mod mark;
 mod member;
+mod migrations;
 mod reader;
 mod rows;
 mod schema;
@@ -27,12 +28,16 @@ use engine::{
     Timestamp,
 };
 
+use rusqlite::Connection;
+
 pub use reader::Reader;
 pub use space::ROOM_BYTES;
 
 use crate::{Append, Done, Entry, Error, Journal, Read};
 use encode::Encoded;
 use home::Owned;
+use migrations::Target;
+use schema::Format;
 use space::{Outlook, Space};
 use writer::{Answer, Job, Quiet, Start, Writer};
 
@@ -76,20 +81,37 @@ impl Sqlite {
 
     fn take(home: &Path) -> Result<Self, Error> {
         let home = Owned::take(home)?;
-        let database = home.database();
-        let mark = home.mark()?;
-        if let Some((mark, _)) = mark.filter(|_| schema::is_missing(&database)) {
-            return Err(Error::Regression { path: database, head: Position(0), mark });
-        }
-        let connection = schema::open(&database)?;
-        let head = schema::check_head(&connection, &database, mark)?;
-        let epoch = schema::become_owner(&connection, &database, now())?;
+        let Opened { connection, head } = opened(&home, &migrations::THIS)?;
+
+        let epoch = schema::become_owner(&connection, &home.database(), now())?;
         let reader = Reader::beside(home.path())?;
         let space = Space::open(home.path())?;
         let outlook = space.outlook();
         let writer = Writer::start(connection, home, Start { epoch, last: head, space, quiet: Quiet::default() })?;
         Ok(Self { reader, writer, epoch, outlook })
     }
+}
+
+/// A journal that holds what was acknowledged, in the target's format.
+struct Opened {
+    connection: Connection,
+    /// The last position, and the chain of the entry at it.
+    head: (Position, Hash),
+}
+
+/// Opens the journal of a home. It is brought over only when nothing of it is missing.
+fn opened(home: &Owned, target: &Target) -> Result<Opened, Error> {
+    let database = home.database();
+    let mark = home.mark()?;
+    if let Some((mark, _)) = mark.filter(|_| schema::is_missing(&database)) {
+        return Err(Error::Regression { path: database, head: Position(0), mark });
+    }
+    let (mut connection, format) = schema::open(&database, target.version)?;
+    let head = schema::check_head(&connection, &database, mark)?;
+    if let Format::Older(version) = format {
+        migrations::run(&mut connection, &database, version, target)?;
+    }
+    Ok(Opened { connection, head })
 }
 
 /// The one clock of this crate: it stamps owners, never events.

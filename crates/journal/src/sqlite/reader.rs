@@ -65,7 +65,8 @@ impl Reader {
         let connection = connection.map_err(failed(&path))?;
         connection.busy_timeout(schema::BUSY).map_err(failed(&path))?;
         connection.set_prepared_statement_cache_capacity(schema::STATEMENTS);
-        match schema::format(&connection, &path)? {
+        match schema::format(&connection, &path, schema::USER_VERSION)? {
+            Format::Older(version) => Err(Error::Older { path, version, known: schema::USER_VERSION }),
             Format::Known => Ok(Self { path, connection: Mutex::new(connection), immutable }),
             Format::Empty => Err(Error::NotFound { home: home.to_owned() }),
         }

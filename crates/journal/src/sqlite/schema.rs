@@ -1,5 +1,6 @@
 //! The format: tables, their version, and the checks at opening. What may not live here: appends.
 
+use std::cmp::Ordering;
 use std::path::Path;
 use std::time::Duration;
 
@@ -65,27 +66,30 @@ INSERT INTO owner VALUES (0, 0, '', 0);
 pub(super) enum Format {
     /// A journal that this program reads.
     Known,
+    /// A journal of an older format, which is this one.
+    Older(i64),
     /// Nothing in it yet.
     Empty,
 }
 
-/// Opens the owner's connection; where there is no journal one is made.
-pub(super) fn open(path: &Path) -> Result<Connection, Error> {
+/// Opens the owner's connection; where there is no journal one is made. One of an older format is left as it is.
+pub(super) fn open(path: &Path, known: i64) -> Result<(Connection, Format), Error> {
     if is_missing(path) {
         create(path)?;
     }
     let connection = Connection::open(path).map_err(failed(path))?;
     connection.busy_timeout(BUSY).map_err(failed(path))?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
-    if format(&connection, path)? == Format::Empty {
+    let format = format(&connection, path, known)?;
+    if format == Format::Empty {
         return Err(Error::Foreign { path: path.to_owned() });
     }
     configure(&connection).map_err(failed(path))?;
-    Ok(connection)
+    Ok((connection, format))
 }
 
-/// What this file is; foreign and newer files are errors.
-pub(super) fn format(connection: &Connection, path: &Path) -> Result<Format, Error> {
+/// What this file is to a program of the format `known`; foreign and newer files are errors.
+pub(super) fn format(connection: &Connection, path: &Path, known: i64) -> Result<Format, Error> {
     let (application_id, version, objects) = numbers(connection).map_err(failed(path))?;
     if (application_id, version, objects) == (0, 0, 0) {
         return Ok(Format::Empty);
@@ -93,10 +97,11 @@ pub(super) fn format(connection: &Connection, path: &Path) -> Result<Format, Err
     if application_id != APPLICATION_ID {
         return Err(Error::Foreign { path: path.to_owned() });
     }
-    if version != USER_VERSION {
-        return Err(Error::Newer { path: path.to_owned(), version, known: USER_VERSION });
+    match version.cmp(&known) {
+        Ordering::Greater => Err(Error::Newer { path: path.to_owned(), version, known }),
+        Ordering::Equal => Ok(Format::Known),
+        Ordering::Less => Ok(Format::Older(version)),
     }
-    Ok(Format::Known)
 }
 
 /// Application id, version and number of objects, in one transaction: another process may be making the tables.

@@ -2,6 +2,7 @@
 
 mod damage;
 mod group;
+mod migrations;
 mod ownership;
 mod space;
 

@@ -10,9 +10,10 @@ use engine::{Batch, Closed, Content, EndingSet, Epoch, Event, Hash, Outcome, Pos
 
 use super::super::encode::Encoded;
 use super::super::home::Owned;
-use super::super::schema;
+use super::super::migrations::THIS;
 use super::super::space::Space;
 use super::super::writer::{Answer, Job, Quiet, Start, Writer};
+use super::super::{Opened, opened, schema};
 use super::group::Told;
 use super::{add, home, own};
 use crate::suite::Script;
@@ -29,8 +30,7 @@ impl Tight {
     fn new(home: &Path, pages: u32, quiet: Quiet) -> Self {
         let owned = Owned::take(home).unwrap();
         let database = owned.database();
-        let connection = schema::open(&database).unwrap();
-        let last = schema::check_head(&connection, &database, owned.mark().unwrap()).unwrap();
+        let Opened { connection, head: last } = opened(&owned, &THIS).unwrap();
         let epoch = schema::become_owner(&connection, &database, super::super::now()).unwrap();
         let now: u32 = connection.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
         let sql = format!("PRAGMA max_page_count = {}", now + pages);

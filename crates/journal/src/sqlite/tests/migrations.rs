@@ -1,0 +1,162 @@
+//! Homes of an older format. The first format has none before it, so here it is the older one of formats to come.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use engine::{Position, Seq};
+use faulty_vfs::{Cut, Disk, Fault, What};
+use rusqlite::{Connection, OpenFlags, Transaction};
+
+use super::super::home::Owned;
+use super::super::migrations::{Step, Target};
+use super::super::{Opened, opened};
+use super::{filled, own};
+use crate::suite::Script;
+use crate::{Error, Kind, Read as _, Reader};
+
+fn add_column(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+    transaction.execute_batch("ALTER TABLE sessions ADD COLUMN pinned INTEGER NOT NULL DEFAULT 0")
+}
+
+fn rewrite_all(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+    transaction.execute_batch(
+        "CREATE TABLE times(position INTEGER PRIMARY KEY, at INTEGER NOT NULL) STRICT; \
+         INSERT INTO times SELECT position, at FROM entries; UPDATE sessions SET pinned = 1",
+    )
+}
+
+fn fails(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+    transaction.execute_batch("UPDATE sessions SET pinned = 2; SELECT 1 FROM nowhere")
+}
+
+/// Two formats later.
+const LATER: Target =
+    Target { version: 3, steps: &[Step { from: 1, run: add_column }, Step { from: 2, run: rewrite_all }] };
+
+/// Takes the home as a program of that format would.
+fn take(home: &Path, target: &Target) -> Result<Position, Error> {
+    let owned = Owned::take(home)?;
+    let Opened { connection, head: (position, _) } = opened(&owned, target)?;
+    connection.close().map_err(|(_, error)| error).map(|()| position).map_err(super::super::failed(home))
+}
+
+fn number(file: &Path, sql: &str) -> i64 {
+    let connection = Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_WRITE).unwrap();
+    connection.query_row(sql, [], |row| row.get(0)).unwrap()
+}
+
+fn version(home: &Path) -> i64 {
+    number(&home.join("journal.db"), "PRAGMA user_version")
+}
+
+fn copies(home: &Path) -> Vec<PathBuf> {
+    let paths = fs::read_dir(home).unwrap().map(|entry| entry.unwrap().path());
+    paths.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("journal.db.v")).collect()
+}
+
+/// Checks that a home is in the old format or in the new one, whole; says in which.
+fn whole(home: &Path, script: &Script) -> i64 {
+    let file = home.join("journal.db");
+    let integrity = "SELECT integrity_check = 'ok' FROM pragma_integrity_check";
+    assert_eq!(number(&file, integrity), 1);
+    assert_eq!(number(&file, "SELECT count(*) FROM entries"), script.seq as i64);
+    let tables = number(&file, "SELECT count(*) FROM sqlite_schema WHERE name = 'times'");
+    let columns = number(&file, "SELECT count(*) FROM pragma_table_info('sessions') WHERE name = 'pinned'");
+    let version = version(home);
+    match version {
+        1 => assert_eq!((tables, columns), (0, 0)),
+        3 => {
+            assert_eq!((tables, columns), (1, 1));
+            assert_eq!(number(&file, "SELECT count(*) FROM times"), script.seq as i64);
+            assert_eq!(number(&file, "SELECT count(*) FROM sessions WHERE pinned = 1"), 1);
+        }
+        other => panic!("format {other}"),
+    }
+    version
+}
+
+#[test]
+fn r10_an_older_home_is_brought_over_after_a_copy_is_kept() {
+    let (_folder, home, script) = filled();
+    assert_eq!(take(&home, &LATER), Ok(Position(script.seq)));
+    assert_eq!(whole(&home, &script), 3);
+    let copies = copies(&home);
+    assert_eq!(copies.len(), 1, "{copies:?}");
+    assert_eq!(fs::metadata(&copies[0]).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(!home.join("journal.copy").exists());
+    // Brought over once, it is opened as it is.
+    take(&home, &LATER).unwrap();
+    assert_eq!(super::migrations::copies(&home), copies);
+    // The copy is the journal that it was, and this program, which is older now, refuses the new one.
+    assert!(matches!(Reader::open(&home).unwrap_err(), Error::Newer { version: 3, known: 1, .. }));
+    fs::rename(&copies[0], home.join("journal.db")).unwrap();
+    assert_eq!(whole(&home, &script), 1);
+    assert_eq!(own(&home).read(script.branch, Seq(1)).unwrap().len() as u64, script.seq);
+}
+
+#[test]
+fn a_reader_of_an_older_home_says_who_brings_it_over() {
+    let (_folder, home, _) = filled();
+    Connection::open(home.join("journal.db")).unwrap().execute_batch("PRAGMA user_version = 0").unwrap();
+    let error = Reader::open(&home).unwrap_err();
+    assert!(matches!(error, Error::Older { version: 0, known: 1, .. }), "{error}");
+    assert_eq!(error.kind(), Kind::Older);
+    assert!(error.to_string().contains("limulus resume"), "{error}");
+    // There is no format before the first: no way leads from there.
+    assert!(matches!(take(&home, &super::super::migrations::THIS), Err(Error::Damaged { .. })));
+    assert_eq!((version(&home), copies(&home).len()), (0, 0));
+}
+
+#[test]
+fn r10_a_step_that_fails_changes_nothing() {
+    const STEPS: &[Step] = &[Step { from: 1, run: add_column }, Step { from: 2, run: fails }];
+    let (_folder, home, script) = filled();
+    take(&home, &Target { version: 3, steps: STEPS }).unwrap_err();
+    assert_eq!(whole(&home, &script), 1);
+    take(&home, &Target { version: 3, steps: &STEPS[..1] }).unwrap_err();
+    assert_eq!(whole(&home, &script), 1);
+    assert_eq!(own(&home).read(script.branch, Seq(1)).unwrap().len() as u64, script.seq);
+}
+
+#[test]
+fn r10_what_is_missing_is_missed_before_anything_is_brought_over() {
+    let (_folder, home, script) = filled();
+    let sql = "DELETE FROM entries WHERE position = (SELECT max(position) FROM entries)";
+    Connection::open(home.join("journal.db")).unwrap().execute(sql, []).unwrap();
+    let lost = take(&home, &LATER).unwrap_err();
+    assert!(matches!(lost, Error::Regression { mark, .. } if mark.0 == script.seq), "{lost}");
+    assert_eq!((version(&home), copies(&home).len()), (1, 0));
+}
+
+#[test]
+fn r10_r11_a_kill_at_any_operation_of_a_migration_changes_nothing() {
+    let (mut old, mut new) = (0, 0);
+    for at in 1.. {
+        let (folder, home, script) = filled();
+        let disk = Disk::install(&home).unwrap();
+        disk.plan(Fault::at(at, What::Crash));
+        let taken = take(&home, &LATER);
+        let cut = folder.path().join("cut");
+        disk.power_cut(Cut::Torn { seed: at }, &cut).unwrap();
+        let reached = disk.is_crashed();
+        disk.heal();
+        drop(disk);
+        if !reached {
+            assert_eq!(taken, Ok(Position(script.seq)));
+            assert!(at > 50, "only {at} operations");
+            break;
+        }
+        for home in [&home, &cut] {
+            match whole(home, &script) {
+                1 => old += 1,
+                _ => new += 1,
+            }
+            // The next owner brings over what is left to bring over; of what it replaces there is a copy.
+            assert_eq!(take(home, &LATER), Ok(Position(script.seq)), "operation {at}");
+            assert_eq!(whole(home, &script), 3, "operation {at}");
+            assert!(!copies(home).is_empty());
+        }
+    }
+    assert!(old > 0 && new > 0, "{old} old, {new} new");
+}
