@@ -13,9 +13,14 @@ sys.dont_write_bytecode = True
 try:
     from home import Home, NothingToRead, id_of
     from verify import Verifier
+    from views import run_row
 except ModuleNotFoundError as error:
     print(f"read_journal: {error}; `pip install -r requirements.txt` (it lies beside this program)", file=sys.stderr)
     sys.exit(2)
+
+
+# What SQLite and Python say of a file whose rows or whose schema are damaged.
+UNREADABLE = (sqlite3.Error, KeyError, TypeError, ValueError, IndexError)
 
 
 def item_story(home, item):
@@ -40,9 +45,9 @@ def open_text(home, branch, request):
     return b"".join(row[0] for row in home.rows(sql, branch, request)).decode("utf-8", "replace")
 
 
-def run_story(home, verifier, run, key, branch):
+def run_story(home, run, key, branch):
     texts = run.segments + run.kept if run.outcome is None else run.segments
-    story = {**verifier.run_row(run), "key": key, "text": "".join(home.text(body) for body in texts)}
+    story = {**run_row(home, run), "key": key, "text": "".join(home.text(body) for body in texts)}
     request = run.open_request
     return {**story, "open_request": request, "open_text": open_text(home, branch, request) if request else ""}
 
@@ -58,7 +63,7 @@ def session_story(home, verifier, row, folded):
         "whole": folded.is_whole,
         "queue": folded.queued(),
         "transcript": [item_story(home, item) for item in folded.items],
-        "runs": [run_story(home, verifier, run, row["key"], row["branch"]) for run in folded.runs.values()],
+        "runs": [run_story(home, run, row["key"], row["branch"]) for run in folded.runs.values()],
     }
 
 
@@ -67,7 +72,7 @@ def report(home, verifier):
     for row, folded in verifier.sessions:
         try:
             sessions.append(session_story(home, verifier, row, folded))
-        except sqlite3.DatabaseError as error:
+        except UNREADABLE as error:
             verifier.finding("file", f"the session cannot be read: {error}", session=id_of(row["uuid"]))
     mark = {"position": home.mark[0], "chain": home.mark[1].hex()} if home.mark else None
     return {
@@ -116,9 +121,12 @@ def main():
         verifier = Verifier(home)
         verifier.run()
         told = report(home, verifier)
-    except (NothingToRead, sqlite3.DatabaseError) as error:
+    except NothingToRead as error:
         print(f"read_journal: {error}", file=sys.stderr)
         return 2
+    except UNREADABLE as error:
+        told = {"verified": False, "findings": [{"what": "file", "detail": str(error)}], "checked": {}}
+        told.update(immutable=False, mark=None, sessions=[])
     if arguments.json:
         json.dump(told, sys.stdout, ensure_ascii=False, indent=2)
         print()

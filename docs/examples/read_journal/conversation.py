@@ -11,6 +11,8 @@ class Run:
     def __init__(self, run, session, at, seq, settings, inputs):
         self.run, self.session, self.inputs = run, session, inputs
         self.started_at, self.ended_at, self.first_seq, self.settings = at, None, seq, settings
+        # Where it ended.
+        self.branch = None
         self.outcome, self.failures, self.candidate = None, [], 0
         self.usage = dict.fromkeys(TOKENS, 0)
         self.segments, self.kept, self.calls = [], [], []
@@ -39,7 +41,7 @@ class Session:
         self.session = self.key = self.agent = self.created_at = None
         self.messages, self.items, self.runs, self.asked = {}, [], {}, set()
         self.run, self.missing_calls, self.faults, self.place = None, [], [], None
-        self.lifecycle = "initializing"
+        self.lifecycle, self.last_activity = "initializing", 0
         # False from an entry on that cannot be folded.
         self.is_whole = True
 
@@ -50,6 +52,7 @@ class Session:
         state = copy.deepcopy(state)
         self.session, self.key, self.agent = state["id"], state["key"], state["agent"]
         self.created_at, self.messages = state["created_at"], state["messages"]
+        self.last_activity = state["last_activity"]
         self.items = [{"seq": None, **item} for item in state["transcript"]["items"]]
         life = state["lifecycle"]
         self.lifecycle, held = next(iter(life.items())) if isinstance(life, dict) else (life, None)
@@ -74,7 +77,7 @@ class Session:
 
     def apply(self, kind, event, seq, at, place):
         """Folds one entry; `place` is for its faults."""
-        self.place = place
+        self.place, self.last_activity = place, max(self.last_activity, at)
         act = getattr(self, "on_" + kind, None)
         if act:
             act(event, seq, at)
@@ -184,7 +187,7 @@ class Session:
         if run is None or run.run != event["run"]:
             self.fault(f"run {event['run']} ends, and is not the one under way")
             return
-        run.outcome, run.ended_at = event["outcome"], at
+        run.outcome, run.ended_at, run.branch = event["outcome"], at, self.place["branch"]
         run.failures = [event["failure"]] if event["failure"] else []
         if event["text"] != run.segments:
             self.fault("the run's texts are not those of its last step")

@@ -17,7 +17,11 @@ KINDS = set("""
     run_ended paused resumed lifecycle_changed override_set delivery_started delivery_ended step_begun request_opened
     stream_cut text_struck call_checked call_lost call_found compaction_begun compaction_failed failed
 """.split())
+BODY_KINDS = ("message", "reasoning", "arguments", "output", "prompt", "settings")
 TOKENS = ("input", "cached", "cache_written", "output", "reasoning")
+
+# What Python says of values that are not what they should be.
+FOREIGN = (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError)
 
 
 class NothingToRead(Exception):
@@ -139,6 +143,8 @@ class Home:
         row = self.db.execute("SELECT * FROM bodies WHERE hash = ?", (hash_,)).fetchone()
         if row is None:
             raise Damage("it is not there")
+        if row["kind"] not in BODY_KINDS or row["encoding"] not in ("raw", "zstd"):
+            raise Damage(f"nobody knows the kind `{row['kind']}` or the encoding `{row['encoding']}`")
         if row["content"] is None:
             return None
         data = row["content"] if row["encoding"] == "raw" else unpack(row["content"])

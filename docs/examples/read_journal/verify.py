@@ -2,11 +2,11 @@
 
 import json
 import sqlite3
+import struct
 
 from conversation import Session
-from home import EVENT_VERSION, KINDS, Damage, bodies_in, chain_after, digest, id_of
-
-FOREIGN = (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError)
+from home import EVENT_VERSION, FOREIGN, KINDS, Damage, bodies_in, chain_after, digest, id_of
+from views import compare_views
 
 
 class Verifier:
@@ -28,8 +28,15 @@ class Verifier:
         for step in steps:
             try:
                 step()
-            except sqlite3.DatabaseError as error:
+            except (sqlite3.Error, *FOREIGN) as error:
+                # Not only rows can be damaged: so can the names of tables and columns.
                 self.finding("file", f"{step.__name__} cannot be read: {error}")
+
+    def views(self):
+        """The rows for lists, of every session that could be folded to its end."""
+        for row, folded in self.sessions:
+            if folded.is_whole:
+                compare_views(self, row, folded)
 
     def file(self):
         for (said,) in self.home.rows("PRAGMA integrity_check(20)"):
@@ -78,7 +85,7 @@ class Verifier:
                 try:
                     numbers = [row[name] for name in ("seq", "epoch", "at", "kind", "version", "payload_hash")]
                     fits = chain_after(before, branch["uuid"], *numbers) == row["chain"]
-                except (*FOREIGN, OverflowError, ArithmeticError):
+                except (*FOREIGN, struct.error):
                     fits = False
                 if not fits:
                     self.finding("chain", "the entry does not match its chain", **where)
@@ -88,11 +95,18 @@ class Verifier:
             before, expected = row["chain"], row["seq"] + 1
             epoch, position = row["epoch"], row["position"]
             self.payload(id_, row, where)
+        self.row_of(branch)
         if expected == 1:
             self.finding("gap", "the branch has no entry", branch=id_of(branch["uuid"]))
         if epoch > (self.home.one("SELECT epoch FROM owner") or 0):
             self.finding("order", f"epoch {epoch} has had no owner yet", branch=id_of(branch["uuid"]))
         self.heads[id_] = (expected - 1, before)
+
+    def row_of(self, branch):
+        """What the row of a branch says twice."""
+        row = self.home.rows("SELECT at FROM entries WHERE branch = ? AND seq = 1", branch["id"]).fetchone()
+        if branch["kind"] not in ("session", "ledger") or (row and row["at"] != branch["created_at"]):
+            self.finding("branch", "its row is not what its entries say", branch=id_of(branch["uuid"]))
 
     def is_anchor(self, row):
         sql = "SELECT 1 FROM snapshots WHERE branch = ? AND seq = ?"
@@ -177,7 +191,8 @@ class Verifier:
             folded = self.line(row["branch"])
             for place, what in folded.faults:
                 self.finding("fold", what, **self.place(place))
-            if folded.is_whole and (folded.session, folded.key) != (id_of(row["uuid"]), row["key"]):
+            owner = self.home.branches[row["branch"]]["session"] if row["branch"] in self.home.branches else None
+            if folded.is_whole and (row["uuid"], folded.session, folded.key) != (owner, id_of(owner), row["key"]):
                 self.finding("fold", "its row names another session than its entries", session=id_of(row["uuid"]))
             self.sessions.append((row, folded))
 
@@ -240,58 +255,6 @@ class Verifier:
             if row["offset"] != reached:
                 self.finding("progress", f"{reached} is missing before it", effect=row["effect"], offset=row["offset"])
             reached = row["offset"] + length
-
-    def views(self):
-        """The rows for lists against the folds; what was not folded from its beginning is not compared."""
-        for row, folded in self.sessions:
-            if not folded.is_whole:
-                continue
-            self.view("view_sessions", "session", {folded.session: self.session_row(row, folded)}, row["uuid"])
-            self.view("view_receipts", "message", self.receipts(folded), row["uuid"])
-            self.view("view_runs", "run", {id_: self.run_row(run) for id_, run in folded.runs.items()}, row["uuid"])
-            sql = "SELECT call FROM view_approvals WHERE session = ? AND open"
-            self.checked["views"] += 1
-            if {call for (call,) in self.home.rows(sql, row["uuid"])} != folded.asked:
-                self.finding("view", "view_approvals has other questions", session=folded.session)
-
-    def view(self, table, key, expected, session):
-        """Each expected row is there and says the same."""
-        rows = {}
-        for (text,) in self.home.rows(f"SELECT row FROM {table} WHERE session = ?", session):
-            self.checked["views"] += 1
-            try:
-                row = json.loads(text)
-                rows[row[key]] = row
-            except FOREIGN as error:
-                self.finding("view", f"a row of {table} does not read: {error!r}", session=id_of(session))
-        for id_, wanted in expected.items():
-            said = rows.get(id_)
-            differs = [name for name in wanted if said is not None and said.get(name) != wanted[name]]
-            if said is None or differs:
-                detail = f"{', '.join(differs)} of {table} is not what the entries say" if said else f"not in {table}"
-                self.finding("view", detail, session=id_of(session), row=id_)
-
-    def session_row(self, row, folded):
-        branch = id_of(self.home.branches[row["branch"]]["uuid"])
-        run = folded.run.run if folded.run else None
-        same = {name: getattr(folded, name) for name in ("session", "key", "agent", "created_at", "lifecycle")}
-        return {**same, "branch": branch, "run": run, "queued": len(folded.queued())}
-
-    @staticmethod
-    def receipts(folded):
-        return {id_: {"message": id_, "session": folded.session, **message} for id_, message in folded.messages.items()}
-
-    def run_row(self, run):
-        """What a list says of a run; the state of one that is under way is the engine's to say."""
-        same = ("run", "session", "outcome", "started_at", "ended_at", "settings", "usage", "first_seq")
-        return {**{name: getattr(run, name) for name in same}, "model": self.model(run), "error": run.error()}
-
-    def model(self, run):
-        try:
-            candidate = json.loads(self.home.body(bytes.fromhex(run.settings)))["candidates"][run.candidate]
-            return f"{candidate['provider']}/{candidate['model']}"
-        except (Damage, *FOREIGN):
-            return ""
 
 
 def length_of(row):

@@ -1,0 +1,100 @@
+"""The views against the folds: rows for lists, which are never the truth. A fault of one is a finding like any other."""
+
+import json
+import uuid
+
+from home import FOREIGN, TOKENS, Damage, id_of
+
+ROWS = {
+    "view_sessions": """session key agent branch created_at last_activity lifecycle run_state run queued unfinished
+        trouble""",
+    "view_runs": """run session branch state outcome started_at ended_at settings model usage first_seq error""",
+    "view_receipts": "message session key body state run accepted_at",
+}
+DAY_MS = 86_400_000
+
+
+def compare_views(verifier, row, folded):
+    """All rows of one session. Runs from before the snapshot that a fold began with are not compared."""
+    views = Views(verifier, row, folded)
+    views.compare("view_sessions", "session", {folded.session: views.session_row()})
+    views.compare("view_receipts", "message", views.receipts())
+    views.compare("view_runs", "run", {id_: views.run_row(run) for id_, run in folded.runs.items()})
+    views.usage()
+    views.approvals()
+
+
+class Views:
+    """The rows of one session as they should be, and as they are."""
+
+    def __init__(self, verifier, row, folded):
+        self.verifier, self.home, self.row, self.folded = verifier, verifier.home, row, folded
+
+    def fault(self, what, **where):
+        self.verifier.finding("view", what, session=self.folded.session, **where)
+
+    def compare(self, table, key, expected):
+        """Each expected row is there and says the same."""
+        rows = {}
+        for (text,) in self.home.rows(f"SELECT row FROM {table} WHERE session = ?", self.row["uuid"]):
+            self.verifier.checked["views"] += 1
+            try:
+                row = json.loads(text)
+                rows[row[key]] = row
+                if row.keys() != set(ROWS[table].split()):
+                    self.fault(f"a row of {table} has other fields", row=row[key])
+            except FOREIGN as error:
+                self.fault(f"a row of {table} does not read: {error!r}")
+        for id_, wanted in expected.items():
+            said = rows.get(id_)
+            differs = [name for name in wanted if said is not None and said.get(name) != wanted[name]]
+            if said is None or differs:
+                what = f"{', '.join(differs)} of {table} is not what the entries say" if said else f"not in {table}"
+                self.fault(what, row=id_)
+
+    def usage(self):
+        """What each run has cost, in columns of its own."""
+        sql = f"SELECT day, model, {', '.join(TOKENS)} FROM view_usage WHERE run = ?"
+        for id_, run in self.folded.runs.items():
+            row = self.home.rows(sql, uuid.UUID(id_).bytes).fetchone()
+            wanted = (run.started_at // DAY_MS, model(self.home, run), *(run.usage[name] for name in TOKENS))
+            if row is None or tuple(row) != wanted:
+                self.fault("view_usage is not what the entries say", row=id_)
+
+    def approvals(self):
+        """The questions that are open."""
+        sql = "SELECT call FROM view_approvals WHERE session = ? AND open"
+        if {call for (call,) in self.home.rows(sql, self.row["uuid"])} != self.folded.asked:
+            self.fault("view_approvals has other questions")
+
+    def session_row(self):
+        folded, branch = self.folded, id_of(self.home.branches[self.row["branch"]]["uuid"])
+        run = folded.run.run if folded.run else None
+        same = {name: getattr(folded, name) for name in ("session", "key", "agent", "created_at", "lifecycle")}
+        rest = {} if run else {"last_activity": folded.last_activity, "run_state": "idle"}
+        return {**same, **rest, "branch": branch, "run": run, "queued": len(folded.queued())}
+
+    def receipts(self):
+        session = self.folded.session
+        return {id_: {"message": id_, "session": session, **message} for id_, message in self.folded.messages.items()}
+
+    def run_row(self, run):
+        ended = {}
+        if run.outcome:
+            ended = {"state": "completed", "branch": id_of(self.home.branches[run.branch]["uuid"])}
+        return {**run_row(self.home, run), **ended}
+
+
+def run_row(home, run):
+    """What a list says of a run; the state of one that is under way is the engine's to say."""
+    same = ("run", "session", "outcome", "started_at", "ended_at", "settings", "usage", "first_seq")
+    return {**{name: getattr(run, name) for name in same}, "model": model(home, run), "error": run.error()}
+
+
+def model(home, run):
+    """`PROVIDER/MODEL` of the candidate that a run is on."""
+    try:
+        candidate = json.loads(home.body(bytes.fromhex(run.settings)))["candidates"][run.candidate]
+        return f"{candidate['provider']}/{candidate['model']}"
+    except (Damage, *FOREIGN):
+        return ""
