@@ -179,6 +179,7 @@ pub(super) fn become_owner(connection: &Connection, path: &Path, now: Timestamp)
     connection.pragma_update(None, "synchronous", "FULL").map_err(failed(path))?;
     let sql = "UPDATE owner SET epoch = epoch + 1, pid = ?1, host = ?2, started_at = ?3 RETURNING epoch";
     let owner = (std::process::id(), home::host(), now.0);
-    let epoch = connection.query_row(sql, owner, |row| row.get::<_, i64>(0)).map_err(failed(path))?;
+    // To its end: the commit comes behind the row, and `query_row` would not hear that it failed.
+    let epoch = connection.query_one(sql, owner, |row| row.get::<_, i64>(0)).map_err(failed(path))?;
     Ok(Epoch(epoch as u64))
 }
