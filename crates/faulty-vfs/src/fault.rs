@@ -104,7 +104,7 @@ pub enum What {
     Enospc,
     /// Half of a write is done, then there is no space.
     ShortWrite,
-    /// A read gets half of what is there, as from a file that ends too early.
+    /// The system gives half of what a read asks for; SQLite has to ask for the rest.
     ShortRead,
     /// A sync takes this long, and is done.
     SlowSync(Duration),

@@ -3,8 +3,8 @@
 //! It is a VFS of SQLite around the system's own, registered as the default of the process, so that the code under test is
 //! the product's and nothing is replaced in it. It acts only below folders for which a [`Disk`] is installed; all other
 //! files are the system's own, untouched. Here live `fault` (what goes wrong, and when), `image` (what of a file is on the
-//! disk for certain and what is still under way), `cut` (what a loss of power makes of it), `disk` (the handle of a test)
-//! and `vfs` (the table of C functions). What may not live here: anything about journals.
+//! disk for certain and what is still under way), `cut` (what a loss of power makes of it), `disk` (the handle of a test),
+//! `vfs` (the table of C functions) and `short_read` (the one call of the system that is taken). What may not live here: anything about journals.
 //!
 //! What it does not see: files that are written without SQLite. Those that matter are watched ([`Disk::watch`]): every
 //! content that they had is a content that they may have after a loss of power.
@@ -38,6 +38,7 @@ mod cut;
 mod disk;
 mod fault;
 mod image;
+mod short_read;
 mod vfs;
 
 pub use cut::Cut;

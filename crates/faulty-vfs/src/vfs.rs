@@ -14,6 +14,7 @@ use rusqlite::ffi::{self, sqlite3_file, sqlite3_io_methods, sqlite3_vfs};
 use crate::disk::{self, Shared};
 use crate::fault::{OperationKind, Verdict};
 use crate::image::Change;
+use crate::short_read;
 
 const COMPLETE: &str = "the VFS of a Unix system has every method";
 
@@ -74,6 +75,7 @@ pub(crate) fn register() {
             };
             let code = ffi::sqlite3_vfs_register(Box::leak(Box::new(ours)), 1);
             assert_eq!(code, ffi::SQLITE_OK, "the VFS cannot be registered");
+            short_read::install(real);
         }
     });
 }
@@ -209,20 +211,15 @@ unsafe extern "C" fn close(file: *mut sqlite3_file) -> c_int {
 
 #[allow(unsafe_code, reason = "a method of a C table")]
 unsafe extern "C" fn read(file: *mut sqlite3_file, buffer: *mut c_void, amount: c_int, offset: i64) -> c_int {
-    // SAFETY: as for `forward!`; SQLite's buffer has `amount` bytes, of which the second half is zeroed here.
+    // SAFETY: as for `forward!`.
     unsafe {
         let (held, below, methods) = parts(file);
-        let real = methods.xRead.expect(COMPLETE);
         match held.disk.begin(OperationKind::Read, &held.path, || None) {
-            Verdict::Go | Verdict::Slow(_) => real(below, buffer, amount, offset),
-            Verdict::Short => {
-                let half = amount / 2;
-                let code = real(below, buffer, half, offset);
-                buffer.cast::<u8>().add(half as usize).write_bytes(0, (amount - half) as usize);
-                if code == ffi::SQLITE_OK { ffi::SQLITE_IOERR_SHORT_READ } else { code }
-            }
-            Verdict::Fail(code) => code,
+            Verdict::Go | Verdict::Slow(_) => {}
+            Verdict::Short => short_read::next(),
+            Verdict::Fail(code) => return code,
         }
+        methods.xRead.expect(COMPLETE)(below, buffer, amount, offset)
     }
 }
 

@@ -1,0 +1,215 @@
+//! The rows of operation × fault × result, how each is run, and the page that they are written to. What may not live
+//! here: what is expected.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::Path;
+
+use faulty_vfs::{Cut, Disk, Fault, Lasting, OperationKind, What};
+use tempfile::TempDir;
+
+use crate::expected::{Found, Lost, check};
+use crate::workload::{Told, work};
+
+/// What happens at the n-th operation of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// The operation goes wrong, and the process goes on as it may.
+    Fault(What, Lasting),
+    /// As before, and when the process has ended the power goes, before anything more is synced.
+    FaultThenCut(What),
+    /// The process dies.
+    Crash,
+    /// The power goes.
+    Cut(Mode),
+}
+
+/// Which of the unsynced changes survive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Nothing,
+    Everything,
+    Prefix,
+    Torn,
+}
+
+/// One row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Row {
+    /// Which operations are counted; none is any.
+    pub(crate) kind: Option<OperationKind>,
+    pub(crate) event: Event,
+}
+
+/// What came of a row.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    cases: u32,
+    told: BTreeSet<String>,
+    found: BTreeSet<Found>,
+    /// What was not as expected, each with how to see it again.
+    pub(crate) failures: Vec<String>,
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = |what: &What| match what {
+            What::Eio => "EIO",
+            What::Enospc => "ENOSPC",
+            What::ShortWrite => "half of it is written",
+            What::ShortRead => "half of it is given",
+            What::SlowSync(_) => "is slow",
+            What::Crash => "crash",
+        };
+        match self {
+            Self::Fault(what, Lasting::Once) => write!(f, "{}, once", name(what)),
+            Self::Fault(what, Lasting::ForEver) => write!(f, "{}, for ever", name(what)),
+            Self::FaultThenCut(what) => write!(f, "{}, then the power goes", name(what)),
+            Self::Crash => f.write_str("the process dies"),
+            Self::Cut(Mode::Nothing) => f.write_str("the power goes: nothing unsynced survives"),
+            Self::Cut(Mode::Everything) => f.write_str("the power goes: everything survives"),
+            Self::Cut(Mode::Prefix) => f.write_str("the power goes: a prefix survives"),
+            Self::Cut(Mode::Torn) => f.write_str("the power goes: any sectors survive"),
+        }
+    }
+}
+
+/// Every row.
+pub(crate) fn rows() -> Vec<Row> {
+    let mut rows = vec![];
+    for what in [What::Eio, What::Enospc, What::ShortWrite, What::ShortRead] {
+        for kind in OperationKind::ALL.into_iter().filter(|kind| what.applies_to(*kind)) {
+            let events = [Event::Fault(what, Lasting::Once), Event::Fault(what, Lasting::ForEver)];
+            rows.extend(events.map(|event| Row { kind: Some(kind), event }));
+        }
+    }
+    for what in [What::Eio, What::Enospc] {
+        rows.push(Row { kind: Some(OperationKind::Sync), event: Event::FaultThenCut(what) });
+    }
+    rows.extend(OperationKind::ALL.map(|kind| Row { kind: Some(kind), event: Event::Crash }));
+    let modes = [Mode::Nothing, Mode::Everything, Mode::Prefix, Mode::Torn];
+    rows.extend(modes.map(|mode| Row { kind: None, event: Event::Cut(mode) }));
+    rows
+}
+
+impl Row {
+    fn fault(&self, at: u64) -> Fault {
+        let fault = match self.event {
+            Event::Fault(what, Lasting::ForEver) => Fault::at(at, what).for_ever(),
+            Event::Fault(what, Lasting::Once) | Event::FaultThenCut(what) => Fault::at(at, what),
+            Event::Crash | Event::Cut(_) => Fault::at(at, What::Crash),
+        };
+        Fault { only: self.kind, ..fault }
+    }
+
+    /// The cuts of a case, each with a seed of its own.
+    fn cuts(&self, at: u64) -> Vec<Cut> {
+        match self.event {
+            Event::Fault(..) | Event::Crash => vec![],
+            Event::FaultThenCut(_) => vec![Cut::Nothing, Cut::Torn { seed: at }],
+            Event::Cut(Mode::Nothing) => vec![Cut::Nothing],
+            Event::Cut(Mode::Everything) => vec![Cut::Everything],
+            Event::Cut(Mode::Prefix) => vec![Cut::Prefix { seed: at }],
+            Event::Cut(Mode::Torn) => (0..3).map(|n| Cut::Torn { seed: at * 3 + n }).collect(),
+        }
+    }
+
+    /// The row at the first operation, at the second, and so on until a pass in which the work was done before it.
+    pub(crate) fn run(&self) -> Outcome {
+        let mut outcome = Outcome::default();
+        for at in 1.. {
+            let (home, disk) = home();
+            disk.plan(self.fault(at));
+            let told = work(home.path(), &disk);
+            if disk.struck().is_none() {
+                return outcome;
+            }
+            let cuts = self.cuts(at);
+            for cut in &cuts {
+                let after = folder();
+                disk.power_cut(*cut, after.path()).unwrap();
+                let line = format!("SEED={cut:?} OP={at} OF={:?} FAULT={}", self.kind, self.event);
+                outcome.note(&told, check(after.path(), &told, Lost::Power), &line);
+            }
+            if cuts.is_empty() {
+                disk.heal();
+                let line = format!("SEED=none OP={at} OF={:?} FAULT={}", self.kind, self.event);
+                outcome.note(&told, check(home.path(), &told, Lost::Process), &line);
+            }
+        }
+        outcome
+    }
+
+    /// The row of the page.
+    pub(crate) fn line(&self, outcome: &Outcome) -> String {
+        let operation = self.kind.map_or("any".to_owned(), |kind| kind.to_string());
+        let told = match self.event {
+            Event::Fault(..) | Event::FaultThenCut(_) => outcome.told.iter().cloned().collect::<Vec<_>>().join("; "),
+            Event::Crash | Event::Cut(_) => "nothing more".to_owned(),
+        };
+        let found = outcome.found.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        format!("| {operation} | {} | {} | {told} | {found} |", self.event, outcome.cases)
+    }
+}
+
+impl Outcome {
+    fn note(&mut self, told: &Told, found: Result<Found, String>, line: &str) {
+        self.cases += 1;
+        self.told.insert(told.in_words());
+        match found {
+            Ok(found) => drop(self.found.insert(found)),
+            Err(error) => self.failures.push(format!("{line}: {error}")),
+        }
+    }
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Acknowledged => "what was acknowledged",
+            Self::Doubtful => "that and the batch in doubt",
+            Self::Shorter => "that but for written batches at the end",
+        })
+    }
+}
+
+/// A folder in memory where there is one: what the system makes durable is not in question here.
+pub(crate) fn folder() -> TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
+
+/// A home on a faulty disk.
+pub(crate) fn home() -> (TempDir, Disk) {
+    let home = folder();
+    let disk = Disk::install(home.path()).unwrap();
+    disk.watch("journal.mark");
+    (home, disk)
+}
+
+const HEADER: &str =
+    "| operation | fault | cases | callers were told | found after reopening |\n|---|---|---|---|---|\n";
+const BEGIN: &str = "<!-- written by the test: UPDATE=1 cargo test --profile ci -p journal --test faults -->\n";
+
+/// Compares the page's table with these lines, or writes it if `UPDATE` is set. How many cases there were may differ.
+pub(crate) fn compare(page: &Path, lines: &[String]) {
+    let text = std::fs::read_to_string(page).unwrap();
+    let (intro, table) = text.split_once(BEGIN).unwrap();
+    let new = format!("{HEADER}{}\n", lines.join("\n"));
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(page, format!("{intro}{BEGIN}{new}")).unwrap();
+        return;
+    }
+    for (old, new) in table.lines().zip(new.lines()) {
+        assert_eq!(
+            without_cases(old),
+            without_cases(new),
+            "{} is not what came out: UPDATE=1 writes it",
+            page.display()
+        );
+    }
+    assert_eq!(table.lines().count(), new.lines().count());
+}
+
+fn without_cases(line: &str) -> String {
+    line.split('|').enumerate().filter(|(at, _)| *at != 3).map(|(_, text)| text).collect()
+}

@@ -1,0 +1,325 @@
+//! The fixed work that meets every fault: two sessions, every kind of record, two owners one after the other, and the WAL
+//! brought over in between. What may not live here: what is expected of it.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+
+use engine::tables::lifecycle::LifecycleKind;
+use engine::tables::transitions::RunState;
+use engine::{
+    Batch, Body, BodyKind, BranchId, CallId, CallOutcome, CallSettled, CallStarted, Closed, Content, Created,
+    Durability, EffectId, EffectKind, Event, Hash, MessageAccepted, MessageId, MessageSealed, Next, Opened, Outcome,
+    OutputAdded, Overrides, QueueMode, Record, RequestOpened, RequestSent, RunEnded, RunId, RunStarted, Seq, SessionId,
+    SessionRow, StepBegun, TextAdded, TextStruck, Timestamp, ToolClass, Usage, Views,
+};
+use faulty_vfs::Disk;
+use journal::{Append, Error, Journal, Sqlite};
+use rusqlite::Connection;
+use uuid::Uuid;
+
+/// What is done, one after the other, each when the one before it has been answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// A process takes the home; an earlier one has ended.
+    Own,
+    /// A batch of a session (0 or 1).
+    Append(usize, Act),
+    /// Somebody brings the WAL over.
+    Checkpoint(&'static str),
+}
+
+/// What a session records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Act {
+    Create,
+    Accept,
+    Start,
+    Request,
+    Text(u64),
+    Seal,
+    Call,
+    Output(u64),
+    Settle,
+    Strike,
+    End,
+    Open,
+    Close,
+}
+
+const STEPS: &[Step] = &[
+    Step::Own,
+    Step::Append(0, Act::Create),
+    Step::Append(0, Act::Accept),
+    Step::Append(0, Act::Start),
+    Step::Append(0, Act::Request),
+    Step::Append(0, Act::Text(0)),
+    Step::Append(0, Act::Text(1)),
+    Step::Append(1, Act::Create),
+    Step::Append(0, Act::Text(2)),
+    Step::Append(0, Act::Seal),
+    Step::Append(0, Act::Call),
+    Step::Checkpoint("PRAGMA wal_checkpoint(PASSIVE)"),
+    Step::Append(0, Act::Output(0)),
+    Step::Append(1, Act::Accept),
+    Step::Append(0, Act::Output(1)),
+    Step::Append(0, Act::Settle),
+    Step::Own,
+    Step::Append(0, Act::Open),
+    Step::Append(0, Act::Strike),
+    Step::Checkpoint("PRAGMA wal_checkpoint(TRUNCATE)"),
+    Step::Append(1, Act::Strike),
+    Step::Append(0, Act::End),
+    Step::Append(0, Act::Strike),
+    Step::Append(1, Act::Strike),
+    Step::Append(0, Act::Close),
+];
+
+/// What callers were told of one run of the work.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    /// The batches that were acknowledged, in order.
+    pub(crate) kept: Vec<Batch>,
+    /// The one whose writing failed: nobody knows of it.
+    pub(crate) doubtful: Option<Batch>,
+    /// What an owner was refused with, if one was.
+    pub(crate) refused: Option<Error>,
+    /// What appends were refused with, in order.
+    pub(crate) failed: Vec<Error>,
+    /// Whether something was acknowledged behind a failure after which nothing may be.
+    pub(crate) acknowledged_too_much: bool,
+}
+
+impl Told {
+    /// How many batches a loss of power may not touch: those up to the last one that was told to be synced.
+    pub(crate) fn synced(&self) -> usize {
+        let synced = |batch: &Batch| batch.durability() == Durability::Synced;
+        self.kept.iter().rposition(synced).map_or(0, |at| at + 1)
+    }
+
+    /// What callers were told.
+    pub(crate) fn in_words(&self) -> String {
+        if let Some(error) = &self.refused {
+            let name = format!("{error:?}").split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default().to_owned();
+            return format!("opening is refused ({name})");
+        }
+        match (self.failed.is_empty(), self.doubtful.is_some()) {
+            (true, _) => "nothing: the work is done",
+            (false, true) => "an error, and no acknowledgement after it",
+            (false, false) => "`Full` for what has no space; the rest is done",
+        }
+        .to_owned()
+    }
+
+    /// One answer to a batch. `Full`, and `UnknownBranch` where the branch's beginning found no space, mean that the batch
+    /// is not there and that all goes on; after every other error nothing may be acknowledged.
+    fn answer(&mut self, batch: Batch, answer: Result<(), Error>) {
+        match answer {
+            Ok(()) => {
+                self.acknowledged_too_much |= self.doubtful.is_some();
+                self.kept.push(batch);
+            }
+            Err(error) => {
+                let is_whole = matches!(error, Error::Full { .. } | Error::UnknownBranch { .. });
+                if !is_whole && self.doubtful.is_none() {
+                    self.doubtful = Some(batch);
+                }
+                self.failed.push(error);
+            }
+        }
+    }
+}
+
+/// How many batches the work is.
+pub(crate) fn batches() -> usize {
+    STEPS.iter().filter(|step| matches!(step, Step::Append(..))).count()
+}
+
+/// Does the work until it is done, or the process is dead.
+pub(crate) fn work(home: &Path, disk: &Disk) -> Told {
+    let (mut told, mut sessions) = (Told::default(), [Script::new(1), Script::new(2)]);
+    let mut owner: Option<Sqlite> = None;
+    for step in STEPS {
+        if disk.is_crashed() {
+            break;
+        }
+        match step {
+            Step::Own => {
+                drop(owner.take());
+                // What is doubtful is decided once somebody looks: the rest of the work would rest on it.
+                if told.doubtful.is_some() || disk.is_crashed() {
+                    break;
+                }
+                match Sqlite::own(home) {
+                    Ok(sqlite) => owner = Some(sqlite),
+                    Err(error) => {
+                        told.refused = Some(error);
+                        break;
+                    }
+                }
+            }
+            Step::Append(session, act) => {
+                let (Some(owner), session) = (&owner, &mut sessions[*session]) else { continue };
+                let before = session.clone();
+                let batch = session.batch(*act);
+                let answer = append(owner, batch.clone());
+                if answer.is_err() {
+                    *session = before;
+                }
+                // The dead tell nobody; their files may hold it.
+                let answer = if disk.is_crashed() { Err(Error::Gone) } else { answer };
+                told.answer(batch, answer);
+            }
+            Step::Checkpoint(sql) => {
+                // It is somebody else's; what it cannot do it leaves.
+                let _ = Connection::open(home.join("journal.db")).and_then(|c| c.query_row(sql, [], |_| Ok(())));
+            }
+        }
+    }
+    told
+}
+
+/// Appends and waits for the answer.
+pub(crate) fn append(journal: &dyn Journal, batch: Batch) -> Result<(), Error> {
+    let (tell, answer) = channel();
+    let done = Box::new(move |answer| tell.send(answer).unwrap());
+    journal.append(Append { batch: Arc::new(batch), epoch: journal.epoch() }, done);
+    answer.recv().unwrap().map(|_| ())
+}
+
+/// A session that makes its batches.
+#[derive(Debug, Clone)]
+pub(crate) struct Script {
+    session: SessionId,
+    branch: BranchId,
+    seq: u64,
+    at: i64,
+}
+
+impl Script {
+    pub(crate) fn new(n: u128) -> Self {
+        Self { session: SessionId(Uuid::from_u128(n)), branch: BranchId(Uuid::from_u128(n + 100)), seq: 0, at: 1_000 }
+    }
+
+    /// A session as a later owner would begin it.
+    pub(crate) fn begin(n: u128) -> Batch {
+        Self::new(n).batch(Act::Create)
+    }
+
+    fn run(&self) -> RunId {
+        RunId(self.session.0)
+    }
+
+    fn effect(&self, kind: EffectKind) -> EffectId {
+        EffectId { run: self.run(), kind, ordinal: 1, try_no: 1 }
+    }
+
+    fn batch(&mut self, act: Act) -> Batch {
+        let (events, bodies) = self.events(act);
+        let records: Vec<Record> = events.into_iter().map(|event| self.record(event)).collect();
+        let views = Views { session: Some(self.row()), ..Views::default() };
+        Batch { session: self.session, branch: self.branch, records, bodies, views }
+    }
+
+    fn record(&mut self, event: Event) -> Record {
+        self.at += 7;
+        let seq = event.progress().is_none().then(|| {
+            self.seq += 1;
+            Seq(self.seq)
+        });
+        Record { seq, at: Timestamp(self.at), event }
+    }
+
+    fn row(&self) -> SessionRow {
+        SessionRow {
+            session: self.session,
+            key: format!("agent:main:{}", self.session),
+            agent: "main".to_owned(),
+            branch: self.branch,
+            created_at: Timestamp(1),
+            last_activity: Timestamp(self.at),
+            lifecycle: LifecycleKind::Active,
+            run_state: RunState::Streaming,
+            run: Some(self.run()),
+            queued: self.seq as u32,
+            unfinished: true,
+            trouble: None,
+        }
+    }
+
+    fn events(&self, act: Act) -> (Vec<Event>, Vec<Content>) {
+        let request = self.effect(EffectKind::Request);
+        let call = CallId { run: self.run(), step: 1, index: 0 };
+        let with = |text: String, event: &dyn Fn(Body) -> Event| {
+            let content = Content::text(BodyKind::Message, &text);
+            (vec![event(content.body)], vec![content])
+        };
+        let event = match act {
+            Act::Create => self.created(),
+            Act::Accept => return with(long("message"), &|body| self.accepted(body)),
+            Act::Start => return self.started(),
+            Act::Request => RequestSent { request, epoch: engine::Epoch(1), candidate: 0, items: 1 }.into(),
+            Act::Text(at) => {
+                let text = TextAdded { effect: request, offset: at * 300, text: "t".repeat(300) };
+                let opened = (at == 0).then(|| RequestOpened { request }.into());
+                return (opened.into_iter().chain([text.into()]).collect(), vec![]);
+            }
+            Act::Seal => return with(long("answer"), &|body| sealed(request, body)),
+            Act::Call => CallStarted {
+                call,
+                effect: self.effect(EffectKind::RunCall),
+                epoch: engine::Epoch(1),
+                class: ToolClass::Once,
+            }
+            .into(),
+            Act::Output(at) => {
+                let effect = self.effect(EffectKind::RunCall);
+                OutputAdded { effect, offset: at * 700, text: "o".repeat(700) }.into()
+            }
+            Act::Settle => return with(long("output"), &|body| self.settled(call, body)),
+            Act::Strike => TextStruck { request }.into(),
+            Act::End => return with(long("answer"), &|body| self.ended(body)),
+            Act::Open => Opened { epoch: engine::Epoch(2), last_activity: Timestamp(self.at) }.into(),
+            Act::Close => Closed { epoch: engine::Epoch(2) }.into(),
+        };
+        (vec![event], vec![])
+    }
+
+    fn created(&self) -> Event {
+        let Self { session, branch, .. } = *self;
+        Created { session, key: self.row().key, agent: "main".to_owned(), branch }.into()
+    }
+
+    fn accepted(&self, body: Body) -> Event {
+        let (message, mode) = (MessageId(self.session.0), QueueMode::Followup);
+        MessageAccepted { message, body, mode, key: None, overrides: Overrides::default() }.into()
+    }
+
+    fn started(&self) -> (Vec<Event>, Vec<Content>) {
+        let prompt = Content::text(BodyKind::Message, "be brief");
+        let inputs = vec![MessageId(self.session.0)];
+        let begun = StepBegun { step: 1, prompt: prompt.body }.into();
+        let started = RunStarted { run: self.run(), inputs, settings: prompt.body.hash }.into();
+        (vec![started, begun], vec![prompt])
+    }
+
+    fn settled(&self, call: CallId, output: Body) -> Event {
+        let effect = Some(self.effect(EffectKind::RunCall));
+        CallSettled { call, effect, outcome: CallOutcome::Done, output, whole: None }.into()
+    }
+
+    fn ended(&self, text: Body) -> Event {
+        let usage = Usage::default();
+        RunEnded { run: self.run(), outcome: Outcome::Completed, failure: None, text: vec![text], usage }.into()
+    }
+}
+
+fn sealed(request: EffectId, text: Body) -> Event {
+    let usage = Usage::default();
+    MessageSealed { request, text: Some(text), reasoning: None, calls: vec![], usage, next: Next::Finish }.into()
+}
+
+/// Two kilobytes that do not pack.
+fn long(name: &str) -> String {
+    (0..32).map(|n| Hash::of(format!("{name} {n}").as_bytes()).to_string()).collect()
+}
