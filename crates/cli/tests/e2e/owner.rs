@@ -3,6 +3,7 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::support::{Home, Process, until};
@@ -39,6 +40,41 @@ fn r61_wait_waits_for_the_owner_and_then_runs() {
     agent.finish().expect_code(0);
     let answer = waiting.finish().expect_code(0);
     assert!(answer.out.contains("offline model"), "{answer:?}");
+}
+
+/// Stops the owner, takes its lock file away as an impatient administrator would, and lets another one work in the home.
+fn taken_over(home: &Home, owner: &Process) {
+    for _ in 0..20 {
+        owner.signal(Signal::STOP);
+        fs::remove_file(home.path().join("owner.lock")).expect("the owner has a lock file");
+        let other = home.run(&["agent", "--session", "other", "-m", "tokens=3 Who are you?"]);
+        if other.code == Some(0) {
+            return;
+        }
+        // Stopped in the middle of a transaction, it still keeps others from writing.
+        other.expect_code(74).expect_err("locked");
+        owner.signal(Signal::CONT);
+        let told = owner.pieces();
+        until("the next piece", || owner.pieces() > told);
+    }
+    panic!("it was in a transaction whenever it was stopped");
+}
+
+#[test]
+fn r10_a7_an_owner_that_slept_while_another_took_over_appends_nothing_more() {
+    let home = Home::new().paced(20);
+    let sleeper = home.start(&["agent", "--json", "-m", "tokens=2000 Tell me a story."]);
+    sleeper.until_text(3);
+    taken_over(&home, &sleeper);
+    let trace = || home.run(&["runs", "trace", "--session", "main", "--json"]).expect_code(0).out;
+    let heads = || home.json(&["sessions", "list"]);
+    let (before, sessions) = (trace(), heads());
+    sleeper.signal(Signal::CONT);
+    let ended = sleeper.finish().expect_code(75);
+    assert!(ended.verdict().contains("this process was owner"), "{ended:?}");
+    assert_eq!((trace(), heads()), (before, sessions), "something of it is in the journal");
+    // The chain holds, and the run is taken up by whoever owns the home next.
+    home.paced(0).run(&["resume"]).expect_code(0);
 }
 
 #[test]

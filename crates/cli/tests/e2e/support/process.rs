@@ -81,11 +81,16 @@ impl Process {
     /// Waits until stdout has so many pieces of an answer; gives the text so far.
     #[track_caller]
     pub(crate) fn until_text(&self, pieces: usize) -> String {
-        until("pieces of an answer", || self.pieces().len() >= pieces);
-        self.pieces().concat()
+        until("pieces of an answer", || self.pieces() >= pieces);
+        self.texts().concat()
     }
 
-    fn pieces(&self) -> Vec<String> {
+    /// The pieces of an answer so far.
+    pub(crate) fn pieces(&self) -> usize {
+        self.texts().len()
+    }
+
+    fn texts(&self) -> Vec<String> {
         let lines = self.lines().into_iter();
         let deltas = lines.filter(|line| line["stream"] == "assistant" && line["type"] == "delta");
         deltas.filter_map(|line| Some(line["text"].as_str()?.to_owned())).collect()
