@@ -4,4 +4,6 @@
 //! a journal alone, and both check what is left.
 //! What may not live here: anything that a shipped binary needs.
 
+pub mod draw;
 pub mod model_server;
+pub mod prose;

@@ -4,6 +4,10 @@ use serde_json::Value;
 
 use super::pairing;
 use super::script::{Call, Script, words};
+use crate::prose::Prose;
+
+/// Bytes of one piece of prose.
+const PIECE_BYTES: usize = 80;
 
 /// What a request asks for.
 #[derive(Debug)]
@@ -42,7 +46,7 @@ pub(super) fn read(body: &[u8]) -> Result<Asked, String> {
     let step = messages[at..].iter().filter(|message| pairing::calls(message).next().is_some()).count();
     let reply = match script.steps.get(step) {
         Some(call) => Reply { text: words(script.preamble), call: Some((format!("call_{at}_{step}"), call.clone())) },
-        None => Reply { text: words(script.tokens), call: None },
+        None => Reply { text: finally(&script, &text), call: None },
     };
     Ok(Asked {
         text,
@@ -53,6 +57,14 @@ pub(super) fn read(body: &[u8]) -> Result<Asked, String> {
         usage: request["stream_options"]["include_usage"] == true,
         model: request["model"].as_str().unwrap_or("scripted").to_owned(),
     })
+}
+
+/// The pieces of the final answer.
+fn finally(script: &Script, text: &str) -> Vec<String> {
+    let Some(bytes) = script.prose else { return words(script.tokens) };
+    let seed = text.bytes().fold(0_u64, |seed, byte| seed.rotate_left(5) ^ u64::from(byte));
+    let prose = Prose::new(seed).text(bytes);
+    prose.as_bytes().chunks(PIECE_BYTES).map(|piece| String::from_utf8_lossy(piece).into_owned()).collect()
 }
 
 /// The last user message that holds a script, with its place. A message that only asks to go on holds none.
@@ -93,6 +105,13 @@ mod tests {
         assert!(reply(&json!([user, first, result])).call.is_some());
         assert_eq!(reply(&json!([user, first, result, first, result])).text, ["word0"]);
         assert_eq!(reply(&json!([user, first, result, first, result, go_on])).call, None);
+    }
+
+    #[test]
+    fn prose_is_as_long_as_asked_and_differs_with_the_message() {
+        let of = |content: &str| reply(&json!([{ "role": "user", "content": content }])).text.concat();
+        assert_eq!(of("one prose=500").len(), 500);
+        assert_ne!(of("one prose=500"), of("two prose=500"));
     }
 
     #[test]

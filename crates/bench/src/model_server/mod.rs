@@ -104,6 +104,11 @@ impl ModelServer {
         lock(&self.shared.seen).clone()
     }
 
+    /// How many requests there were so far.
+    pub fn requests(&self) -> usize {
+        lock(&self.shared.seen).len()
+    }
+
     /// Every request whose calls and results did not pair, in words. They were answered 400.
     pub fn violations(&self) -> Vec<String> {
         lock(&self.shared.violations).clone()

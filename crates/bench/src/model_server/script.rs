@@ -10,6 +10,7 @@
 /// | `exec:COMMAND` | the same for `exec` | |
 /// | `rounds=N tool=NAME` | N steps that call NAME with empty arguments, before the others | 0, `ls` |
 /// | `tokens=N` | words of the final answer | 8 |
+/// | `prose=BYTES` | the final answer is so much prose, in pieces of about 80 bytes; another message, another text | |
 /// | `preamble=N` | words of text before the calls of each step | 0 |
 /// | `delay_ms=N` | before each piece of an answer | 0 |
 /// | `first_byte_ms=N` | before the head of an answer | 0 |
@@ -21,6 +22,8 @@
 pub struct Script {
     /// The calls that are asked for, one a step.
     pub steps: Vec<Call>,
+    /// Bytes of prose in place of words.
+    pub prose: Option<usize>,
     /// Words of text before each call.
     pub preamble: u32,
     /// Words of the final answer.
@@ -79,7 +82,16 @@ impl Fault {
 
 impl Default for Script {
     fn default() -> Self {
-        Self { steps: vec![], preamble: 0, tokens: 8, delay_ms: 0, first_byte_ms: 0, fault: None, retry_after: None }
+        Self {
+            steps: vec![],
+            preamble: 0,
+            tokens: 8,
+            prose: None,
+            delay_ms: 0,
+            first_byte_ms: 0,
+            fault: None,
+            retry_after: None,
+        }
     }
 }
 
@@ -111,6 +123,7 @@ impl Script {
     fn set(&mut self, key: &str, value: &str) -> Option<()> {
         match key {
             "tokens" => self.tokens = value.parse().ok()?,
+            "prose" => self.prose = Some(value.parse().ok()?),
             "preamble" => self.preamble = value.parse().ok()?,
             "delay_ms" => self.delay_ms = value.parse().ok()?,
             "first_byte_ms" => self.first_byte_ms = value.parse().ok()?,

@@ -5,19 +5,22 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use super::Problem;
-use super::table::{Row, Samples, Target};
+use super::table::{Line, Row, Samples, Target};
 
 /// Measurements.
 const STARTS: usize = 30;
 
 /// The figure; homes are made in this folder, which must be on a disk.
-pub(super) fn measure(binary: &Path, folder: &Path) -> Result<Vec<Row>, Problem> {
+pub(super) fn measure(binary: &Path, folder: &Path) -> Result<Vec<Line>, Problem> {
     let starts = (0..STARTS).map(|at| start(binary, &folder.join(format!("cold-{at}"))));
-    Ok(vec![Row {
-        what: "W5: cold start to a finished offline answer, whole process",
-        target: Target::AtMost(20.0),
-        measured: Samples::new("ms", starts.collect::<Result<_, _>>()?),
-    }])
+    Ok(vec![
+        Row {
+            what: "W5: cold start to a finished offline answer, whole process",
+            target: Target::AtMost(20.0),
+            measured: Samples::new("ms", starts.collect::<Result<_, _>>()?),
+        }
+        .into(),
+    ])
 }
 
 fn start(binary: &Path, folder: &Path) -> Result<f64, Problem> {

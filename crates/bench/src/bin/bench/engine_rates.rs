@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::table::{Row, Samples, Target};
+use super::table::{Line, Row, Samples, Target};
 use super::world::World;
 
 /// Items in the history of the session.
@@ -13,8 +13,8 @@ const DELTAS: u64 = 200_000;
 const ROUNDS: u32 = 5;
 
 /// The figures.
-pub(super) fn measure() -> Vec<Row> {
-    vec![
+pub(super) fn measure() -> Vec<Line> {
+    let rows = [
         Row {
             what: "engine: 20-byte deltas, one a batch, 500 items, 3 subscribers",
             target: Target::AtLeast(1_000_000.0),
@@ -30,7 +30,8 @@ pub(super) fn measure() -> Vec<Row> {
             target: Target::AtLeast(200_000.0),
             measured: Samples::new("inputs/s", (0..99).map(|_| mix()).collect()),
         },
-    ]
+    ];
+    rows.map(Line::from).into()
 }
 
 fn deltas(together: u64) -> f64 {

@@ -4,9 +4,16 @@
 
 mod cold;
 mod durable;
+mod end_to_end;
 mod engine_rates;
+mod killed;
+mod opening;
+mod real;
+mod rounds;
 mod store;
 mod table;
+mod turns;
+mod warm;
 mod world;
 
 use std::path::{Path, PathBuf};
@@ -14,7 +21,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use table::Row;
+use table::Line;
 
 /// What keeps a figure from being measured: there is nobody to act on its kind, so its words are enough.
 type Problem = Box<dyn std::error::Error>;
@@ -36,6 +43,9 @@ struct Args {
 enum Program {
     /// Be a model server until stdin ends; its address is the first line of stdout
     Server,
+    /// Do the work of `end-to-end` once, for someone who counts
+    #[command(hide = true)]
+    Once(end_to_end::Once),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -46,14 +56,25 @@ enum Figure {
     Store,
     /// W1 and W2
     Durable,
+    /// W4: 500 turns of one session
+    Turns,
+    /// Round 1,000 of a run beside round 10
+    Rounds,
+    /// 64 sessions: events a second, syncs, acknowledgements
+    EndToEnd,
+    /// 10,000 live events, 100,000 parked sessions
+    Opening,
     /// W5
     Cold,
+    /// W6
+    Killed,
 }
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    let result = match args.program {
-        Some(Program::Server) => durable::serve(),
+    let result = match &args.program {
+        Some(Program::Server) => warm::serve(),
+        Some(Program::Once(once)) => end_to_end::once(once),
         None => print(&args),
     };
     if let Err(problem) = result {
@@ -72,9 +93,14 @@ fn print(args: &Args) -> Result<(), Problem> {
     // Not the system's folder for temporary files: that one may be in memory, where a sync costs nothing.
     let folder = tempfile::Builder::new().prefix("bench-").tempdir_in(beside)?;
     let binary = args.binary.clone().unwrap_or_else(|| beside.join("limulus"));
+    // Programs are started in folders of their own.
+    let binary = std::path::absolute(binary)?;
     let (mut rows, mut missing) = (vec![], vec![]);
     for figure in Figure::value_variants().iter().filter(|figure| args.only.is_none_or(|only| only == **figure)) {
-        match measure(*figure, &binary, folder.path()) {
+        let name = figure.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
+        let folder = folder.path().join(name);
+        std::fs::create_dir_all(&folder)?;
+        match measure(*figure, &binary, &folder) {
             Ok(measured) => rows.extend(measured),
             Err(problem) => missing.push(format!("{figure:?} could not be measured: {problem}")),
         }
@@ -83,14 +109,19 @@ fn print(args: &Args) -> Result<(), Problem> {
     if missing.is_empty() { Ok(()) } else { Err(missing.join("\n").into()) }
 }
 
-fn measure(figure: Figure, binary: &Path, folder: &Path) -> Result<Vec<Row>, Problem> {
+fn measure(figure: Figure, binary: &Path, folder: &Path) -> Result<Vec<Line>, Problem> {
     match figure {
         Figure::Engine => Ok(engine_rates::measure()),
         Figure::Store => store::measure(folder),
         Figure::Durable => durable::measure(folder),
-        Figure::Cold if binary.is_file() => cold::measure(binary, folder),
-        Figure::Cold => {
+        Figure::Turns => turns::measure(folder),
+        Figure::Rounds => rounds::measure(folder),
+        Figure::EndToEnd => end_to_end::measure(folder),
+        Figure::Opening | Figure::Cold | Figure::Killed if !binary.is_file() => {
             Err(format!("no program at {}; build it: cargo build --release -p limulus", binary.display()).into())
         }
+        Figure::Opening => opening::measure(binary, folder),
+        Figure::Cold => cold::measure(binary, folder),
+        Figure::Killed => killed::measure(binary, folder),
     }
 }

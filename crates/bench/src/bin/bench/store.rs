@@ -10,7 +10,7 @@ use journal::{Append, Journal, Sqlite};
 use uuid::Uuid;
 
 use super::Problem;
-use super::table::{Row, Samples, Target};
+use super::table::{Line, Row, Samples, Target};
 
 /// Sessions that append side by side.
 const SESSIONS: usize = 64;
@@ -29,13 +29,16 @@ struct Producer {
 type Answer = (usize, Result<Position, journal::Error>);
 
 /// The figure; homes are made in this folder, which must be on a disk.
-pub(super) fn measure(folder: &Path) -> Result<Vec<Row>, Problem> {
+pub(super) fn measure(folder: &Path) -> Result<Vec<Line>, Problem> {
     let rates = (0..TIMES).map(|at| rate(&folder.join(format!("store-{at}"))));
-    Ok(vec![Row {
-        what: "store: synced events, 64 sessions, one each in flight",
-        target: Target::AtLeast(20_000.0),
-        measured: Samples::new("events/s", rates.collect::<Result<_, _>>()?),
-    }])
+    Ok(vec![
+        Row {
+            what: "store: synced events, 64 sessions, one each in flight",
+            target: Target::AtLeast(20_000.0),
+            measured: Samples::new("events/s", rates.collect::<Result<_, _>>()?),
+        }
+        .into(),
+    ])
 }
 
 fn rate(home: &Path) -> Result<f64, Problem> {

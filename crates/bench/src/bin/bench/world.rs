@@ -1,4 +1,4 @@
-//! A world for the engine alone: whatever the pump wants is answered at once, and what it publishes is read by three.
+//! A world for the pump, without a runtime: whatever it wants is answered at once, and what it publishes is read by three.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,14 +8,26 @@ use engine::{
     FailureClass, Found, Hash, Input, Limits, Machine, MessageId, Moment, Overrides, Part, Policy, Position, Pump,
     Report, ResumeMode, SessionId, Settings, Timestamp, ToolClass, ToolSpec, Usage,
 };
+use journal::{Append, Journal as _, Sqlite};
 use uuid::Uuid;
 
 /// Batches that a subscriber holds before it lets the oldest go.
 const HELD: usize = 64;
 
+/// Where what is decided goes.
+pub(super) enum Store {
+    /// Nowhere: it counts as kept at once.
+    Nowhere,
+    /// To a home on disk; the world waits for it.
+    Home(Box<Sqlite>),
+}
+
 /// A pump with everything around it.
 pub(super) struct World {
     pump: Pump<()>,
+    store: Store,
+    /// Bytes of payloads, bodies and rows of views, before any of them is packed.
+    pub(super) bytes: u64,
     settings: Arc<Settings>,
     subscribers: [VecDeque<Arc<Batch>>; 3],
     started: VecDeque<Effect>,
@@ -31,8 +43,20 @@ pub(super) struct World {
 impl World {
     /// A session whose history has this many items.
     pub(super) fn with_items(items: usize) -> Self {
+        let mut world = Self::new(Store::Nowhere);
+        while world.items() < items {
+            world.plain_run();
+        }
+        world.inputs = 0;
+        world
+    }
+
+    /// A new session.
+    pub(super) fn new(store: Store) -> Self {
         let mut world = Self {
             pump: Pump::new(Machine::new()),
+            store,
+            bytes: 0,
             settings: Arc::new(settings()),
             subscribers: Default::default(),
             started: VecDeque::new(),
@@ -46,10 +70,6 @@ impl World {
         let (session, branch) = (SessionId(world.id()), BranchId(world.id()));
         world.offer(Command::Create { session, key: "agent:main:main".into(), agent: "main".into(), branch });
         world.offer(Report::Opened { epoch: Epoch(1) });
-        while world.items() < items {
-            world.plain_run();
-        }
-        world.inputs = 0;
         world
     }
 
@@ -81,14 +101,26 @@ impl World {
                 self.carry_out(todo);
             }
             match self.pump.next_batch() {
-                Some(_) => {
-                    self.position += 1;
-                    self.pump.committed(Position(self.position));
+                Some(batch) => {
+                    let position = self.keep(batch);
+                    self.pump.committed(position);
                 }
                 None if self.pump.is_quiet() => return,
                 None => {}
             }
         }
+    }
+
+    fn keep(&mut self, batch: Arc<Batch>) -> Position {
+        let Store::Home(journal) = &self.store else {
+            self.position += 1;
+            return Position(self.position);
+        };
+        self.bytes += bytes(&batch);
+        let (done, answer) = std::sync::mpsc::channel();
+        let append = Append { batch, epoch: journal.epoch() };
+        journal.append(append, Box::new(move |answer| drop(done.send(answer))));
+        answer.recv().expect("the writer answers each append").expect("the home is on a disk in order")
     }
 
     fn carry_out(&mut self, todo: Do<()>) {
@@ -123,6 +155,25 @@ impl World {
         self.offer(Report::LaneEntered { effect, settings });
         let effect = self.next().id();
         self.offer(Report::Prepared { effect, prompt: Content::text(BodyKind::Prompt, "You are a bench.") });
+        self.next().id()
+    }
+
+    /// A run that is to have many rounds, up to its first request.
+    pub(super) fn begin_rounds(&mut self) -> EffectId {
+        self.begin()
+    }
+
+    /// A tool round: the model asks for one call, which gives back this output. Gives the next request.
+    pub(super) fn round(&mut self, request: EffectId, output: &str) -> EffectId {
+        self.offer(Report::RequestOpened { effect: request });
+        self.call(request, 0, "change");
+        self.end(request);
+        let effect = self.next().id();
+        let (decision, fingerprint) = (Policy::Allow, Hash([7; 32]));
+        self.offer(Report::CallChecked { effect, decision, fingerprint, evidence: None, reason: None });
+        let effect = self.next().id();
+        let output = Content::text(BodyKind::Output, output);
+        self.offer(Report::CallEnded { effect, outcome: CallOutcome::Done, output, whole: None });
         self.next().id()
     }
 
@@ -281,6 +332,20 @@ impl World {
         self.offer(Report::CallChecked { effect, decision, fingerprint, evidence: None, reason: None });
         self.next().id()
     }
+}
+
+/// Bytes of a batch: payloads, bodies, rows.
+fn bytes(batch: &Batch) -> u64 {
+    let records = batch.records.iter().map(|record| record.event.payload().len());
+    let bodies = batch.bodies.iter().map(|body| body.bytes.len());
+    let views = &batch.views;
+    let rows = views.session.iter().map(row_bytes).chain(views.runs.iter().map(row_bytes));
+    let rows = rows.chain(views.receipts.iter().map(row_bytes)).chain(views.approvals.iter().map(row_bytes));
+    records.chain(bodies).chain(rows).sum::<usize>() as u64
+}
+
+fn row_bytes(row: &impl serde::Serialize) -> usize {
+    serde_json::to_vec(row).map_or(0, |json| json.len())
 }
 
 fn output() -> Content {

@@ -8,7 +8,6 @@
 #![allow(clippy::print_stdout, reason = "a program whose output is its report")]
 
 mod checks;
-mod draw;
 mod expected;
 mod lane;
 mod report;
@@ -23,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use draw::Draw;
+use bench::draw::Draw;
 use lane::{Lane, Until};
 
 /// What keeps the harness from going on; its words are enough.

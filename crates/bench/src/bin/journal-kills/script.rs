@@ -13,7 +13,7 @@ use engine::{
 };
 use uuid::Uuid;
 
-use super::draw::Draw;
+use bench::draw::Draw;
 
 /// Pieces of text that each stream has.
 const PIECES: u64 = 5;

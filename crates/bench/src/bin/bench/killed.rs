@@ -1,0 +1,118 @@
+//! W6: SIGKILL to the real binary while a tool runs, and while a model answers; then `limulus resume`.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+
+use bench::model_server::{ModelServer, Script};
+use serde_json::Value;
+
+use super::Problem;
+use super::real::{Place, resume, until};
+use super::table::{Line, Row, Samples, Target};
+
+/// Kills of each kind.
+const TIMES: usize = 5;
+/// Pieces of text that are told before the kill.
+const PIECES: usize = 40;
+
+/// The figures.
+pub(super) fn measure(binary: &Path, folder: &Path) -> Result<Vec<Line>, Problem> {
+    let server = ModelServer::start()?;
+    let (mut ms, mut in_tool, mut in_stream) = (vec![], vec![], vec![]);
+    for time in 0..TIMES {
+        let place = Place::new(folder.join(format!("tool-{time}")), binary, &server, "restart")?;
+        in_tool.push(mid_tool(&place, &server, &mut ms)?);
+        let place = Place::new(folder.join(format!("stream-{time}")), binary, &server, "continue")?;
+        in_stream.push(mid_stream(&place, &server, &mut ms)?);
+    }
+    Ok(vec![
+        verdict("W6: kill -9 while a tool runs", "resumes alone, at the point; no tool twice", &in_tool),
+        verdict("W6: kill -9 while a model answers", "resumes alone, at the point; the text kept", &in_stream),
+        Row {
+            what: "W6: from the restart to the next request, whole process",
+            target: Target::Told,
+            measured: Samples::new("ms", ms),
+        }
+        .into(),
+    ])
+}
+
+/// What came of one kill.
+struct Came {
+    /// In words that stand in the table.
+    words: Vec<String>,
+    is_met: bool,
+}
+
+fn verdict(what: &'static str, asked: &'static str, came: &[Came]) -> Line {
+    let is_met = came.iter().all(|came| came.is_met);
+    // Where kills differ, the one that went wrong is the one to read.
+    let told = came.iter().find(|came| !came.is_met).or(came.first());
+    let found = told.map(|came| came.words.join("; ")).unwrap_or_default();
+    Line::Words { what, asked, found: format!("{found} ({} kills)", came.len()), is_met }
+}
+
+/// The tool goes on under its supervisor; its result is taken up, and the tool is not run again.
+fn mid_tool(place: &Place<'_>, server: &ModelServer, ms: &mut Vec<f64>) -> Result<Came, Problem> {
+    let (ledger, ended) = (place.folder.join("ledger"), place.folder.join("ended"));
+    let command = format!("echo run >> {}; sleep 0.2; echo done; : > {}", ledger.display(), ended.display());
+    let mut agent = place.start(&["agent", "--json", "--yes", "-m", &format!("tokens=8\nexec:{command}")])?;
+    until("the tool runs", || ledger.exists())?;
+    agent.kill()?;
+    agent.wait()?;
+    until("the tool has ended", || ended.exists())?;
+    let (owner, took_ms) = resume(place, server)?;
+    ms.push(took_ms);
+    let is_alone = owner.wait_with_output()?.status.success();
+    let run = shown(place)?;
+    let runs = std::fs::read_to_string(&ledger)?.lines().count();
+    let is_whole = run["outcome"] == "completed" && run["text"] == Script { tokens: 8, ..Script::default() }.answer();
+    let has_result = run["steps"][0]["calls"][0]["outcome"] == "done";
+    Ok(Came {
+        words: vec![
+            resumed(is_alone && is_whole),
+            format!("the tool ran {}", if runs == 1 { "once".to_owned() } else { format!("{runs} times") }),
+            format!("its result {}", if has_result { "kept" } else { "lost" }),
+        ],
+        is_met: is_alone && is_whole && runs == 1 && has_result,
+    })
+}
+
+/// What was told of the answer stays its beginning, and the model goes on behind it.
+fn mid_stream(place: &Place<'_>, server: &ModelServer, ms: &mut Vec<f64>) -> Result<Came, Problem> {
+    let mut agent = place.start(&["agent", "--json", "--yes", "-m", "tokens=200 delay_ms=2"])?;
+    let mut lines = BufReader::new(agent.stdout.take().ok_or("no stdout")?).lines();
+    let mut told = String::new();
+    let mut pieces = lines.by_ref().map_while(Result::ok).filter_map(|line| piece(&line));
+    told.extend(pieces.by_ref().take(PIECES));
+    agent.kill()?;
+    told.extend(pieces);
+    agent.wait()?;
+    let (owner, took_ms) = resume(place, server)?;
+    ms.push(took_ms);
+    let is_alone = owner.wait_with_output()?.status.success();
+    let run = shown(place)?;
+    let is_kept = run["text"].as_str().is_some_and(|text| text.starts_with(&told)) && !told.is_empty();
+    let is_whole = run["outcome"] == "completed";
+    let kept = if is_kept { "all of it kept" } else { "not all of it kept" };
+    let words = vec![resumed(is_alone && is_whole), format!("{} bytes of text had been told, {kept}", told.len())];
+    Ok(Came { words, is_met: is_alone && is_whole && is_kept })
+}
+
+fn resumed(is_so: bool) -> String {
+    if is_so { "resumed alone, to its end".to_owned() } else { "did not resume to its end".to_owned() }
+}
+
+/// The text in a line of `agent --json`.
+fn piece(line: &str) -> Option<String> {
+    let line: Value = serde_json::from_str(line).ok()?;
+    let is_text = line["stream"] == "assistant" && line["type"] == "delta";
+    is_text.then(|| line["text"].as_str().unwrap_or_default().to_owned())
+}
+
+/// `runs show` of the only run.
+fn shown(place: &Place<'_>) -> Result<Value, Problem> {
+    let runs = place.ask(&["runs", "list", "--json"])?;
+    let run = runs[0]["run"].as_str().ok_or("no run is listed")?;
+    place.ask(&["runs", "show", run, "--json"])
+}

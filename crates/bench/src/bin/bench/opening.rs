@@ -1,0 +1,178 @@
+//! What opening costs: a home that was killed with 10,000 live events in one session, from the start of the real
+//! `limulus resume` to the moment in which its first request reaches the model server; alone, beside 100,000 parked
+//! sessions, and in process. Each time a fresh copy whose pages are not in memory.
+
+use std::fs::File;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::Instant;
+
+use bench::model_server::ModelServer;
+use engine::tables::lifecycle::LifecycleKind;
+use engine::tables::transitions::RunState;
+use engine::{Batch, BranchId, Created, Event, Position, Record, Seq, SessionId, SessionRow, Timestamp, Views};
+use journal::{Append, Journal as _, Read as _, Reader, Sqlite};
+use rustix::fs::{Advice, fadvise};
+use uuid::Uuid;
+
+use super::Problem;
+use super::real::{Place, resume, until};
+use super::table::{Line, Row, Samples, Target};
+use super::warm::{Warm, tokio};
+
+/// Live events, at least.
+const LIVE: u64 = 10_000;
+/// Sessions that are parked beside.
+const PARKED: u64 = 100_000;
+/// Measurements of each.
+const TIMES: usize = 21;
+/// The session.
+const KEY: &str = "agent:main:long";
+
+/// The figures; homes are made in this folder, which must be on a disk.
+pub(super) fn measure(binary: &Path, folder: &Path) -> Result<Vec<Line>, Problem> {
+    let server = ModelServer::start()?;
+    let place = Place::new(folder.join("killed"), binary, &server, "restart")?;
+    let entries = live_home(&place)?;
+    let snapshots = folds_all(&place)?;
+    let mut dropped = vec![];
+    let alone = openings(&place, &server, &mut dropped)?;
+    let inside = openings_inside(&place, &server)?;
+    park(&place)?;
+    let beside = openings(&place, &server, &mut dropped)?;
+    let row = |what, target, values| Line::from(Row { what, target, measured: Samples::new("ms", values) });
+    let most = Target::AtMost(100.0);
+    Ok(vec![
+        row("opening: 10,000 live events, from exec to the first request at the server", most, alone),
+        row("opening: the same, with 100,000 parked sessions beside", most, beside),
+        row("opening: the same without them, in process, to the first request sent", most, inside),
+        Line::Words {
+            what: "opening: what was there",
+            asked: "",
+            found: format!(
+                "{entries} entries, {snapshots} snapshots taken away; {}",
+                dropped.first().cloned().unwrap_or_default()
+            ),
+            is_met: dropped.windows(2).all(|two| two[0] == two[1]),
+        },
+    ])
+}
+
+/// One run with tool rounds, killed when it has so many entries. Gives their number.
+fn live_home(place: &Place<'_>) -> Result<u64, Problem> {
+    let mut agent =
+        place.start(&["agent", "--json", "--yes", "--session", "long", "-m", "rounds=3000 tool=ls tokens=1"])?;
+    // Nobody reads a pipe here: it must not fill.
+    let stdout = agent.stdout.take().ok_or("no stdout")?;
+    let drain = std::thread::spawn(move || std::io::copy(&mut { stdout }, &mut std::io::sink()));
+    let mut head = 0;
+    let grown = until("10,000 live events", || {
+        head = Reader::open(&place.home()).and_then(|reader| reader.head()).map_or(0, |head| head.0);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        head >= LIVE
+    });
+    agent.kill()?;
+    agent.wait()?;
+    grown?;
+    drain.join().map_err(|_| "the pipe was not drained")??;
+    Ok(Reader::open(&place.home())?.head()?.0)
+}
+
+/// Takes the snapshots away, so that all entries are live. Gives how many there were.
+fn folds_all(place: &Place<'_>) -> Result<usize, Problem> {
+    let connection = rusqlite::Connection::open(place.home().join("journal.db"))?;
+    Ok(connection.execute("DELETE FROM snapshots", [])?)
+}
+
+fn openings(place: &Place<'_>, server: &ModelServer, dropped: &mut Vec<String>) -> Result<Vec<f64>, Problem> {
+    let mut times = vec![];
+    for _ in 0..TIMES {
+        let copy = place.with_home_of(place.folder.with_file_name("copy"))?;
+        dropped.push(drop_cache(&copy)?);
+        let (mut owner, ms) = resume(&copy, server)?;
+        owner.kill()?;
+        owner.wait()?;
+        times.push(ms);
+        std::fs::remove_dir_all(&copy.folder)?;
+    }
+    Ok(times)
+}
+
+fn openings_inside(place: &Place<'_>, server: &ModelServer) -> Result<Vec<f64>, Problem> {
+    let mut times = vec![];
+    for _ in 0..TIMES {
+        let copy = place.with_home_of(place.folder.with_file_name("copy"))?;
+        drop_cache(&copy)?;
+        let ms = tokio()?.block_on(async {
+            let started = Instant::now();
+            let mut warm = Warm::new(&copy.folder, &server.base_url(), 1)?;
+            warm.runtime.open(KEY, "main", vec![])?;
+            loop {
+                let published = warm.published.recv().await.ok_or("the runtime has stopped")?;
+                if published.batch.records.iter().any(|record| matches!(record.event, Event::RequestSent(_))) {
+                    let ms = started.elapsed().as_secs_f64() * 1e3;
+                    warm.runtime.shutdown().await?;
+                    return Ok::<f64, Problem>(ms);
+                }
+            }
+        })?;
+        times.push(ms);
+        std::fs::remove_dir_all(&copy.folder)?;
+    }
+    Ok(times)
+}
+
+/// Asks the kernel to forget the pages of the journal, and says what it kept of them.
+fn drop_cache(place: &Place<'_>) -> Result<String, Problem> {
+    let files = ["journal.db", "journal.db-wal"].map(|file| place.home().join(file));
+    for file in files.iter().filter(|file| file.exists()) {
+        let file = File::open(file)?;
+        file.sync_all()?;
+        fadvise(&file, 0, None, Advice::DontNeed)?;
+    }
+    let asked = Command::new("fincore").args(["--bytes", "--noheadings", "--output", "RES"]).args(&files).output();
+    let Ok(asked) = asked else { return Ok("the cache was to be dropped, nobody could say whether it was".to_owned()) };
+    let left: u64 =
+        String::from_utf8_lossy(&asked.stdout).split_whitespace().filter_map(|n| n.parse::<u64>().ok()).sum();
+    Ok(format!("the file cache was dropped: {left} bytes of the journal were in memory (fincore)"))
+}
+
+/// Sessions that wait for nothing.
+fn park(place: &Place<'_>) -> Result<(), Problem> {
+    let journal = Sqlite::own(&place.home())?;
+    let (done, answers) = mpsc::channel();
+    for at in 0..PARKED {
+        let done = done.clone();
+        let append = Append { batch: Arc::new(parked(at)), epoch: journal.epoch() };
+        let told = move |answer: Result<Position, journal::Error>| drop(done.send(answer));
+        journal.append(append, Box::new(told));
+    }
+    for _ in 0..PARKED {
+        answers.recv()??;
+    }
+    Ok(())
+}
+
+fn parked(at: u64) -> Batch {
+    let (session, branch) = (SessionId(Uuid::now_v7()), BranchId(Uuid::now_v7()));
+    let (key, agent) = (format!("agent:main:parked-{at}"), "main".to_owned());
+    let row = SessionRow {
+        session,
+        key: key.clone(),
+        agent: agent.clone(),
+        branch,
+        created_at: Timestamp(1),
+        last_activity: Timestamp(1),
+        lifecycle: LifecycleKind::Idle,
+        run_state: RunState::Idle,
+        run: None,
+        queued: 0,
+        unfinished: false,
+        trouble: None,
+    };
+    let created = Created { session, key, agent, branch }.into();
+    let records = vec![Record { seq: Some(Seq(1)), at: Timestamp(1), event: created }];
+    Batch { session, branch, records, bodies: vec![], views: Views { session: Some(row), ..Views::default() } }
+}

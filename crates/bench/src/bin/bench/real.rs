@@ -1,0 +1,101 @@
+//! The real binary in a home of its own, with a model server of this process that says what it has seen.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use bench::model_server::ModelServer;
+use serde_json::Value;
+
+use super::Problem;
+
+/// How long anything may take before the figure is given up.
+const LIMIT: Duration = Duration::from_mins(2);
+/// How often a condition is looked at.
+const LOOK: Duration = Duration::from_micros(100);
+
+/// A folder with a home and a workspace.
+pub(super) struct Place<'a> {
+    pub(super) folder: PathBuf,
+    binary: &'a Path,
+}
+
+impl<'a> Place<'a> {
+    /// Makes it, with a configuration in which every run is on this server and nothing is asked.
+    pub(super) fn new(folder: PathBuf, binary: &'a Path, server: &ModelServer, resume: &str) -> Result<Self, Problem> {
+        let place = Self { folder, binary };
+        std::fs::create_dir_all(place.home())?;
+        std::fs::create_dir_all(place.workspace())?;
+        let (workspace, base_url) = (place.workspace(), server.base_url());
+        let configuration = format!(
+            "[agents.main]\nmodel = \"scripted/wire\"\nworkspace = \"{}\"\n[runs]\nresume = \"{resume}\"\n\
+             [tools.exec]\npolicy = \"allow\"\n[providers.scripted]\napi = \"openai-chat\"\nbase_url = \"{base_url}\"\n\
+             [[providers.scripted.profiles]]\nname = \"first\"\nkey = \"not-a-secret\"\n\
+             [models.\"scripted/wire\"]\ncontext_window = 100000000\nmax_output = 8192\n",
+            workspace.display()
+        );
+        std::fs::write(place.home().join("config.toml"), configuration)?;
+        Ok(place)
+    }
+
+    /// The same place with a copy of this home: its journal as it lies there, also as a kill left it.
+    pub(super) fn with_home_of(&self, folder: PathBuf) -> Result<Self, Problem> {
+        let copy = Self { folder, binary: self.binary };
+        std::fs::create_dir_all(copy.home())?;
+        for file in ["config.toml", "journal.db", "journal.db-wal", "journal.mark"] {
+            if self.home().join(file).exists() {
+                std::fs::copy(self.home().join(file), copy.home().join(file))?;
+            }
+        }
+        Ok(copy)
+    }
+
+    pub(super) fn home(&self) -> PathBuf {
+        self.folder.join("home")
+    }
+
+    fn workspace(&self) -> PathBuf {
+        self.folder.join("workspace")
+    }
+
+    /// Starts the binary; its stdout is a pipe.
+    pub(super) fn start(&self, arguments: &[&str]) -> Result<Child, Problem> {
+        let mut command = Command::new(self.binary);
+        command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("HOME", &self.folder);
+        command.env("LIMULUS_HOME", self.home()).args(arguments).current_dir(&self.folder);
+        Ok(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?)
+    }
+
+    /// What the binary says as JSON.
+    pub(super) fn ask(&self, arguments: &[&str]) -> Result<Value, Problem> {
+        let output = self.start(arguments)?.wait_with_output()?;
+        Ok(serde_json::from_slice(&output.stdout)?)
+    }
+}
+
+/// Waits until something is so; gives how long that took.
+pub(super) fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Result<Duration, Problem> {
+    let started = Instant::now();
+    while !is_so() {
+        if started.elapsed() > LIMIT {
+            return Err(format!("{what}: not within {LIMIT:?}").into());
+        }
+        std::thread::sleep(LOOK);
+    }
+    Ok(started.elapsed())
+}
+
+/// Starts `limulus resume`; gives it, and the milliseconds from its start to the next request that reaches the server.
+pub(super) fn resume(place: &Place<'_>, server: &ModelServer) -> Result<(Child, f64), Problem> {
+    let before = server.requests();
+    let started = Instant::now();
+    let mut child = place.start(&["resume", "--json"])?;
+    let reached =
+        until("the next request", || server.requests() > before || child.try_wait().is_ok_and(|s| s.is_some()));
+    let ms = started.elapsed().as_secs_f64() * 1e3;
+    reached?;
+    if server.requests() == before {
+        return Err("`limulus resume` ended without a request".into());
+    }
+    Ok((child, ms))
+}

@@ -1,0 +1,91 @@
+//! Whether round 1,000 of a run costs what round 10 did: bytes for the journal, and CPU of engine and store. Driven
+//! through the pump into a journal on disk, without rendering requests and without HTTP: those grow with the history.
+
+use std::path::Path;
+
+use journal::Sqlite;
+
+use super::Problem;
+use super::table::{Line, Row, Samples, Target};
+use super::warm::cpu_seconds;
+use super::world::{Store, World};
+use bench::prose::Prose;
+
+/// Rounds around the 10th and the 1,000th, whose mean counts.
+const EARLY: std::ops::RangeInclusive<usize> = 5..=15;
+const LATE: std::ops::RangeInclusive<usize> = 990..=1_000;
+/// Runs that are measured.
+const TIMES: usize = 9;
+/// Bytes that each call gives back.
+const OUTPUT_BYTES: usize = 2_000;
+
+/// What one round cost.
+#[derive(Debug, Clone, Copy)]
+struct Cost {
+    cpu_ms: f64,
+    /// As the batches have it, before it is packed.
+    bytes: f64,
+    /// As the process wrote it: WAL, checkpoints, mark.
+    written: f64,
+}
+
+/// The figures; homes are made in this folder, which must be on a disk.
+pub(super) fn measure(folder: &Path) -> Result<Vec<Line>, Problem> {
+    let mut runs = vec![];
+    for time in 0..TIMES {
+        runs.push(costs(&folder.join(time.to_string()))?);
+    }
+    let early = |of: fn(&Cost) -> f64| runs.iter().map(|run| mean(&run[EARLY], of)).collect::<Vec<_>>();
+    let ratio = |of: fn(&Cost) -> f64| {
+        let ratios = runs.iter().map(|run| mean(&run[LATE], of) / mean(&run[EARLY], of));
+        Samples::new("×", ratios.collect())
+    };
+    let row = |what, target, measured| Line::from(Row { what, target, measured });
+    let most = Target::AtMost(1.2);
+    Ok(vec![
+        row("round 1,000 to round 10: journal bytes (payloads, bodies, rows)", most, ratio(|cost| cost.bytes)),
+        row("round 1,000 to round 10: engine + store CPU, no HTTP", most, ratio(|cost| cost.cpu_ms)),
+        row("round 10: journal bytes", Target::Told, Samples::new("B", early(|cost| cost.bytes))),
+        row(
+            "round 10: bytes written to files (WAL, mark)",
+            Target::Told,
+            Samples::new("B", early(|cost| cost.written)),
+        ),
+        row(
+            "round 1,000 to round 10: bytes written to files, checkpoints as they fall",
+            Target::Told,
+            ratio(|cost| cost.written),
+        ),
+        row("round 10: engine + store CPU, no HTTP", Target::Told, Samples::new("ms", early(|cost| cost.cpu_ms))),
+    ])
+}
+
+fn mean(costs: &[Cost], of: fn(&Cost) -> f64) -> f64 {
+    costs.iter().map(of).sum::<f64>() / costs.len() as f64
+}
+
+/// What each round of one run cost; the first stands for what comes before round 1.
+fn costs(home: &Path) -> Result<Vec<Cost>, Problem> {
+    let mut world = World::new(Store::Home(Box::new(Sqlite::own(home)?)));
+    let mut prose = Prose::new(7);
+    let mut request = world.begin_rounds();
+    let mut costs = vec![Cost { cpu_ms: 0.0, bytes: 0.0, written: 0.0 }];
+    for _ in 0..*LATE.end() {
+        let output = prose.text(OUTPUT_BYTES);
+        let (cpu, bytes, written) = (cpu_seconds(), world.bytes, written()?);
+        request = world.round(request, &output);
+        costs.push(Cost {
+            cpu_ms: (cpu_seconds() - cpu) * 1e3,
+            bytes: (world.bytes - bytes) as f64,
+            written: (self::written()? - written) as f64,
+        });
+    }
+    Ok(costs)
+}
+
+/// Bytes that this process gave to the system to write, so far.
+fn written() -> Result<u64, Problem> {
+    let io = std::fs::read_to_string("/proc/self/io")?;
+    let line = io.lines().find_map(|line| line.strip_prefix("wchar: ")).ok_or("/proc/self/io has no wchar")?;
+    Ok(line.trim().parse()?)
+}

@@ -1,0 +1,172 @@
+//! W4: one session, 500 turns without tools. How long a turn takes early and late, and what is on disk at the end, beside
+//! the raw text (all questions and answers as they are, UTF-8).
+//!
+//! A turn is a question and its streamed answer: of prose (600 bytes and 3,000 bytes), or short (60 and 300). The prose
+//! packs like pages do, see `bench::prose`.
+
+use std::path::Path;
+use std::time::Instant;
+
+use bench::prose::Prose;
+use rusqlite::Connection;
+
+use super::Problem;
+use super::table::{Line, Row, Samples, Target};
+use super::warm::{Server, Warm, cpu_seconds, message, tokio};
+
+const TURNS: usize = 500;
+/// Turns, from 0, around the 10th and at the end, whose median counts.
+const EARLY: std::ops::Range<usize> = 4..15;
+const LATE: std::ops::Range<usize> = 489..500;
+
+/// Sizes of a turn, with what its rows are called.
+struct Kind {
+    name: &'static str,
+    question: usize,
+    answer: usize,
+    ratio: &'static str,
+    early: &'static str,
+    cpu: &'static str,
+    disk: &'static str,
+    open: &'static str,
+    whereabouts: &'static str,
+}
+
+const PROSE: Kind = Kind {
+    name: "prose",
+    question: 600,
+    answer: 3_000,
+    ratio: "W4: prose turns (600 B + 3,000 B), turn 500 to turn 10: wall",
+    early: "W4: prose, turn 10: wall, server included",
+    cpu: "W4: prose, turn 500 to turn 10: CPU of this process, rendering and HTTP included",
+    disk: "W4: prose, disk after 500 turns to raw text, closed",
+    open: "W4: prose, disk to raw text before it is closed, WAL included",
+    whereabouts: "W4: prose, where the bytes are",
+};
+
+const SHORT: Kind = Kind {
+    name: "short",
+    question: 60,
+    answer: 300,
+    ratio: "W4: short turns (60 B + 300 B), turn 500 to turn 10: wall",
+    early: "W4: short, turn 10: wall, server included",
+    cpu: "W4: short, turn 500 to turn 10: CPU of this process, rendering and HTTP included",
+    disk: "W4: short, disk after 500 turns to raw text, closed",
+    open: "W4: short, disk to raw text before it is closed, WAL included",
+    whereabouts: "W4: short, where the bytes are",
+};
+
+/// What a session of 500 turns came to.
+struct Session {
+    /// Wall and CPU of each turn, ms.
+    turns: Vec<(f64, f64)>,
+    raw: u64,
+    open: u64,
+    closed: u64,
+    whereabouts: String,
+}
+
+/// The figures; homes are made in this folder, which must be on a disk.
+pub(super) fn measure(folder: &Path) -> Result<Vec<Line>, Problem> {
+    let server = Server::start()?;
+    let mut lines = vec![];
+    for kind in [&PROSE, &SHORT] {
+        let folder = folder.join(kind.name);
+        let mut session = tokio()?.block_on(converse(&folder, &server.base_url, kind))?;
+        (session.closed, session.whereabouts) = (on_disk(&folder)?, whereabouts(&folder)?);
+        lines.extend(lines_of(kind, &session));
+    }
+    Ok(lines)
+}
+
+fn lines_of(kind: &Kind, session: &Session) -> Vec<Line> {
+    let row = |what, target, unit, value| Line::from(Row { what, target, measured: Samples::new(unit, vec![value]) });
+    let (early, late) = (medians(&session.turns[EARLY]), medians(&session.turns[LATE]));
+    let to_raw = |bytes: u64| bytes as f64 / session.raw as f64;
+    let disk = if kind.name == PROSE.name { Target::AtMost(2.0) } else { Target::Told };
+    vec![
+        row(kind.ratio, Target::AtMost(1.5), "×", late.0 / early.0),
+        row(kind.early, Target::Told, "ms", early.0),
+        row(kind.cpu, Target::Told, "×", late.1 / early.1),
+        row(kind.disk, disk, "×", to_raw(session.closed)),
+        row(kind.open, Target::Told, "×", to_raw(session.open)),
+        Line::Words {
+            what: kind.whereabouts,
+            asked: "",
+            found: format!("raw text {} KB; {}", session.raw / 1_000, session.whereabouts),
+            is_met: true,
+        },
+    ]
+}
+
+fn medians(turns: &[(f64, f64)]) -> (f64, f64) {
+    let median = |of: fn(&(f64, f64)) -> f64| {
+        let mut values: Vec<f64> = turns.iter().map(of).collect();
+        values.sort_by(f64::total_cmp);
+        values[values.len() / 2]
+    };
+    (median(|turn| turn.0), median(|turn| turn.1))
+}
+
+async fn converse(folder: &Path, base_url: &str, kind: &Kind) -> Result<Session, Problem> {
+    let mut warm = Warm::new(folder, base_url, 1)?;
+    let (key, mut prose) = (warm.next_key(), Prose::new(11));
+    let handle = warm.runtime.open(&key, "main", vec![])?.0;
+    let mut session = Session { turns: vec![], raw: 0, open: 0, closed: 0, whereabouts: String::new() };
+    for _ in 0..TURNS {
+        let directive = format!(" prose={}", kind.answer);
+        let question = prose.text(kind.question - directive.len()) + &directive;
+        session.raw += (kind.question + kind.answer) as u64;
+        let (started, cpu) = (Instant::now(), cpu_seconds());
+        handle.command(message(&question)).await?;
+        warm.until_ended(1).await?;
+        session.turns.push((started.elapsed().as_secs_f64() * 1e3, (cpu_seconds() - cpu) * 1e3));
+    }
+    session.open = on_disk(folder)?;
+    warm.runtime.shutdown().await?;
+    Ok(session)
+}
+
+/// Bytes of the home's files. Not counted: the index of the WAL, which is memory, and the reserve, which a home has once.
+fn on_disk(folder: &Path) -> Result<u64, Problem> {
+    let mut bytes = 0;
+    for file in std::fs::read_dir(folder.join("home"))? {
+        let file = file?;
+        let name = file.file_name();
+        if file.file_type()?.is_file() && name != "journal.db-shm" && name != "journal.reserve" {
+            bytes += file.metadata()?.len();
+        }
+    }
+    Ok(bytes)
+}
+
+/// Kilobytes of each table and index, and of what is free.
+fn whereabouts(folder: &Path) -> Result<String, Problem> {
+    let connection = Connection::open(folder.join("home/journal.db"))?;
+    let sql = "SELECT name, sum(pgsize) FROM dbstat GROUP BY name ORDER BY 2 DESC LIMIT 7";
+    let mut statement = connection.prepare(sql)?;
+    let kilobytes = |name: &str, bytes: i64| format!("{name} {} KB", bytes / 1_000);
+    let rows = statement.query_map([], |row| Ok(kilobytes(&row.get::<_, String>(0)?, row.get(1)?)))?;
+    let mut parts: Vec<String> = rows.collect::<Result<_, _>>()?;
+    let pragma = |name: &str| connection.query_row(&format!("PRAGMA {name}"), [], |row| row.get::<_, i64>(0));
+    parts.push(kilobytes("free", pragma("freelist_count")? * pragma("page_size")?));
+    Ok(parts.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_index_of_the_wal_and_the_reserve_do_not_count() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let home = folder.path().join("home");
+        std::fs::create_dir(&home).expect("a home");
+        for (name, bytes) in
+            [("journal.db", 5), ("journal.db-wal", 7), ("journal.db-shm", 100), ("journal.reserve", 100)]
+        {
+            std::fs::write(home.join(name), vec![0; bytes]).expect("a file");
+        }
+        assert_eq!(on_disk(folder.path()).expect("it is read"), 12);
+    }
+}

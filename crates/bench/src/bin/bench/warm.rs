@@ -1,0 +1,194 @@
+//! What the figures of whole runs share: a model server in a process of its own, and a warm process with a home on disk.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+use bench::model_server::ModelServer;
+use engine::{
+    BodyKind, Candidate, Command as Asked, Content, Event, Failure, Limits, MessageId, Outcome, Overrides, Policy,
+    ResumeMode, Settings,
+};
+use journal::Sqlite;
+use runtime::{Options, Published, Runtime};
+use rustix::time::{ClockId, clock_gettime};
+use tokio::sync::mpsc;
+use uuid::Uuid;
+
+use super::Problem;
+
+/// The program that answers as a model server until its stdin ends.
+pub(super) fn serve() -> Result<(), Problem> {
+    let server = ModelServer::start()?;
+    let mut stdout = std::io::stdout();
+    writeln!(stdout, "{}", server.base_url())?;
+    stdout.flush()?;
+    std::io::stdin().lines().for_each(drop);
+    Ok(())
+}
+
+/// A model server in a process of its own.
+pub(super) struct Server {
+    child: Child,
+    pub(super) base_url: String,
+}
+
+impl Server {
+    /// Starts it.
+    pub(super) fn start() -> Result<Self, Problem> {
+        let program = std::env::current_exe()?;
+        let mut child = Command::new(program).arg("server").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let mut base_url = String::new();
+        let stdout = child.stdout.take().ok_or("the server has no stdout")?;
+        BufReader::new(stdout).read_line(&mut base_url)?;
+        Ok(Self { child, base_url: base_url.trim().to_owned() })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Its stdin ends, and so does it.
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+    }
+}
+
+/// The configuration: one model on the server, all tools, nothing asked.
+struct Local {
+    base_url: String,
+    workspace: PathBuf,
+}
+
+impl runtime::Resolver for Local {
+    fn settings(&self, agent: &str, _: Option<&str>, _: &Overrides) -> Result<Settings, Failure> {
+        let candidate = Candidate {
+            provider: "scripted".into(),
+            model: "wire".into(),
+            profile: None,
+            // Far more than any figure sends: nothing is to be refused for its length.
+            context_window: 100_000_000,
+            max_output: 8_192,
+        };
+        Ok(Settings {
+            agent: agent.to_owned(),
+            workspace: self.workspace.to_string_lossy().into_owned(),
+            date: "2026-01-01".into(),
+            candidates: vec![candidate],
+            limits: Limits { deadline_ms: 86_400_000, ..Limits::default() },
+            resume: ResumeMode::Restart,
+            exec: Policy::Allow,
+            outside: Policy::Deny,
+            tools: tools::specs(),
+        })
+    }
+
+    fn endpoint(&self, _: &Candidate) -> Result<models::Endpoint, Failure> {
+        let key = Some(models::Secret::new("not-a-secret"));
+        Ok(models::Endpoint { api: models::Api::OpenAiChat, base_url: self.base_url.clone(), key })
+    }
+}
+
+/// A warm process with a home.
+pub(super) struct Warm {
+    pub(super) runtime: Runtime,
+    pub(super) published: mpsc::UnboundedReceiver<Published>,
+    sessions: usize,
+}
+
+impl Warm {
+    /// A fresh home in this folder, in which so many runs may be under way at once.
+    pub(super) fn new(folder: &Path, base_url: &str, lane: usize) -> Result<Self, Problem> {
+        let workspace = folder.join("workspace");
+        std::fs::create_dir_all(&workspace)?;
+        let (events, published) = mpsc::unbounded_channel();
+        let options = Options {
+            home: folder.join("home"),
+            supervisor: PathBuf::new(),
+            resolver: Box::new(Local { base_url: base_url.to_owned(), workspace }),
+            secrets: tools::Secrets::new(Vec::<String>::new()),
+            secret_env: vec![],
+            lane,
+            models: models::ModelSet::new(),
+            events: Some(events),
+            questions: None,
+        };
+        let journal = Arc::new(Sqlite::own(&folder.join("home"))?);
+        Ok(Self { runtime: Runtime::new(journal, options), published, sessions: 0 })
+    }
+
+    /// The key of a session that there is not yet.
+    pub(super) fn next_key(&mut self) -> String {
+        self.sessions += 1;
+        format!("agent:main:bench-{}", self.sessions)
+    }
+
+    /// Sends the message to so many new sessions and waits for the ends of their runs.
+    pub(super) async fn run(&mut self, sessions: usize, text: &str) -> Result<Counts, Problem> {
+        for _ in 0..sessions {
+            let key = self.next_key();
+            self.runtime.open(&key, "main", vec![message(text)])?;
+        }
+        self.until_ended(sessions).await
+    }
+
+    /// Waits until so many runs have ended, each completed.
+    pub(super) async fn until_ended(&mut self, mut running: usize) -> Result<Counts, Problem> {
+        let mut counts = Counts::default();
+        while running > 0 {
+            let published = self.published.recv().await.ok_or("the runtime has stopped")?;
+            counts.batches += 1;
+            for record in &published.batch.records {
+                match record.seq {
+                    Some(_) => counts.entries += 1,
+                    None => counts.progress += 1,
+                }
+                if let Event::RunEnded(ended) = &record.event {
+                    if ended.outcome != Outcome::Completed {
+                        return Err(format!("a run ended as {:?}: {:?}", ended.outcome, ended.failure).into());
+                    }
+                    running -= 1;
+                }
+            }
+        }
+        Ok(counts)
+    }
+}
+
+/// What was made durable and then told.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Counts {
+    pub(super) batches: u64,
+    pub(super) entries: u64,
+    pub(super) progress: u64,
+}
+
+impl Counts {
+    /// Entries and pieces of progress.
+    pub(super) fn events(self) -> u64 {
+        self.entries + self.progress
+    }
+}
+
+/// A message with this text.
+pub(super) fn message(text: &str) -> Asked {
+    let content = Content::text(BodyKind::Message, text);
+    Asked::Message {
+        message: MessageId(Uuid::now_v7()),
+        content,
+        mode: None,
+        key: None,
+        overrides: Overrides::default(),
+    }
+}
+
+/// A runtime for one thread, as the product has it.
+pub(super) fn tokio() -> Result<tokio::runtime::Runtime, Problem> {
+    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
+}
+
+/// User and system time of this process so far.
+pub(super) fn cpu_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
