@@ -28,6 +28,10 @@ pub(crate) enum Command {
     Sessions(commands::sessions::SessionsArgs),
     /// Runs: what they did, what they are doing, how to end them
     Runs(commands::runs::RunsArgs),
+    /// The audit log of a session: every transition with its time and cause; chain and state verified
+    Audit(commands::audit::AuditArgs),
+    /// Look at a home for damage: every file, page, entry, chain and body; mend it where that is safe
+    Doctor(commands::doctor::DoctorArgs),
     /// The state machine, drawn from the table that it obeys
     Graph(commands::graph::GraphArgs),
     /// Kill a real run twice with SIGKILL and prove from the journal that nothing was lost or done twice

@@ -171,7 +171,7 @@ impl From<journal::Error> for CliError {
             }
             Kind::Older => Self::Refused { exit: Exit::Refused, what, hint },
             Kind::Damaged if matches!(error, journal::Error::Unreadable { .. }) => {
-                let hint = "restore the home from a backup; other sessions of it still work".to_owned();
+                let hint = "`limulus doctor` says what can be done; other sessions of it still work".to_owned();
                 Self::Failed { exit: Exit::Damaged, what: text, hint }
             }
             Kind::Damaged => Self::Failed { exit: Exit::Damaged, what, hint },
@@ -219,7 +219,7 @@ impl From<engine::RecoverError> for CliError {
         Self::Failed {
             exit: Exit::Damaged,
             what: format!("the journal does not add up: {error}"),
-            hint: "nothing was changed; restore the home from a backup, or report it as a bug".to_owned(),
+            hint: "nothing was changed; `limulus doctor` says what can be done".to_owned(),
         }
     }
 }
@@ -249,7 +249,7 @@ mod tests {
         let unwritable = journal::Error::Unwritable { path: home.clone(), detail };
         check(unwritable, Exit::Store, "cannot write to /h (open: permission denied)", "make it writable");
         let damaged = journal::Error::Damaged { path: home, detail: "torn".to_owned() };
-        check(damaged, Exit::Damaged, "the journal /h is damaged (torn)", "backup");
+        check(damaged, Exit::Damaged, "the journal /h is damaged (torn)", "limulus doctor");
         let error = engine::Event::decode("dreamt", 1, b"{}").unwrap_err();
         let newer = journal::Error::Unreadable { branch, seq: engine::Seq(3), error };
         let what = "entry 00000000-0000-0000-0000-000000000000@3: unknown event kind `dreamt`: this home was written by \

@@ -47,6 +47,8 @@ fn run(command: Command) -> Result<(), CliError> {
         },
         Command::Status(args) => commands::status::run(args, &globals),
         Command::Sessions(args) => commands::sessions::run(args, &globals),
+        Command::Audit(args) => commands::audit::run(&args, &globals),
+        Command::Doctor(args) => commands::doctor::run(&args, &globals),
         Command::Graph(args) => commands::graph::run(args, &globals),
         Command::Demo(args) => commands::demo::run(&args),
     }

@@ -61,7 +61,7 @@ pub enum Error {
         known: i64,
     },
     /// The journal does not hold what it should.
-    #[error("the journal {} is damaged ({detail}): nothing was changed; restore the folder from a backup", path.display())]
+    #[error("the journal {} is damaged ({detail}): nothing was changed; `limulus doctor` says what can be done", path.display())]
     Damaged {
         /// The file (empty for a journal in memory).
         path: PathBuf,
@@ -71,7 +71,7 @@ pub enum Error {
     /// Acknowledged entries are gone.
     #[error(
         "the journal {} ends at position {head}, but {mark} was acknowledged: entries were lost, so nothing is written; \
-         restore the folder from a backup, or remove journal.mark to go on without them", path.display()
+         restore the folder from a backup, or see what `limulus doctor` can do", path.display()
     )]
     Regression {
         /// The file.
@@ -225,6 +225,15 @@ impl Error {
             | Self::UnknownParent { .. }
             | Self::MissingBody { .. }
             | Self::Constraint { .. } => Kind::Refused,
+        }
+    }
+
+    /// What SQLite or the system said; all of it where nothing is behind it.
+    #[cfg(feature = "sqlite")]
+    pub(crate) fn said(&self) -> String {
+        match self {
+            Self::Damaged { detail, .. } | Self::Failed { detail, .. } => detail.clone(),
+            error => error.to_string(),
         }
     }
 

@@ -23,7 +23,7 @@ use engine::{
 pub use error::{Error, Kind};
 pub use memory::Memory;
 #[cfg(feature = "sqlite")]
-pub use sqlite::{ROOM_BYTES, Reader, Sqlite};
+pub use sqlite::{ROOM_BYTES, Reader, Sqlite, check};
 
 /// What is to be kept: bodies, entries, progress and views together or not at all.
 #[derive(Debug, Clone)]

@@ -88,7 +88,7 @@ pub enum Error {
     #[error(transparent)]
     Journal(#[from] journal::Error),
     /// What was read does not fold.
-    #[error("session {key} does not read ({error}), nothing was changed: use another session, or restore a backup")]
+    #[error("session {key} does not read ({error}), nothing was changed: `limulus doctor` says what can be done")]
     Damaged {
         /// The session's key.
         key: String,

@@ -2,7 +2,9 @@
 
 pub(crate) mod abort;
 pub(crate) mod agent;
+pub(crate) mod audit;
 pub(crate) mod demo;
+pub(crate) mod doctor;
 pub(crate) mod graph;
 pub(crate) mod resume;
 pub(crate) mod runs;

@@ -27,6 +27,11 @@ impl Zone {
         self.format(at, "%Y-%m-%d %H:%M:%S")
     }
 
+    /// Day and time to the millisecond.
+    pub(crate) fn time_ms(&self, at: Timestamp) -> String {
+        self.format(at, "%Y-%m-%d %H:%M:%S%.3f")
+    }
+
     /// The time of day to the millisecond.
     pub(crate) fn clock(&self, at: Timestamp) -> String {
         self.format(at, "%H:%M:%S%.3f")

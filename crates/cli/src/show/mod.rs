@@ -1,7 +1,10 @@
-//! What the reading commands show: projections of a journal (`fold`, `run`, `session`, `trace`, `graph`, `waiting`), the
-//! choice of what is shown (`lookup`, `owner`), and how it is laid out for people (`human`). What may not live here: anything
+//! What the reading commands show: projections of a journal (`fold`, `run`, `session`, `trace`, `audit`,
+//! `graph`, `waiting`), the
+//! choice of what is shown (`lookup`, `owner`), what is wrong with a home (`doctor`), and how it is laid out for people (`human`). What may not live here: anything
 //! that writes to a journal, and any rule about what a run does: state comes from the engine's own fold.
 
+pub(crate) mod audit;
+pub(crate) mod doctor;
 pub(crate) mod fold;
 pub(crate) mod graph;
 pub(crate) mod human;

@@ -3,8 +3,10 @@
 
 mod answers;
 mod asking;
+mod audit;
 mod bad_input;
 mod damage;
+mod doctor;
 mod independent;
 mod kills;
 mod limits;

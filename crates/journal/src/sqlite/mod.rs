@@ -4,6 +4,7 @@
 //! `writer` the group commit, `member` one append within it, `checkpoint` the WAL, `reader` and `rows` the way back. What may not live here: rules about what may
 //! follow what; they are in `chain`, for both journals.
 
+pub mod check;
 mod checkpoint;
 mod encode;
 mod home;
@@ -108,6 +109,7 @@ fn opened(home: &Owned, target: &Target) -> Result<Opened, Error> {
     }
     let (mut connection, format) = schema::open(&database, target.version)?;
     let head = schema::check_head(&connection, &database, mark)?;
+    schema::trust_wal(&connection).map_err(failed(&database))?;
     if let Format::Older(version) = format {
         migrations::run(&mut connection, &database, version, target)?;
     }

@@ -22,6 +22,15 @@ pub struct Reader {
     immutable: bool,
 }
 
+/// What a reader sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sees {
+    /// The file with its WAL over it, as its owner does.
+    Wal,
+    /// The file alone, as one that does not change.
+    FileAlone,
+}
+
 impl Reader {
     /// Opens the journal of a home for reading, whoever owns it.
     ///
@@ -37,15 +46,24 @@ impl Reader {
             }
             Err(error) => return Err(Error::Failed { path, detail: error.to_string() }),
         }
-        match Self::connect(home, false) {
-            Err(Error::Unwritable { .. } | Error::Full { .. }) => Self::connect(home, true),
-            reader => reader,
-        }
+        Self::connect(home, Sees::Wal)
+            .and_then(Self::checked)
+            .or_else(alone(|| Self::connect(home, Sees::FileAlone).and_then(Self::checked)))
     }
 
     /// The owner's own reader.
     pub(super) fn beside(home: &Path) -> Result<Self, Error> {
-        Self::connect(home, false)
+        Self::connect(home, Sees::Wal)?.checked()
+    }
+
+    /// For looking at what may be damaged: a file that is shorter than it says is opened all the same.
+    pub(super) fn lenient(home: &Path, sees: Sees) -> Result<Self, Error> {
+        let open = |sees| {
+            let reader = Self::connect(home, sees)?;
+            reader.query(|connection| connection.execute_batch("PRAGMA writable_schema = ON"))?;
+            reader.checked()
+        };
+        open(sees).or_else(alone(|| open(Sees::FileAlone)))
     }
 
     /// Whether the file is read as one that does not change: what another process has written since its last checkpoint
@@ -54,21 +72,31 @@ impl Reader {
         self.immutable
     }
 
-    fn connect(home: &Path, immutable: bool) -> Result<Self, Error> {
+    fn connect(home: &Path, sees: Sees) -> Result<Self, Error> {
         let path = home.join(DATABASE);
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = if immutable {
-            Connection::open_with_flags(immutable_uri(&path), flags | OpenFlags::SQLITE_OPEN_URI)
-        } else {
-            Connection::open_with_flags(&path, flags)
+        let connection = match sees {
+            Sees::Wal => Connection::open_with_flags(&path, flags),
+            Sees::FileAlone => Connection::open_with_flags(immutable_uri(&path), flags | OpenFlags::SQLITE_OPEN_URI),
         };
         let connection = connection.map_err(failed(&path))?;
         connection.busy_timeout(schema::BUSY).map_err(failed(&path))?;
         connection.set_prepared_statement_cache_capacity(schema::STATEMENTS);
-        match schema::format(&connection, &path, schema::USER_VERSION)? {
-            Format::Older(version) => Err(Error::Older { path, version, known: schema::USER_VERSION }),
-            Format::Known => Ok(Self { path, connection: Mutex::new(connection), immutable }),
-            Format::Empty => Err(Error::NotFound { home: home.to_owned() }),
+        Ok(Self { path, connection: Mutex::new(connection), immutable: sees == Sees::FileAlone })
+    }
+
+    /// This reader, if the file is a journal.
+    fn checked(self) -> Result<Self, Error> {
+        let format = schema::format(&self.lock(), &self.path, schema::USER_VERSION)?;
+        match format {
+            Format::Older(version) => {
+                Err(Error::Older { path: self.path, version, known: schema::USER_VERSION })
+            }
+            Format::Known => Ok(self),
+            Format::Empty => {
+                let home = self.path.parent().unwrap_or(Path::new("")).to_owned();
+                Err(Error::NotFound { home })
+            }
         }
     }
 
@@ -76,7 +104,7 @@ impl Reader {
         self.connection.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    fn query<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, Error> {
+    pub(super) fn query<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, Error> {
         read(&self.lock()).map_err(|error| match error {
             rusqlite::Error::FromSqlConversionFailure(..)
             | rusqlite::Error::InvalidColumnType(..)
@@ -85,7 +113,7 @@ impl Reader {
         })
     }
 
-    fn damaged(&self, detail: String) -> Error {
+    pub(super) fn damaged(&self, detail: String) -> Error {
         Error::Damaged { path: self.path.clone(), detail }
     }
 
@@ -98,6 +126,14 @@ impl Reader {
             statement.query_row((branch.0.as_bytes(), seq as i64), |row| row.get(0)).optional()
         })?;
         Ok(chain.map(|chain| Head { seq: Seq(seq), chain: Hash(chain) }))
+    }
+}
+
+/// The second way to open, for a folder in which SQLite cannot share its index.
+fn alone(open: impl FnOnce() -> Result<Reader, Error>) -> impl FnOnce(Error) -> Result<Reader, Error> {
+    |error| match error {
+        Error::Unwritable { .. } | Error::Full { .. } => open(),
+        error => Err(error),
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use engine::{Epoch, Hash, Position, Timestamp};
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior};
 
 use super::{failed, home};
@@ -78,6 +79,8 @@ pub(super) fn open(path: &Path, known: i64) -> Result<(Connection, Format), Erro
         create(path)?;
     }
     let connection = Connection::open(path).map_err(failed(path))?;
+    // A WAL that turns out to be another journal's must not be moved into this one by the closing of it.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(failed(path))?;
     connection.busy_timeout(BUSY).map_err(failed(path))?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     let format = format(&connection, path, known)?;
@@ -147,6 +150,11 @@ fn fill(path: &Path) -> rusqlite::Result<()> {
     transaction.commit()?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.close().map_err(|(_, error)| error)
+}
+
+/// What was acknowledged is there: closing may move the WAL into the file from now on.
+pub(super) fn trust_wal(connection: &Connection) -> rusqlite::Result<()> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).map(|_| ())
 }
 
 /// The last entry, which must be there and be the one that was acknowledged last, or later than it.

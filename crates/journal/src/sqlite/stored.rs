@@ -11,15 +11,15 @@ use crate::{Entry, Error};
 
 /// A row of `entries`.
 pub(super) struct StoredEntry {
-    seq: Seq,
-    position: Position,
-    epoch: Epoch,
-    at: Timestamp,
-    kind: String,
-    version: u16,
-    payload: Option<Vec<u8>>,
-    payload_hash: Hash,
-    chain: Hash,
+    pub(super) seq: Seq,
+    pub(super) position: Position,
+    pub(super) epoch: Epoch,
+    pub(super) at: Timestamp,
+    pub(super) kind: String,
+    pub(super) version: u16,
+    pub(super) payload: Option<Vec<u8>>,
+    pub(super) payload_hash: Hash,
+    pub(super) chain: Hash,
 }
 
 impl StoredEntry {

@@ -1,0 +1,108 @@
+//! `limulus doctor`: looks at a home for damage. What it changes it changes only when asked to (`mend`).
+
+use std::io::{IsTerminal as _, Write as _};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use journal::check::{self, Progress, Report};
+
+use crate::config::Globals;
+use crate::error::{CliError, Exit};
+use crate::show::doctor::{Shown, lay_out};
+use crate::show::human::Zone;
+use crate::show::owner::owner;
+use crate::show::{json, print};
+
+/// How long a check may take before it says how far it is.
+const SILENCE: Duration = Duration::from_millis(400);
+/// How often it says so.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Look at a home for damage.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Looking changes nothing, also beside an owner. Exit codes: 0 nothing is wrong, 65 something is."
+)]
+pub(crate) struct DoctorArgs {
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Print nothing but what is wrong
+    #[arg(long, short, conflicts_with = "json")]
+    quiet: bool,
+}
+
+/// Looks, and says what it has found.
+pub(crate) fn run(args: &DoctorArgs, globals: &Globals) -> Result<(), CliError> {
+    let owner = owner(&globals.home);
+    let report = look(globals)?;
+    let home = globals.home.display().to_string();
+    let healthy = report.findings.is_empty();
+    if args.json {
+        let Report { findings, notes, counts } = &report;
+        print(&json(&Shown { home, healthy, owner: owner.as_ref(), checked: *counts, findings, notes }))?;
+    } else if !(args.quiet && healthy) {
+        print(&lay_out(&home, owner.as_ref(), &report, &Zone::local()))?;
+    }
+    verdict(&report)
+}
+
+/// Checks the home; on a terminal a line on stderr says how far it is.
+fn look(globals: &Globals) -> Result<Report, CliError> {
+    let mut line = Line::new();
+    let report = check::check(&globals.home, &mut |progress| line.show(progress));
+    line.clear();
+    Ok(report?)
+}
+
+fn verdict(report: &Report) -> Result<(), CliError> {
+    let number = report.findings.len();
+    if number == 0 {
+        return Ok(());
+    }
+    let mends = report.findings.iter().any(|finding| finding.mend.is_some());
+    let hint = if mends {
+        "keep a copy of the folder, then mend one after the other from the top; each asks before it changes anything"
+    } else {
+        "nothing was changed"
+    };
+    Err(CliError::Failed {
+        exit: Exit::Damaged,
+        what: format!(
+            "{} wrong with this home",
+            if number == 1 { "1 thing is".into() } else { format!("{number} things are") }
+        ),
+        hint: hint.to_owned(),
+    })
+}
+
+/// One line on stderr that is drawn over.
+struct Line {
+    began: Instant,
+    drawn: Option<Instant>,
+    is_terminal: bool,
+}
+
+impl Line {
+    fn new() -> Self {
+        Self { began: Instant::now(), drawn: None, is_terminal: std::io::stderr().is_terminal() }
+    }
+
+    fn show(&mut self, Progress { step, done, of }: Progress) {
+        let is_due = self.began.elapsed() > SILENCE && self.drawn.is_none_or(|drawn| drawn.elapsed() > TICK);
+        if !self.is_terminal || !is_due {
+            return;
+        }
+        self.drawn = Some(Instant::now());
+        let far = if of > 0 { format!(" {done} of {of}") } else { String::new() };
+        eprint!("\r\x1b[Klooking at {step}{far} …");
+        // Whoever closed stderr does not look at it.
+        let _ = std::io::stderr().flush();
+    }
+
+    fn clear(&mut self) {
+        if self.drawn.take().is_some() {
+            eprint!("\r\x1b[K");
+        }
+    }
+}

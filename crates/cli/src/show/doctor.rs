@@ -1,0 +1,170 @@
+//! What a check of a home has found, on one page: what was looked at, what is wrong and where, what it means, what can be
+//! done. What may not live here: how it is found, and how it is mended.
+
+use engine::Timestamp;
+use journal::check::{Counts, Finding, Mend, Report, Where};
+use serde::Serialize;
+
+use super::human::{Page, Zone, columns, printable};
+use super::owner::Owner;
+
+/// Findings that are laid out whole; of more only their number is told.
+const SHOWN: usize = 12;
+
+/// As `--json` prints it.
+#[derive(Debug, Serialize)]
+pub(crate) struct Shown<'a> {
+    pub(crate) home: String,
+    pub(crate) healthy: bool,
+    pub(crate) owner: Option<&'a Owner>,
+    pub(crate) checked: Counts,
+    pub(crate) findings: &'a [Finding],
+    pub(crate) notes: &'a [String],
+}
+
+/// The page.
+pub(crate) fn lay_out(home: &str, owner: Option<&Owner>, report: &Report, zone: &Zone) -> String {
+    let counts = &report.counts;
+    let owner = owner.map_or_else(|| "none".to_owned(), |owner| format!("pid {}", owner.pid));
+    let mut page = Page::default();
+    page.line(
+        columns(&[
+            ["home".to_owned(), home.to_owned()],
+            ["owner".to_owned(), owner],
+            ["looked at".to_owned(), looked_at(counts)],
+            ["files".to_owned(), files(counts)],
+            ["ends at".to_owned(), ends(counts)],
+        ])
+        .trim_end(),
+    );
+    let mut promised = vec![];
+    for (number, finding) in report.findings.iter().take(SHOWN).enumerate() {
+        page.line(format!("\n✗ {}. {}", number + 1, finding.what));
+        lay_out_finding(&mut page, finding, zone);
+        // What a mend does is said once.
+        let promise = finding.mend.as_ref().map(promise).filter(|promise| !promised.contains(promise));
+        for line in promise.into_iter().flatten() {
+            page.line(format!("          {line}"));
+        }
+        promised.extend(promise);
+    }
+    if report.findings.len() > SHOWN {
+        page.line(format!("\n… and {} more; `limulus doctor --json` has all", report.findings.len() - SHOWN));
+    }
+    if !report.notes.is_empty() {
+        page.line("");
+    }
+    for note in &report.notes {
+        page.line(format!("· {}", printable(note)));
+    }
+    if report.findings.is_empty() {
+        page.line("\n✓ nothing is wrong");
+    }
+    page.text()
+}
+
+fn looked_at(counts: &Counts) -> String {
+    let number = |number: u64, one: &str, many: &str| format!("{number} {}", if number == 1 { one } else { many });
+    [
+        number(counts.sessions, "session", "sessions"),
+        number(counts.entries, "entry", "entries"),
+        number(counts.bodies, "body", "bodies"),
+        number(counts.snapshots, "snapshot", "snapshots"),
+    ]
+    .join(", ")
+}
+
+fn files(counts: &Counts) -> String {
+    let [database, wal, free] = [counts.database_bytes, counts.wal_bytes, counts.free_bytes].map(size);
+    format!("journal.db {database}, journal.db-wal {wal}, {free} free")
+}
+
+fn ends(counts: &Counts) -> String {
+    let position = |position: u64| if position == 0 { "none known".to_owned() } else { format!("position {position}") };
+    format!("{}; acknowledged: {}", position(counts.head), position(counts.mark))
+}
+
+/// Bytes for people, as powers of 1024.
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1024 => format!("{bytes} B"),
+        1024..1_048_576 => format!("{} KiB", bytes.div_ceil(1024)),
+        1_048_576..1_073_741_824 => format!("{} MiB", bytes.div_ceil(1_048_576)),
+        _ => format!("{} GiB", bytes / 1_073_741_824),
+    }
+}
+
+fn lay_out_finding(page: &mut Page, finding: &Finding, zone: &Zone) {
+    page.line(format!("  where   {}", place(&finding.place, zone)));
+    page.line(format!("  what    {}", printable(&finding.detail)));
+    page.line(format!("  means   {}", printable(&finding.effect.to_string())));
+    match &finding.mend {
+        Some(mend) => {
+            page.line(format!("  mend    limulus doctor --mend {}", shell_word(&mend.to_string())));
+        }
+        None => page.line(format!("  mend    {}", without(finding))),
+    }
+}
+
+fn place(place: &Where, zone: &Zone) -> String {
+    let time = |at: Timestamp| zone.time_ms(at);
+    let parts = [
+        place.file.map(str::to_owned),
+        place.session.as_ref().map(|key| format!("session {key}")),
+        place.checkpoint.as_ref().map(|checkpoint| format!("entry {checkpoint}")),
+        place.kind.as_ref().map(|kind| format!("`{kind}`")),
+        place.position.map(|position| format!("position {position}")),
+        place.at.filter(|at| at.0 != 0).map(time),
+        place.body.map(|body| format!("body {body}")),
+    ];
+    printable(&parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
+}
+
+/// What a mend does, and what it does not.
+pub(crate) fn promise(mend: &Mend) -> &'static [&'static str] {
+    match mend {
+        Mend::Views => &["drops the lists and writes them anew from the entries; no entry is touched"],
+        Mend::Snapshots(_) => &["drops what cannot be believed; the state is folded from the entries again"],
+        Mend::Session(_) => &[
+            "begins a new branch at the last good entry; the damaged one stays as it is and can be audited.",
+            "What came after is not in the new one; a run that was under way waits for you, nothing is run again",
+        ],
+        Mend::Loss => &[
+            "accepts that what is gone is gone: the mark is set to where the journal ends, a copy of it is kept.",
+            "If you have a newer copy of journal.db or its WAL, put it back instead",
+        ],
+        Mend::Wal => &["puts the WAL aside under another name; the journal goes on from the file itself"],
+        Mend::Rescue => &[
+            "copies every row that can be read into a new file and keeps the old one under another name;",
+            "sessions that miss entries then are salvaged, and what is gone is told",
+        ],
+    }
+}
+
+fn without(finding: &Finding) -> &'static str {
+    use journal::check::What;
+    match finding.what {
+        What::Newer => "none here: use the newer limulus that wrote it",
+        What::Foreign => {
+            "none here: move the file away if it is not yours, and put a backup of the journal in its place"
+        }
+        What::Gone => "none here: put journal.db back from a backup; to begin anew, move the home away",
+        What::Truncated
+        | What::Pages
+        | What::StaleWal
+        | What::Lost
+        | What::Replaced
+        | What::Mark
+        | What::Entry
+        | What::Body
+        | What::Branch
+        | What::Snapshot
+        | What::Views => "none here: put the home back from a backup; the other sessions of it go on",
+    }
+}
+
+/// The word as a shell takes it.
+fn shell_word(word: &str) -> String {
+    let is_plain = word.chars().all(|c| c.is_ascii_alphanumeric() || ":-_./@".contains(c));
+    if is_plain { word.to_owned() } else { format!("'{}'", printable(word).replace('\'', r"'\''")) }
+}

@@ -1,0 +1,253 @@
+//! Eight damaged homes, made from a good one: what `limulus doctor` says of each, and what the other commands do with it.
+//! The pages are in `docs/doctor.md`; `UPDATE=1` writes them there.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use crate::support::Home;
+
+const PAGE_BYTES: usize = 4096;
+
+/// A home with two sessions, closed in order; made once.
+fn good() -> &'static Home {
+    static GOOD: OnceLock<Home> = OnceLock::new();
+    GOOD.get_or_init(|| {
+        let home = Home::new();
+        home.run(&["agent", "--yes", "-m", "run `echo once >> ledger`"]).expect_code(0);
+        home.assert_usable("other");
+        home
+    })
+}
+
+/// A home whose process was killed: what it wrote last is in the WAL alone. Made once.
+fn killed() -> &'static Home {
+    static KILLED: OnceLock<Home> = OnceLock::new();
+    KILLED.get_or_init(|| {
+        let home = Home::new();
+        home.assert_usable("main");
+        let home = home.paced(20);
+        let agent = home.start(&["agent", "--session", "other", "--json", "-m", "tokens=400 Who are you?"]);
+        agent.until_text(3);
+        agent.kill();
+        home
+    })
+}
+
+/// A home of its own with these files.
+fn copy(of: &Home) -> Home {
+    let home = Home::new();
+    fs::create_dir(home.path()).expect("a folder for the copy");
+    fs::set_permissions(home.path(), fs::Permissions::from_mode(0o700)).expect("it is ours");
+    for name in ["journal.db", "journal.db-wal", "journal.mark"] {
+        if of.path().join(name).exists() {
+            fs::copy(of.path().join(name), home.path().join(name)).expect("a copy");
+        }
+    }
+    home
+}
+
+fn database(home: &Home) -> PathBuf {
+    home.path().join("journal.db")
+}
+
+fn change(path: &Path, how: impl FnOnce(&mut Vec<u8>)) {
+    let mut bytes = fs::read(path).expect("a file of the home");
+    how(&mut bytes);
+    fs::write(path, bytes).expect("it can be written");
+}
+
+fn find_all(bytes: &[u8], wanted: &[u8]) -> Vec<usize> {
+    let found: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at..].starts_with(wanted)).collect();
+    assert!(!found.is_empty(), "the journal holds it");
+    found
+}
+
+/// The name of a damage, what happened, and how it is made.
+type Damage = (&'static str, &'static str, fn() -> Home);
+
+const DAMAGES: [Damage; 9] = [
+    ("payload", "One bit of an entry's payload was flipped.", || {
+        let home = copy(good());
+        change(&database(&home), |bytes| {
+            // A page that was split holds a second copy in its free part.
+            for at in find_all(bytes, b"\"outcome\":\"done\"") {
+                bytes[at + 11] ^= 1;
+            }
+        });
+        home
+    }),
+    ("page", "One bit in the header of a page of the file was flipped.", || {
+        let home = copy(good());
+        change(&database(&home), |bytes| {
+            // The last of them: what was a leaf before its table grew may be the root by now.
+            let found = find_all(bytes, b"run_ended{\"run\"");
+            bytes[found[found.len() - 1] / PAGE_BYTES * PAGE_BYTES] ^= 0x40;
+        });
+        home
+    }),
+    ("truncated", "The file was cut short.", || {
+        let home = copy(good());
+        change(&database(&home), |bytes| bytes.truncate(bytes.len() - 4 * PAGE_BYTES));
+        home
+    }),
+    ("lost-wal", "After a `kill -9`, `journal.db-wal` was deleted by someone who tidied up.", || {
+        let home = copy(killed());
+        fs::remove_file(home.path().join("journal.db-wal")).expect("there is a WAL after a kill");
+        home
+    }),
+    ("stale-wal", "The WAL of another journal was put beside `journal.db`.", || {
+        let home = copy(good());
+        let wal = "journal.db-wal";
+        fs::copy(killed().path().join(wal), home.path().join(wal)).expect("there is a WAL after a kill");
+        home
+    }),
+    ("older", "`journal.db` alone was put back from an older backup.", || {
+        let home = copy(good());
+        let older = fs::read(database(&home)).expect("a journal");
+        home.assert_usable("other");
+        fs::write(database(&home), older).expect("it can be put back");
+        home
+    }),
+    ("mark", "`journal.mark` was overwritten with other bytes.", || {
+        let home = copy(good());
+        change(&home.path().join("journal.mark"), |bytes| bytes[8..].fill(7));
+        home
+    }),
+    ("foreign", "Another program's file was put in the place of `journal.db`.", || {
+        let home = copy(good());
+        fs::write(database(&home), "not a database, but long enough to be taken for one by its size alone")
+            .expect("it");
+        home
+    }),
+    ("newer", "A newer limulus has written the home.", || {
+        let home = copy(good());
+        change(&database(&home), |bytes| bytes[60..64].copy_from_slice(&9u32.to_be_bytes()));
+        home
+    }),
+];
+
+/// What differs from one run of the tests to the next, and says nothing.
+fn plain(text: &str, home: &Home) -> String {
+    let text = text.replace(&home.path().display().to_string(), "HOME");
+    let mut plain = String::new();
+    for line in text.split_inclusive('\n') {
+        let mut words = line.split_inclusive([' ', ',', ';', ')']).peekable();
+        while let Some(word) = words.next() {
+            let end = word.len() - word.trim_end_matches([' ', ',', ';', ')', '\n']).len();
+            let (bare, end) = word.split_at(word.len() - end);
+            let next = words.peek().map_or("", |next| next.trim_end_matches([' ', ',', ';', ')', '\n']));
+            let _ = write!(plain, "{}{end}", word_for(bare, next));
+        }
+    }
+    plain
+}
+
+fn word_for(word: &str, next: &str) -> String {
+    let is_hex = |text: &str| text.chars().all(|c| c.is_ascii_hexdigit());
+    let is_number = !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit());
+    let id = word.split('@').next().unwrap_or_default();
+    if id.len() == 36 && id.split('-').all(is_hex) {
+        return word.replace(id, "BRANCH");
+    }
+    if word.len() == 64 && is_hex(word) {
+        return "HASH".to_owned();
+    }
+    if word.starts_with("20") && word.ends_with('Z') {
+        return "TIME".to_owned();
+    }
+    if word.len() == 10 && word.starts_with("20") && word.matches('-').count() == 2 {
+        return "DATE".to_owned();
+    }
+    if word.len() == 12 && word.matches(':').count() == 2 {
+        return "TIME".to_owned();
+    }
+    let is_size = word.len() > 4 || matches!(next, "B" | "KiB" | "MiB" | "GiB" | "bytes");
+    if is_number && is_size {
+        return "N".to_owned();
+    }
+    word.to_owned()
+}
+
+fn page(home: &Home) -> String {
+    let doctor = home.run(&["doctor"]);
+    assert_eq!(doctor.code, Some(65), "{doctor:?}");
+    format!("{}{}", plain(&doctor.out, home), plain(&doctor.err, home))
+}
+
+#[test]
+fn r10_r18_each_damage_has_its_page() {
+    let mut document = String::new();
+    for (name, what, make) in DAMAGES {
+        let home = make();
+        let before = fs::read(database(&home)).expect("a file");
+        let page = page(&home);
+        assert_eq!(fs::read(database(&home)).expect("a file"), before, "{name}: looking changes nothing");
+        insta::assert_snapshot!(name, page);
+        let _ = write!(document, "### {what}\n\n```text\n$ limulus doctor\n{page}```\n\n");
+    }
+    compare(&document);
+}
+
+/// Compares the pages with those in the document; `UPDATE=1` writes them.
+fn compare(pages: &str) {
+    const BEGIN: &str = "<!-- pages: begin -->\n\n";
+    const END: &str = "<!-- pages: end -->";
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/doctor.md");
+    let text = fs::read_to_string(&path).expect("docs/doctor.md");
+    let (head, rest) = text.split_once(BEGIN).expect("the mark before the pages");
+    let (shown, tail) = rest.split_once(END).expect("the mark after the pages");
+    if std::env::var_os("UPDATE").is_some() {
+        fs::write(&path, format!("{head}{BEGIN}{pages}{END}{tail}")).expect("docs/doctor.md can be written");
+    } else {
+        assert!(shown == pages, "the pages in docs/doctor.md are old: run this test with UPDATE=1");
+    }
+}
+
+#[test]
+fn a_good_home_is_healthy_also_beside_its_owner_and_after_a_kill() {
+    let home = copy(good());
+    let doctor = home.run(&["doctor"]).expect_code(0);
+    assert!(doctor.out.ends_with("✓ nothing is wrong\n") && doctor.err.is_empty(), "{doctor:?}");
+    assert_eq!(home.run(&["doctor", "--quiet"]).expect_code(0).out, "");
+    let json = home.json(&["doctor"]);
+    assert_eq!((&json["healthy"], &json["checked"]["sessions"]), (&true.into(), &2.into()));
+    assert!(killed().path().join("journal.db-wal").metadata().expect("a WAL").len() > 0);
+    copy(killed()).run(&["doctor"]).expect_code(0);
+    let home = home.paced(20);
+    let agent = home.start(&["agent", "--json", "-m", "tokens=400 Who are you?"]);
+    agent.until_text(3);
+    let beside = home.run(&["doctor"]).expect_code(0);
+    assert!(beside.out.contains(&format!("pid {}", agent.pid())), "{beside:?}");
+    drop(agent);
+    Home::new().run(&["doctor"]).expect_code(4);
+}
+
+#[test]
+fn r10_a_home_that_is_damaged_as_a_whole_is_taken_by_no_command_that_writes() {
+    for (name, _, make) in DAMAGES.iter().filter(|(name, ..)| !["payload", "newer", "foreign", "page"].contains(name)) {
+        let home = make();
+        let before = fs::read(database(&home)).expect("a file");
+        for words in [&["agent", "-m", "Who are you?"][..], &["resume"]] {
+            let refused = home.run(words).expect_code(65);
+            assert!(refused.verdict().contains("`limulus doctor`"), "{name}: {words:?}: {refused:?}");
+        }
+        assert_eq!(fs::read(database(&home)).expect("a file"), before, "{name}: nothing is changed");
+    }
+}
+
+#[test]
+fn r10_r18_a_damaged_entry_closes_its_own_session_alone() {
+    let home = DAMAGES[0].2();
+    let refused = home.run(&["agent", "-m", "Who are you?"]).expect_code(65);
+    assert!(refused.verdict().contains("`limulus doctor`"), "{refused:?}");
+    home.assert_usable("other");
+    let audit = home.run(&["audit", "--verify"]).expect_code(65);
+    assert!(audit.out.contains("✗ its payload does not match its hash"), "{audit:?}");
+    assert!(audit.verdict().contains("agent:main:main is damaged from"), "{audit:?}");
+    home.run(&["audit", "--state", "3"]).expect_code(0);
+    home.run(&["audit", "--state", "16"]).expect_code(65);
+    home.run(&["audit", "other", "--verify"]).expect_code(0);
+}

@@ -1,0 +1,267 @@
+//! What can be wrong with a home, in words: what, where, what it means, and which mend there is. What may not live here:
+//! how it is found.
+
+use std::fmt;
+use std::str::FromStr;
+
+use engine::{Hash, Position, Timestamp};
+use serde::{Serialize, Serializer};
+
+use super::session::Fault;
+use super::walk::{Checkpoint, Flaw};
+use crate::Error;
+
+/// What is wrong, the most severe first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum What {
+    /// There was a journal here and it is gone.
+    Gone,
+    /// The file is another program's, or no database.
+    Foreign,
+    /// A newer limulus wrote it.
+    Newer,
+    /// The file is shorter than it says.
+    Truncated,
+    /// Pages of the file are malformed.
+    Pages,
+    /// The WAL belongs to another journal.
+    StaleWal,
+    /// Entries that were acknowledged are gone.
+    Lost,
+    /// The entry at the mark is not the one that was acknowledged.
+    Replaced,
+    /// The mark is not a mark.
+    Mark,
+    /// An entry cannot be believed.
+    Entry,
+    /// A body that an entry names is gone or changed.
+    Body,
+    /// A session has no branch.
+    Branch,
+    /// A snapshot cannot be believed.
+    Snapshot,
+    /// Views do not say what the entries say.
+    Views,
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Gone => "the journal is gone",
+            Self::Foreign => "journal.db is not a journal of limulus",
+            Self::Newer => "journal.db was written by a newer limulus",
+            Self::Truncated => "journal.db was cut short",
+            Self::Pages => "pages of journal.db are malformed",
+            Self::StaleWal => "journal.db-wal does not belong to this journal.db",
+            Self::Lost => "acknowledged entries are gone",
+            Self::Replaced => "the journal is not the one that was acknowledged",
+            Self::Mark => "journal.mark is damaged",
+            Self::Entry => "an entry cannot be believed",
+            Self::Body => "a body is damaged",
+            Self::Branch => "a session has no beginning",
+            Self::Snapshot => "a snapshot cannot be believed",
+            Self::Views => "lists do not say what the entries say",
+        })
+    }
+}
+
+/// What follows from a finding.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Effect {
+    /// No command that writes takes the home.
+    ReadOnly,
+    /// Nothing of it can be read.
+    Closed,
+    /// That session is refused.
+    Refused(String),
+    /// Lists and status may be wrong.
+    Lists,
+}
+
+impl fmt::Display for Effect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ReadOnly => f.write_str("the home is read-only: no command that writes takes it"),
+            Self::Closed => f.write_str("the home is closed: nothing of it can be read"),
+            Self::Refused(key) => write!(f, "session {key} is refused; the others go on"),
+            Self::Lists => f.write_str("`status` and lists may be wrong; no run is touched by it"),
+        }
+    }
+}
+
+/// What can be done about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Mend {
+    /// The views are dropped and written anew.
+    Views,
+    /// Snapshots that cannot be believed are dropped: of one session, or all.
+    Snapshots(Option<String>),
+    /// A session goes on in a new branch from its last good entry.
+    Session(String),
+    /// The loss is accepted: the mark is set to what is there.
+    Loss,
+    /// The WAL is put aside.
+    Wal,
+    /// What can be read goes into a new file.
+    Rescue,
+}
+
+impl fmt::Display for Mend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Views => f.write_str("views"),
+            Self::Snapshots(None) => f.write_str("snapshots"),
+            Self::Snapshots(Some(key)) => write!(f, "snapshot:{key}"),
+            Self::Session(key) => write!(f, "session:{key}"),
+            Self::Loss => f.write_str("loss"),
+            Self::Wal => f.write_str("wal"),
+            Self::Rescue => f.write_str("rescue"),
+        }
+    }
+}
+
+impl Serialize for Mend {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// A mend that there is not.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no mend `{name}`; there are views, snapshots, snapshot:KEY, session:KEY, loss, wal, rescue")]
+pub struct UnknownMend {
+    /// What was asked for.
+    pub name: String,
+}
+
+impl FromStr for Mend {
+    type Err = UnknownMend;
+
+    fn from_str(name: &str) -> Result<Self, UnknownMend> {
+        let unknown = || UnknownMend { name: name.to_owned() };
+        match name.split_once(':') {
+            Some(("session", key)) if !key.is_empty() => Ok(Self::Session(key.to_owned())),
+            Some(("snapshot", key)) if !key.is_empty() => Ok(Self::Snapshots(Some(key.to_owned()))),
+            Some(_) => Err(unknown()),
+            None => match name {
+                "views" => Ok(Self::Views),
+                "snapshots" => Ok(Self::Snapshots(None)),
+                "loss" => Ok(Self::Loss),
+                "wal" => Ok(Self::Wal),
+                "rescue" => Ok(Self::Rescue),
+                _ => Err(unknown()),
+            },
+        }
+    }
+}
+
+/// Where it was found.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Where {
+    /// The file of the home.
+    pub file: Option<&'static str>,
+    /// The session's key.
+    pub session: Option<String>,
+    /// `BRANCH@SEQ`.
+    pub checkpoint: Option<String>,
+    /// The place in the home.
+    pub position: Option<Position>,
+    /// When it was decided, in milliseconds.
+    pub at: Option<Timestamp>,
+    /// The kind of the entry.
+    pub kind: Option<String>,
+    /// The body.
+    pub body: Option<Hash>,
+}
+
+impl Where {
+    pub(super) fn file(file: &'static str) -> Self {
+        Self { file: Some(file), ..Self::default() }
+    }
+
+    pub(super) fn session(key: &str) -> Self {
+        Self { session: Some(key.to_owned()), ..Self::default() }
+    }
+}
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What.
+    pub what: What,
+    /// Where.
+    pub place: Where,
+    /// What exactly.
+    pub detail: String,
+    /// What follows from it.
+    pub effect: Effect,
+    /// What can be done about it here; nothing else helps than a backup where there is none.
+    pub mend: Option<Mend>,
+}
+
+impl Finding {
+    pub(super) fn stale_wal(why: &str) -> Self {
+        Self {
+            what: What::StaleWal,
+            place: Where::file("journal.db-wal"),
+            detail: format!("it was left by another or an older journal: {why}"),
+            effect: Effect::ReadOnly,
+            mend: Some(Mend::Wal),
+        }
+    }
+
+    /// A journal that could not be opened.
+    pub(super) fn closed(error: &Error) -> Self {
+        let (what, mend) = match error {
+            Error::Newer { .. } => (What::Newer, None),
+            Error::Foreign { .. } => (What::Foreign, None),
+            _ => (What::Pages, Some(Mend::Rescue)),
+        };
+        Self { what, place: Where::file("journal.db"), detail: error.said(), effect: Effect::Closed, mend }
+    }
+
+    /// A session that cannot be read to its end.
+    pub(super) fn unread(key: &str, detail: &str, last_good: Option<Checkpoint>) -> Self {
+        Self {
+            what: What::Entry,
+            place: Where::session(key),
+            detail: format!("it cannot be read to its end ({detail}); {}", good_up_to(last_good)),
+            effect: Effect::Refused(key.to_owned()),
+            mend: Some(Mend::Rescue),
+        }
+    }
+
+    /// A fault of an entry of this session.
+    pub(super) fn of_entry(key: &str, fault: &Fault, last_good: Option<Checkpoint>) -> Self {
+        let Fault { place, flaw } = fault;
+        let body = match flaw {
+            Flaw::BodyMissing { hash } | Flaw::Body { hash } => Some(*hash),
+            Flaw::Missing { .. }
+            | Flaw::Payload
+            | Flaw::Chain
+            | Flaw::Unreadable { .. }
+            | Flaw::Row { .. }
+            | Flaw::Order { .. } => None,
+        };
+        Self {
+            what: if body.is_some() { What::Body } else { What::Entry },
+            place: Where {
+                checkpoint: Some(place.checkpoint.to_string()),
+                position: Some(place.position),
+                at: Some(place.at),
+                kind: Some(place.kind.clone()),
+                body,
+                ..Where::session(key)
+            },
+            detail: format!("{flaw}; {}", good_up_to(last_good)),
+            effect: Effect::Refused(key.to_owned()),
+            mend: last_good.map(|_| Mend::Session(key.to_owned())),
+        }
+    }
+}
+
+fn good_up_to(last_good: Option<Checkpoint>) -> String {
+    last_good.map_or_else(|| "no entry before it is good".to_owned(), |at| format!("good up to {at}"))
+}

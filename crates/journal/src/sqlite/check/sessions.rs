@@ -1,0 +1,153 @@
+//! Every session of a home: its line, entry by entry, and what belongs to no session. Streaming, a page at a time.
+
+use engine::BranchId;
+use rusqlite::OptionalExtension as _;
+
+use super::finding::{Effect, Finding, What, Where};
+use super::session::Verified;
+use super::view::View;
+use super::walk::Flaw;
+use super::{Check, Progress, Watch};
+use crate::Error;
+use crate::sqlite::reader::Reader;
+
+/// Sessions that are listed at once.
+const PAGE: i64 = 500;
+/// Findings about sessions; more are counted.
+const FINDINGS: usize = 50;
+
+/// A session as the tables list it.
+struct Listed {
+    row: i64,
+    key: String,
+    branch: Option<BranchId>,
+}
+
+impl Check {
+    pub(super) fn sessions(&mut self, view: &View, watch: Watch<'_>) {
+        let reader = &view.reader;
+        let of = count(reader, "SELECT count(*) FROM sessions");
+        self.report.counts.bodies = count(reader, "SELECT count(*) FROM bodies");
+        let (mut after, mut done, mut more) = (i64::MIN, 0, 0);
+        loop {
+            let listed = match reader.query(|connection| page(connection, after)) {
+                Ok(listed) => listed,
+                Err(error) => {
+                    self.unlisted(&error);
+                    break;
+                }
+            };
+            for session in &listed {
+                watch(Progress { step: "sessions", done, of });
+                let before = self.report.findings.len();
+                self.session(reader, session);
+                done += 1;
+                if before >= FINDINGS {
+                    more += self.report.findings.len() - before;
+                    self.report.findings.truncate(before);
+                }
+            }
+            match listed.last() {
+                Some(last) => after = last.row,
+                None => break,
+            }
+        }
+        self.report.counts.sessions = done;
+        if more > 0 {
+            self.note(format!("{more} more findings about sessions are not shown"));
+        }
+        self.strays(reader);
+    }
+
+    fn unlisted(&mut self, error: &Error) {
+        let is_known = self.report.findings.iter().any(|finding| finding.what == What::Pages);
+        if is_known {
+            return self.note(format!("not every session could be listed ({error})"));
+        }
+        self.find(Finding::closed(error));
+    }
+
+    fn session(&mut self, reader: &Reader, session: &Listed) {
+        let key = &session.key;
+        let Some(branch) = session.branch else {
+            let (place, effect) = (Where::session(key), Effect::Refused(key.clone()));
+            let detail = "the branch that it should be in is not there".to_owned();
+            return self.find(Finding { what: What::Branch, place, detail, effect, mend: None });
+        };
+        let verified = match reader.line(branch) {
+            Ok(line) => reader.verify(&line),
+            Err(error) => Verified { unread: Some(error.said()), ..Verified::default() },
+        };
+        self.report.counts.entries += verified.entries;
+        let good = verified.last_good.as_ref().map(|place| place.checkpoint);
+        if let Some(first) = verified.faults.first() {
+            let mut finding = Finding::of_entry(key, first, good);
+            let others = verified.faults.len() as u64 - 1 + verified.more;
+            if others > 0 {
+                finding.detail = format!("{}; {others} more after it", finding.detail);
+            }
+            if is_newer(&first.flaw) {
+                finding.mend = None;
+            }
+            self.find(finding);
+        } else if let Some(detail) = &verified.unread {
+            self.find(Finding::unread(key, detail, good));
+        } else if verified.entries == 0 {
+            let (place, effect) = (Where::session(key), Effect::Refused(key.clone()));
+            let detail = "it has no entry".to_owned();
+            self.find(Finding { what: What::Branch, place, detail, effect, mend: None });
+        }
+    }
+
+    /// What belongs to nothing. It takes space, and is no danger.
+    fn strays(&mut self, reader: &Reader) {
+        let of_none = |table: &str| {
+            count(reader, &format!("SELECT count(*) FROM {table} WHERE branch NOT IN (SELECT id FROM branches)"))
+        };
+        for table in ["entries", "progress", "snapshots"] {
+            let number = of_none(table);
+            if number > 0 {
+                self.note(format!("{number} rows of {table} belong to no branch"));
+            }
+        }
+        let sql = "SELECT coalesce(max(position) - min(position) + 1 - count(*), 0) FROM entries";
+        let gaps = count(reader, sql);
+        if gaps > 0 {
+            self.note(format!("{gaps} positions between the first and the last hold no entry"));
+        }
+    }
+}
+
+/// A newer limulus reads it: nothing is to be mended.
+fn is_newer(flaw: &Flaw) -> bool {
+    use engine::UnreadableEvent::{Kind, Payload, Version};
+    match flaw {
+        Flaw::Unreadable { error } => match error {
+            Kind { .. } | Version { .. } => true,
+            Payload { .. } => false,
+        },
+        Flaw::Missing { .. }
+        | Flaw::Payload
+        | Flaw::Chain
+        | Flaw::Row { .. }
+        | Flaw::BodyMissing { .. }
+        | Flaw::Body { .. }
+        | Flaw::Order { .. } => false,
+    }
+}
+
+fn count(reader: &Reader, sql: &str) -> u64 {
+    let number = reader.query(|c| c.query_row(sql, [], |row| row.get::<_, i64>(0)).optional());
+    number.ok().flatten().and_then(|number| u64::try_from(number).ok()).unwrap_or(0)
+}
+
+fn page(connection: &rusqlite::Connection, after: i64) -> rusqlite::Result<Vec<Listed>> {
+    let sql = "SELECT s.rowid, s.key, b.uuid FROM sessions s LEFT JOIN branches b ON b.id = s.branch \
+               WHERE s.rowid > ?1 ORDER BY s.rowid LIMIT ?2";
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map((after, PAGE), |row| {
+        let branch = row.get::<_, Option<[u8; 16]>>(2)?.map(|uuid| BranchId(uuid::Uuid::from_bytes(uuid)));
+        Ok(Listed { row: row.get(0)?, key: row.get(1)?, branch })
+    })?;
+    rows.collect()
+}

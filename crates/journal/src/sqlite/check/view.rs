@@ -1,0 +1,64 @@
+//! The journal as one connection sees it: with its WAL, or without. What may not live here: findings.
+
+use std::path::Path;
+
+use engine::{Hash, Position};
+use rusqlite::OptionalExtension as _;
+
+use super::files::Mark;
+use crate::Error;
+use crate::sqlite::reader::{Reader, Sees};
+
+/// A journal that is looked at.
+#[derive(Debug)]
+pub(super) struct View {
+    pub(super) reader: Reader,
+    /// Whether SQLite finds no malformed page.
+    is_whole: bool,
+    /// The last entry; none when that cannot be read.
+    head: Option<(Position, Hash)>,
+}
+
+impl View {
+    pub(super) fn open(home: &Path, sees: Sees) -> Result<Self, Error> {
+        let reader = Reader::lenient(home, sees)?;
+        let quick = |connection: &rusqlite::Connection| {
+            connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0))
+        };
+        let is_whole = reader.query(quick).is_ok_and(|said| said == "ok");
+        let head = entry(&reader, "SELECT position, chain FROM entries ORDER BY position DESC LIMIT 1", &[]);
+        let head = head.ok().map(|head| head.unwrap_or((Position(0), Hash([0; 32]))));
+        Ok(Self { reader, is_whole, head })
+    }
+
+    pub(super) fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
+    pub(super) fn head(&self) -> Option<(Position, Hash)> {
+        self.head
+    }
+
+    /// Whether it is whole and holds what was acknowledged.
+    pub(super) fn is_sound(&self, mark: Mark) -> bool {
+        self.is_whole && self.head.is_some() && mark.is_none_or(|mark| self.holds(mark))
+    }
+
+    /// Whether it has this entry.
+    pub(super) fn holds(&self, (position, chain): (Position, Hash)) -> bool {
+        let sql = "SELECT position, chain FROM entries WHERE position = ?1";
+        entry(&self.reader, sql, &[&(position.0 as i64)]).is_ok_and(|kept| kept == Some((position, chain)))
+    }
+
+    /// Whether the other's last entry is in it.
+    pub(super) fn continues(&self, other: &Self) -> bool {
+        other.head.is_none_or(|head| head.0.0 == 0 || self.holds(head))
+    }
+}
+
+fn entry(reader: &Reader, sql: &str, parameters: &[&dyn rusqlite::ToSql]) -> Result<Option<(Position, Hash)>, Error> {
+    reader.query(|connection| {
+        let place = |row: &rusqlite::Row<'_>| Ok((Position(row.get::<_, i64>(0)? as u64), Hash(row.get(1)?)));
+        connection.query_row(sql, parameters, place).optional()
+    })
+}

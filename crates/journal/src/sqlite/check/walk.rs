@@ -1,0 +1,343 @@
+//! A branch, entry by entry, each judged by itself: what is damaged is told and passed, never believed.
+
+use std::fmt;
+
+use engine::{BranchId, Epoch, Event, Hash, Position, Seq, Timestamp, UnreadableEvent};
+use rusqlite::{Connection, OptionalExtension as _, Row};
+
+use crate::chain::{Head, Link};
+use crate::sqlite::reader::Reader;
+use crate::sqlite::stored::StoredEntry;
+use crate::{Error, Read as _};
+
+/// Entries that are read at once: a walk holds no more of them, and keeps no writer's WAL from being taken over for longer.
+const PAGE: usize = 256;
+/// Forks in one line at most: a line whose parents go round is told, not followed for ever.
+const FORKS: usize = 10_000;
+
+/// A place in a branch, written `BRANCH@SEQ`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// The branch.
+    pub branch: BranchId,
+    /// The entry.
+    pub seq: Seq,
+}
+
+impl fmt::Display for Checkpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.branch, self.seq)
+    }
+}
+
+/// A part of a session's line: one branch, up to where the next one left it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Segment {
+    /// The branch.
+    pub branch: BranchId,
+    /// Its last entry that belongs to the line; none for the current branch.
+    pub to: Option<Seq>,
+}
+
+/// What an entry says.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Content {
+    /// It can be read and is what was appended.
+    Event(Box<Event>),
+    /// Its payload was removed on purpose; its hash and its chain stand.
+    Removed,
+    /// It cannot be believed: the flaws say why.
+    Lost,
+}
+
+/// What is wrong with an entry.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Flaw {
+    /// The entries before it are gone.
+    #[error("the entries before it are missing: {expected} should come here")]
+    Missing {
+        /// What should come.
+        expected: Seq,
+    },
+    /// Its payload is not the one that was appended.
+    #[error("its payload does not match its hash: it was changed after it was recorded")]
+    Payload,
+    /// It does not continue the chain of its branch.
+    #[error("it does not continue the chain: it, or what stands beside its payload, was changed after it was recorded")]
+    Chain,
+    /// This version does not know it, or it says nothing.
+    #[error("{error}")]
+    Unreadable {
+        /// Why.
+        error: UnreadableEvent,
+    },
+    /// Its row cannot be read.
+    #[error("its row cannot be read ({detail})")]
+    Row {
+        /// What SQLite said.
+        detail: String,
+    },
+    /// A body that it names is not there.
+    #[error("the body {hash} that it names is not there")]
+    BodyMissing {
+        /// The body.
+        hash: Hash,
+    },
+    /// A body that it names is not what was kept.
+    #[error("the body {hash} that it names does not match its hash")]
+    Body {
+        /// The body.
+        hash: Hash,
+    },
+    /// No machine can have written it after what stands before it.
+    #[error("it does not follow from what stands before it: {detail}")]
+    Order {
+        /// What is wrong.
+        detail: String,
+    },
+}
+
+/// An entry as it lies in the tables, with what is to be thought of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Audited {
+    /// Its branch.
+    pub branch: BranchId,
+    /// Its place in the branch.
+    pub seq: Seq,
+    /// Its place in the home.
+    pub position: Position,
+    /// The owner that appended it.
+    pub epoch: Epoch,
+    /// When it was decided.
+    pub at: Timestamp,
+    /// The kind on disk.
+    pub kind: String,
+    /// The hash of its payload, as stored.
+    pub payload_hash: Hash,
+    /// The chain with it, as stored.
+    pub chain: Hash,
+    /// What it says.
+    pub content: Content,
+    /// What is wrong with it; nothing, as a rule.
+    pub flaws: Vec<Flaw>,
+}
+
+impl Audited {
+    /// Where it stands.
+    pub fn checkpoint(&self) -> Checkpoint {
+        Checkpoint { branch: self.branch, seq: self.seq }
+    }
+
+    /// The event, if it can be believed.
+    pub fn event(&self) -> Option<&Event> {
+        self.content.event()
+    }
+}
+
+impl Content {
+    fn event(&self) -> Option<&Event> {
+        match self {
+            Self::Event(event) => Some(event),
+            Self::Removed | Self::Lost => None,
+        }
+    }
+}
+
+impl Reader {
+    /// The line of a branch: from the branch that was created, over every fork, to itself.
+    pub fn line(&self, branch: BranchId) -> Result<Vec<Segment>, Error> {
+        let mut line = vec![Segment { branch, to: None }];
+        while let Some((parent, at)) = self.parent(line[0].branch)? {
+            if line.len() > FORKS || line.iter().any(|segment| segment.branch == parent) {
+                return Err(self.damaged(format!("the forks of branch {branch} lead back to themselves")));
+            }
+            line.insert(0, Segment { branch: parent, to: Some(at) });
+        }
+        Ok(line)
+    }
+
+    fn parent(&self, branch: BranchId) -> Result<Option<(BranchId, Seq)>, Error> {
+        let sql = "SELECT p.uuid, b.parent_seq FROM branches b JOIN branches p ON p.id = b.parent WHERE b.uuid = ?1";
+        self.query(|connection| {
+            let columns = |row: &Row<'_>| {
+                let uuid = uuid::Uuid::from_bytes(row.get(0)?);
+                Ok((BranchId(uuid), Seq(row.get::<_, i64>(1)? as u64)))
+            };
+            connection.prepare_cached(sql)?.query_row([branch.0.as_bytes()], columns).optional()
+        })
+    }
+
+    /// Walks through the entries of a segment, damaged ones included; an error is one of the file itself.
+    pub fn walk(&self, segment: &Segment, mut visit: impl FnMut(&Audited)) -> Result<(), Error> {
+        let id = self.branch_id(segment.branch)?;
+        let Some(id) = id else { return Ok(()) };
+        let mut walk = Walk { branch: segment.branch, expected: Expected::FIRST };
+        let to = segment.to.map_or(i64::MAX, |seq| seq.0 as i64);
+        let (mut after, mut most) = (i64::MIN, PAGE);
+        loop {
+            let rows = match self.query(|connection| page(connection, id, (after, to), most)) {
+                // A page of the file is malformed: the entries before it are taken one by one.
+                Err(_) if most > 1 => {
+                    most = 1;
+                    continue;
+                }
+                rows => rows?,
+            };
+            for row in &rows {
+                after = row.seq.0 as i64;
+                visit(&walk.judge(row));
+            }
+            if rows.len() < most {
+                return Ok(());
+            }
+        }
+    }
+
+    fn branch_id(&self, branch: BranchId) -> Result<Option<i64>, Error> {
+        let sql = "SELECT id FROM branches WHERE uuid = ?1";
+        self.query(|c| c.prepare_cached(sql)?.query_row([branch.0.as_bytes()], |row| row.get(0)).optional())
+    }
+
+    /// What is wrong with the bodies that an event names.
+    pub fn body_flaws(&self, event: &Event) -> Result<Vec<Flaw>, Error> {
+        let mut flaws = vec![];
+        for hash in event.references() {
+            match self.body(&hash) {
+                Ok(Some(_)) => {}
+                Ok(None) if self.is_erased(&hash)? => {}
+                Ok(None) => flaws.push(Flaw::BodyMissing { hash }),
+                Err(Error::Damaged { .. }) => flaws.push(Flaw::Body { hash }),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(flaws)
+    }
+
+    /// Whether a body was erased on purpose: its row stands without its content.
+    fn is_erased(&self, hash: &Hash) -> Result<bool, Error> {
+        self.query(|c| c.prepare_cached("SELECT 1 FROM bodies WHERE hash = ?1 AND content IS NULL")?.exists([hash.0]))
+    }
+}
+
+/// A row that may not read.
+struct Found {
+    seq: Seq,
+    stored: Result<StoredEntry, String>,
+}
+
+fn page(connection: &Connection, branch: i64, (after, to): (i64, i64), most: usize) -> rusqlite::Result<Vec<Found>> {
+    let sql = "SELECT seq, position, epoch, at, kind, version, payload, payload_hash, chain FROM entries \
+               WHERE branch = ?1 AND seq > ?2 AND seq <= ?3 ORDER BY seq LIMIT ?4";
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map((branch, after, to, most as i64), |row| {
+        let seq = Seq(row.get::<_, i64>(0)? as u64);
+        Ok(Found { seq, stored: StoredEntry::of(row).map_err(|error| error.to_string()) })
+    })?;
+    rows.collect()
+}
+
+/// What may come next.
+#[derive(Debug, Clone, Copy)]
+struct Expected {
+    seq: Seq,
+    /// After an entry that was changed, both the chain that it says and the one that was computed may be continued; none
+    /// after one that could not be read.
+    chains: Option<[Hash; 2]>,
+}
+
+impl Expected {
+    const FIRST: Self = Self { seq: Seq(1), chains: Some([Head::EMPTY.chain; 2]) };
+}
+
+struct Walk {
+    branch: BranchId,
+    expected: Expected,
+}
+
+impl Walk {
+    fn judge(&mut self, found: &Found) -> Audited {
+        let seq = found.seq;
+        let mut flaws = vec![];
+        // A branch whose beginning was removed by retention begins with an anchor: a row without its payload.
+        let is_first = self.expected.seq == Seq(1);
+        let is_anchor = is_first && found.stored.as_ref().is_ok_and(|stored| stored.payload.is_none());
+        let is_known_before = seq == self.expected.seq;
+        if !is_known_before && !is_anchor {
+            flaws.push(Flaw::Missing { expected: self.expected.seq });
+        }
+        match &found.stored {
+            Ok(stored) => self.judge_row(seq, stored, flaws, is_known_before),
+            Err(detail) => self.unread(seq, detail, flaws),
+        }
+    }
+
+    fn judge_row(&mut self, seq: Seq, stored: &StoredEntry, mut flaws: Vec<Flaw>, is_known_before: bool) -> Audited {
+        let StoredEntry { position, epoch, at, version, payload_hash, chain, .. } = *stored;
+        let content = self.content(stored, &mut flaws);
+        let starts = match content.event() {
+            Some(Event::Forked(forked)) if seq == Seq(1) => Some([forked.hash; 2]),
+            _ => self.expected.chains,
+        };
+        let link = Link { epoch, at, kind: &stored.kind, version, payload_hash };
+        let before = Seq(seq.0.saturating_sub(1));
+        let next = |chain| Head { seq: before, chain }.next(self.branch, &link).chain;
+        let computed = starts.map(|chains| chains.map(next));
+        if is_known_before && computed.is_some_and(|computed| !computed.contains(&chain)) {
+            flaws.push(Flaw::Chain);
+        }
+        let or = computed.map_or(chain, |computed| computed[0]);
+        self.expected = Expected { seq: Seq(seq.0 + 1), chains: Some([chain, or]) };
+        let content = if flaws.is_empty() { content } else { Content::Lost };
+        let kind = stored.kind.clone();
+        Audited { branch: self.branch, seq, position, epoch, at, kind, payload_hash, chain, content, flaws }
+    }
+
+    fn content(&self, stored: &StoredEntry, flaws: &mut Vec<Flaw>) -> Content {
+        let Some(payload) = &stored.payload else { return Content::Removed };
+        if Hash::of(payload) != stored.payload_hash {
+            flaws.push(Flaw::Payload);
+            return Content::Lost;
+        }
+        match Event::decode(&stored.kind, stored.version, payload) {
+            Ok(event) => {
+                if let Some(detail) = misplaced(&event, self.branch, self.expected.seq) {
+                    flaws.push(Flaw::Order { detail });
+                }
+                Content::Event(Box::new(event))
+            }
+            Err(error) => {
+                flaws.push(Flaw::Unreadable { error });
+                Content::Lost
+            }
+        }
+    }
+
+    fn unread(&mut self, seq: Seq, detail: &str, mut flaws: Vec<Flaw>) -> Audited {
+        flaws.push(Flaw::Row { detail: detail.to_owned() });
+        self.expected = Expected { seq: Seq(seq.0 + 1), chains: None };
+        let nothing = Hash([0; 32]);
+        Audited {
+            branch: self.branch,
+            seq,
+            position: Position(0),
+            epoch: Epoch(0),
+            at: Timestamp(0),
+            kind: "?".to_owned(),
+            payload_hash: nothing,
+            chain: nothing,
+            content: Content::Lost,
+            flaws,
+        }
+    }
+}
+
+/// What is wrong with an event in this place of a branch.
+fn misplaced(event: &Event, branch: BranchId, expected: Seq) -> Option<String> {
+    match event {
+        Event::Created(created) if created.branch != branch => Some("it begins another branch".to_owned()),
+        Event::Created(_) | Event::Forked(_) if expected != Seq(1) => Some("a branch begins only once".to_owned()),
+        Event::Created(_) | Event::Forked(_) => None,
+        _ if expected == Seq(1) => Some("a branch begins with `created` or `forked`".to_owned()),
+        _ => None,
+    }
+}
