@@ -98,6 +98,9 @@ class Session:
     def on_created(self, event, seq, at):
         self.session, self.key, self.agent, self.created_at = event["session"], event["key"], event["agent"], at
 
+    def on_opened(self, event, seq, at):
+        self.last_activity = max(self.last_activity, event["last_activity"])
+
     def on_message_accepted(self, event, seq, at):
         id_ = event["message"]
         message = {"body": event["body"], "key": event["key"], "state": "queued", "run": id_, "accepted_at": at}

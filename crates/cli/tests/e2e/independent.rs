@@ -10,8 +10,8 @@ use std::process::Command;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, OnceLock};
 
-use engine::{Batch, BranchId, Event, Forked, Record, Seq, Views};
-use journal::{Append, Journal as _, Read as _, Sqlite};
+use engine::{Batch, BranchId, Event, Forked, Record, Seq, Session, Views};
+use journal::{Append, Journal as _, Read as _, Reader, Sqlite};
 use serde_json::Value;
 
 use crate::support::{Home, until};
@@ -141,12 +141,18 @@ fn r10_r17_r18_a_reader_of_the_page_tells_what_limulus_tells() {
 /// What is damaged, in which file, next to what; what the finding is called, and at which entry it is.
 type Damage<'a> = (&'a str, &'a str, &'a [u8], &'a str, Option<&'a Value>);
 
-/// Flips one bit in `needle`, a third of the way in, in a copy of this file; gives the folder of the copy.
-fn flipped(home: &Path, file: &str, needle: &[u8]) -> tempfile::TempDir {
+/// A copy of the journal of a home that nobody owns.
+fn copied(home: &Path) -> tempfile::TempDir {
     let copy = tempfile::Builder::new().prefix("limulus-e2e-").tempdir().expect("a temporary folder");
     for name in ["journal.db", "journal.mark"] {
         fs::copy(home.join(name), copy.path().join(name)).expect("a file of the home");
     }
+    copy
+}
+
+/// Flips one bit in `needle`, a third of the way in, in a copy of this file; gives the folder of the copy.
+fn flipped(home: &Path, file: &str, needle: &[u8]) -> tempfile::TempDir {
+    let copy = copied(home);
     let path = copy.path().join(file);
     let mut bytes = fs::read(&path).expect("it was just copied");
     let at = bytes.windows(needle.len()).position(|found| found == needle).expect("it is in the file");
@@ -234,4 +240,76 @@ fn fork(home: &Path, branch: BranchId, at: Seq) {
     let append = Append { batch: Arc::new(batch), epoch: journal.epoch() };
     journal.append(append, Box::new(move |answer| done.send(answer).expect("it is waited for")));
     told.recv().expect("an answer").expect("it is kept");
+}
+
+/// What the engine makes of the first entries of the first session's branch, in the form of a snapshot.
+fn state_at(home: &Path, seq: Seq) -> String {
+    let journal = Reader::open(home).expect("a journal");
+    let branch = journal.sessions().expect("a journal")[0].branch;
+    let entries = journal.read(branch, Seq(1)).expect("its entries");
+    let Event::Created(created) = &entries[0].event else { panic!("it begins with another entry") };
+    let mut session = Session::created(created, entries[0].at);
+    entries[1..].iter().take_while(|entry| entry.seq <= seq).for_each(|entry| session.apply(&entry.event, entry.at));
+    serde_json::json!({"version": 1, "session": session}).to_string()
+}
+
+/// A copy of a journal after this SQL; `packed()` and `state_hash()` in it are of the snapshot.
+fn edited(python: &str, home: &Path, snapshot: &str, sql: &str) -> tempfile::TempDir {
+    const EDIT: &str = "import sqlite3, sys, blake3, zstandard\n\
+        state = sys.argv[3].encode()\n\
+        db = sqlite3.connect(sys.argv[1] + '/journal.db')\n\
+        db.create_function('packed', 0, lambda: zstandard.compress(state))\n\
+        db.create_function('state_hash', 0, lambda: blake3.blake3(state).digest())\n\
+        db.executescript(sys.argv[2])";
+    let copy = copied(home);
+    let edit = Command::new(python).args(["-c", EDIT]).arg(copy.path()).args([sql, snapshot]).output();
+    let edit = edit.expect("Python can be started");
+    assert!(edit.status.success(), "{}", String::from_utf8_lossy(&edit.stderr));
+    copy
+}
+
+/// R17, R18: snapshots stand for what the entries say, and where entries were removed they stand in for them.
+#[test]
+fn r17_r18_a_reader_of_the_page_reads_snapshots_redactions_and_anchors() {
+    let Some(python) = python() else { return };
+    let home = Home::new();
+    home.assert_usable("main");
+    home.assert_usable("main");
+    let before = read_whole(python, &home.path());
+    let texts = |told: &Value| {
+        let items = list(&told["sessions"][0]["transcript"]).iter();
+        items.map(|item| item["text"].as_str().expect("a text").to_owned()).collect::<Vec<_>>()
+    };
+    // The end of the first run: the second answer's entry is behind it.
+    let seq = list(&before["sessions"][0]["transcript"])[2]["seq"].as_u64().expect("a seq") - 3;
+    let state = state_at(&home.path(), Seq(seq));
+    let other = state.replacen(r#""state":"ended""#, r#""state":"queued""#, 1);
+    assert_ne!(state, other);
+    let put = format!("INSERT OR REPLACE INTO snapshots VALUES (1, {seq}, state_hash(), packed());");
+    let drop = "DELETE FROM snapshots;".to_owned();
+    let redact = "UPDATE entries SET payload = NULL WHERE kind = 'message_accepted' AND seq < 6;".to_owned();
+    let anchor = format!("UPDATE entries SET payload = NULL WHERE seq = {seq}; DELETE FROM entries WHERE seq < {seq};");
+    let edits: [(&str, &str, String, Option<&str>); 7] = [
+        ("a snapshot", &state, put.clone(), None),
+        ("a redaction before it", &state, put.clone() + &redact, None),
+        ("an anchor at it", &state, put.clone() + &anchor, None),
+        ("an anchor without it", &state, drop.clone() + &anchor, Some("gap")),
+        ("entries gone from the middle", &state, put.clone() + "DELETE FROM entries WHERE seq IN (2, 3);", Some("gap")),
+        ("another state", &other, put.clone(), Some("snapshot")),
+        ("another hash", &state, put + "UPDATE snapshots SET state_hash = zeroblob(32);", Some("snapshot")),
+    ];
+    for (what, state, sql, finding) in edits {
+        let copy = edited(python, &home.path(), state, &sql);
+        let (code, told) = read(python, copy.path());
+        let found: Vec<_> = list(&told["findings"]).iter().filter_map(|finding| finding["what"].as_str()).collect();
+        assert_eq!(code, Some(i32::from(finding.is_some())), "{what}: {}", told["findings"]);
+        assert!(finding.is_none_or(|finding| found.contains(&finding)), "{what}: {found:?}");
+        if finding.is_none() {
+            assert_eq!(texts(&told), texts(&before), "{what}");
+            assert_eq!(told["sessions"][0]["whole"], true, "{what}");
+        }
+    }
+    let copy = edited(python, &home.path(), &state, &(drop + &redact));
+    let (code, told) = read(python, copy.path());
+    assert_eq!((code, &told["sessions"][0]["whole"]), (Some(0), &false.into()), "what was erased is not told");
 }
