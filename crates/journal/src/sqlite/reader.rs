@@ -89,9 +89,7 @@ impl Reader {
     fn checked(self) -> Result<Self, Error> {
         let format = schema::format(&self.lock(), &self.path, schema::USER_VERSION)?;
         match format {
-            Format::Older(version) => {
-                Err(Error::Older { path: self.path, version, known: schema::USER_VERSION })
-            }
+            Format::Older(version) => Err(Error::Older { path: self.path, version, known: schema::USER_VERSION }),
             Format::Known => Ok(self),
             Format::Empty => {
                 let home = self.path.parent().unwrap_or(Path::new("")).to_owned();
