@@ -310,6 +310,7 @@ impl<'a> Actor<'a> {
             session: session.id,
             key: session.key.as_str().into(),
             batch,
+            epoch: self.epoch,
             lifecycle: session.lifecycle.kind(),
             run_state: session.run_state(),
             flags: session.flags(),

@@ -7,6 +7,7 @@ mod actor;
 mod clock;
 mod conversation;
 pub mod crashpoint;
+mod cursor;
 mod keep;
 mod park;
 mod perform;
@@ -15,6 +16,7 @@ mod runtime;
 mod stream;
 
 pub use clock::Clock;
+pub use cursor::{Cursor, InvalidCursor, Since};
 pub use park::Parked;
 pub use runtime::{Error, Handle, Options, Published, Question, Resolver, Runtime};
-pub use stream::{Lines, asked_calls};
+pub use stream::{Lines, asked_calls, rewound};

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
 use engine::{
-    Answer, Batch, BranchId, CallId, CallOutcome, CallSettled, Candidate, Command, Failure, Flags, Hash, Machine,
-    Overrides, Record, Refusal, Report, RunId, Seq, SessionId, Settings, Timestamp,
+    Answer, Batch, BranchId, CallId, CallOutcome, CallSettled, Candidate, Command, Epoch, Failure, Flags, Hash,
+    Machine, Overrides, Record, Refusal, Report, RunId, Seq, SessionId, Settings, Timestamp,
 };
 use journal::Journal;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
@@ -60,6 +60,8 @@ pub struct Published {
     pub key: Arc<str>,
     /// What was recorded.
     pub batch: Arc<Batch>,
+    /// The owner that recorded it.
+    pub epoch: Epoch,
     /// The lifecycle after it.
     pub lifecycle: LifecycleKind,
     /// The run state after it.

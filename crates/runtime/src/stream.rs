@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use engine::tables::transitions::RunState;
-use engine::{Body, CallId, Event, Flags, Hash, Outcome, Record, RunId, SessionId};
+use engine::{Body, CallId, Event, Flags, Hash, Outcome, Record, RunId, SessionId, SessionRow, Timestamp};
 use journal::Read;
 use serde_json::{Map, Value, json};
 
+use crate::cursor::Cursor;
 use crate::runtime::Published;
 
 /// Characters of a call's arguments or output that a line shows; the whole is in the journal.
@@ -25,18 +26,8 @@ pub struct Lines {
 #[derive(Debug, Default, Clone)]
 struct Position {
     run: Option<RunId>,
-    seq: u64,
-    open: Option<String>,
-}
-
-impl Position {
-    /// What a subscriber comes back with.
-    fn cursor(&self) -> String {
-        match &self.open {
-            Some(open) => format!("{}:{open}", self.seq),
-            None => self.seq.to_string(),
-        }
-    }
+    /// What it comes back with.
+    cursor: Cursor,
 }
 
 impl Lines {
@@ -65,7 +56,7 @@ impl Lines {
         // The end of a run is the last line of its batch: a client that waits for it has seen all that came with it.
         if let Some(at) = lines.iter().position(is_terminal) {
             let mut end = lines.remove(at);
-            end["cursor"] = position.cursor().into();
+            end["cursor"] = position.cursor.to_string().into();
             lines.push(end);
         }
         self.seen.insert(published.session, position);
@@ -73,15 +64,8 @@ impl Lines {
     }
 
     fn record(&self, published: &Published, record: &Record, position: &mut Position, lines: &mut Vec<Value>) {
-        if let Some(seq) = record.seq {
-            position.seq = seq.0;
-        }
+        position.cursor.see(record, published.epoch);
         position.run = run_of(&record.event).or(position.run);
-        if let Some((effect, offset)) = record.event.progress() {
-            position.open = Some(format!("{effect}={}", offset + progress_len(&record.event)));
-        } else if record.event.seals().is_some() {
-            position.open = None;
-        }
         if let Some(line) = self.line(published, &record.event) {
             lines.push(frame(published, record, position, line));
         }
@@ -156,10 +140,20 @@ impl Lines {
     }
 }
 
+/// What a subscriber of this session is told that has seen what is not in the journal any more; `at` is when it is told.
+/// It drops what it has beyond the line's cursor, and goes on from there.
+pub fn rewound(session: &SessionRow, to: &Cursor, at: Timestamp) -> Value {
+    let to = to.to_string();
+    json!({
+        "cursor": to, "session": session.key, "run": session.run, "at": at.0,
+        "stream": "state", "type": "rewound", "to": to,
+    })
+}
+
 /// Adds what every line has.
 fn frame(published: &Published, record: &Record, position: &Position, line: Value) -> Value {
     let mut framed = Map::new();
-    framed.insert("cursor".into(), position.cursor().into());
+    framed.insert("cursor".into(), position.cursor.to_string().into());
     framed.insert("session".into(), published.key.as_ref().into());
     framed.insert("run".into(), position.run.map_or(Value::Null, |run| run.to_string().into()));
     framed.insert("at".into(), record.at.0.into());
@@ -206,15 +200,6 @@ fn run_of(event: &Event) -> Option<RunId> {
 
 fn is_terminal(line: &Value) -> bool {
     line["stream"] == "lifecycle" && matches!(line["type"].as_str(), Some("end" | "error"))
-}
-
-fn progress_len(event: &Event) -> u64 {
-    match event {
-        Event::TextAdded(e) => e.text.len() as u64,
-        Event::ReasoningAdded(e) => e.text.len() as u64,
-        Event::OutputAdded(e) => e.text.len() as u64,
-        _ => 0,
-    }
 }
 
 /// The beginning of a text, on one line as it stands.

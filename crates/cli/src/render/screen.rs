@@ -122,6 +122,7 @@ impl Screen {
                 session: session.session,
                 key: session.key.as_str().into(),
                 batch: Arc::new(batch),
+                epoch: end.epoch,
                 lifecycle: session.lifecycle,
                 run_state: session.run_state,
                 flags: Flags::default(),

@@ -279,14 +279,16 @@ impl Stream {
         call.provider_id.push_str(e.provider_id.as_deref().unwrap_or_default());
         call.name.push_str(e.name.as_deref().unwrap_or_default());
         call.arguments.push_str(&e.arguments);
-        call_part_bytes(e)
+        e.bytes()
     }
 }
 
-/// The length of a part of a call in its effect's output; never 0, so that no two pieces share an offset.
-pub(crate) fn call_part_bytes(e: &CallPartAdded) -> u64 {
-    let texts = [e.provider_id.as_deref(), e.name.as_deref(), Some(e.arguments.as_str())];
-    texts.into_iter().flatten().map(|text| text.len() as u64).sum::<u64>().max(1)
+impl CallPartAdded {
+    /// Its length in its effect's output; never 0, so that no two pieces share an offset.
+    pub fn bytes(&self) -> u64 {
+        let texts = [self.provider_id.as_deref(), self.name.as_deref(), Some(self.arguments.as_str())];
+        texts.into_iter().flatten().map(|text| text.len() as u64).sum::<u64>().max(1)
+    }
 }
 
 impl Run {

@@ -1,0 +1,231 @@
+//! A subscriber that comes back: it is given what follows without a gap, or told that power took what it has seen.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+
+use engine::tables::lifecycle::LifecycleKind;
+use engine::tables::transitions::RunState;
+use engine::{
+    Batch, BodyKind, BranchId, Content, Created, CutCause, EffectId, EffectKind, Event, Flags, Opened, Record, RunId,
+    Seq, SessionId, SessionRow, StreamCut, TextAdded, TextStruck, Timestamp, Views,
+};
+use faulty_vfs::{Cut, Disk};
+use journal::{Append, Journal, Read, Reader, Sqlite, Tail};
+use runtime::{Cursor, Lines, Published, Since};
+use tempfile::TempDir;
+use uuid::Uuid;
+
+const RUN: RunId = RunId(Uuid::from_u128(1));
+const SESSION: SessionId = SessionId(Uuid::from_u128(2));
+const BRANCH: BranchId = BranchId(Uuid::from_u128(3));
+const REQUEST: EffectId = EffectId { run: RUN, kind: EffectKind::Request, ordinal: 1, try_no: 1 };
+
+/// A session that its owner records, and a subscriber of it.
+struct Live {
+    journal: Arc<Sqlite>,
+    lines: Lines,
+    seq: u64,
+    cursors: Vec<Cursor>,
+}
+
+impl Live {
+    fn own(home: &Path, seq: u64) -> Self {
+        let journal = Arc::new(Sqlite::own(home).unwrap());
+        Self { lines: Lines::new(journal.clone()), journal, seq, cursors: vec![] }
+    }
+
+    /// Records, and tells the subscriber.
+    fn record(&mut self, event: Event, bodies: Vec<Content>) {
+        let seq = event.progress().is_none().then(|| {
+            self.seq += 1;
+            Seq(self.seq)
+        });
+        let records = vec![Record { seq, at: Timestamp(7), event }];
+        let batch = Batch { session: SESSION, branch: BRANCH, records, bodies, views: Views::default() };
+        let (batch, epoch) = (Arc::new(batch), self.journal.epoch());
+        let (tell, told) = channel();
+        let done = Box::new(move |answer| tell.send(answer).unwrap());
+        self.journal.append(Append { batch: Arc::clone(&batch), epoch }, done);
+        told.recv().unwrap().unwrap();
+        let lines = self.lines.of(&Published {
+            session: SESSION,
+            key: "agent:main:main".into(),
+            batch,
+            epoch,
+            lifecycle: LifecycleKind::Active,
+            run_state: RunState::Streaming,
+            flags: Flags::default(),
+        });
+        let last = lines.last().map(|line| line["cursor"].as_str().unwrap().parse().unwrap());
+        self.cursors.extend(last.or(self.cursors.last().cloned()));
+    }
+
+    fn last(&self) -> Cursor {
+        self.cursors.last().cloned().unwrap()
+    }
+
+    /// A session that is open, synced.
+    fn begin(&mut self) {
+        let key = "agent:main:main".to_owned();
+        self.record(Created { session: SESSION, key, agent: "main".to_owned(), branch: BRANCH }.into(), vec![]);
+        let epoch = self.journal.epoch();
+        self.record(Opened { epoch, last_activity: Timestamp(1) }.into(), vec![]);
+    }
+
+    fn text(&mut self, offset: u64, text: &str) {
+        self.record(TextAdded { effect: REQUEST, offset, text: text.to_owned() }.into(), vec![]);
+    }
+
+    /// An entry that is only written.
+    fn strike(&mut self) {
+        self.record(TextStruck { request: REQUEST }.into(), vec![]);
+    }
+
+    fn cut(&mut self, text: &str) {
+        let text = Content::text(BodyKind::Message, text);
+        let cut = StreamCut { request: REQUEST, cause: CutCause::Crash, text: Some(text.body) };
+        self.record(cut.into(), vec![text]);
+    }
+}
+
+fn home() -> (TempDir, Disk) {
+    let home = tempfile::tempdir().unwrap();
+    let disk = Disk::install(home.path()).unwrap();
+    disk.watch("journal.mark");
+    (home, disk)
+}
+
+/// What the power left.
+fn after(disk: &Disk, cut: Cut) -> TempDir {
+    let after = tempfile::tempdir().unwrap();
+    disk.power_cut(cut, after.path()).unwrap();
+    after
+}
+
+fn since(cursor: &Cursor, home: &Path) -> Since {
+    cursor.since(&Reader::open(home).unwrap(), BRANCH).unwrap()
+}
+
+fn rewound(cursor: &Cursor, home: &Path) -> Cursor {
+    match since(cursor, home) {
+        Since::Rewound { to } => to,
+        Since::Tail(tail) => panic!("nothing was said of what is gone: {tail:?}"),
+    }
+}
+
+fn nothing() -> Since {
+    Since::Tail(Tail { entries: vec![], progress: vec![] })
+}
+
+/// R11: what was Written may be gone; who has seen it is told, and goes on from what is there.
+#[test]
+fn r11_who_has_seen_text_that_power_took_is_told_rewound() {
+    let (home, disk) = home();
+    let mut live = Live::own(home.path(), 0);
+    live.begin();
+    let synced = live.last();
+    live.text(0, "Once upon ");
+    live.text(10, "a time");
+
+    let kept = after(&disk, Cut::Everything);
+    assert_eq!(since(&live.last(), kept.path()), nothing());
+
+    let lost = after(&disk, Cut::Nothing);
+    let to = rewound(&live.last(), lost.path());
+    assert_eq!(since(&to, lost.path()), nothing(), "it cannot go on from where it was sent");
+    assert_eq!(to, synced);
+    let some = (0..40).map(|seed| after(&disk, Cut::Prefix { seed }));
+    let partly = some
+        .map(|home| since(&live.last(), home.path()))
+        .find(|since| matches!(since, Since::Rewound { to } if *to == live.cursors[2]));
+    assert!(partly.is_some(), "no cut kept the first piece alone");
+
+    let row = SessionRow {
+        session: SESSION,
+        key: "agent:main:main".to_owned(),
+        agent: "main".to_owned(),
+        branch: BRANCH,
+        created_at: Timestamp(1),
+        last_activity: Timestamp(1),
+        lifecycle: LifecycleKind::Active,
+        run_state: RunState::Streaming,
+        run: Some(RUN),
+        queued: 0,
+        unfinished: true,
+        trouble: None,
+    };
+    let told = runtime::rewound(&row, &to, Timestamp(9));
+    assert_eq!((&told["stream"], &told["type"], &told["at"]), (&"state".into(), &"rewound".into(), &9.into()));
+    assert_eq!((told["to"].as_str(), &told["cursor"]), (Some(to.to_string().as_str()), &told["to"]));
+}
+
+/// The next owner has put something else where the lost entries were: the head alone does not tell.
+#[test]
+fn r11_another_entry_in_the_same_place_is_not_taken_for_the_one_that_was_seen() {
+    let (home, disk) = home();
+    let mut live = Live::own(home.path(), 0);
+    live.begin();
+    let synced = live.last();
+    live.strike();
+    live.text(0, "x");
+    assert_ne!(live.last(), synced);
+
+    let lost = after(&disk, Cut::Nothing);
+    let mut next = Live::own(lost.path(), 2);
+    next.strike();
+    next.strike();
+    assert_eq!(rewound(&live.last(), lost.path()), synced);
+    let Since::Tail(tail) = since(&synced, lost.path()) else { panic!("what is there was said to be gone") };
+    assert_eq!(tail.entries.iter().map(|entry| entry.seq).collect::<Vec<_>>(), [Seq(3), Seq(4)]);
+}
+
+/// The next owner has sealed less than was seen.
+#[test]
+fn r11_a_body_that_is_shorter_than_what_was_seen_is_told() {
+    let (home, disk) = home();
+    let mut live = Live::own(home.path(), 0);
+    live.begin();
+    let synced = live.last();
+    live.text(0, "Once upon ");
+    let first = live.last();
+    live.text(10, "a time");
+
+    let lost = after(&disk, Cut::Nothing);
+    Live::own(lost.path(), 2).cut("Once upon ");
+    assert_eq!(rewound(&live.last(), lost.path()), synced);
+    assert!(matches!(since(&first, lost.path()), Since::Tail(tail) if tail.entries.len() == 1));
+}
+
+#[test]
+fn what_follows_a_cursor_has_no_gap_and_nothing_twice() {
+    let (home, _disk) = home();
+    let mut live = Live::own(home.path(), 0);
+    live.begin();
+    live.text(0, "Once upon ");
+    live.text(10, "a time");
+    let open = live.journal.tail(BRANCH, Seq(1)).unwrap();
+    for (seen, cursor) in live.cursors.iter().enumerate() {
+        let Since::Tail(tail) = since(cursor, home.path()) else { panic!("{cursor}") };
+        let all = open.entries.len() + open.progress.len();
+        assert_eq!(tail.entries.len() + tail.progress.len(), all - seen - 1, "{cursor}");
+        assert!(open.entries.ends_with(&tail.entries) && open.progress.ends_with(&tail.progress), "{cursor}");
+    }
+    live.cut("Once upon a time");
+    for cursor in &live.cursors[1..4] {
+        assert!(matches!(since(cursor, home.path()), Since::Tail(tail) if tail.entries.len() == 1), "{cursor}");
+    }
+    assert_eq!(since(&live.last(), home.path()), nothing());
+}
+
+#[test]
+fn a_cursor_is_read_as_it_was_written_and_nothing_else_is() {
+    let text = format!("3.17:{REQUEST}=16");
+    assert_eq!(text.parse::<Cursor>().unwrap().to_string(), text);
+    assert_eq!("0.0".parse(), Ok(Cursor::default()));
+    for wrong in ["", "17", "3.x", "3.17:", "3.17:nothing=4", &format!("3.17:{REQUEST}"), "-1.2"] {
+        assert!(wrong.parse::<Cursor>().is_err_and(|error| error.to_string().contains(wrong)), "{wrong}");
+    }
+}
