@@ -211,6 +211,13 @@ pub struct EffectId {
     pub try_no: u32,
 }
 
+impl EffectId {
+    /// Whether the other is this effect or an earlier try of it: what seals the progress of this one seals that one's.
+    pub fn covers(self, other: Self) -> bool {
+        Self { try_no: self.try_no, ..other } == self && other.try_no <= self.try_no
+    }
+}
+
 impl fmt::Display for EffectId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}/{}/{}", self.run, self.kind.name(), self.ordinal, self.try_no)

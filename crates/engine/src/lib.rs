@@ -28,10 +28,10 @@ pub use ids::{
     Timestamp,
 };
 pub use input::{Answer, Command, Input, Part, Receipt, Refusal, Report};
-pub use machine::{IllegalEdge, Machine, RecoverError, SettingsSource};
+pub use machine::{IllegalEdge, Line, Machine, RecoverError, Segment, SettingsSource};
 pub use pump::{Do, Pump};
 pub use settings::{Candidate, Limits, Policy, ResumeMode, Settings, ToolClass, ToolSpec};
 pub use state::{
-    Call, Clock, Ending, Flags, Item, ItemCall, Lifecycle, Message, PartialCall, Phase, PrepareStage, Queued, Run,
-    Sent, Session, Stage, Step, Stream, Transcript, Unpaired,
+    Call, Clock, Ending, Flags, InvalidSnapshot, Item, ItemCall, Lifecycle, Message, PartialCall, Phase, PrepareStage,
+    Queued, Run, STATE_VERSION, Sent, Session, Stage, Step, Stream, Transcript, Unpaired,
 };

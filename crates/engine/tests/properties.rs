@@ -416,10 +416,11 @@ proptest! {
     })]
 
     /// No panic, no fault, only edges of the table, the fold is the state, pairing, one end a run, effects after their
-    /// batch, bodies before their names, nothing stuck, nothing lost: all checked after every step by the world.
+    /// batch, bodies before their names, nothing stuck, nothing lost: all checked after every step by the world. And at
+    /// the end, the fold from any state that could be kept is the fold of everything.
     #[test]
     fn r03_r10_r13_r17_any_inputs_keep_every_invariant(case in case()) {
-        play(&case);
+        support::invariants::check_snapshots(&play(&case));
     }
 
     /// Liveness: when faults stop and people help, every accepted run ends.

@@ -61,6 +61,7 @@ fn played(path: &Path, script: &str, out: &mut String) {
             writeln!(out, "    {line}").expect("a string takes all");
         }
     }
+    support::invariants::check_snapshots(&world);
 }
 
 fn first_difference(expected: &str, actual: &str) -> String {

@@ -91,6 +91,26 @@ pub enum Error {
         /// Why.
         error: UnreadableEvent,
     },
+    /// A snapshot that is not what was kept. The entries are not harmed by it.
+    #[error("the snapshot {branch}@{seq} is damaged ({detail}): `limulus doctor` tells more and can drop it")]
+    DamagedSnapshot {
+        /// The branch.
+        branch: BranchId,
+        /// The last entry that it stands for.
+        seq: Seq,
+        /// What is wrong.
+        detail: String,
+    },
+    /// The payload of an entry was erased, so the fold must begin behind it.
+    #[error(
+        "entry {branch}@{seq} was erased, and no snapshot stands at or behind it to go on from: see `limulus doctor`"
+    )]
+    Erased {
+        /// The branch.
+        branch: BranchId,
+        /// The entry.
+        seq: Seq,
+    },
     /// The disk is full.
     #[error("no space left for {}: free some, then `limulus resume`; nothing acknowledged is lost", path.display())]
     Full {
@@ -212,9 +232,12 @@ impl Error {
             | Self::Unreadable { error: UnreadableEvent::Kind { .. } | UnreadableEvent::Version { .. }, .. } => {
                 Kind::Newer
             }
-            Self::Foreign { .. } | Self::Damaged { .. } | Self::Regression { .. } | Self::Unreadable { .. } => {
-                Kind::Damaged
-            }
+            Self::Foreign { .. }
+            | Self::Damaged { .. }
+            | Self::DamagedSnapshot { .. }
+            | Self::Erased { .. }
+            | Self::Regression { .. }
+            | Self::Unreadable { .. } => Kind::Damaged,
             Self::Unwritable { .. } | Self::Full { .. } | Self::Failed { .. } | Self::Poisoned { .. } | Self::Gone => {
                 Kind::Store
             }

@@ -7,6 +7,7 @@
 mod chain;
 mod ends;
 mod error;
+mod line;
 mod memory;
 #[cfg(feature = "sqlite")]
 mod sqlite;
@@ -21,6 +22,7 @@ use engine::{
 };
 
 pub use error::{Error, Kind};
+pub use line::{Line, Segment, Snapshot, Start};
 pub use memory::Memory;
 #[cfg(feature = "sqlite")]
 pub use sqlite::{ROOM_BYTES, Reader, Sqlite, check};
@@ -37,6 +39,9 @@ pub struct Append {
 /// Told exactly once what became of an append: the position of its last entry (of the journal's head, if it was progress
 /// alone), after the commit and, for a synced batch, after the sync. Must be quick: the next group waits for it.
 pub type Done = Box<dyn FnOnce(Result<Position, Error>) + Send>;
+
+/// The end of any branch (seqs are kept as signed numbers).
+const LAST: Seq = Seq(i64::MAX as u64);
 
 /// One kept event with its place in the audit log.
 #[derive(Debug, Clone, PartialEq)]
@@ -73,9 +78,44 @@ pub trait Read: Send + Sync {
     /// The last position; 0 when there is none.
     fn head(&self) -> Result<Position, Error>;
 
-    /// The entries of a branch from `from` on, in order. Hashes and chain are checked: what does not match is
-    /// [`Error::Damaged`], what this version does not know is [`Error::Unreadable`].
-    fn read(&self, branch: BranchId, from: Seq) -> Result<Vec<Entry>, Error>;
+    /// The entries of a branch from `from` to `until`, in order. Hashes and chain are checked: what does not match is
+    /// [`Error::Damaged`], what this version does not know is [`Error::Unreadable`], what was erased [`Error::Erased`].
+    /// What lies before `from` and after `until` is not looked at.
+    fn range(&self, branch: BranchId, from: Seq, until: Seq) -> Result<Vec<Entry>, Error>;
+
+    /// The entries of a branch from `from` on.
+    fn read(&self, branch: BranchId, from: Seq) -> Result<Vec<Entry>, Error> {
+        self.range(branch, from, LAST)
+    }
+
+    /// The entries that a branch has snapshots of, oldest first.
+    fn snapshots(&self, branch: BranchId) -> Result<Vec<Seq>, Error>;
+
+    /// The snapshot of a branch at this entry; its bytes are checked against the hash ([`Error::DamagedSnapshot`]).
+    fn snapshot(&self, branch: BranchId, seq: Seq) -> Result<Option<Snapshot>, Error>;
+
+    /// What a branch's state is folded from: the newest snapshot that this version knows, what follows it and open
+    /// progress, which fit together also while another process appends. Where there is no snapshot and the branch was
+    /// forked, it begins with its parent's line. Nothing is there: no entries.
+    fn line(&self, branch: BranchId) -> Result<Line, Error> {
+        // In this order: what is sealed in between is in the entries, and its progress is left out.
+        let newest = line::newest(self, branch, LAST)?;
+        let mut progress = self.progress(branch)?;
+        let (start, segments) = match newest {
+            Some(start) => line::after(self, start, LAST)?,
+            None => line::beginning(self, branch, LAST, line::recent)?,
+        };
+        line::leave_out_sealed(&mut progress, &segments);
+        Ok(Line { start, segments, progress })
+    }
+
+    /// The same with every entry that is still there: only where some were erased does it start at a snapshot.
+    fn history(&self, branch: BranchId) -> Result<Line, Error> {
+        let mut progress = self.progress(branch)?;
+        let (start, segments) = line::whole(self, branch, LAST)?;
+        line::leave_out_sealed(&mut progress, &segments);
+        Ok(Line { start, segments, progress })
+    }
 
     /// Progress that no entry has sealed yet, ordered by effect and offset. The records have no seq.
     fn progress(&self, branch: BranchId) -> Result<Vec<Record>, Error>;
@@ -84,9 +124,9 @@ pub trait Read: Send + Sync {
     fn tail(&self, branch: BranchId, from: Seq) -> Result<Tail, Error> {
         // In this order: what is sealed in between is in the entries, and its progress is left out.
         let mut progress = self.progress(branch)?;
-        let entries = self.read(branch, from)?;
-        let sealed: Vec<_> = entries.iter().filter_map(|entry| entry.event.seals()).collect();
-        progress.retain(|record| record.event.progress().is_none_or(|(effect, _)| !sealed.contains(&effect)));
+        let segments = [Segment { branch, entries: self.read(branch, from)? }];
+        line::leave_out_sealed(&mut progress, &segments);
+        let [Segment { entries, .. }] = segments;
         Ok(Tail { entries, progress })
     }
 
@@ -126,6 +166,11 @@ pub trait Journal: Read {
     /// is acknowledged by this process: every later append answers [`Error::Poisoned`]. Where there is no space
     /// ([`Error::Full`]) only batches that end runs are kept, from a reserve, until there is space again.
     fn append(&self, append: Append, done: Done);
+
+    /// Queues a snapshot behind what was appended before it; written, not synced. It takes the place of the older ones of
+    /// its branch, but for one that stands where entries were removed. One of an entry that is not there is left out:
+    /// the append that it stands for has failed, and has said so.
+    fn keep_snapshot(&self, snapshot: Snapshot);
 
     /// The number of this owner.
     fn epoch(&self) -> Epoch;

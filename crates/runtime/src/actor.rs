@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use engine::{
-    Answer, CallId, Command, Do, EffectId, EffectKind, Epoch, Input, Lifecycle, Machine, Phase, Pump, Refusal, Report,
-    RunId, Stage, Timestamp,
+    Answer, CallId, Command, Do, EffectId, EffectKind, Epoch, Input, Lifecycle, Phase, Pump, Refusal, Report, RunId,
+    Stage, Timestamp,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
@@ -15,6 +15,7 @@ use crate::conversation::Conversation;
 use crate::crashpoint;
 use crate::perform::lane::{self, Wish};
 use crate::perform::{self, Job};
+use crate::recovered::{Recovered, Unsaved};
 use crate::runtime::{Published, Question, Shared};
 
 /// Who waits for an answer.
@@ -58,6 +59,7 @@ pub(crate) struct Actor<'a> {
     shared: &'a Arc<Shared>,
     mail: &'a mut Mailboxes,
     pump: Pump<Caller>,
+    unsaved: Unsaved,
     epoch: Epoch,
     commits: (mpsc::UnboundedSender<Commit>, mpsc::UnboundedReceiver<Commit>),
     tasks: BTreeMap<EffectId, AbortHandle>,
@@ -84,12 +86,13 @@ impl Drop for Actor<'_> {
 type Commit = Result<engine::Position, journal::Error>;
 
 impl<'a> Actor<'a> {
-    pub(crate) fn new(shared: &'a Arc<Shared>, mail: &'a mut Mailboxes, machine: Machine) -> Self {
+    pub(crate) fn new(shared: &'a Arc<Shared>, mail: &'a mut Mailboxes, recovered: Recovered) -> Self {
         let epoch = shared.journal.epoch();
         Self {
             shared,
             mail,
-            pump: Pump::new(machine),
+            pump: Pump::new(recovered.machine),
+            unsaved: recovered.unsaved,
             epoch,
             commits: mpsc::unbounded_channel(),
             tasks: BTreeMap::new(),
@@ -231,6 +234,7 @@ impl<'a> Actor<'a> {
             while let Some(todo) = self.pump.poll() {
                 self.carry_out(todo)?;
             }
+            self.keep_snapshot();
             let batch = self.pump.next_batch();
             if !self.pump.has_offers() {
                 self.settle_granted();
@@ -244,6 +248,14 @@ impl<'a> Actor<'a> {
             let commits = self.commits.0.clone();
             let append = journal::Append { batch, epoch: self.epoch };
             self.shared.journal.append(append, Box::new(move |commit| drop(commits.send(commit))));
+        }
+    }
+
+    /// Keeps the state where that pays. While a batch is in flight, the state is ahead of the journal.
+    fn keep_snapshot(&mut self) {
+        let Some(session) = self.pump.session().filter(|_| !self.pump.is_appending()) else { return };
+        if let Some(snapshot) = self.unsaved.take_due(session) {
+            self.shared.journal.keep_snapshot(snapshot);
         }
     }
 
@@ -292,6 +304,7 @@ impl<'a> Actor<'a> {
 
     fn publish(&mut self, batch: Arc<engine::Batch>) {
         self.conversation.keep(&batch);
+        self.unsaved.add(&batch);
         let Some(session) = self.pump.session() else { return };
         if matches!(session.run().map(|run| &run.phase), Some(Phase::Streaming(stream)) if stream.bytes > 0) {
             crashpoint::hit("mid_stream");

@@ -4,12 +4,13 @@
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use engine::{Failure, FailureClass, Machine, Report, RunId};
+use engine::{Failure, FailureClass, Report, RunId};
 use futures_util::FutureExt as _;
 
 use crate::actor::{Actor, Exit, Mailboxes, Offer};
 use crate::park::{Pause, park};
-use crate::runtime::{Error, Shared, create, recover};
+use crate::recovered::{Recovered, recover};
+use crate::runtime::{Error, Shared, create};
 
 /// What a session is called, and whose it is.
 pub(crate) struct Name {
@@ -18,7 +19,7 @@ pub(crate) struct Name {
 }
 
 /// What an actor begins with.
-type Beginning = (Machine, Vec<Offer>);
+type Beginning = (Recovered, Vec<Offer>);
 
 /// Runs a session's actor. One that panics or breaks a table is rebuilt from the journal and held for a human; one that
 /// finds no space is rebuilt when there is some. The process and the other sessions go on.
@@ -26,17 +27,18 @@ pub(crate) async fn keep_running(
     shared: Arc<Shared>,
     name: Name,
     mut mail: Mailboxes,
-    machine: Machine,
+    recovered: Recovered,
     beginning: Vec<Offer>,
 ) {
     // A run that goes on takes its place in the lane first, as a new one would.
-    if let Some(run) = machine.session().filter(|session| session.is_active()).and_then(|session| session.run()) {
+    let session = recovered.machine.session();
+    if let Some(run) = session.filter(|session| session.is_active()).and_then(|session| session.run()) {
         shared.enter_lane(run.id).await;
     }
     let mut pause = Pause::default();
-    let mut next = Some((machine, beginning));
-    while let Some((machine, first)) = next.take() {
-        let actor = Actor::new(&shared, &mut mail, machine);
+    let mut next = Some((recovered, beginning));
+    while let Some((recovered, first)) = next.take() {
+        let actor = Actor::new(&shared, &mut mail, recovered);
         let trouble = match AssertUnwindSafe(actor.run(first)).catch_unwind().await {
             Ok(Exit::Closed) => return,
             Ok(Exit::Full(error, run)) => {
@@ -59,16 +61,16 @@ pub(crate) async fn keep_running(
 fn held(shared: &Shared, name: &Name, trouble: String) -> Option<Beginning> {
     let failure = Failure::new(FailureClass::Unknown, trouble);
     match rebuilt(shared, &name.key) {
-        Rebuilt::Machine(machine) => Some((*machine, vec![Offer::report(Report::Escalated { failure })])),
+        Rebuilt::Machine(recovered) => Some((*recovered, vec![Offer::report(Report::Escalated { failure })])),
         Rebuilt::Nothing | Rebuilt::Unreadable => None,
     }
 }
 
 /// As after a crash: what was under way when there was no space is looked up or sent again.
 fn taken_up(shared: &Shared, name: &Name, offers: Vec<Offer>, run: Option<RunId>) -> Option<Beginning> {
-    let (machine, mut first) = match rebuilt(shared, &name.key) {
-        Rebuilt::Machine(machine) => (*machine, vec![]),
-        Rebuilt::Nothing => (Machine::new(), vec![create(&name.key, &name.agent)]),
+    let (recovered, mut first) = match rebuilt(shared, &name.key) {
+        Rebuilt::Machine(recovered) => (*recovered, vec![]),
+        Rebuilt::Nothing => (Recovered::default(), vec![create(&name.key, &name.agent)]),
         Rebuilt::Unreadable => {
             shared.unpark(&name.key);
             return None;
@@ -76,7 +78,7 @@ fn taken_up(shared: &Shared, name: &Name, offers: Vec<Offer>, run: Option<RunId>
     };
     // A place in the lane that was taken for a message which no entry speaks of is free again.
     let is_known = |run: RunId| {
-        machine.session().is_some_and(|session| {
+        recovered.machine.session().is_some_and(|session| {
             let queued = session.queue.iter().any(|queued| RunId::from(queued.message) == run);
             queued || session.run().is_some_and(|known| known.id == run)
         })
@@ -86,12 +88,12 @@ fn taken_up(shared: &Shared, name: &Name, offers: Vec<Offer>, run: Option<RunId>
     }
     first.push(Offer::report(Report::Opened { epoch: shared.journal.epoch() }));
     first.extend(offers);
-    Some((machine, first))
+    Some((recovered, first))
 }
 
 /// What the journal has of a session.
 enum Rebuilt {
-    Machine(Box<Machine>),
+    Machine(Box<Recovered>),
     /// It was never recorded.
     Nothing,
     Unreadable,
@@ -100,8 +102,8 @@ enum Rebuilt {
 fn rebuilt(shared: &Shared, key: &str) -> Rebuilt {
     match shared.journal.session(key) {
         Ok(None) => Rebuilt::Nothing,
-        Ok(Some(row)) => match recover(shared, key, row.branch) {
-            Ok(machine) => Rebuilt::Machine(Box::new(machine)),
+        Ok(Some(row)) => match recover(shared.journal.as_ref(), key, row.branch) {
+            Ok(recovered) => Rebuilt::Machine(Box::new(recovered)),
             Err(error) => {
                 if let Error::Journal(error) = error {
                     shared.broken.send_replace(Some(error));

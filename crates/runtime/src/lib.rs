@@ -12,6 +12,7 @@ mod keep;
 mod park;
 mod perform;
 mod prompt;
+mod recovered;
 mod runtime;
 mod stream;
 

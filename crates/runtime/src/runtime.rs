@@ -8,7 +8,7 @@ use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
 use engine::{
     Answer, Batch, BranchId, CallId, CallOutcome, CallSettled, Candidate, Command, Epoch, Failure, Flags, Hash,
-    Machine, Overrides, Record, Refusal, Report, RunId, Seq, SessionId, Settings, Timestamp,
+    Overrides, Refusal, Report, RunId, SessionId, Settings, Timestamp,
 };
 use journal::Journal;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
@@ -19,6 +19,7 @@ use crate::actor::{Mailboxes, Offer};
 use crate::clock::Clock;
 use crate::keep::{Name, keep_running};
 use crate::park::Parked;
+use crate::recovered::{Recovered, recover};
 
 /// What the configuration gives when it is needed, and not before.
 pub trait Resolver: Send + Sync {
@@ -256,14 +257,14 @@ impl Runtime {
             }
             return Ok((handle.clone(), answers));
         }
-        let machine = self.machine(key)?;
+        let recovered = self.recover(key)?;
         let mut beginning = vec![];
-        if machine.session().is_none() {
+        if recovered.machine.session().is_none() {
             beginning.push(create(key, agent));
         }
         beginning.push(Offer::report(Report::Opened { epoch: self.shared.journal.epoch() }));
         beginning.extend(offers);
-        let handle = self.start(key, agent, machine, beginning);
+        let handle = self.start(key, agent, recovered, beginning);
         Ok((handle, answers))
     }
 
@@ -292,18 +293,18 @@ impl Runtime {
         }
     }
 
-    fn machine(&self, key: &str) -> Result<Machine, Error> {
-        let Some(row) = self.shared.journal.session(key)? else { return Ok(Machine::new()) };
-        recover(&self.shared, key, row.branch)
+    fn recover(&self, key: &str) -> Result<Recovered, Error> {
+        let Some(row) = self.shared.journal.session(key)? else { return Ok(Recovered::default()) };
+        recover(self.shared.journal.as_ref(), key, row.branch)
     }
 
-    fn start(&mut self, key: &str, agent: &str, machine: Machine, beginning: Vec<Offer>) -> Handle {
+    fn start(&mut self, key: &str, agent: &str, recovered: Recovered, beginning: Vec<Offer>) -> Handle {
         let (control, control_in) = mpsc::unbounded_channel();
         let (data, data_in) = mpsc::channel(MAILBOX);
         let handle = Handle { key: key.to_owned(), control };
         let mail = Mailboxes { control: control_in, data: data_in, reports: data };
         let name = Name { key: key.to_owned(), agent: agent.to_owned() };
-        self.actors.push(tokio::spawn(keep_running(Arc::clone(&self.shared), name, mail, machine, beginning)));
+        self.actors.push(tokio::spawn(keep_running(Arc::clone(&self.shared), name, mail, recovered, beginning)));
         self.sessions.insert(key.to_owned(), handle.clone());
         handle
     }
@@ -331,16 +332,4 @@ fn offers(commands: Vec<Command>) -> (Vec<Offer>, Answers) {
         (Offer { input: command.into(), caller: Some(caller) }, answer)
     });
     pairs.unzip()
-}
-
-pub(crate) fn recover(shared: &Shared, key: &str, branch: BranchId) -> Result<Machine, Error> {
-    let journal = shared.journal.as_ref();
-    let entries = journal.read(branch, Seq(1))?;
-    let progress = journal.progress(branch)?;
-    let entries = entries.into_iter().map(|entry| Record { seq: Some(entry.seq), at: entry.at, event: entry.event });
-    let settings = |hash: Hash| {
-        let bytes = journal.body(&hash).ok().flatten()?;
-        Settings::from_bytes(&bytes).ok().map(Arc::new)
-    };
-    Machine::recover(entries.chain(progress), &settings).map_err(|error| Error::Damaged { key: key.to_owned(), error })
 }

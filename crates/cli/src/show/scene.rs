@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use engine::{
     BodyKind, BranchId, CallOutcome, Candidate, Command, Content, Effect, EffectId, EffectKind, Epoch, Event, Failure,
-    Found, Hash, Input, Limits, Machine, MessageId, Moment, Overrides, Part, Policy, Record, Report, ResumeMode, Seq,
+    Found, Hash, Input, Limits, Machine, MessageId, Moment, Overrides, Part, Policy, Report, ResumeMode, Seq,
     SessionId, Settings, Timestamp, Usage,
 };
 use journal::{Append, Journal as _, Memory, Read as _};
@@ -140,15 +140,11 @@ impl Scene {
     pub(crate) fn crash(&mut self) {
         self.journal.crash_process();
         self.epoch = self.journal.open();
-        let entries = self.journal.read(BRANCH, Seq(1)).unwrap();
-        let entries =
-            entries.into_iter().map(|entry| Record { seq: Some(entry.seq), at: entry.at, event: entry.event });
-        let progress = self.journal.progress(BRANCH).unwrap();
         let settings = |hash: Hash| {
             let bytes = self.journal.body(&hash).unwrap()?;
             Some(Arc::new(Settings::from_bytes(&bytes).unwrap()))
         };
-        self.machine = Machine::recover(entries.chain(progress), &settings).unwrap();
+        self.machine = Machine::recover(self.journal.line(BRANCH).unwrap().into(), &settings).unwrap();
         self.offer(Report::Opened { epoch: self.epoch });
     }
 

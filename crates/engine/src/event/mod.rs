@@ -173,7 +173,8 @@ impl Event {
         }
     }
 
-    /// The effect whose progress this entry seals: what it kept is in the entry's bodies from now on.
+    /// The effect whose progress this entry seals, that of its earlier tries included ([`EffectId::covers`]): what is
+    /// kept of it is in the entry's bodies from now on.
     pub fn seals(&self) -> Option<EffectId> {
         match self {
             Self::MessageSealed(e) => Some(e.request),

@@ -7,7 +7,7 @@ use crate::event::{
     CallAsked, CallChecked, CallEnding, CallFound, CallLost, CallOutcome, CallSettled, CallStarted, EndingCause, Found,
     WaitBegan, WaitFor,
 };
-use crate::ids::{CallId, EffectKind, Moment};
+use crate::ids::{CallId, EffectId, EffectKind, Moment};
 use crate::mutants::{Mutant, planted};
 use crate::settings::{Policy, ToolClass};
 use crate::state::{Call, Phase, Session, Stage};
@@ -74,7 +74,9 @@ impl Machine {
         moment: Moment,
     ) {
         let Some(call) = self.call(id) else { return };
-        let effect = call.started_at.map(|_| call.effect(EffectKind::RunCall));
+        // The try before, where this one has not started: its output is sealed as well.
+        let tried = call.started_at.map_or(call.try_no - 1, |_| call.try_no);
+        let effect = (tried > 0).then(|| EffectId { try_no: tried, ..call.effect(EffectKind::RunCall) });
         let output = self.keep(output);
         let whole = whole.map(|whole| self.keep(whole));
         self.emit(CallSettled { call: id, effect, outcome, output, whole }, moment.now);

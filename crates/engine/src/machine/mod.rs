@@ -27,7 +27,7 @@ use crate::tables::lifecycle::{self, LifecycleCause};
 use crate::tables::transitions::{self, RunState, Trigger};
 use crate::views::Touched;
 
-pub use recover::{RecoverError, SettingsSource};
+pub use recover::{Line, RecoverError, Segment, SettingsSource};
 
 /// An edge that the tables do not have. In tests a panic; in production the end of this machine alone.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

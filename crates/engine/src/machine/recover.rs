@@ -5,12 +5,33 @@ use std::sync::Arc;
 use super::Machine;
 use crate::batch::Record;
 use crate::event::Event;
-use crate::ids::{Hash, Seq};
+use crate::ids::{BranchId, Hash, Seq};
 use crate::settings::Settings;
+use crate::state::Session;
 use crate::tables::transitions::{self, RunState};
 
 /// Where settings are brought back from.
 pub type SettingsSource<'a> = &'a dyn Fn(Hash) -> Option<Arc<Settings>>;
+
+/// What a session is rebuilt from: where a branch was forked, its line begins in the branch that it left.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Line {
+    /// The state that the first segment continues; none when that begins with `created`.
+    pub start: Option<Session>,
+    /// Entries in the order in which they are folded.
+    pub segments: Vec<Segment>,
+    /// Progress that none of them seals.
+    pub progress: Vec<Record>,
+}
+
+/// The part of a line that lies in one branch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Segment {
+    /// The branch.
+    pub branch: BranchId,
+    /// Its entries; progress among them is folded where it stands.
+    pub entries: Vec<Record>,
+}
 
 /// A journal that no machine can have written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -25,6 +46,12 @@ pub enum RecoverError {
         expected: Seq,
         /// What comes.
         found: Seq,
+    },
+    /// A branch that does not begin where the one before it was left.
+    #[error("branch {branch} does not begin where it left its parent")]
+    Fork {
+        /// The branch.
+        branch: BranchId,
     },
     /// An event takes an edge that the table does not have.
     #[error("entry {seq} (`{event}`) leads from {from} to {to}, which no run can do")]
@@ -47,22 +74,21 @@ pub enum RecoverError {
 }
 
 impl Machine {
-    /// Folds a branch, then the progress of the effects that are open in it.
-    pub fn recover(
-        records: impl IntoIterator<Item = Record>,
-        settings: SettingsSource<'_>,
-    ) -> Result<Self, RecoverError> {
-        let mut machine = Self::new();
-        let mut expected = Seq(1);
-        for record in records {
-            if let Some(found) = record.seq {
-                if found != expected {
-                    return Err(RecoverError::Gap { expected, found });
+    /// Folds a line, then the progress of the effects that are open at its end.
+    pub fn recover(line: Line, settings: SettingsSource<'_>) -> Result<Self, RecoverError> {
+        let mut machine = Self { session: line.start, ..Self::default() };
+        for Segment { branch, entries } in line.segments {
+            for record in entries {
+                machine.enter(branch, &record.event)?;
+                let expected = Seq(machine.session.as_ref().map_or(0, |session| session.head.0) + 1);
+                match record.seq {
+                    None => machine.apply(&record.event, record.at),
+                    Some(seq) if seq == expected => machine.fold(&record)?,
+                    Some(found) => return Err(RecoverError::Gap { expected, found }),
                 }
-                expected.0 += 1;
             }
-            machine.fold(&record, expected)?;
         }
+        line.progress.iter().for_each(|record| machine.apply(&record.event, record.at));
         let session = machine.session.as_ref().ok_or(RecoverError::NoBeginning)?;
         if let Some(run) = session.run() {
             let hash = run.settings;
@@ -71,7 +97,19 @@ impl Machine {
         Ok(machine)
     }
 
-    fn fold(&mut self, record: &Record, next: Seq) -> Result<(), RecoverError> {
+    /// Goes on in the branch of the next entry; another one must begin exactly here.
+    fn enter(&mut self, branch: BranchId, next: &Event) -> Result<(), RecoverError> {
+        let Some(session) = self.session.as_mut().filter(|session| session.branch != branch) else { return Ok(()) };
+        match next {
+            Event::Forked(e) if (e.parent, e.at) == (session.branch, session.head) => {
+                session.enter(branch);
+                Ok(())
+            }
+            _ => Err(RecoverError::Fork { branch }),
+        }
+    }
+
+    fn fold(&mut self, record: &Record) -> Result<(), RecoverError> {
         let Some(session) = self.session.as_mut() else {
             if !matches!(record.event, Event::Created(_)) {
                 return Err(RecoverError::NoBeginning);
@@ -83,10 +121,10 @@ impl Machine {
         session.apply(&record.event, record.at);
         let ended = matches!(record.event, Event::RunEnded(_));
         let to = if ended { RunState::Completed } else { session.run_state() };
-        let taken = record.event.trigger().filter(|_| from != RunState::Idle && record.seq.is_some());
+        let taken = record.event.trigger().filter(|_| from != RunState::Idle);
         match taken {
             Some(trigger) if !transitions::allowed(from, trigger, to) => {
-                Err(RecoverError::Edge { seq: Seq(next.0 - 1), event: record.event.kind(), from, to })
+                Err(RecoverError::Edge { seq: session.head, event: record.event.kind(), from, to })
             }
             _ => Ok(()),
         }

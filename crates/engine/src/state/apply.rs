@@ -11,7 +11,7 @@ use crate::event::{
     RunStarted, StreamCut, WaitBegan,
 };
 use crate::failure::{Failure, FailureClass};
-use crate::ids::{CallId, EffectId, Epoch, Seq, Timestamp};
+use crate::ids::{BranchId, CallId, EffectId, Epoch, Seq, Timestamp};
 use crate::settings::{Policy, ToolClass};
 use crate::tables::lifecycle::LifecycleKind;
 use crate::tables::transitions::RunState;
@@ -37,6 +37,11 @@ impl Session {
             epoch: Epoch(0),
             closed: true,
         }
+    }
+
+    /// Leaves its branch for one that begins here: what comes next is that one's `forked`.
+    pub fn enter(&mut self, branch: BranchId) {
+        (self.branch, self.head) = (branch, Seq(0));
     }
 
     /// Folds one event that was decided at `at`.
@@ -87,6 +92,8 @@ impl Session {
         let suspect = !self.closed && !waits;
         self.epoch = e.epoch;
         self.closed = false;
+        // That sign may have been progress, which is gone once it is sealed.
+        self.last_activity = self.last_activity.max(e.last_activity);
         let Some(run) = self.run_mut() else { return };
         run.openings += u32::from(suspect);
         // What passed between the last sign of the old owner and now is nobody's time.
@@ -259,7 +266,8 @@ impl Session {
             }),
             Event::CallPartAdded(e) => run.streamed(e.effect, e.offset, at, |stream| stream.call_part(e)),
             Event::OutputAdded(e) => {
-                let same = |call: &&mut Call| call.effect(e.effect.kind) == e.effect && call.output_bytes == e.offset;
+                let next = |call: &Call| call.effect(e.effect.kind) == e.effect && call.output_bytes == e.offset;
+                let same = |call: &&mut Call| next(call) && !call.is_settled();
                 if let Some(call) = run.step.calls.iter_mut().find(same) {
                     call.output_bytes += e.text.len() as u64;
                 }

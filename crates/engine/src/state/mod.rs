@@ -5,10 +5,12 @@ mod call;
 mod flags;
 mod run;
 mod session;
+mod snapshot;
 mod transcript;
 
 pub use call::{Call, Stage};
 pub use flags::Flags;
 pub use run::{Clock, Ending, PartialCall, Phase, PrepareStage, Run, Sent, Step, Stream};
 pub use session::{Lifecycle, Message, Queued, Session};
+pub use snapshot::{InvalidSnapshot, STATE_VERSION};
 pub use transcript::{Item, ItemCall, Transcript, Unpaired};

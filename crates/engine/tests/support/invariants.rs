@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use engine::{
     Batch, Call, CallId, Effect, EffectKind, Event, Found, Lifecycle, Phase, PrepareStage, ReceiptState, Record, Run,
-    Stage, ToolClass, WaitFor,
+    Session, Stage, ToolClass, WaitFor,
 };
 
 use super::World;
@@ -51,6 +51,9 @@ pub(crate) fn check(world: &World) {
     let Some(session) = world.pump.session() else { return };
     assert_eq!(world.pump.machine().fault(), None);
     check_fold(world);
+    if let Some(snapshot) = world.snapshots.last() {
+        check_snapshot(world, snapshot);
+    }
     let wanted: BTreeSet<_> = world.pump.machine().effects().iter().map(engine::Effect::id).collect();
     let running: BTreeSet<_> = world.running.keys().copied().collect();
     assert_eq!(running, wanted, "what runs is what is wanted");
@@ -73,6 +76,25 @@ fn check_fold(world: &World) {
         assert_eq!(again.deadline(), machine.deadline(), "a restart arms the same times");
         assert_eq!(again.effects(), machine.effects(), "a restart wants the same effects");
     }
+}
+
+/// The fold from any snapshot on is the fold of everything, to the byte.
+pub(crate) fn check_snapshots(world: &World) {
+    // A few of them, spread over the whole: each costs a fold.
+    for snapshot in world.snapshots.iter().step_by(world.snapshots.len() / 8 + 1) {
+        check_snapshot(world, snapshot);
+    }
+}
+
+fn check_snapshot(world: &World, (length, snapshot): &(usize, Vec<u8>)) {
+    let start = Session::from_snapshot(snapshot).expect("a state reads back").expect("it is of this version");
+    assert_eq!(start.to_snapshot(), *snapshot, "what is read back is what was written");
+    let later: BTreeSet<_> = world.journal[*length..].iter().filter_map(|record| record.seq).collect();
+    let mut records = world.surviving();
+    records.retain(|record| record.seq.is_none_or(|seq| later.contains(&seq)));
+    let again = world.recovered_from(Some(start), &records);
+    assert_eq!(again.session(), world.pump.session(), "the fold from the snapshot at {length} is the fold of all");
+    assert_eq!(again.session().map(Session::to_snapshot), world.pump.session().map(Session::to_snapshot));
 }
 
 /// Every request that is sent has exactly one result for each call.

@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use engine::{
-    Batch, BranchId, Candidate, Command, Content, Do, Effect, EffectId, Epoch, Event, Hash, Input, Limits, Machine,
-    Moment, Policy, Position, Pump, Record, Report, ResumeMode, Session, SessionId, Settings, Timestamp, ToolClass,
-    ToolSpec,
+    Batch, BranchId, Candidate, Command, Content, Do, Effect, EffectId, Epoch, Event, Hash, Input, Limits, Line,
+    Machine, Moment, Policy, Position, Pump, Record, Report, ResumeMode, Segment, Session, SessionId, Settings,
+    Timestamp, ToolClass, ToolSpec,
 };
 use uuid::Uuid;
 
@@ -52,6 +52,8 @@ pub(crate) struct World {
     pub(crate) append_fails: bool,
     /// Whether an append has failed: the machine is ahead of the journal until it is rebuilt.
     pub(crate) broken: bool,
+    /// Every state that a snapshot could be kept of, with the journal's length then.
+    pub(crate) snapshots: Vec<(usize, Vec<u8>)>,
     settings_by_hash: BTreeMap<Hash, Arc<Settings>>,
     late: u64,
 }
@@ -74,6 +76,7 @@ impl World {
             lines: vec![],
             append_fails: false,
             broken: false,
+            snapshots: vec![],
             settings_by_hash: BTreeMap::new(),
             late: 0,
         }
@@ -131,6 +134,9 @@ impl World {
         }
         self.late = late;
         invariants::check(self);
+        if let Some(session) = self.pump.session().filter(|session| !session.has_open_output()) {
+            self.snapshots.push((self.journal.len(), session.to_snapshot()));
+        }
     }
 
     /// The process is gone: what was committed is all that is left.
@@ -154,18 +160,26 @@ impl World {
     pub(crate) fn surviving(&self) -> Vec<Record> {
         let sealed: Vec<EffectId> = self.journal.iter().filter_map(|record| record.event.seals()).collect();
         let entries = self.journal.iter().filter(|record| record.seq.is_some());
-        let open = |record: &&Record| record.event.progress().is_some_and(|(effect, _)| !sealed.contains(&effect));
+        let is_open = |effect: EffectId| !sealed.iter().any(|sealed| sealed.covers(effect));
+        let open = |record: &&Record| record.event.progress().is_some_and(|(effect, _)| is_open(effect));
         entries.chain(self.journal.iter().filter(open)).cloned().collect()
     }
 
     /// A machine made of these records, each read back from its payload.
     pub(crate) fn recovered(&self, records: &[Record]) -> Machine {
+        self.recovered_from(None, records)
+    }
+
+    /// The same behind a state.
+    pub(crate) fn recovered_from(&self, start: Option<Session>, records: &[Record]) -> Machine {
         let stored = |record: &Record| {
             let event = Event::decode(record.event.kind(), engine::VERSION, &record.event.payload());
             Record { event: event.expect("what was written can be read"), ..record.clone() }
         };
         let settings = |hash: Hash| self.settings_by_hash.get(&hash).cloned();
-        Machine::recover(records.iter().map(stored), &settings).expect("what was recorded can be recovered")
+        let segment = Segment { branch: BRANCH, entries: records.iter().map(stored).collect() };
+        let line = Line { start, segments: vec![segment], progress: vec![] };
+        Machine::recover(line, &settings).expect("what was recorded can be recovered")
     }
 
     fn remember_settings(&mut self, input: &Input) {

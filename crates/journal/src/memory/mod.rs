@@ -13,8 +13,8 @@ use engine::{
 };
 
 use crate::ends::only_ends;
-use crate::{Append, Done, Entry, Error, Journal, Read};
-use tables::{Kept, Tables};
+use crate::{Append, Done, Entry, Error, Journal, Read, Snapshot};
+use tables::{Logged, Tables};
 
 /// A journal in memory. A clone is independent and cheap: it shares what was kept so far.
 #[derive(Debug, Default)]
@@ -25,9 +25,9 @@ pub struct Memory {
 #[derive(Debug, Clone, Default)]
 struct State {
     epoch: Epoch,
-    /// Every batch that was kept, so that a crash can take the last ones away.
-    log: Vec<Arc<Kept>>,
-    /// How many of them survive power loss.
+    /// All that was kept, so that a crash can take the last of it away.
+    log: Vec<Logged>,
+    /// How much of it survives power loss.
     synced: usize,
     tables: Arc<Tables>,
     failing: Option<Error>,
@@ -58,17 +58,19 @@ impl Memory {
     /// Batches that were written and not yet synced.
     pub fn unsynced(&self) -> usize {
         let state = self.lock();
-        state.log.len() - state.synced
+        state.log[state.synced..].iter().filter(|logged| matches!(logged, Logged::Batch(_))).count()
     }
 
-    /// Power is lost: of the batches that were not synced, the first `keep` stay. The old owner is fenced from now on.
+    /// Power is lost: of the batches that were not synced, the first `keep` stay, and snapshots up to the first that is
+    /// lost. The old owner is fenced from now on.
     pub fn crash_power(&self, keep: usize) {
         let mut state = self.lock();
-        let kept = state.log.len().min(state.synced.saturating_add(keep));
-        if kept < state.log.len() {
-            state.log.truncate(kept);
+        let written = state.log.iter().enumerate().skip(state.synced);
+        let lost = written.filter(|(_, logged)| matches!(logged, Logged::Batch(_))).nth(keep).map(|(at, _)| at);
+        if let Some(lost) = lost {
+            state.log.truncate(lost);
             let mut tables = Tables::default();
-            state.log.iter().for_each(|kept| tables.keep(kept));
+            state.log.iter().for_each(|logged| tables.keep_logged(logged));
             state.tables = Arc::new(tables);
         }
         state.crash();
@@ -125,14 +127,17 @@ impl State {
             return Err(Error::Full { path: "journal.db".into() });
         }
         let synced = append.batch.durability() == Durability::Synced;
-        let kept = Arc::new(self.tables.plan(append)?);
-        let tables = Arc::make_mut(&mut self.tables);
-        tables.keep(&kept);
-        self.log.push(kept);
+        let kept = Logged::Batch(Arc::new(self.tables.plan(append)?));
+        self.keep(kept);
         if synced {
             self.synced = self.log.len();
         }
-        Ok(tables.position)
+        Ok(self.tables.position)
+    }
+
+    fn keep(&mut self, logged: Logged) {
+        Arc::make_mut(&mut self.tables).keep_logged(&logged);
+        self.log.push(logged);
     }
 }
 
@@ -140,6 +145,13 @@ impl Journal for Memory {
     fn append(&self, append: Append, done: Done) {
         let answer = self.lock().append(append);
         done(answer);
+    }
+
+    fn keep_snapshot(&self, snapshot: Snapshot) {
+        let mut state = self.lock();
+        if state.poisoned.is_none() {
+            state.keep(Logged::Snapshot(Arc::new(snapshot)));
+        }
     }
 
     fn epoch(&self) -> Epoch {
@@ -156,10 +168,28 @@ impl Read for Memory {
         Ok(self.lock().tables.position)
     }
 
-    fn read(&self, branch: BranchId, from: Seq) -> Result<Vec<Entry>, Error> {
+    fn range(&self, branch: BranchId, from: Seq, until: Seq) -> Result<Vec<Entry>, Error> {
         let tables = self.lock().tables.clone();
         let entries = tables.branches.get(&branch).map_or(&[][..], |branch| &branch.entries);
-        Ok(entries.iter().filter(|entry| entry.seq >= from).map(|entry| Entry::clone(entry)).collect())
+        let wanted = |entry: &&Arc<Entry>| (from..=until).contains(&entry.seq);
+        Ok(entries.iter().filter(wanted).map(|entry| Entry::clone(entry)).collect())
+    }
+
+    fn snapshots(&self, branch: BranchId) -> Result<Vec<Seq>, Error> {
+        let tables = self.lock().tables.clone();
+        Ok(tables
+            .branches
+            .get(&branch)
+            .and_then(|branch| branch.snapshot.as_ref())
+            .map(|s| s.seq)
+            .into_iter()
+            .collect())
+    }
+
+    fn snapshot(&self, branch: BranchId, seq: Seq) -> Result<Option<Snapshot>, Error> {
+        let tables = self.lock().tables.clone();
+        let snapshot = tables.branches.get(&branch).and_then(|branch| branch.snapshot.as_deref());
+        Ok(snapshot.filter(|snapshot| snapshot.seq == seq).cloned())
     }
 
     fn progress(&self, branch: BranchId) -> Result<Vec<Record>, Error> {

@@ -9,13 +9,22 @@ use engine::{
 };
 
 use crate::chain::{self, Head};
-use crate::{Append, Entry, Error};
+use crate::{Append, Entry, Error, Snapshot};
 
 /// One append as it was kept.
 #[derive(Debug)]
 pub(super) struct Kept {
     append: Append,
     entries: Vec<Arc<Entry>>,
+}
+
+/// What the log holds.
+#[derive(Debug, Clone)]
+pub(super) enum Logged {
+    /// An append.
+    Batch(Arc<Kept>),
+    /// A snapshot.
+    Snapshot(Arc<Snapshot>),
 }
 
 /// What the log amounts to: the tables of the format.
@@ -36,6 +45,7 @@ pub(super) struct Branch {
     head: Head,
     pub(super) entries: Vec<Arc<Entry>>,
     pub(super) progress: BTreeMap<(EffectId, u64), Record>,
+    pub(super) snapshot: Option<Arc<Snapshot>>,
 }
 
 /// Rows by key, in the order in which they were first recorded.
@@ -126,8 +136,23 @@ impl Tables {
         }
     }
 
+    /// Keeps what was logged.
+    pub(super) fn keep_logged(&mut self, logged: &Logged) {
+        match logged {
+            Logged::Batch(kept) => self.keep(kept),
+            Logged::Snapshot(snapshot) => self.keep_snapshot(snapshot),
+        }
+    }
+
+    fn keep_snapshot(&mut self, snapshot: &Arc<Snapshot>) {
+        let branch = self.branches.get_mut(&snapshot.branch).filter(|branch| branch.head.seq >= snapshot.seq);
+        if let Some(branch) = branch {
+            branch.snapshot = Some(Arc::clone(snapshot));
+        }
+    }
+
     /// Keeps what was planned.
-    pub(super) fn keep(&mut self, kept: &Kept) {
+    fn keep(&mut self, kept: &Kept) {
         let batch = &kept.append.batch;
         let mut entries = kept.entries.iter();
         for record in &batch.records {
@@ -157,7 +182,7 @@ impl Branch {
     fn keep(&mut self, entry: Arc<Entry>) {
         self.head = Head { seq: entry.seq, chain: entry.chain };
         if let Some(sealed) = entry.event.seals() {
-            self.progress.retain(|(effect, _), _| *effect != sealed);
+            self.progress.retain(|(effect, _), _| !sealed.covers(*effect));
         }
         self.entries.push(entry);
     }

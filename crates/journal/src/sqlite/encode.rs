@@ -126,12 +126,16 @@ fn pack(bytes: &[u8]) -> Option<Vec<u8>> {
     if bytes.len() < PACK_FROM_BYTES {
         return None;
     }
+    compress(bytes).filter(|packed| packed.len() <= bytes.len() / 8 * 7)
+}
+
+/// The bytes in zstd; none for want of memory.
+pub(super) fn compress(bytes: &[u8]) -> Option<Vec<u8>> {
     PACKER.with_borrow_mut(|packer| {
         if packer.is_none() {
             *packer = Compressor::new(PACK_LEVEL).ok();
         }
-        let packed = packer.as_mut()?.compress(bytes).ok()?;
-        (packed.len() <= bytes.len() / 8 * 7).then_some(packed)
+        packer.as_mut()?.compress(bytes).ok()
     })
 }
 

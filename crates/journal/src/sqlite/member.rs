@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use engine::{BranchId, Event, Forked, Hash, Position, Record, Seq, VERSION};
+use engine::{BranchId, EffectId, Event, Forked, Hash, Position, Record, Seq, VERSION};
 use rusqlite::{Connection, OptionalExtension as _, Params, params};
 
 use super::encode::{Bytes, Encoded, Packed};
@@ -237,8 +237,11 @@ impl Member<'_> {
             ],
         )?;
         if let Some(sealed) = record.event.seals() {
-            let sql = "DELETE FROM progress WHERE branch = ?1 AND effect = ?2";
-            self.execute(sql, params![branch.id, sealed.to_string()])?;
+            // All that begins with RUN/KIND/ORDINAL/: what earlier tries left is sealed as well. `0` follows `/`.
+            let tries = EffectId { try_no: 0, ..sealed }.to_string();
+            let tries = &tries[..tries.len() - 1];
+            let sql = "DELETE FROM progress WHERE branch = ?1 AND effect >= ?2 AND effect < ?3";
+            self.execute(sql, params![branch.id, tries, format!("{}0", &tries[..tries.len() - 1])])?;
         }
         ends.set(id, branch, position);
         Ok(branch)

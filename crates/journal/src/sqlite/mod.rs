@@ -14,6 +14,7 @@ mod migrations;
 mod reader;
 mod rows;
 mod schema;
+mod snapshot;
 mod space;
 mod stored;
 #[cfg(test)]
@@ -34,13 +35,14 @@ use rusqlite::Connection;
 pub use reader::Reader;
 pub use space::ROOM_BYTES;
 
-use crate::{Append, Done, Entry, Error, Journal, Read};
+use crate::{Append, Done, Entry, Error, Journal, Read, Snapshot};
 use encode::Encoded;
 use home::Owned;
 use migrations::Target;
 use schema::Format;
+use snapshot::Packed;
 use space::{Outlook, Space};
-use writer::{Answer, Job, Quiet, Start, Writer};
+use writer::{Answer, Job, Quiet, Start, Work, Writer};
 
 /// The oldest SQLite without the WAL-reset bug (<https://sqlite.org/wal.html#walresetbug>), as SQLite numbers itself.
 const SQLITE_AT_LEAST: i32 = 3_051_003;
@@ -144,7 +146,13 @@ fn failed(path: &Path) -> impl Fn(rusqlite::Error) -> Error {
 impl Journal for Sqlite {
     fn append(&self, append: Append, done: Done) {
         let done = Answer::new(done);
-        self.writer.queue(Job { encoded: Encoded::new(append), done });
+        self.writer.queue(Job { work: Work::Append(Encoded::new(append)), done });
+    }
+
+    fn keep_snapshot(&self, snapshot: Snapshot) {
+        if let Some(packed) = Packed::of(&snapshot) {
+            self.writer.queue(Job { work: Work::Snapshot(packed), done: Answer::to_nobody() });
+        }
     }
 
     fn epoch(&self) -> Epoch {
@@ -161,8 +169,16 @@ impl Read for Sqlite {
         self.reader.head()
     }
 
-    fn read(&self, branch: BranchId, from: Seq) -> Result<Vec<Entry>, Error> {
-        self.reader.read(branch, from)
+    fn range(&self, branch: BranchId, from: Seq, until: Seq) -> Result<Vec<Entry>, Error> {
+        self.reader.range(branch, from, until)
+    }
+
+    fn snapshots(&self, branch: BranchId) -> Result<Vec<Seq>, Error> {
+        self.reader.snapshots(branch)
+    }
+
+    fn snapshot(&self, branch: BranchId, seq: Seq) -> Result<Option<Snapshot>, Error> {
+        self.reader.snapshot(branch, seq)
     }
 
     fn progress(&self, branch: BranchId) -> Result<Vec<Record>, Error> {

@@ -10,9 +10,9 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Row};
 use super::home::DATABASE;
 use super::schema::{self, Format};
 use super::stored::{StoredEntry, StoredProgress};
-use super::{encode, failed, rows};
+use super::{encode, failed, rows, snapshot};
 use crate::chain::Head;
-use crate::{Entry, Error, Read};
+use crate::{Entry, Error, Read, Snapshot};
 
 /// A journal that is only read; another process may own it.
 #[derive(Debug)]
@@ -154,14 +154,20 @@ impl Read for Reader {
         self.query(|c| c.prepare_cached(sql)?.query_row([], |row| Ok(Position(row.get::<_, i64>(0)? as u64))))
     }
 
-    fn read(&self, branch: BranchId, from: Seq) -> Result<Vec<Entry>, Error> {
+    fn range(&self, branch: BranchId, from: Seq, until: Seq) -> Result<Vec<Entry>, Error> {
         let sql = "SELECT e.seq, e.position, e.epoch, e.at, e.kind, e.version, e.payload, e.payload_hash, e.chain \
-                   FROM entries e JOIN branches b ON b.id = e.branch WHERE b.uuid = ?1 AND e.seq >= ?2 ORDER BY e.seq";
-        let Some(mut head) = self.head_before(branch, from)? else { return Ok(Vec::new()) };
+                   FROM entries e JOIN branches b ON b.id = e.branch \
+                   WHERE b.uuid = ?1 AND e.seq >= ?2 AND e.seq <= ?3 ORDER BY e.seq";
         let stored: Vec<StoredEntry> = self.query(|connection| {
             let mut statement = connection.prepare_cached(sql)?;
-            statement.query_map((branch.0.as_bytes(), from.0 as i64), StoredEntry::of)?.collect()
+            statement.query_map((branch.0.as_bytes(), from.0 as i64, until.0 as i64), StoredEntry::of)?.collect()
         })?;
+        if stored.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut head = self
+            .head_before(branch, from)?
+            .ok_or_else(|| self.damaged(format!("the entry before {branch}@{from} is missing")))?;
         let mut entries = Vec::with_capacity(stored.len());
         for row in &stored {
             let entry = row.entry(branch, head, &self.path)?;
@@ -169,6 +175,15 @@ impl Read for Reader {
             entries.push(entry);
         }
         Ok(entries)
+    }
+
+    fn snapshots(&self, branch: BranchId) -> Result<Vec<Seq>, Error> {
+        self.query(|connection| snapshot::list(connection, branch))
+    }
+
+    fn snapshot(&self, branch: BranchId, seq: Seq) -> Result<Option<Snapshot>, Error> {
+        let stored = self.query(|connection| snapshot::one(connection, branch, seq))?;
+        stored.map(|stored| stored.snapshot(branch, seq)).transpose()
     }
 
     fn progress(&self, branch: BranchId) -> Result<Vec<Record>, Error> {

@@ -78,7 +78,7 @@ impl Space {
     }
 
     /// Whether only the ends of runs are taken.
-    fn is_tight(&self) -> bool {
+    pub(super) fn is_tight(&self) -> bool {
         self.tight.load(Ordering::Relaxed)
     }
 

@@ -42,7 +42,7 @@ impl StoredEntry {
         let Self { seq, position, epoch, at, .. } = *self;
         let damaged = |detail| Error::Damaged { path: path.to_owned(), detail };
         let Some(payload) = &self.payload else {
-            return Err(damaged(format!("the payload of entry {branch}@{seq} was removed")));
+            return Err(Error::Erased { branch, seq });
         };
         let payload_hash = Hash::of(payload);
         let event = Event::decode(&self.kind, self.version, payload);

@@ -16,6 +16,7 @@ use super::encode::Encoded;
 use super::failed;
 use super::home::Owned;
 use super::member::{self, Ends, Fault};
+use super::snapshot::Packed;
 use super::space::Space;
 use crate::{Done, Error};
 
@@ -28,6 +29,11 @@ pub(super) struct Answer(Option<Done>);
 impl Answer {
     pub(super) fn new(done: Done) -> Self {
         Self(Some(done))
+    }
+
+    /// For what is not answered.
+    pub(super) fn to_nobody() -> Self {
+        Self(None)
     }
 
     pub(super) fn give(mut self, answer: Result<Position, Error>) {
@@ -51,10 +57,28 @@ impl fmt::Debug for Answer {
     }
 }
 
-/// An append on its way.
+/// What is to be written.
+#[derive(Debug)]
+pub(super) enum Work {
+    /// An append.
+    Append(Encoded),
+    /// A snapshot, behind the append that it stands for.
+    Snapshot(Packed),
+}
+
+impl Work {
+    fn strength(&self) -> Durability {
+        match self {
+            Self::Append(encoded) => encoded.append.batch.durability(),
+            Self::Snapshot(_) => Durability::Written,
+        }
+    }
+}
+
+/// Something on its way.
 #[derive(Debug)]
 pub(super) struct Job {
-    pub(super) encoded: Encoded,
+    pub(super) work: Work,
     pub(super) done: Answer,
 }
 
@@ -156,8 +180,8 @@ impl Group {
     fn run(&mut self, jobs: &Receiver<Job>) {
         while let Some(first) = self.next(jobs) {
             let group: Vec<Job> = std::iter::once(first).chain(jobs.try_iter().take(GROUP - 1)).collect();
-            let (encoded, answers): (Vec<_>, Vec<_>) = group.into_iter().map(|job| (job.encoded, job.done)).unzip();
-            let results = self.commit(&encoded);
+            let (works, answers): (Vec<_>, Vec<_>) = group.into_iter().map(|job| (job.work, job.done)).unzip();
+            let results = self.commit(&works);
             for (answer, result) in answers.into_iter().zip(results) {
                 answer.give(result);
             }
@@ -214,12 +238,12 @@ impl Group {
     }
 
     /// What became of each member.
-    fn commit(&mut self, members: &[Encoded]) -> Vec<Result<Position, Error>> {
+    fn commit(&mut self, members: &[Work]) -> Vec<Result<Position, Error>> {
         if let Some(cause) = &self.poisoned {
             return members.iter().map(|_| Err(Error::Poisoned { cause: cause.clone() })).collect();
         }
         self.space.look();
-        let strength = members.iter().map(|m| m.append.batch.durability()).max().unwrap_or(Durability::Written);
+        let strength = members.iter().map(Work::strength).max().unwrap_or(Durability::Written);
         match self.transaction(members, strength) {
             Ok(results) => {
                 self.ends.keep();
@@ -247,11 +271,7 @@ impl Group {
     }
 
     /// An error here is the whole group's.
-    fn transaction(
-        &mut self,
-        members: &[Encoded],
-        strength: Durability,
-    ) -> Result<Vec<Result<Position, Error>>, Error> {
+    fn transaction(&mut self, members: &[Work], strength: Durability) -> Result<Vec<Result<Position, Error>>, Error> {
         self.set_strength(strength)?;
         self.execute("BEGIN IMMEDIATE")?;
         self.check_owner()?;
@@ -266,17 +286,26 @@ impl Group {
     }
 
     /// One member in its savepoint: the outer error is the group's, the inner one its own.
-    fn member(&mut self, encoded: &Encoded) -> Result<Result<Position, Error>, Error> {
-        let epoch = encoded.append.epoch;
-        if epoch != self.epoch {
-            return Ok(Err(Error::Fenced { epoch, owner: self.epoch }));
+    fn member(&mut self, work: &Work) -> Result<Result<Position, Error>, Error> {
+        if let Work::Append(Encoded { append, .. }) = work
+            && append.epoch != self.epoch
+        {
+            return Ok(Err(Error::Fenced { epoch: append.epoch, owner: self.epoch }));
         }
-        if !self.space.admits(&encoded.append.batch) {
+        let admitted = match work {
+            Work::Append(encoded) => self.space.admits(&encoded.append.batch),
+            Work::Snapshot(_) => !self.space.is_tight(),
+        };
+        if !admitted {
             return Ok(Err(Error::Full { path: self.home.database() }));
         }
         let mark = self.ends.mark();
         self.execute("SAVEPOINT member")?;
-        let error = match member::write(&self.connection, &mut self.ends, encoded) {
+        let written = match work {
+            Work::Append(encoded) => member::write(&self.connection, &mut self.ends, encoded),
+            Work::Snapshot(packed) => packed.write(&self.connection).map(|()| self.ends.last.0).map_err(Fault::Sqlite),
+        };
+        let error = match written {
             Ok(position) => {
                 self.execute("RELEASE member")?;
                 return Ok(Ok(position));

@@ -1,10 +1,10 @@
 //! The crashes of the memory journal, which the simulator builds on.
 
-use engine::{Epoch, Position, Seq};
+use engine::{Epoch, Position, Seq, Session, Timestamp};
 
 use super::samples::{accepted, struck, text};
 use super::{Script, append};
-use crate::{Error, Journal, Memory, Read};
+use crate::{Error, Journal as _, Memory, Read as _, Snapshot};
 
 /// A synced beginning and three written batches.
 fn written() -> (Memory, Script) {
@@ -44,6 +44,28 @@ fn r11_a_synced_batch_syncs_what_was_written_before_it() {
     assert_eq!(memory.unsynced(), 0);
     memory.crash_power(0);
     assert_eq!(memory.head(), Ok(Position(5)));
+}
+
+#[test]
+fn r11_a_power_loss_takes_a_snapshot_only_with_the_batch_that_it_stands_for() {
+    let (memory, script) = written();
+    let created = match script.created() {
+        engine::Event::Created(created) => created,
+        other => unreachable!("{other:?} begins nothing"),
+    };
+    let session = Session::created(&created, Timestamp(1));
+    let keep = |seq| memory.keep_snapshot(Snapshot::new(script.branch, Seq(seq), session.to_snapshot()));
+    keep(1);
+    keep(4);
+    assert_eq!(memory.unsynced(), 3);
+    for (kept, snapshot) in [(3, Some(Seq(4))), (2, None), (0, None)] {
+        let crashed = memory.clone();
+        crashed.crash_power(kept);
+        assert_eq!(crashed.snapshots(script.branch).unwrap().pop(), snapshot, "{kept} batches were kept");
+    }
+    let crashed = memory.clone();
+    crashed.crash_process();
+    assert_eq!(crashed.snapshots(script.branch).unwrap(), [Seq(4)]);
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod appends;
 mod crashes;
 mod reads;
 pub(crate) mod samples;
+mod snapshots;
 
 use std::sync::Arc;
 use std::sync::mpsc;

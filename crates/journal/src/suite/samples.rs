@@ -43,6 +43,13 @@ pub(crate) fn accepted(body: Body) -> Event {
     MessageAccepted { message: MessageId(id(77)), body, mode: QueueMode::Steer, key, overrides }.into()
 }
 
+/// The result of a call that this effect ran.
+pub(crate) fn settled(effect: EffectId) -> (Event, Content) {
+    let (call, output) = (CallId { run: run(), step: 1, index: effect.ordinal }, text("its result"));
+    let outcome = CallOutcome::Done;
+    (CallSettled { call, effect: Some(effect), outcome, output: output.body, whole: None }.into(), output)
+}
+
 /// A Written event that stands alone.
 pub(crate) fn struck(ordinal: u32) -> Event {
     TextStruck { request: effect(EffectKind::Request, ordinal) }.into()

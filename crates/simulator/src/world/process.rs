@@ -5,7 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use engine::{
-    Batch, Command, Do, EffectId, Epoch, Hash, Input, Machine, Pump, Record, Report, Session, Settings, Timestamp,
+    Batch, Command, Do, EffectId, Epoch, Hash, Input, Line, Machine, Pump, Record, Report, Segment, Session, Settings,
+    Timestamp,
 };
 use journal::Read;
 
@@ -222,8 +223,8 @@ impl Process {
         if self.writing.is_some() {
             return Ok(());
         }
-        let records = records(&outside.disk.entries()?, &outside.disk.progress()?);
-        let recovered = machine(records, outside)?;
+        let line = line(&outside.disk.entries()?, &outside.disk.progress()?);
+        let recovered = machine(line, outside)?;
         Invariant::Fold.holds(recovered.session() == self.session(), || {
             format!("live: {:#?}\nrecovered: {:#?}", self.session(), recovered.session())
         })
@@ -234,20 +235,21 @@ fn recover(outside: &mut Outside, form: Form) -> Result<Machine, Violation> {
     let (entries, progress) = (outside.disk.entries()?, outside.disk.progress()?);
     outside.view.come_back(&entries, &progress, form, outside.disk.journal())?;
     checkers::acknowledged(outside, &entries)?;
-    machine(records(&entries, &progress), outside)
+    machine(line(&entries, &progress), outside)
 }
 
-fn records(entries: &[journal::Entry], progress: &[Record]) -> Vec<Record> {
-    let entries = entries.iter().map(|entry| Record { seq: Some(entry.seq), at: entry.at, event: entry.event.clone() });
-    entries.chain(progress.iter().cloned()).collect()
+fn line(entries: &[journal::Entry], progress: &[Record]) -> Line {
+    let record = |entry: &journal::Entry| Record { seq: Some(entry.seq), at: entry.at, event: entry.event.clone() };
+    let entries = entries.iter().map(record).collect();
+    Line { start: None, segments: vec![Segment { branch: branch_id(), entries }], progress: progress.to_vec() }
 }
 
-fn machine(records: Vec<Record>, outside: &Outside) -> Result<Machine, Violation> {
+fn machine(line: Line, outside: &Outside) -> Result<Machine, Violation> {
     let settings = |hash: Hash| -> Option<Arc<Settings>> {
         let kept = outside.disk.journal().body(&hash).ok().flatten().is_some();
         (kept && hash == outside.plan.settings_hash).then(|| Arc::clone(&outside.plan.settings))
     };
-    Machine::recover(records, &settings).map_err(|e| Invariant::Fold.violated(e.to_string()))
+    Machine::recover(line, &settings).map_err(|e| Invariant::Fold.violated(e.to_string()))
 }
 
 fn start_name(id: EffectId) -> &'static str {

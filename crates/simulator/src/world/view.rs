@@ -136,6 +136,15 @@ impl View {
             Event::CallSettled(e) => {
                 self.asks.remove(&e.call);
                 *self.settled.entry(e.call.run).or_default() += 1;
+                // What earlier tries showed went with them.
+                for effect in e
+                    .effect
+                    .into_iter()
+                    .flat_map(|last| (1..last.try_no).map(move |try_no| EffectId { try_no, ..last }))
+                {
+                    let stream = self.streams.entry(effect).or_default();
+                    (stream.sealed, stream.replaced) = (true, true);
+                }
                 match (e.effect, e.outcome) {
                     (Some(effect), CallOutcome::Done) => {
                         self.seal_output(effect, &text_of(journal, &e.whole.unwrap_or(e.output))?)?;

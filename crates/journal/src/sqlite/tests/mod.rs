@@ -5,6 +5,7 @@ mod damage;
 mod group;
 mod migrations;
 mod ownership;
+mod snapshots;
 mod space;
 
 use std::path::PathBuf;

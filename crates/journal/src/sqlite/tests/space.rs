@@ -12,7 +12,7 @@ use super::super::encode::Encoded;
 use super::super::home::Owned;
 use super::super::migrations::THIS;
 use super::super::space::Space;
-use super::super::writer::{Answer, Job, Quiet, Start, Writer};
+use super::super::writer::{Answer, Job, Quiet, Start, Work, Writer};
 use super::super::{Opened, opened, schema};
 use super::group::Told;
 use super::{add, home, own};
@@ -45,7 +45,7 @@ impl Tight {
         let (tell, told) = channel();
         let append = Append { batch: Arc::new(batch), epoch: Epoch(1) };
         let done = Answer::new(Box::new(move |answer| tell.send(answer).unwrap()));
-        self.writer.queue(Job { encoded: Encoded::new(append), done });
+        self.writer.queue(Job { work: Work::Append(Encoded::new(append)), done });
         told
     }
 
@@ -142,7 +142,7 @@ fn r10_a_member_that_fills_the_disk_fails_its_whole_group() {
         tell.send(answer).unwrap();
         released.recv().unwrap();
     }));
-    tight.writer.queue(Job { encoded: Encoded::new(hold), done });
+    tight.writer.queue(Job { work: Work::Append(Encoded::new(hold)), done });
     assert_eq!(told.recv().unwrap(), Ok(Position(3)));
     let body = unpackable(1, 32_000);
     let before = one.clone();
