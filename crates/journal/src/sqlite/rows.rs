@@ -1,8 +1,8 @@
 //! The views: rows for lists, written with the events that change them, never read by the engine. What may not live here:
 //! entries, progress, bodies.
 
-use engine::Views;
-use rusqlite::{Connection, OptionalExtension as _, Params, params};
+use engine::{RunRow, SessionRow, Views};
+use rusqlite::{Connection, OptionalExtension as _, Params, ToSql, params};
 use serde::de::DeserializeOwned;
 
 use super::encode::ViewJson;
@@ -11,35 +11,71 @@ const DAY_MS: i64 = 86_400_000;
 
 /// Writes the rows of one batch.
 pub(super) fn write(connection: &Connection, views: &Views, json: &ViewJson) -> rusqlite::Result<()> {
-    let put = |sql: &str, parameters: &[&dyn rusqlite::ToSql]| connection.prepare_cached(sql)?.execute(parameters);
+    let tables = Tables(connection);
     if let (Some(row), Some(json)) = (&views.session, &json.session) {
-        let sql = "INSERT INTO view_sessions(session, key, unfinished, row) VALUES (?1, ?2, ?3, ?4) ON CONFLICT(session) \
-                   DO UPDATE SET key = excluded.key, unfinished = excluded.unfinished, row = excluded.row";
-        put(sql, params![row.session.0.as_bytes(), row.key, row.unfinished, json])?;
+        tables.session(row, json)?;
     }
     for (row, json) in views.runs.iter().zip(&json.runs) {
-        let sql = "INSERT INTO view_runs(run, session, state, row) VALUES (?1, ?2, ?3, ?4) ON CONFLICT(run) \
-                   DO UPDATE SET session = excluded.session, state = excluded.state, row = excluded.row";
-        put(sql, params![row.run.0.as_bytes(), row.session.0.as_bytes(), row.state.name(), json])?;
-        let sql = "INSERT OR REPLACE INTO view_usage(run, day, model, input, cached, cache_written, output, reasoning) \
-                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+        tables.run(row, json)?;
+        tables.usage(row)?;
+    }
+    for (row, json) in views.receipts.iter().zip(&json.receipts) {
+        let sql = "INSERT INTO view_receipts(message, session, key, row) VALUES (?1, ?2, ?3, ?4) ON CONFLICT(message) \
+                   DO UPDATE SET row = excluded.row";
+        tables.put(sql, params![row.message.0.as_bytes(), row.session.0.as_bytes(), row.key, json])?;
+    }
+    for (row, json) in views.approvals.iter().zip(&json.approvals) {
+        let sql = "INSERT INTO view_approvals(call, session, open, row) VALUES (?1, ?2, ?3, ?4) ON CONFLICT(call) \
+                   DO UPDATE SET open = excluded.open, row = excluded.row";
+        tables.put(sql, params![row.call.to_string(), row.session.0.as_bytes(), row.allowed.is_none(), json])?;
+    }
+    Ok(())
+}
+
+/// The tables of the views. A column that an index holds is written only when its row is new or it changes: SQLite takes
+/// whatever is set out of its index and puts it back, the same or not.
+struct Tables<'a>(&'a Connection);
+
+impl Tables<'_> {
+    fn put(&self, sql: &str, parameters: &[&dyn ToSql]) -> rusqlite::Result<usize> {
+        self.0.prepare_cached(sql)?.execute(parameters)
+    }
+
+    fn session(&self, row: &SessionRow, json: &str) -> rusqlite::Result<()> {
+        let parameters = params![row.session.0.as_bytes(), row.unfinished, json, row.key];
+        let sql = "UPDATE view_sessions SET row = ?3 WHERE session = ?1 AND unfinished = ?2";
+        if self.put(sql, &parameters[..3])? == 0 {
+            let sql = "INSERT INTO view_sessions(session, unfinished, row, key) VALUES (?1, ?2, ?3, ?4) \
+                       ON CONFLICT(session) DO UPDATE SET unfinished = excluded.unfinished, row = excluded.row";
+            self.put(sql, parameters)?;
+        }
+        Ok(())
+    }
+
+    fn run(&self, row: &RunRow, json: &str) -> rusqlite::Result<()> {
+        let parameters = params![row.run.0.as_bytes(), row.state.name(), json, row.session.0.as_bytes()];
+        if self.put("UPDATE view_runs SET state = ?2, row = ?3 WHERE run = ?1", &parameters[..3])? == 0 {
+            self.put("INSERT INTO view_runs(run, state, row, session) VALUES (?1, ?2, ?3, ?4)", parameters)?;
+        }
+        Ok(())
+    }
+
+    fn usage(&self, row: &RunRow) -> rusqlite::Result<()> {
         let (day, usage) = (row.started_at.0.div_euclid(DAY_MS), &row.usage);
         let [input, cached] = [usage.input as i64, usage.cached as i64];
         let [cache_written, output, reasoning] =
             [usage.cache_written as i64, usage.output as i64, usage.reasoning as i64];
-        put(sql, params![row.run.0.as_bytes(), day, row.model, input, cached, cache_written, output, reasoning])?;
+        let run = row.run.0.as_bytes();
+        let parameters = params![run, day, row.model, input, cached, cache_written, output, reasoning];
+        let sql = "UPDATE view_usage SET day = ?2, model = ?3, input = ?4, cached = ?5, cache_written = ?6, output = ?7, \
+                   reasoning = ?8 WHERE run = ?1";
+        if self.put(sql, parameters)? == 0 {
+            let sql = "INSERT INTO view_usage(run, day, model, input, cached, cache_written, output, reasoning) \
+                       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+            self.put(sql, parameters)?;
+        }
+        Ok(())
     }
-    for (row, json) in views.receipts.iter().zip(&json.receipts) {
-        let sql = "INSERT INTO view_receipts(message, session, key, row) VALUES (?1, ?2, ?3, ?4) ON CONFLICT(message) \
-                   DO UPDATE SET session = excluded.session, key = excluded.key, row = excluded.row";
-        put(sql, params![row.message.0.as_bytes(), row.session.0.as_bytes(), row.key, json])?;
-    }
-    for (row, json) in views.approvals.iter().zip(&json.approvals) {
-        let sql = "INSERT INTO view_approvals(call, session, open, row) VALUES (?1, ?2, ?3, ?4) ON CONFLICT(call) \
-                   DO UPDATE SET session = excluded.session, open = excluded.open, row = excluded.row";
-        put(sql, params![row.call.to_string(), row.session.0.as_bytes(), row.allowed.is_none(), json])?;
-    }
-    Ok(())
 }
 
 /// Rows of a view in the order in which they were first recorded: `tail` is what follows `SELECT row FROM`.
