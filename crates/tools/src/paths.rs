@@ -37,7 +37,7 @@ pub(crate) fn resolve(workspace_path: &Path, given: &str) -> Result<ResolvedPath
         return Err(bad("it has a zero byte in it"));
     }
     let root = workspace(workspace_path)?;
-    let real = follow_links(&root.join(expand_home(given))).ok_or_else(|| bad("its links lead in a circle"))?;
+    let real = follow_links(&root, &expand_home(given)).ok_or_else(|| bad("its links lead in a circle"))?;
     let relative = real.strip_prefix(&root).ok();
     let shown = match relative {
         Some(relative) if relative.as_os_str().is_empty() => ".".to_owned(),
@@ -55,9 +55,10 @@ fn expand_home(given: &str) -> PathBuf {
     }
 }
 
-/// Walks an absolute path name by name. None if it leads through more links than a path may.
-fn follow_links(path: &Path) -> Option<PathBuf> {
-    let mut real = PathBuf::from("/");
+/// Walks a path name by name, from `root` if it is relative; no link leads to `root`. None if it leads through more links
+/// than a path may.
+fn follow_links(root: &Path, path: &Path) -> Option<PathBuf> {
+    let mut real = if path.is_absolute() { PathBuf::from("/") } else { root.to_owned() };
     let mut ahead = Vec::new();
     push_components(&mut ahead, path);
     let mut links = 0;
