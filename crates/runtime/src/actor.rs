@@ -83,7 +83,8 @@ impl Drop for Actor<'_> {
     }
 }
 
-type Commit = Result<engine::Position, journal::Error>;
+/// What became of an append.
+pub(crate) type Commit = Result<engine::Position, journal::Error>;
 
 impl<'a> Actor<'a> {
     pub(crate) fn new(shared: &'a Arc<Shared>, mail: &'a mut Mailboxes, recovered: Recovered) -> Self {
@@ -245,9 +246,9 @@ impl<'a> Actor<'a> {
                 }
                 continue;
             };
-            let commits = self.commits.0.clone();
+            let (actor, post) = (self.commits.0.clone(), self.shared.post.clone());
             let append = journal::Append { batch, epoch: self.epoch };
-            self.shared.journal.append(append, Box::new(move |commit| drop(commits.send(commit))));
+            self.shared.journal.append(append, Box::new(move |commit| drop(post.send((actor, commit)))));
         }
     }
 

@@ -11,6 +11,7 @@ mod cursor;
 mod keep;
 mod park;
 mod perform;
+mod post;
 mod prompt;
 mod recovered;
 mod runtime;

@@ -19,6 +19,7 @@ use crate::actor::{Mailboxes, Offer};
 use crate::clock::Clock;
 use crate::keep::{Name, keep_running};
 use crate::park::Parked;
+use crate::post::{self, Letter};
 use crate::recovered::{Recovered, recover};
 
 /// What the configuration gives when it is needed, and not before.
@@ -113,6 +114,8 @@ pub(crate) struct Shared {
     pub(crate) journal: Arc<dyn Journal>,
     pub(crate) models: models::ModelSet,
     pub(crate) clock: Clock,
+    /// Where the journal's answers go.
+    pub(crate) post: mpsc::UnboundedSender<Letter>,
     events: Option<mpsc::UnboundedSender<Published>>,
     questions: Option<mpsc::UnboundedSender<Question>>,
     lane: Arc<Semaphore>,
@@ -188,6 +191,8 @@ pub struct Runtime {
     shared: Arc<Shared>,
     sessions: BTreeMap<String, Handle>,
     actors: Vec<JoinHandle<()>>,
+    /// What the post delivers, until the first actor starts it.
+    letters: Option<mpsc::UnboundedReceiver<Letter>>,
 }
 
 /// A session that is open.
@@ -218,6 +223,7 @@ impl Handle {
 impl Runtime {
     /// The runtime of a home whose journal this process owns.
     pub fn new(journal: Arc<dyn Journal>, options: Options) -> Self {
+        let (post, letters) = mpsc::unbounded_channel();
         let shared = Shared {
             home: options.home,
             supervisor: options.supervisor,
@@ -227,6 +233,7 @@ impl Runtime {
             journal,
             models: options.models,
             clock: Clock::new(),
+            post,
             events: options.events,
             questions: options.questions,
             lane: Arc::new(Semaphore::new(options.lane.max(1))),
@@ -234,7 +241,7 @@ impl Runtime {
             broken: watch::Sender::new(None),
             parked: watch::Sender::new(BTreeMap::new()),
         };
-        Self { shared: Arc::new(shared), sessions: BTreeMap::new(), actors: vec![] }
+        Self { shared: Arc::new(shared), sessions: BTreeMap::new(), actors: vec![], letters: Some(letters) }
     }
 
     /// The journal.
@@ -299,6 +306,9 @@ impl Runtime {
     }
 
     fn start(&mut self, key: &str, agent: &str, recovered: Recovered, beginning: Vec<Offer>) -> Handle {
+        if let Some(letters) = self.letters.take() {
+            tokio::spawn(post::deliver(letters));
+        }
         let (control, control_in) = mpsc::unbounded_channel();
         let (data, data_in) = mpsc::channel(MAILBOX);
         let handle = Handle { key: key.to_owned(), control };
