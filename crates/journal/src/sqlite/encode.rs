@@ -5,7 +5,8 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use engine::{
-    BodyKind, CallPartAdded, EffectId, Event, Hash, OutputAdded, ReasoningAdded, TextAdded, UnreadableEvent, VERSION,
+    BodyKind, CallPartAdded, EffectId, Event, Hash, OutputAdded, ReasoningAdded, Record, TextAdded, UnreadableEvent,
+    VERSION,
 };
 use serde::Serialize;
 use zstd::bulk::{Compressor, Decompressor};
@@ -38,6 +39,8 @@ pub(super) enum Bytes {
     Entry { payload: String, hash: Hash },
     /// Of progress.
     Progress { effect: EffectId, offset: u64, bytes: Vec<u8> },
+    /// None: progress that a later entry of the same append seals is never on its own.
+    Sealed,
 }
 
 /// A body as it is stored.
@@ -68,7 +71,7 @@ pub(super) struct ViewJson {
 impl Encoded {
     pub(super) fn new(append: Append) -> Self {
         let batch = &append.batch;
-        let records = batch.records.iter().map(|record| Bytes::of(&record.event)).collect();
+        let records = records(&batch.records);
         let bodies = batch.bodies.iter().map(Packed::of).collect();
         let views = ViewJson {
             session: batch.views.session.as_ref().map(json),
@@ -80,15 +83,29 @@ impl Encoded {
     }
 }
 
+/// The bytes of each record. From the last to the first, so that progress knows what seals it.
+fn records(records: &[Record]) -> Vec<Bytes> {
+    let mut sealed = Vec::new();
+    let bytes = records.iter().rev().map(|Record { event, .. }| {
+        sealed.extend(event.seals());
+        match event.progress() {
+            Some((effect, _)) if sealed.contains(&effect) => Bytes::Sealed,
+            Some((effect, offset)) => Bytes::Progress { effect, offset, bytes: progress_bytes(event) },
+            None => Bytes::of(event),
+        }
+    });
+    let mut bytes: Vec<_> = bytes.collect();
+    bytes.reverse();
+    bytes
+}
+
 fn json(row: &impl Serialize) -> String {
     serde_json::to_string(row).expect("rows of views are plain data")
 }
 
 impl Bytes {
+    /// Of an entry.
     fn of(event: &Event) -> Self {
-        if let Some((effect, offset)) = event.progress() {
-            return Self::Progress { effect, offset, bytes: progress_bytes(event) };
-        }
         let payload = String::from_utf8(event.payload()).expect("JSON is UTF-8");
         Self::Entry { hash: Hash::of(payload.as_bytes()), payload }
     }

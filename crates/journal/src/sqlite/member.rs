@@ -197,6 +197,7 @@ impl Member<'_> {
     /// Writes one record, and gives the branch after it.
     fn record(&self, ends: &mut Ends, branch: Branch, record: &Record, bytes: &Bytes) -> rusqlite::Result<Branch> {
         match bytes {
+            Bytes::Sealed => Ok(branch),
             Bytes::Progress { effect, offset, bytes } => {
                 let sql =
                     "INSERT INTO progress(branch, effect, offset, at, kind, bytes) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";

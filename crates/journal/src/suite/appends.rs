@@ -100,6 +100,14 @@ fn r10_progress_is_kept_until_the_entry_that_seals_it(store: &mut Store) {
     let body = text("Hello, world");
     store.append(script.batch(vec![sealed(1, body.body)], vec![body])).unwrap();
     assert_eq!(store.journal().progress(script.branch).unwrap(), open[1..]);
+
+    // The same within one append, where only the stream that it ends is sealed.
+    let body = text("at once");
+    let events = vec![text_added(2, 0, "at "), text_added(3, 0, "x"), text_added(2, 3, "once"), sealed(2, body.body)];
+    let batch = script.batch(events, vec![body]);
+    let still = [batch.records[1].clone(), open[1].clone()];
+    store.append(batch).unwrap();
+    assert_eq!(store.journal().progress(script.branch).unwrap(), still);
 }
 
 fn r10_progress_is_ordered_by_number_and_never_kept_twice(store: &mut Store) {
