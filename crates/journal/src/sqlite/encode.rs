@@ -2,6 +2,7 @@
 //! rows as JSON; and the way back. What may not live here: SQL.
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use engine::{
@@ -18,8 +19,13 @@ const PACK_FROM_BYTES: usize = 1024;
 /// The level that packs transcripts about five times at 300 MB/s.
 const PACK_LEVEL: i32 = 3;
 
+/// Packed settings and prompts that are kept at hand: hardly more are in use at once.
+const AGAIN: usize = 8;
+
 thread_local! {
     static PACKER: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
+    /// Every run names the same few settings and prompts. The oldest goes first.
+    static PACKED: RefCell<VecDeque<(Hash, Content)>> = const { RefCell::new(VecDeque::new()) };
 }
 
 /// An append, ready to be bound.
@@ -53,10 +59,10 @@ pub(super) struct Packed {
 }
 
 /// The bytes of a stored body.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) enum Content {
     Raw(Arc<[u8]>),
-    Zstd(Vec<u8>),
+    Zstd(Arc<[u8]>),
 }
 
 /// The `row` columns, in the order of the batch's rows.
@@ -114,15 +120,35 @@ impl Bytes {
 impl Packed {
     fn of(content: &engine::Content) -> Self {
         let engine::Content { body, bytes } = content;
-        let content = match pack(bytes) {
-            Some(packed) => Content::Zstd(packed),
-            None => Content::Raw(bytes.clone()),
+        let content = match body.kind {
+            BodyKind::Settings | BodyKind::Prompt => Content::again(body.hash, bytes),
+            BodyKind::Message | BodyKind::Reasoning | BodyKind::Arguments | BodyKind::Output => Content::of(bytes),
         };
         Self { hash: body.hash, kind: body.kind, size: bytes.len() as u64, content }
     }
 }
 
 impl Content {
+    fn of(bytes: &Arc<[u8]>) -> Self {
+        match pack(bytes) {
+            Some(packed) => Self::Zstd(packed.into()),
+            None => Self::Raw(Arc::clone(bytes)),
+        }
+    }
+
+    /// Of bytes that come again and again: packed once.
+    fn again(hash: Hash, bytes: &Arc<[u8]>) -> Self {
+        PACKED.with_borrow_mut(|packed| {
+            if let Some((_, content)) = packed.iter().find(|(known, _)| *known == hash) {
+                return content.clone();
+            }
+            let content = Self::of(bytes);
+            packed.truncate(AGAIN - 1);
+            packed.push_front((hash, content.clone()));
+            content
+        })
+    }
+
     pub(super) fn encoding(&self) -> &'static str {
         match self {
             Self::Raw(_) => "raw",
@@ -132,8 +158,7 @@ impl Content {
 
     pub(super) fn bytes(&self) -> &[u8] {
         match self {
-            Self::Raw(bytes) => bytes,
-            Self::Zstd(bytes) => bytes,
+            Self::Raw(bytes) | Self::Zstd(bytes) => bytes,
         }
     }
 }
