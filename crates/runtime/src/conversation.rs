@@ -7,6 +7,8 @@ use engine::{Batch, Body, BodyKind, Hash, Item, ItemCall, Settings, ToolSpec, Tr
 use journal::Read;
 use models::{CallOf, Message};
 
+use crate::latest::Latest;
+
 /// What the model is asked after a message of its own that was cut off.
 const GO_ON: &str = "Your last message was cut off. Go on exactly where it stopped.";
 
@@ -35,6 +37,7 @@ impl Conversation {
         &mut self,
         prompt: &Body,
         settings: &Arc<Settings>,
+        latest: &Latest,
         store: &dyn Read,
     ) -> Result<(Arc<str>, Arc<[ToolSpec]>), journal::Error> {
         let same = |head: &Head| head.prompt == prompt.hash && Arc::ptr_eq(&head.settings, settings);
@@ -44,7 +47,7 @@ impl Conversation {
                 prompt: prompt.hash,
                 system: self.text(prompt, store)?,
                 settings: Arc::clone(settings),
-                tools: settings.tools.as_slice().into(),
+                tools: latest.tools(settings),
             },
         };
         let head = self.head.insert(head);

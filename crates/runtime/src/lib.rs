@@ -9,6 +9,7 @@ mod conversation;
 pub mod crashpoint;
 mod cursor;
 mod keep;
+mod latest;
 mod park;
 mod perform;
 mod post;

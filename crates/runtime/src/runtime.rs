@@ -18,6 +18,7 @@ use uuid::Uuid;
 use crate::actor::{Mailboxes, Offer};
 use crate::clock::Clock;
 use crate::keep::{Name, keep_running};
+use crate::latest::Latest;
 use crate::park::Parked;
 use crate::post::{self, Letter};
 use crate::recovered::{Recovered, recover};
@@ -114,6 +115,7 @@ pub(crate) struct Shared {
     pub(crate) journal: Arc<dyn Journal>,
     pub(crate) models: models::ModelSet,
     pub(crate) clock: Clock,
+    pub(crate) latest: Latest,
     /// Where the journal's answers go.
     pub(crate) post: mpsc::UnboundedSender<Letter>,
     events: Option<mpsc::UnboundedSender<Published>>,
@@ -233,6 +235,7 @@ impl Runtime {
             journal,
             models: options.models,
             clock: Clock::new(),
+            latest: Latest::default(),
             post,
             events: options.events,
             questions: options.questions,

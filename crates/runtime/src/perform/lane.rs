@@ -36,7 +36,7 @@ pub(crate) fn enter_free(shared: &Shared, wish: Wish, message: MessageId) -> Opt
 
 fn entered(shared: &Shared, wish: Wish, effect: EffectId) -> Report {
     match shared.resolver.settings(&wish.agent, wish.model.as_deref(), &wish.overrides) {
-        Ok(settings) => Report::LaneEntered { effect, settings: Arc::new(settings) },
+        Ok(settings) => Report::LaneEntered { effect, settings: shared.latest.settings(settings) },
         Err(failure) => {
             let settings = Settings { agent: wish.agent, ..Settings::default() };
             Report::LaneRefused { effect, settings: Arc::new(settings), failure }

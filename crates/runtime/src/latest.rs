@@ -1,0 +1,59 @@
+//! The settings of the latest run, for the next one to share: sessions that run under the same settings hold them, and
+//! the list of tools that their requests carry, once.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use engine::{Settings, ToolSpec};
+
+/// What the latest run was given.
+#[derive(Debug, Default)]
+pub(crate) struct Latest(Mutex<Option<Given>>);
+
+#[derive(Debug)]
+struct Given {
+    settings: Arc<Settings>,
+    tools: Arc<[ToolSpec]>,
+}
+
+impl Latest {
+    /// These settings; the ones that are there, if they are the same.
+    pub(crate) fn settings(&self, settings: Settings) -> Arc<Settings> {
+        let mut given = self.lock();
+        if let Some(given) = given.as_ref().filter(|given| *given.settings == settings) {
+            return Arc::clone(&given.settings);
+        }
+        let tools = settings.tools.as_slice().into();
+        let settings = Arc::new(settings);
+        *given = Some(Given { settings: Arc::clone(&settings), tools });
+        settings
+    }
+
+    /// The tools of settings.
+    pub(crate) fn tools(&self, settings: &Arc<Settings>) -> Arc<[ToolSpec]> {
+        match self.lock().as_ref() {
+            Some(given) if Arc::ptr_eq(&given.settings, settings) => Arc::clone(&given.tools),
+            _ => settings.tools.as_slice().into(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Given>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_settings_are_held_once_and_others_never_taken_for_them() {
+        let settings = |agent: &str| Settings { agent: agent.to_owned(), ..Settings::default() };
+        let latest = Latest::default();
+        let one = latest.settings(settings("one"));
+        assert!(Arc::ptr_eq(&one, &latest.settings(settings("one"))));
+        assert!(Arc::ptr_eq(&latest.tools(&one), &latest.tools(&one)));
+        let two = latest.settings(settings("two"));
+        assert_eq!((one.agent.as_str(), two.agent.as_str()), ("one", "two"));
+        assert_eq!(*latest.tools(&one), *one.tools);
+    }
+}
