@@ -51,7 +51,7 @@ impl Batch {
 pub struct Views {
     /// The session's row.
     pub session: Option<SessionRow>,
-    /// Rows of runs, in order.
+    /// Rows of runs, in order. One that only went from state to state is not among them: see [`RunRow::within`].
     pub runs: Vec<RunRow>,
     /// Rows of messages, in order.
     pub receipts: Vec<ReceiptRow>,
@@ -115,6 +115,15 @@ pub struct RunRow {
     pub first_seq: Seq,
     /// Why it failed.
     pub error: Option<String>,
+}
+
+impl RunRow {
+    /// The row as it stands. The state of a run that is under way is recorded with its session, not a second time here.
+    #[must_use]
+    pub fn within(self, session: Option<&SessionRow>) -> Self {
+        let session = session.filter(|session| self.outcome.is_none() && session.run == Some(self.run));
+        Self { state: session.map_or(self.state, |session| session.run_state), ..self }
+    }
 }
 
 /// A message in a list.

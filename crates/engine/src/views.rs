@@ -61,10 +61,17 @@ impl Touched {
         });
     }
 
-    /// The rows as the state stands now.
-    pub(crate) fn rows(self, session: &Session, settings: Option<&Settings>) -> Views {
+    /// The rows as the state stands now. `told` is the row of the run under way that was recorded last.
+    pub(crate) fn rows(self, session: &Session, settings: Option<&Settings>, told: &mut Option<RunRow>) -> Views {
         let mut runs = self.ended;
-        runs.extend(session.run().map(|run| run_row(session, run, settings)));
+        let now = session.run().map(|run| run_row(session, run, settings));
+        if let Some((told, now)) = told.as_mut().zip(now.as_ref()) {
+            told.state = now.state;
+        }
+        if *told != now {
+            runs.extend(now.clone());
+            *told = now;
+        }
         let receipts = self.messages.iter().filter_map(|id| receipt_row(session, *id)).collect();
         Views { session: Some(session_row(session)), runs, receipts, approvals: self.approvals }
     }

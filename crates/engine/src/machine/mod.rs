@@ -16,7 +16,7 @@ mod sentences;
 
 use std::sync::Arc;
 
-use crate::batch::{Batch, Record};
+use crate::batch::{Batch, Record, RunRow};
 use crate::body::{BodyKind, Content};
 use crate::event::{Event, LifecycleChanged};
 use crate::ids::{EffectId, Moment, Timestamp};
@@ -47,6 +47,8 @@ pub struct Machine {
     session: Option<Session>,
     settings: Option<Arc<Settings>>,
     open: Open,
+    /// The row of the run under way that was recorded last.
+    told: Option<RunRow>,
     fault: Option<IllegalEdge>,
     late: u64,
 }
@@ -124,7 +126,7 @@ impl Machine {
         let views = if open.records.iter().all(|record| record.seq.is_none()) {
             crate::batch::Views::default()
         } else {
-            open.touched.rows(session, self.settings.as_deref())
+            open.touched.rows(session, self.settings.as_deref(), &mut self.told)
         };
         Some(Batch { session: session.id, branch: session.branch, records: open.records, bodies: open.bodies, views })
     }

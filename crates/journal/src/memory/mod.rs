@@ -215,11 +215,14 @@ impl Read for Memory {
     }
 
     fn runs(&self, session: Option<SessionId>) -> Result<Vec<RunRow>, Error> {
-        Ok(self.lock().tables.runs.filter(|row| session.is_none_or(|session| row.session == session)))
+        let state = self.lock();
+        let rows = state.tables.runs.filter(|row| session.is_none_or(|session| row.session == session));
+        Ok(rows.into_iter().map(|row| state.tables.stands(row)).collect())
     }
 
     fn run(&self, run: RunId) -> Result<Option<RunRow>, Error> {
-        Ok(self.lock().tables.runs.get(&run).cloned())
+        let state = self.lock();
+        Ok(state.tables.runs.get(&run).map(|row| state.tables.stands(row.clone())))
     }
 
     fn receipts(&self, session: SessionId) -> Result<Vec<ReceiptRow>, Error> {

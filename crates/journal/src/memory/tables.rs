@@ -151,6 +151,12 @@ impl Tables {
         }
     }
 
+    /// The row of a run as it stands.
+    pub(super) fn stands(&self, row: RunRow) -> RunRow {
+        let session = self.sessions.get(&row.session);
+        row.within(session)
+    }
+
     /// Keeps what was planned.
     fn keep(&mut self, kept: &Kept) {
         let batch = &kept.append.batch;

@@ -229,13 +229,13 @@ impl Read for Reader {
 
     fn runs(&self, session: Option<SessionId>) -> Result<Vec<RunRow>, Error> {
         self.query(|connection| match session {
-            Some(session) => rows::list(connection, "view_runs WHERE session = ?1", [session.0.as_bytes()]),
-            None => rows::list(connection, "view_runs", []),
+            Some(session) => rows::runs(connection, "r.session = ?1", [session.0.as_bytes()]),
+            None => rows::runs(connection, "TRUE", []),
         })
     }
 
     fn run(&self, run: RunId) -> Result<Option<RunRow>, Error> {
-        self.query(|connection| rows::one(connection, "view_runs WHERE run = ?1", [run.0.as_bytes()]))
+        Ok(self.query(|connection| rows::runs(connection, "r.run = ?1", [run.0.as_bytes()]))?.pop())
     }
 
     fn receipts(&self, session: SessionId) -> Result<Vec<ReceiptRow>, Error> {

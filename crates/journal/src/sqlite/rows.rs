@@ -99,8 +99,25 @@ pub(super) fn one<T: DeserializeOwned>(
     statement.query_row(parameters, |row| parse(row)).optional()
 }
 
+/// Rows of runs as they stand, in the order in which they were first recorded.
+pub(super) fn runs(connection: &Connection, condition: &str, parameters: impl Params) -> rusqlite::Result<Vec<RunRow>> {
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT r.row, s.row FROM view_runs r LEFT JOIN view_sessions s ON s.session = r.session AND r.state <> \
+         'completed' WHERE {condition} ORDER BY r.rowid"
+    ))?;
+    let rows = statement.query_map(parameters, |row| {
+        let session = row.get_ref(1)?.as_str_or_null()?.map(|json| read(1, json)).transpose()?;
+        Ok(parse::<RunRow>(row)?.within(session.as_ref()))
+    })?;
+    rows.collect()
+}
+
 fn parse<T: DeserializeOwned>(row: &rusqlite::Row<'_>) -> rusqlite::Result<T> {
-    let json = row.get_ref(0)?.as_str()?;
-    serde_json::from_str(json)
-        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, Box::new(error)))
+    read(0, row.get_ref(0)?.as_str()?)
+}
+
+fn read<T: DeserializeOwned>(column: usize, json: &str) -> rusqlite::Result<T> {
+    serde_json::from_str(json).map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, Box::new(error))
+    })
 }

@@ -1,6 +1,6 @@
 //! The views: what lists are made of.
 
-use engine::{Outcome, RunId};
+use engine::{Outcome, RunId, RunRow};
 
 use super::samples::{approval_row, receipt_row, run, run_row, session_row, struck};
 use super::{Script, Store, both, id};
@@ -8,6 +8,7 @@ use super::{Script, Store, both, id};
 both! {
     r11_what_is_unfinished_is_known_without_reading_any_branch
     r10_runs_receipts_and_approvals_read_back_and_change
+    r10_a_run_under_way_is_in_the_state_that_its_session_is_in
 }
 
 fn r11_what_is_unfinished_is_known_without_reading_any_branch(store: &mut Store) {
@@ -64,4 +65,19 @@ fn r10_runs_receipts_and_approvals_read_back_and_change(store: &mut Store) {
     assert_eq!(by_key(&two, "other"), None);
     assert_eq!(journal.approvals(None).unwrap(), [approval_row(&one, 1, None), approval_row(&two, 2, None)]);
     assert_eq!(journal.approvals(Some(two.session)).unwrap(), [approval_row(&two, 2, None)]);
+}
+
+fn r10_a_run_under_way_is_in_the_state_that_its_session_is_in(store: &mut Store) {
+    let mut script = Script::new(1);
+    let mut batch = script.begin();
+    let (started, other) = (run_row(&script, run(), None), run_row(&script, RunId(id(5)), None));
+    batch.views.runs = vec![started.clone(), other.clone()];
+    store.append(batch).unwrap();
+    let mut batch = script.batch(vec![struck(1)], vec![]);
+    batch.views.session = Some(session_row(&script, true));
+    store.append(batch).unwrap();
+    let streaming = RunRow { state: session_row(&script, true).run_state, ..started.clone() };
+    assert_ne!(streaming, started);
+    assert_eq!(store.journal().runs(None).unwrap(), [streaming.clone(), other]);
+    assert_eq!(store.journal().run(run()).unwrap(), Some(streaming));
 }
