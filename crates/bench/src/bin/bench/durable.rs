@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use super::Problem;
+use super::once::Once;
 use super::table::{Line, Row, Samples, Target};
 use super::warm::{Server, Warm, cpu_seconds, tokio};
 
@@ -48,14 +49,18 @@ pub(super) fn measure(folder: &Path) -> Result<Vec<Line>, Problem> {
     let tokio = tokio()?;
     tokio.block_on(async {
         let mut warm = Warm::new(folder, &server.base_url, AT_ONCE)?;
+        let work = format!("rounds={ROUNDS} tool=ls tokens=1");
         let single = repeat(&mut warm, SINGLE, 1, "rounds=20 tool=ls tokens=50").await?;
-        let many = repeat(&mut warm, MANY, SESSIONS, &format!("rounds={ROUNDS} tool=ls tokens=1")).await?;
+        let many = repeat(&mut warm, MANY, SESSIONS, &work).await?;
         warm.runtime.shutdown().await?;
-        Ok(rows(single, many))
+        let apart =
+            Once { folder: folder.join("peak"), base_url: server.base_url.clone(), sessions: SESSIONS, lane: AT_ONCE };
+        let peak = apart.apart(&work)?.peak_mib;
+        Ok(rows(single, many, peak))
     })
 }
 
-fn rows(single: Spans, many: Spans) -> Vec<Line> {
+fn rows(single: Spans, many: Spans, peak: f64) -> Vec<Line> {
     let rounds = (SESSIONS * ROUNDS) as f64;
     let ms = |seconds: Vec<f64>| Samples::new("ms", seconds.into_iter().map(|s| s * 1e3).collect());
     let rate = Samples::new("rounds/s", many.wall.into_iter().map(|s| rounds / s).collect());
@@ -73,6 +78,11 @@ fn rows(single: Spans, many: Spans) -> Vec<Line> {
             measured: rate,
         },
         Row { what: "W2: the same: CPU a round", target: Target::AtMost(0.25), measured: each },
+        Row {
+            what: "W2: peak memory, in a process of its own",
+            target: Target::AtMost(30.0),
+            measured: Samples::new("MiB", vec![peak]),
+        },
     ];
     rows.map(Line::from).into()
 }

@@ -1,13 +1,14 @@
 //! 64 sessions at once through the whole runtime (actors, pump, journal on disk, HTTP to a model server in another
 //! process on the same cores): durable events a second, syncs, and how long an acknowledgement takes.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
 use engine::{Command as Asked, Event};
 
 use super::Problem;
+use super::once::{Done, Once};
 use super::table::{Line, Row, Samples, Target};
 use super::warm::{Counts, Server, Warm, cpu_seconds, message, tokio};
 
@@ -73,47 +74,32 @@ async fn spans(folder: &Path, base_url: &str, times: usize) -> Result<Vec<Span>,
     Ok(spans)
 }
 
-/// What the traced process is told.
-#[derive(Debug, clap::Args)]
-pub(super) struct Once {
-    #[arg(long)]
-    folder: PathBuf,
-    #[arg(long)]
-    base_url: String,
-}
-
-/// The work once, for the one who counts its syncs; prints batches, entries, pieces of progress.
-pub(super) fn once(args: &Once) -> Result<(), Problem> {
-    for Span { counts, .. } in tokio()?.block_on(spans(&args.folder, &args.base_url, 1))? {
-        println!("{} {} {}", counts.batches, counts.entries, counts.progress);
-    }
-    Ok(())
-}
-
 /// Counts the calls of the system that sync, in a process of its own: whatever syncs is in it, also opening and closing.
 fn syncs(folder: &Path, base_url: &str) -> Result<Line, Problem> {
     let counted = folder.join("syncs");
     let mut strace = Command::new("strace");
     strace.args(["-f", "--seccomp-bpf", "-c", "-e", "trace=fsync,fdatasync", "-o"]).arg(&counted);
-    strace.arg(std::env::current_exe()?).args(["once", "--base-url", base_url, "--folder"]).arg(folder.join("traced"));
+    let once =
+        Once { folder: folder.join("traced"), base_url: base_url.to_owned(), sessions: SESSIONS, lane: SESSIONS };
+    strace.arg(std::env::current_exe()?).args(once.arguments(WORK));
     let what = "end to end: syncs, counted by strace in a run of its own";
     let found = match strace.output() {
         Err(error) => format!("not counted: strace: {error}"),
         Ok(output) if !output.status.success() => {
             format!("not counted: {}", String::from_utf8_lossy(&output.stderr).trim())
         }
-        Ok(output) => said(&String::from_utf8_lossy(&output.stdout), calls(&std::fs::read_to_string(&counted)?))?,
+        Ok(output) => {
+            said(&Done::parse(&String::from_utf8_lossy(&output.stdout))?, calls(&std::fs::read_to_string(&counted)?))
+        }
     };
     Ok(Line::Words { what, asked: "", found, is_met: true })
 }
 
-fn said(counts: &str, syncs: u64) -> Result<String, Problem> {
-    let counts: Vec<u64> = counts.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
-    let [batches, entries, progress] = counts[..] else { return Err("the traced run printed no counts".into()) };
+fn said(Done { batches, entries, progress, .. }: &Done, syncs: u64) -> String {
     let each = (entries + progress) as f64 / syncs.max(1) as f64;
-    Ok(format!(
+    format!(
         "{syncs} syncs for {batches} batches of {entries} entries and {progress} pieces of progress: {each:.1} events a sync"
-    ))
+    )
 }
 
 /// The calls in the summary of strace.
@@ -180,7 +166,8 @@ mod tests {
 
     #[test]
     fn syncs_are_told_beside_what_they_made_durable() {
-        let said = said("30 80 20\n", 10).expect("three counts");
+        let done = Done { batches: 30, entries: 80, progress: 20, peak_mib: 1.0 };
+        let said = said(&done, 10);
         assert!(said.ends_with("10.0 events a sync"), "{said}");
     }
 }

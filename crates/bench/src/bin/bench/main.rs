@@ -7,6 +7,7 @@ mod durable;
 mod end_to_end;
 mod engine_rates;
 mod killed;
+mod once;
 mod opening;
 mod real;
 mod rounds;
@@ -43,9 +44,15 @@ struct Args {
 enum Program {
     /// Be a model server until stdin ends; its address is the first line of stdout
     Server,
-    /// Do the work of `end-to-end` once, for someone who counts
+    /// Do some work once, for someone who counts
     #[command(hide = true)]
-    Once(end_to_end::Once),
+    Once {
+        /// What each session is asked
+        #[arg(long)]
+        message: String,
+        #[command(flatten)]
+        once: once::Once,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -74,7 +81,7 @@ fn main() -> ExitCode {
     let args = Args::parse();
     let result = match &args.program {
         Some(Program::Server) => warm::serve(),
-        Some(Program::Once(once)) => end_to_end::once(once),
+        Some(Program::Once { message, once }) => once.run(message),
         None => print(&args),
     };
     if let Err(problem) = result {

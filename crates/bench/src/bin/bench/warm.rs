@@ -192,3 +192,10 @@ pub(super) fn cpu_seconds() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
+
+/// The most memory that this process has had, MiB.
+pub(super) fn peak_mib() -> Result<f64, Problem> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).ok_or("/proc/self/status has no VmHWM")?;
+    Ok(peak.trim().trim_end_matches(" kB").parse::<f64>()? / 1024.0)
+}
