@@ -7,7 +7,7 @@ use bench::model_server::{ModelServer, Script};
 use serde_json::Value;
 
 use super::Problem;
-use super::real::{Place, resume, until};
+use super::real::{Place, Resumed, resume, until};
 use super::table::{Line, Row, Samples, Target};
 
 /// Kills of each kind.
@@ -61,8 +61,8 @@ fn mid_tool(place: &Place<'_>, server: &ModelServer, ms: &mut Vec<f64>) -> Resul
     agent.kill()?;
     agent.wait()?;
     until("the tool has ended", || ended.exists())?;
-    let (owner, took_ms) = resume(place, server)?;
-    ms.push(took_ms);
+    let Resumed { owner, wall_ms, .. } = resume(place, server)?;
+    ms.push(wall_ms);
     let is_alone = owner.wait_with_output()?.status.success();
     let run = shown(place)?;
     let runs = std::fs::read_to_string(&ledger)?.lines().count();
@@ -88,8 +88,8 @@ fn mid_stream(place: &Place<'_>, server: &ModelServer, ms: &mut Vec<f64>) -> Res
     agent.kill()?;
     told.extend(pieces);
     agent.wait()?;
-    let (owner, took_ms) = resume(place, server)?;
-    ms.push(took_ms);
+    let Resumed { owner, wall_ms, .. } = resume(place, server)?;
+    ms.push(wall_ms);
     let is_alone = owner.wait_with_output()?.status.success();
     let run = shown(place)?;
     let is_kept = run["text"].as_str().is_some_and(|text| text.starts_with(&told)) && !told.is_empty();

@@ -132,3 +132,13 @@ fn measure(figure: Figure, binary: &Path, folder: &Path) -> Result<Vec<Line>, Pr
         Figure::Killed => killed::measure(binary, folder),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_arguments_are_in_order() {
+        super::Args::command().debug_assert();
+    }
+}

@@ -9,6 +9,7 @@ use super::warm::{Warm, peak_mib, tokio};
 
 /// What is to be done, and where.
 #[derive(Debug, clap::Args)]
+#[group(skip)]
 pub(super) struct Once {
     /// Where the home is made
     #[arg(long)]

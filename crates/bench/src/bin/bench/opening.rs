@@ -18,7 +18,7 @@ use rustix::fs::{Advice, fadvise};
 use uuid::Uuid;
 
 use super::Problem;
-use super::real::{Place, resume, until};
+use super::real::{Place, Resumed, resume, until};
 use super::table::{Line, Row, Samples, Target};
 use super::warm::{Warm, tokio};
 
@@ -45,8 +45,10 @@ pub(super) fn measure(binary: &Path, folder: &Path) -> Result<Vec<Line>, Problem
     let row = |what, target, values| Line::from(Row { what, target, measured: Samples::new("ms", values) });
     let most = Target::AtMost(100.0);
     Ok(vec![
-        row("opening: 10,000 live events, from exec to the first request at the server", most, alone),
-        row("opening: the same, with 100,000 parked sessions beside", most, beside),
+        row("opening: 10,000 live events, from exec to the first request at the server", most, alone.wall),
+        row("opening: the same, CPU of the process until then", Target::Told, alone.cpu),
+        row("opening: the same, with 100,000 parked sessions beside", most, beside.wall),
+        row("opening: beside them, CPU of the process until then", Target::Told, beside.cpu),
         row("opening: the same without them, in process, to the first request sent", most, inside),
         Line::Words {
             what: "opening: what was there",
@@ -80,24 +82,32 @@ fn live_home(place: &Place<'_>) -> Result<u64, Problem> {
     Ok(Reader::open(&place.home())?.head()?.0)
 }
 
+/// Wall and CPU, ms, of each opening.
+#[derive(Debug, Default)]
+struct Openings {
+    wall: Vec<f64>,
+    cpu: Vec<f64>,
+}
+
 /// Takes the snapshots away, so that all entries are live. Gives how many there were.
 fn folds_all(place: &Place<'_>) -> Result<usize, Problem> {
     let connection = rusqlite::Connection::open(place.home().join("journal.db"))?;
     Ok(connection.execute("DELETE FROM snapshots", [])?)
 }
 
-fn openings(place: &Place<'_>, server: &ModelServer, dropped: &mut Vec<String>) -> Result<Vec<f64>, Problem> {
-    let mut times = vec![];
+fn openings(place: &Place<'_>, server: &ModelServer, dropped: &mut Vec<String>) -> Result<Openings, Problem> {
+    let mut openings = Openings::default();
     for _ in 0..TIMES {
         let copy = place.with_home_of(place.folder.with_file_name("copy"))?;
         dropped.push(drop_cache(&copy)?);
-        let (mut owner, ms) = resume(&copy, server)?;
+        let Resumed { mut owner, wall_ms, cpu_ms } = resume(&copy, server)?;
         owner.kill()?;
         owner.wait()?;
-        times.push(ms);
+        openings.wall.push(wall_ms);
+        openings.cpu.push(cpu_ms);
         std::fs::remove_dir_all(&copy.folder)?;
     }
-    Ok(times)
+    Ok(openings)
 }
 
 fn openings_inside(place: &Place<'_>, server: &ModelServer) -> Result<Vec<f64>, Problem> {

@@ -85,17 +85,37 @@ pub(super) fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Result<Durat
     Ok(started.elapsed())
 }
 
-/// Starts `limulus resume`; gives it, and the milliseconds from its start to the next request that reaches the server.
-pub(super) fn resume(place: &Place<'_>, server: &ModelServer) -> Result<(Child, f64), Problem> {
+/// An owner that has taken up what was there.
+pub(super) struct Resumed {
+    pub(super) owner: Child,
+    /// From its start to the next request that reached the server.
+    pub(super) wall_ms: f64,
+    /// What it and its threads had spent by then.
+    pub(super) cpu_ms: f64,
+}
+
+/// Starts `limulus resume` and waits for the next request.
+pub(super) fn resume(place: &Place<'_>, server: &ModelServer) -> Result<Resumed, Problem> {
     let before = server.requests();
     let started = Instant::now();
-    let mut child = place.start(&["resume", "--json"])?;
+    let mut owner = place.start(&["resume", "--json"])?;
     let reached =
-        until("the next request", || server.requests() > before || child.try_wait().is_ok_and(|s| s.is_some()));
-    let ms = started.elapsed().as_secs_f64() * 1e3;
+        until("the next request", || server.requests() > before || owner.try_wait().is_ok_and(|s| s.is_some()));
+    let wall_ms = started.elapsed().as_secs_f64() * 1e3;
+    let cpu_ms = cpu_ms(owner.id());
     reached?;
     if server.requests() == before {
         return Err("`limulus resume` ended without a request".into());
     }
-    Ok((child, ms))
+    Ok(Resumed { owner, wall_ms, cpu_ms: cpu_ms? })
+}
+
+/// What the threads of a process have spent so far; those that have ended are not in it.
+fn cpu_ms(pid: u32) -> Result<f64, Problem> {
+    let mut ns = 0;
+    for task in std::fs::read_dir(format!("/proc/{pid}/task"))? {
+        let spent = std::fs::read_to_string(task?.path().join("schedstat"))?;
+        ns += spent.split_whitespace().next().ok_or("schedstat is empty")?.parse::<u64>()?;
+    }
+    Ok(ns as f64 / 1e6)
 }
