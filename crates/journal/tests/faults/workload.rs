@@ -113,7 +113,7 @@ impl Told {
 
     /// One answer to a batch. `Full`, and `UnknownBranch` where the branch's beginning found no space, mean that the batch
     /// is not there and that all goes on; after every other error nothing may be acknowledged.
-    fn answer(&mut self, batch: Batch, answer: Result<(), Error>) {
+    pub(crate) fn answer(&mut self, batch: Batch, answer: Result<(), Error>) {
         match answer {
             Ok(()) => {
                 self.acknowledged_too_much |= self.doubtful.is_some();
@@ -204,6 +204,12 @@ impl Script {
     /// A session as a later owner would begin it.
     pub(crate) fn begin(n: u128) -> Batch {
         Self::new(n).batch(Act::Create)
+    }
+
+    /// A session with a message and the beginning of its run.
+    pub(crate) fn messages(n: u128) -> Vec<Batch> {
+        let mut script = Self::new(n);
+        [Act::Create, Act::Accept, Act::Start].map(|act| script.batch(act)).into()
     }
 
     fn run(&self) -> RunId {
