@@ -178,6 +178,16 @@ pub enum Error {
         /// The entry.
         at: Seq,
     },
+    /// An entry that cannot be what the rest of its branch goes on from.
+    #[error(
+        "nothing before {branch}@{seq} can be removed: no whole snapshot stands there, or another branch leaves before it"
+    )]
+    NoAnchor {
+        /// The branch.
+        branch: BranchId,
+        /// The entry.
+        seq: Seq,
+    },
     /// An entry names a body that was never kept.
     #[error("an entry of {branch} names the body {hash}, which is not kept")]
     MissingBody {
@@ -246,6 +256,7 @@ impl Error {
             | Self::BranchTaken { .. }
             | Self::KeyTaken { .. }
             | Self::UnknownParent { .. }
+            | Self::NoAnchor { .. }
             | Self::MissingBody { .. }
             | Self::Constraint { .. } => Kind::Refused,
         }

@@ -72,6 +72,17 @@ impl Owned {
     }
 }
 
+/// Brings the mark up to an entry that is synced, and syncs it: a mark that was lost with the power never names less.
+pub(super) fn sync_mark(home: &Path, position: Position, chain: engine::Hash) -> Result<(), Error> {
+    let path = home.join(MARK);
+    let write = || {
+        let mark = Mark::open(&path)?;
+        mark.write(position, chain)?;
+        mark.sync()
+    };
+    write().map_err(|error| Error::Failed { path: path.clone(), detail: error.to_string() })
+}
+
 pub(super) fn unwritable(path: &Path) -> impl Fn(io::Error) -> Error {
     move |error| {
         let path = path.to_owned();

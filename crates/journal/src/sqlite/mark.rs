@@ -46,4 +46,8 @@ impl Mark {
         bytes[8..].copy_from_slice(&chain.0);
         self.0.write_all_at(&bytes, 0)
     }
+    /// Syncs it. An acknowledgement never waits for this.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
 }

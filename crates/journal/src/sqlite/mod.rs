@@ -6,12 +6,14 @@
 
 pub mod check;
 mod checkpoint;
+mod collect;
 mod encode;
 mod home;
 mod mark;
 mod member;
 mod migrations;
 mod reader;
+mod retain;
 mod rows;
 mod schema;
 mod snapshot;
@@ -21,7 +23,7 @@ mod stored;
 mod tests;
 mod writer;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -32,10 +34,12 @@ use engine::{
 
 use rusqlite::Connection;
 
+pub use collect::Collected;
 pub use reader::Reader;
 pub use space::ROOM_BYTES;
 
 use crate::{Append, Done, Entry, Error, Journal, Read, Snapshot};
+use collect::{Collectable, Collection};
 use encode::Encoded;
 use home::Owned;
 use migrations::Target;
@@ -55,6 +59,8 @@ pub struct Sqlite {
     writer: Writer,
     epoch: Epoch,
     outlook: Outlook,
+    home: PathBuf,
+    collectable: Collectable,
 }
 
 /// `SQLITE_IOERR_SHMSIZE`.
@@ -85,13 +91,39 @@ impl Sqlite {
     fn take(home: &Path) -> Result<Self, Error> {
         let home = Owned::take(home)?;
         let Opened { connection, head } = opened(&home, &migrations::THIS)?;
-
         let epoch = schema::become_owner(&connection, &home.database(), now())?;
         let reader = Reader::beside(home.path())?;
         let space = Space::open(home.path())?;
         let outlook = space.outlook();
-        let writer = Writer::start(connection, home, Start { epoch, last: head, space, quiet: Quiet::default() })?;
-        Ok(Self { reader, writer, epoch, outlook })
+        let collectable = Collectable::new(&connection, epoch).map_err(failed(&home.database()))?;
+        let path = home.path().to_owned();
+        let start = Start { epoch, last: head, space, quiet: Quiet::default(), collectable: collectable.clone() };
+        let writer = Writer::start(connection, home, start)?;
+        Ok(Self { reader, writer, epoch, outlook, home: path, collectable })
+    }
+
+    /// Removes bodies that nothing names any more and that came before this owner, and progress of runs that have ended.
+    /// An append waits for the piece that is under way, some milliseconds; the writer does the same by itself when nothing
+    /// was asked of it for long.
+    pub fn collect(&self) -> Result<Collected, Error> {
+        let path = self.home.join(home::DATABASE);
+        let connection = schema::connect(&path)?;
+        let mut collection = Collection::new(&self.collectable);
+        loop {
+            if let Some(collected) = collection.step(&connection, &path)? {
+                return Ok(collected);
+            }
+        }
+    }
+
+    /// Removes the entries of a branch before this one, which stays without its payload: the chain goes on from it, and
+    /// the fold from the snapshot that stands at it. Says how many were removed.
+    ///
+    /// Without such a snapshot, or where another branch leaves before it, it is [`Error::NoAnchor`], and nothing changes.
+    pub fn anchor(&self, branch: BranchId, seq: Seq) -> Result<u64, Error> {
+        let mut removals = self.collectable.removals.hold();
+        *removals += 1;
+        retain::anchor(&self.home, self.epoch, branch, seq)
     }
 }
 

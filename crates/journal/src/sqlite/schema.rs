@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use engine::{Epoch, Hash, Position, Timestamp};
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior};
+use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Row, TransactionBehavior};
 
 use super::{failed, home};
 use crate::Error;
@@ -82,13 +82,24 @@ pub(super) fn open(path: &Path, known: i64) -> Result<(Connection, Format), Erro
     // A WAL that turns out to be another journal's must not be moved into this one by the closing of it.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(failed(path))?;
     connection.busy_timeout(BUSY).map_err(failed(path))?;
-    connection.set_prepared_statement_cache_capacity(STATEMENTS);
     let format = format(&connection, path, known)?;
     if format == Format::Empty {
         return Err(Error::Foreign { path: path.to_owned() });
     }
     configure(&connection).map_err(failed(path))?;
     Ok((connection, format))
+}
+
+/// Another connection of the owner, for what is not an append. It leaves checkpoints to the writer.
+pub(super) fn connect(path: &Path) -> Result<Connection, Error> {
+    let connect = || {
+        let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        connection.busy_timeout(BUSY)?;
+        configure(&connection)?;
+        connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+        Ok(connection)
+    };
+    connect().map_err(failed(path))
 }
 
 /// What this file is to a program of the format `known`; foreign and newer files are errors.
@@ -117,6 +128,7 @@ fn numbers(connection: &Connection) -> rusqlite::Result<(i64, i64, i64)> {
 
 fn configure(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
     // A damaged page is to be an error where it is read, not a wrong row.
     connection.pragma_update(None, "cell_size_check", true)
 }
@@ -157,23 +169,31 @@ pub(super) fn trust_wal(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).map(|_| ())
 }
 
+fn place(row: &Row<'_>) -> rusqlite::Result<(Position, Hash)> {
+    Ok((Position(row.get::<_, i64>(0)? as u64), Hash(row.get(1)?)))
+}
+
+/// The last position, and the chain of the entry at it.
+pub(super) fn last(connection: &Connection) -> rusqlite::Result<Option<(Position, Hash)>> {
+    let sql = "SELECT position, chain FROM entries ORDER BY position DESC LIMIT 1";
+    connection.query_row(sql, [], place).optional()
+}
+
 /// The last entry, which must be there and be the one that was acknowledged last, or later than it.
 pub(super) fn check_head(
     connection: &Connection,
     path: &Path,
     mark: Option<(Position, Hash)>,
 ) -> Result<(Position, Hash), Error> {
-    let entry = |sql: &str, parameters: &[&dyn rusqlite::ToSql]| {
-        let place = |row: &rusqlite::Row<'_>| Ok((Position(row.get::<_, i64>(0)? as u64), Hash(row.get(1)?)));
-        connection.query_row(sql, parameters, place).optional().map_err(failed(path))
-    };
-    let last = entry("SELECT position, chain FROM entries ORDER BY position DESC LIMIT 1", &[])?;
+    let last = last(connection).map_err(failed(path))?;
     let head = last.unwrap_or((Position(0), Hash([0; 32])));
     let Some((position, chain)) = mark else { return Ok(head) };
     if head.0 < position {
         return Err(Error::Regression { path: path.to_owned(), head: head.0, mark: position });
     }
-    match entry("SELECT position, chain FROM entries WHERE position = ?1", &[&(position.0 as i64)])? {
+    let sql = "SELECT position, chain FROM entries WHERE position = ?1";
+    let kept = connection.query_row(sql, [position.0 as i64], place).optional().map_err(failed(path))?;
+    match kept {
         Some(kept) if kept == (position, chain) => Ok(head),
         _ => Err(Error::Damaged {
             path: path.to_owned(),

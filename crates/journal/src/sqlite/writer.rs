@@ -12,6 +12,7 @@ use engine::{Durability, Epoch, Hash, Position};
 use rusqlite::Connection;
 
 use super::checkpoint::{Reach, Wal};
+use super::collect::{Collectable, Collection};
 use super::encode::Encoded;
 use super::failed;
 use super::home::Owned;
@@ -92,13 +93,25 @@ pub(super) struct Writer {
 impl Writer {
     pub(super) fn start(mut connection: Connection, home: Owned, start: Start) -> Result<Self, Error> {
         let path = home.database();
-        let Start { epoch, last, space, quiet } = start;
+        let Start { epoch, last, space, quiet, collectable } = start;
         let wal = Wal::watch(&mut connection).map_err(failed(&path))?;
         let (queue, jobs) = channel();
         let ends = Ends::new(last);
         let rest = Rest::Done;
-        let mut group =
-            Group { connection, home, epoch, ends, space, wal, quiet, rest, strength: None, poisoned: None };
+        let mut group = Group {
+            connection,
+            home,
+            epoch,
+            ends,
+            space,
+            wal,
+            quiet,
+            rest,
+            collectable: Some(collectable),
+            collection: None,
+            strength: None,
+            poisoned: None,
+        };
         let thread = thread::Builder::new().name("journal".to_owned()).spawn(move || group.run(&jobs));
         let thread = thread.map_err(|error| Error::Failed { path, detail: error.to_string() })?;
         Ok(Self { queue: Some(queue), thread: Some(thread) })
@@ -132,6 +145,7 @@ pub(super) struct Start {
     pub(super) last: (Position, Hash),
     pub(super) space: Space,
     pub(super) quiet: Quiet,
+    pub(super) collectable: Collectable,
 }
 
 /// How long nothing must have been asked before a quiet moment is used.
@@ -141,11 +155,13 @@ pub(super) struct Quiet {
     pub(super) soon: Duration,
     /// For what costs more.
     pub(super) later: Duration,
+    /// For what reads all there is, once in the life of an owner.
+    pub(super) long: Duration,
 }
 
 impl Default for Quiet {
     fn default() -> Self {
-        Self { soon: Duration::from_millis(200), later: Duration::from_secs(5) }
+        Self { soon: Duration::from_millis(200), later: Duration::from_secs(5), long: Duration::from_mins(10) }
     }
 }
 
@@ -156,6 +172,8 @@ enum Rest {
     Checkpoint,
     /// The WAL is emptied.
     Empty,
+    /// What nothing names is collected, if that was not done yet.
+    Collect,
     /// Nothing: the thread sleeps until there is work.
     Done,
 }
@@ -170,6 +188,9 @@ struct Group {
     wal: Wal,
     quiet: Quiet,
     rest: Rest,
+    /// Until it was collected.
+    collectable: Option<Collectable>,
+    collection: Option<Collection>,
     /// What `synchronous` is set to.
     strength: Option<Durability>,
     /// Why nothing more is acknowledged.
@@ -198,6 +219,8 @@ impl Group {
             let quiet = match self.rest {
                 Rest::Checkpoint => self.quiet.soon,
                 Rest::Empty => self.quiet.later,
+                Rest::Collect if self.collection.is_some() => Duration::ZERO,
+                Rest::Collect => self.quiet.long,
                 Rest::Done => return jobs.recv().ok(),
             };
             match jobs.recv_timeout(quiet) {
@@ -218,10 +241,27 @@ impl Group {
             }
             Rest::Empty => {
                 self.checkpoint(Reach::Empty);
-                Rest::Done
+                if self.collectable.is_some() || self.collection.is_some() { Rest::Collect } else { Rest::Done }
             }
+            Rest::Collect => self.collect(),
             Rest::Done => Rest::Done,
         };
+    }
+
+    /// The next piece of the collection. What comes in between goes first.
+    fn collect(&mut self) -> Rest {
+        if let Some(collectable) = self.collectable.take().filter(|_| self.poisoned.is_none()) {
+            self.collection = Some(Collection::new(&collectable));
+        }
+        let Some(collection) = &mut self.collection else { return Rest::Done };
+        match collection.step(&self.connection, &self.home.database()) {
+            Ok(None) => return Rest::Collect,
+            // What cannot be read, or has no space, is not collected; whoever needs it says so.
+            Ok(Some(_)) | Err(Error::Full { .. } | Error::Damaged { .. }) => {}
+            Err(error) => self.poisoned = Some(error.to_string()),
+        }
+        self.collection = None;
+        Rest::Checkpoint
     }
 
     /// A failed write is one also where it loses nothing, but for space: then all stays in the WAL.

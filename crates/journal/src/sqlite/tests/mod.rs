@@ -5,6 +5,7 @@ mod damage;
 mod group;
 mod migrations;
 mod ownership;
+mod retain;
 mod snapshots;
 mod space;
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use engine::{Batch, Closed, Content, EndingSet, Epoch, Event, Hash, Outcome, Position, Seq};
 
+use super::super::collect::Collectable;
 use super::super::encode::Encoded;
 use super::super::home::Owned;
 use super::super::migrations::THIS;
@@ -37,13 +38,23 @@ impl Tight {
         let limit: u32 = connection.query_row(&sql, [], |row| row.get(0)).unwrap();
         assert_eq!(limit, now + pages);
         let space = Space::scarce(home).unwrap();
-        let writer = Writer::start(connection, owned, Start { epoch, last, space, quiet }).unwrap();
+        let collectable = Collectable::new(&connection, epoch).unwrap();
+        let start = Start { epoch, last, space, quiet, collectable };
+        let writer = Writer::start(connection, owned, start).unwrap();
         Self { writer, home: home.to_owned() }
     }
 
     fn queue(&self, batch: Batch) -> Told {
+        self.queue_as(1, batch)
+    }
+
+    fn send_as(&self, epoch: u64, batch: Batch) -> Result<Position, Error> {
+        self.queue_as(epoch, batch).recv().unwrap()
+    }
+
+    fn queue_as(&self, epoch: u64, batch: Batch) -> Told {
         let (tell, told) = channel();
-        let append = Append { batch: Arc::new(batch), epoch: Epoch(1) };
+        let append = Append { batch: Arc::new(batch), epoch: Epoch(epoch) };
         let done = Answer::new(Box::new(move |answer| tell.send(answer).unwrap()));
         self.writer.queue(Job { work: Work::Append(Encoded::new(append)), done });
         told
@@ -180,7 +191,8 @@ fn until_wal(home: &Path, most: u64) {
 fn a_quiet_writer_empties_the_wal() {
     let (_folder, home) = home();
     let mut script = Script::new(1);
-    let quick = Quiet { soon: Duration::from_millis(1), later: Duration::from_millis(1) };
+    let quick =
+        Quiet { soon: Duration::from_millis(1), later: Duration::from_millis(1), long: Duration::from_hours(1) };
     let tight = Tight::new(&home, 4000, quick);
     tight.send(script.begin()).unwrap();
     for n in 0..3 {
@@ -202,10 +214,35 @@ fn a_quiet_writer_empties_the_wal() {
 }
 
 #[test]
+fn a_writer_that_is_quiet_for_long_collects_what_nothing_names() {
+    let (_folder, home) = home();
+    drop(own(&home));
+    let other = rusqlite::Connection::open(home.join("journal.db")).unwrap();
+    let sql = "INSERT INTO bodies VALUES (randomblob(32), 'message', 1, 'raw', x'01'), (randomblob(32), 'message', 1, 'raw', x'02')";
+    other.execute(sql, []).unwrap();
+    let quick =
+        Quiet { soon: Duration::from_millis(1), later: Duration::from_millis(1), long: Duration::from_millis(1) };
+    let tight = Tight::new(&home, 400, quick);
+    let left = || other.query_row("SELECT count(*) FROM bodies", [], |row| row.get::<_, u32>(0)).unwrap();
+    let mut script = Script::new(1);
+    assert_eq!(left(), 2, "nothing is collected before there was work");
+    tight.send_as(2, script.begin()).unwrap();
+    for _ in 0..12_000 {
+        if left() == 1 {
+            tight.send_as(2, script.batch(vec![struck(1)], vec![])).unwrap();
+            return;
+        }
+        // waits: the writer tells nobody when it has used a quiet moment; between two looks only.
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    panic!("it never was collected");
+}
+
+#[test]
 fn under_load_the_wal_stays_short() {
     let (_folder, home) = home();
     let mut script = Script::new(1);
-    let never = Quiet { soon: Duration::from_hours(1), later: Duration::from_hours(1) };
+    let never = Quiet { soon: Duration::from_hours(1), later: Duration::from_hours(1), long: Duration::from_hours(1) };
     let tight = Tight::new(&home, 100_000, never);
     tight.send(script.begin()).unwrap();
     // 12 MB in pieces of 8 pages: some 3,000 pages.

@@ -1,0 +1,267 @@
+//! Collection: bodies that nothing names any more, and progress of runs that have ended.
+//!
+//! First everything that may name a body is read, a bounded piece at a time, and whatever looks like a hash is remembered.
+//! Then bodies that were never met go, each time in a transaction that first reads what was appended meanwhile. A body that
+//! came under the present owner is left alone, and so is one that only resembles a name that was met: too much may stay,
+//! nothing may go that is needed. What may not live here: when it is done.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use engine::{EffectId, Epoch};
+use rusqlite::{Connection, Row};
+
+use super::failed;
+use crate::Error;
+
+/// Rows of one step; a step takes some milliseconds.
+const ROWS: usize = 1000;
+/// Snapshots of one step: they are larger.
+const SNAPSHOTS: usize = 8;
+/// Digits of a hash in a payload.
+const DIGITS: usize = 64;
+
+/// What was collected.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Collected {
+    /// Bodies that nothing named.
+    pub bodies: u64,
+    /// Their bytes, as they were stored.
+    pub bytes: u64,
+    /// Pieces of progress of runs that had ended.
+    pub progress: u64,
+}
+
+/// How often entries were removed by this owner: what was read before may have missed what they named.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Removals(Arc<Mutex<u64>>);
+
+impl Removals {
+    /// Nothing is removed and nothing is collected while this is held.
+    pub(super) fn hold(&self) -> MutexGuard<'_, u64> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Which bodies an owner may collect.
+#[derive(Debug, Clone)]
+pub(super) struct Collectable {
+    pub(super) epoch: Epoch,
+    /// Rows of `bodies` up to this one were there before this owner.
+    youngest: i64,
+    pub(super) removals: Removals,
+}
+
+impl Collectable {
+    pub(super) fn new(connection: &Connection, epoch: Epoch) -> rusqlite::Result<Self> {
+        let youngest = connection.query_row("SELECT coalesce(max(rowid), 0) FROM bodies", [], |row| row.get(0))?;
+        Ok(Self { epoch, youngest, removals: Removals::default() })
+    }
+}
+
+/// A collection under way.
+#[derive(Debug)]
+pub(super) struct Collection {
+    collectable: Collectable,
+    /// Removals when it began.
+    removals: u64,
+    stage: Stage,
+    /// Entries up to this position were read.
+    position: i64,
+    /// The first eight bytes of every hash that was met.
+    named: HashSet<u64>,
+    collected: Collected,
+}
+
+/// What comes next; rows of a table up to `after` are done.
+#[derive(Debug, Clone, Copy)]
+enum Stage {
+    Entries,
+    Views { view: usize, after: i64 },
+    Snapshots { after: i64 },
+    Bodies { after: i64 },
+    Progress,
+    Done,
+}
+
+/// Rows that name bodies and may outlive the entries that did.
+const VIEWS: [&str; 2] = [
+    "SELECT rowid, row FROM view_receipts WHERE rowid > ?1 ORDER BY rowid LIMIT ?2",
+    "SELECT rowid, row FROM view_runs WHERE rowid > ?1 ORDER BY rowid LIMIT ?2",
+];
+
+impl Collection {
+    pub(super) fn new(collectable: &Collectable) -> Self {
+        Self {
+            collectable: collectable.clone(),
+            removals: *collectable.removals.hold(),
+            stage: Stage::Entries,
+            position: 0,
+            named: HashSet::new(),
+            collected: Collected::default(),
+        }
+    }
+
+    /// The next piece of it; what was collected, once it is done.
+    pub(super) fn step(&mut self, connection: &Connection, path: &Path) -> Result<Option<Collected>, Error> {
+        let sqlite = failed(path);
+        match self.stage {
+            Stage::Entries => {
+                if self.read_entries(connection).map_err(sqlite)? < ROWS {
+                    self.stage = Stage::Views { view: 0, after: 0 };
+                }
+            }
+            Stage::Views { view, after } => self.stage = self.read_view(connection, view, after).map_err(sqlite)?,
+            Stage::Snapshots { after } => self.stage = self.read_snapshots(connection, after, path)?,
+            Stage::Bodies { after } => self.stage = self.collect_bodies(connection, after, path)?,
+            Stage::Progress => {
+                let epoch = self.collectable.epoch;
+                self.collected.progress = transaction(connection, epoch, path, || drop_progress(connection))?;
+                self.stage = Stage::Done;
+            }
+            Stage::Done => return Ok(Some(self.collected)),
+        }
+        Ok(None)
+    }
+
+    fn read_entries(&mut self, connection: &Connection) -> rusqlite::Result<usize> {
+        let sql = "SELECT position, payload FROM entries WHERE position > ?1 ORDER BY position LIMIT ?2";
+        let (read, last) = self.read_rows(connection, sql, self.position)?;
+        self.position = last;
+        Ok(read)
+    }
+
+    fn read_view(&mut self, connection: &Connection, view: usize, after: i64) -> rusqlite::Result<Stage> {
+        let Some(sql) = VIEWS.get(view) else { return Ok(Stage::Snapshots { after: 0 }) };
+        let (read, last) = self.read_rows(connection, sql, after)?;
+        Ok(if read < ROWS { Stage::Views { view: view + 1, after: 0 } } else { Stage::Views { view, after: last } })
+    }
+
+    /// How many rows there were, and the last one's number.
+    fn read_rows(&mut self, connection: &Connection, sql: &str, after: i64) -> rusqlite::Result<(usize, i64)> {
+        let mut statement = connection.prepare_cached(sql)?;
+        let mut rows = statement.query((after, ROWS as i64))?;
+        let (mut read, mut last) = (0, after);
+        while let Some(row) = rows.next()? {
+            (read, last) = (read + 1, row.get(0)?);
+            self.name(row.get_ref(1)?.as_bytes_or_null()?.unwrap_or_default());
+        }
+        Ok((read, last))
+    }
+
+    /// What retention removed is still named by the snapshot that stands for it.
+    fn read_snapshots(&mut self, connection: &Connection, after: i64, path: &Path) -> Result<Stage, Error> {
+        let sql = "SELECT rowid, content FROM snapshots WHERE rowid > ?1 ORDER BY rowid LIMIT ?2";
+        let columns = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?));
+        let read = || {
+            let mut statement = connection.prepare_cached(sql)?;
+            statement.query_map((after, SNAPSHOTS as i64), columns)?.collect::<rusqlite::Result<Vec<_>>>()
+        };
+        let snapshots = read().map_err(failed(path))?;
+        for (_, content) in &snapshots {
+            let unreadable = |error: std::io::Error| Error::Damaged {
+                path: path.to_owned(),
+                detail: format!("a snapshot cannot be unpacked, so nothing is collected: {error}"),
+            };
+            self.name(&zstd::decode_all(&content[..]).map_err(unreadable)?);
+        }
+        match snapshots.last() {
+            Some((last, _)) if snapshots.len() == SNAPSHOTS => Ok(Stage::Snapshots { after: *last }),
+            _ => Ok(Stage::Bodies { after: 0 }),
+        }
+    }
+
+    /// Remembers whatever looks like a hash.
+    fn name(&mut self, text: &[u8]) {
+        for digits in text.split(|byte| !byte.is_ascii_hexdigit()).filter(|digits| digits.len() == DIGITS) {
+            let first = std::str::from_utf8(&digits[..16]).ok();
+            self.named.extend(first.and_then(|first| u64::from_str_radix(first, 16).ok()));
+        }
+    }
+
+    fn collect_bodies(&mut self, connection: &Connection, after: i64, path: &Path) -> Result<Stage, Error> {
+        let removals = self.collectable.removals.clone();
+        let held = removals.hold();
+        if *held != self.removals {
+            // Entries were removed since it began: what they and their snapshots named was perhaps not met.
+            (self.removals, self.position) = (*held, 0);
+            return Ok(Stage::Entries);
+        }
+        let epoch = self.collectable.epoch;
+        transaction(connection, epoch, path, || {
+            if self.read_entries(connection)? == ROWS {
+                return Ok(Stage::Bodies { after });
+            }
+            self.collect_some(connection, after)
+        })
+    }
+
+    /// The last body of all stays: its number is not given a second time, so that numbers tell how old a body is.
+    fn collect_some(&mut self, connection: &Connection, after: i64) -> rusqlite::Result<Stage> {
+        let sql = "SELECT rowid, hash, length(content) FROM bodies WHERE rowid > ?1 AND rowid <= ?2 \
+                   AND rowid < (SELECT max(rowid) FROM bodies) ORDER BY rowid LIMIT ?3";
+        let columns = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get::<_, Option<i64>>(2)?));
+        let mut statement = connection.prepare_cached(sql)?;
+        let bodies: Vec<(i64, [u8; 32], Option<i64>)> =
+            statement.query_map((after, self.collectable.youngest, ROWS as i64), columns)?.collect::<Result<_, _>>()?;
+        for (row, hash, bytes) in &bodies {
+            let first = u64::from_be_bytes(hash[..8].try_into().expect("eight of 32 bytes"));
+            if !self.named.contains(&first) {
+                connection.prepare_cached("DELETE FROM bodies WHERE rowid = ?1")?.execute([row])?;
+                self.collected.bodies += 1;
+                self.collected.bytes += bytes.unwrap_or_default() as u64;
+            }
+        }
+        match bodies.last() {
+            Some((last, ..)) if bodies.len() == ROWS => Ok(Stage::Bodies { after: *last }),
+            _ => Ok(Stage::Progress),
+        }
+    }
+}
+
+/// Progress that no entry will seal: its run has ended.
+fn drop_progress(connection: &Connection) -> rusqlite::Result<u64> {
+    let open = "SELECT DISTINCT branch, effect FROM progress";
+    let ended = "SELECT 1 FROM entries WHERE branch = ?1 AND kind = 'run_ended' AND json_valid(payload) \
+                 AND payload ->> 'run' = ?2";
+    let mut statement = connection.prepare_cached(open)?;
+    let open = statement.query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?;
+    let mut dropped = 0;
+    for (branch, effect) in open.collect::<rusqlite::Result<Vec<_>>>()? {
+        // What does not read is for someone to look at.
+        let Ok(id) = effect.parse::<EffectId>() else { continue };
+        if connection.prepare_cached(ended)?.exists((branch, id.run.to_string()))? {
+            let sql = "DELETE FROM progress WHERE branch = ?1 AND effect = ?2";
+            dropped += connection.prepare_cached(sql)?.execute((branch, effect))? as u64;
+        }
+    }
+    Ok(dropped)
+}
+
+/// Runs something in a transaction of this owner; whatever it did is taken back where it fails.
+pub(super) fn transaction<T>(
+    connection: &Connection,
+    epoch: Epoch,
+    path: &Path,
+    work: impl FnOnce() -> rusqlite::Result<T>,
+) -> Result<T, Error> {
+    let sqlite = failed(path);
+    connection.execute_batch("BEGIN IMMEDIATE").map_err(&sqlite)?;
+    let done = || {
+        let owner = connection.query_row("SELECT epoch FROM owner", [], |row| row.get::<_, i64>(0)).map_err(&sqlite)?;
+        let owner = Epoch(owner as u64);
+        if owner != epoch {
+            return Err(Error::Fenced { epoch, owner });
+        }
+        let done = work().map_err(&sqlite)?;
+        connection.execute_batch("COMMIT").map_err(&sqlite)?;
+        Ok(done)
+    };
+    done().inspect_err(|_| {
+        if !connection.is_autocommit() {
+            // A transaction that cannot be taken back ends with its connection.
+            let _ = connection.execute_batch("ROLLBACK");
+        }
+    })
+}
