@@ -51,6 +51,16 @@ pub(crate) const STAGES: &[Stage] = &[
         action: Action::Fault { program: "simulator", arguments: &["check"] },
     },
     Stage {
+        name: "random",
+        about: "drawn workloads, several faults each",
+        action: Action::Fault { program: "simulator", arguments: &["random", "--seconds", "30"] },
+    },
+    Stage {
+        name: "liveness",
+        about: "storms of faults, then peace: all must come to rest",
+        action: Action::Fault { program: "simulator", arguments: &["liveness", "--seconds", "30"] },
+    },
+    Stage {
         name: "mutants",
         about: "each planted bug is found",
         action: Action::Fault { program: "simulator", arguments: &["mutants"] },

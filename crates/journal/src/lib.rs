@@ -78,6 +78,10 @@ pub trait Read: Send + Sync {
     /// The last position; 0 when there is none.
     fn head(&self) -> Result<Position, Error>;
 
+    /// The time of the last entry, or of progress that none seals yet where that is later; 0 when there is nothing. A new
+    /// owner's clock goes on from there, so that no time in a home comes before an earlier one.
+    fn latest(&self) -> Result<Timestamp, Error>;
+
     /// The entries of a branch from `from` to `until`, in order. Hashes and chain are checked: what does not match is
     /// [`Error::Damaged`], what this version does not know is [`Error::Unreadable`], what was erased [`Error::Erased`].
     /// What lies before `from` and after `until` is not looked at.

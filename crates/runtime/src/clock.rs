@@ -15,11 +15,18 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Set by the wall clock, once.
-    pub fn new() -> Self {
+    /// Set by the wall clock, once; but not to a time before `latest`, where the owner before was. A wall clock that was
+    /// set back would else make a waiting time longer by as much, and count what nobody did as time of a run.
+    pub fn after(latest: Timestamp) -> Self {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let seed = RandomState::new().hash_one(wall);
-        Self { started: Instant::now(), wall_ms: wall.as_millis() as i64, draws: AtomicU64::new(seed) }
+        let wall_ms = (wall.as_millis() as i64).max(latest.0);
+        Self { started: Instant::now(), wall_ms, draws: AtomicU64::new(seed) }
+    }
+
+    /// Set by the wall clock, once.
+    pub fn new() -> Self {
+        Self::after(Timestamp::default())
     }
 
     /// Now, with a fresh number for jitter.
@@ -50,4 +57,17 @@ fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r11_a_wall_clock_that_was_set_back_does_not_take_the_home_back() {
+        let wall = Clock::new().now();
+        let ahead = wall.plus(3_600_000);
+        assert!(Clock::after(ahead).now() >= ahead);
+        assert!(Clock::after(Timestamp(5)).now() >= wall);
+    }
 }

@@ -226,6 +226,8 @@ impl Runtime {
     /// The runtime of a home whose journal this process owns.
     pub fn new(journal: Arc<dyn Journal>, options: Options) -> Self {
         let (post, letters) = mpsc::unbounded_channel();
+        // A journal that cannot be read says so when a session is opened.
+        let latest = journal.latest().unwrap_or_default();
         let shared = Shared {
             home: options.home,
             supervisor: options.supervisor,
@@ -234,7 +236,7 @@ impl Runtime {
             secret_env: options.secret_env,
             journal,
             models: options.models,
-            clock: Clock::new(),
+            clock: Clock::after(latest),
             latest: Latest::default(),
             post,
             events: options.events,

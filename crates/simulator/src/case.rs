@@ -63,11 +63,26 @@ impl fmt::Display for Case {
 /// A text that is not a case.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{text}` is not a case: write SEED CRASH SECOND, for example `1 117:process 12:power/3` or `1 117:ended none`"
+    "`{text}` is not a case: write it as a failure prints it, for example `1 117:process 12:power/3`, `1 117:ended none` \
+     or `MODE=random SEED=7 FAULTS=40:eio,90:close DROP=message/2`"
 )]
 pub struct InvalidCase {
     /// What was given.
     pub text: String,
+}
+
+impl FromStr for Form {
+    type Err = InvalidCase;
+
+    fn from_str(text: &str) -> Result<Self, InvalidCase> {
+        let keep = text.strip_prefix("power/").and_then(|keep| keep.parse().ok());
+        match (text, keep) {
+            ("process", _) => Ok(Self::Process),
+            ("ended", _) => Ok(Self::Ended),
+            (_, Some(keep)) => Ok(Self::Power { keep }),
+            (_, None) => Err(InvalidCase { text: text.to_owned() }),
+        }
+    }
 }
 
 impl FromStr for Case {
@@ -91,13 +106,7 @@ fn crash(text: &str) -> Result<Option<Crash>, ()> {
         return Ok(None);
     }
     let (at, form) = text.split_once(':').ok_or(())?;
-    let form = match form.split_once('/') {
-        None if form == "process" => Form::Process,
-        None if form == "ended" => Form::Ended,
-        Some(("power", keep)) => Form::Power { keep: keep.parse().map_err(drop)? },
-        _ => return Err(()),
-    };
-    Ok(Some(Crash { at: at.parse().map_err(drop)?, form }))
+    Ok(Some(Crash { at: at.parse().map_err(drop)?, form: form.parse().map_err(drop)? }))
 }
 
 #[cfg(test)]

@@ -7,12 +7,9 @@ use engine::Hash;
 use crate::case::{Case, Crash};
 use crate::checkers;
 use crate::invariant::{Invariant, Violation};
+use crate::plan::Plan;
 use crate::report::Tally;
-use crate::workload::Plan;
 use crate::world::{Trace, Watch, World};
-
-/// Cases that once failed.
-const FAILED_SEEDS: &str = include_str!("../failed-seeds.txt");
 
 /// Operations after a first crash at which a second may come.
 pub const SECOND_CRASHES: u32 = 40;
@@ -138,7 +135,7 @@ impl<'a> Explorer<'a> {
 }
 
 /// All operations and all entries of a world, as hashes.
-fn fingerprint(world: &World) -> Result<(Trace, Option<Hash>), Violation> {
+pub(crate) fn fingerprint(world: &World) -> Result<(Trace, Option<Hash>), Violation> {
     let entries = world.outside().disk.entries()?;
     Ok((world.outside().trace(), entries.last().map(|entry| entry.chain)))
 }
@@ -187,20 +184,9 @@ fn crash_and_finish(world: &mut World, case: Case) -> Result<(), Violation> {
     finish(world)
 }
 
-/// The cases that once failed, which are kept in `failed-seeds.txt`.
-pub fn failed_cases() -> Vec<Case> {
-    let lines = FAILED_SEEDS.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-    lines.map(|line| line.parse().expect("each line of failed-seeds.txt is a case: a test reads it")).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn cases_that_once_failed_are_of_known_seeds() {
-        assert!(failed_cases().iter().all(|case| Plan::new(case.seed).is_some()));
-    }
 
     #[test]
     fn each_pair_of_points_is_drawn_in_as_many_pairs_of_forms_as_asked() {

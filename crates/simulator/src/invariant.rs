@@ -1,7 +1,7 @@
 //! What must hold, by name, and how it is said that it does not.
 
 macro_rules! invariants {
-    ($($variant:ident = $name:literal, $says:literal;)*) => {
+    ($($variant:ident = $name:literal, $letters:literal, $says:literal, $checked:literal;)*) => {
         /// One thing that must hold in every case.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
         #[allow(missing_docs, reason = "each says itself, in `says`")]
@@ -16,36 +16,57 @@ macro_rules! invariants {
                 match self { $(Self::$variant => $name,)* }
             }
 
+            /// Its letters in the list of all invariants of the design.
+            pub const fn letters(self) -> &'static str {
+                match self { $(Self::$variant => $letters,)* }
+            }
+
             /// What must hold.
             pub const fn says(self) -> &'static str {
                 match self { $(Self::$variant => $says,)* }
+            }
+
+            /// Where it is checked.
+            pub const fn checked(self) -> &'static str {
+                match self { $(Self::$variant => $checked,)* }
             }
         }
     };
 }
 
 invariants! {
-    Acknowledged = "INV-ACKNOWLEDGED", "what a caller was told is in the journal for ever";
-    SameKey = "INV-SAME-KEY", "the same key is the same run, and accepted once";
-    Published = "INV-PUBLISHED", "what a subscriber saw is in the journal; only unsynced ends of it vanish with the power";
-    Stream = "INV-STREAM", "streamed text comes without gap or repeat, and is what the journal seals";
-    Journal = "INV-JOURNAL", "the journal is exactly what was appended and survived";
-    Fence = "INV-FENCE", "an owner that is gone appends nothing";
-    Fold = "INV-FOLD", "the recovered state is the live state";
-    Terminal = "INV-TERMINAL", "a run has exactly one end, and nothing comes after it";
-    Outcome = "INV-OUTCOME", "a run ends as its script says";
-    Settled = "INV-SETTLED", "accepted = ended once all is quiet";
-    Order = "INV-ORDER", "runs start in the order in which their messages were accepted";
-    Answer = "INV-ANSWER", "the final text is its segments, and what the model said";
-    Intent = "INV-INTENT", "no call starts before its start is recorded as its class asks";
-    Once = "INV-ONCE", "a call that may run once starts at most once";
-    Key = "INV-KEY", "every start of a call carries the same key";
-    Leave = "INV-LEAVE", "a call that asks starts only after leave was given";
-    Result = "INV-RESULT", "a result says what the tool did";
-    Pairing = "INV-PAIRING", "in every request each call has one result, and no result stands alone";
-    Request = "INV-REQUEST", "a request tells the model only what it said";
-    Edge = "INV-EDGE", "no step leaves the tables, and none panics";
-    Repeat = "INV-REPEAT", "a case that runs twice does the same";
+    Lanes = "INV-LANES", "A1", "a session has one active run at most", "at the end, over the journal";
+    Acknowledged = "INV-ACKNOWLEDGED", "A2", "what a caller was told is in the journal for ever", "at each answer, each opening, and at the end";
+    SameKey = "INV-SAME-KEY", "A3", "the same key is the same run, accepted once; with other content it is a conflict", "at each answer and at the end";
+    Order = "INV-ORDER", "A4", "runs start in the order in which their messages were accepted", "at the end, over the journal";
+    Terminal = "INV-TERMINAL", "A5", "a run has exactly one end, and nothing comes after it, a start of a call neither", "at the end, over the journal and the tools";
+    Accounts = "INV-ACCOUNTS", "A6", "accepted = ended + taken back + under way + waiting", "after every operation";
+    Fence = "INV-FENCE", "A7", "an owner that is gone appends nothing", "after each change of owner";
+    Settled = "INV-SETTLED", "A8", "once all is quiet, what was accepted has ended, was taken back, or waits for a human by name", "at the end, over journal and views";
+    Owner = "INV-OWNER", "A10", "whatever is not over has something under way, an armed time, or a human to wait for", "after every operation";
+    Published = "INV-PUBLISHED", "C1", "what a subscriber saw is in the journal; only unsynced ends of it vanish with the power", "at each opening and at the end";
+    Journal = "INV-JOURNAL", "B1 B2", "the journal is exactly what was appended and survived, gapless", "at each append and at the end";
+    Fold = "INV-FOLD", "B4", "the recovered state is the live state", "at each append of the exhaustive mode, and at the end";
+    Repeat = "INV-REPEAT", "B4", "a case that runs twice does the same", "after each random case, and of every sixteenth point";
+    Poison = "INV-POISON", "B7", "after a failed write nothing more is acknowledged by that process", "at each failed append";
+    Stream = "INV-STREAM", "C1 C2", "streamed text comes without gap or repeat, and is what the journal seals", "at each publication and opening";
+    Answer = "INV-ANSWER", "C2", "the final text is its segments, and what the model said", "at the end, over the journal";
+    EndMark = "INV-END-MARK", "C3", "an answer without the provider's end mark is not complete", "at the end, over the journal and the provider";
+    Stall = "INV-STALL", "C4", "a silent stream is stalled within its limit", "at the end, over the journal and the provider";
+    Intent = "INV-INTENT", "D1", "no call starts before its start is recorded as its class asks", "at the end, over the tools";
+    Once = "INV-ONCE", "D2", "a call that may run once starts at most once", "at the end, over the tools";
+    Key = "INV-KEY", "D2", "every start of a call carries the same key", "at the end, over the tools";
+    Result = "INV-RESULT", "D3 D6", "each call has one result, which says what the tool did", "at the end, over the journal and the tools";
+    Pairing = "INV-PAIRING", "D4", "in every request each call has one result, and no result stands alone", "at each request";
+    Request = "INV-REQUEST", "C8 E6", "a request tells the model only what it said", "at each request";
+    Arguments = "INV-ARGUMENTS", "D5", "a call with incomplete arguments never runs", "at each check and start of a call";
+    Orphan = "INV-ORPHAN", "D7", "at the end of a run no process of it lives", "at each end of a run";
+    Leave = "INV-LEAVE", "D9", "a call that asks starts only after leave was given for this very call", "at each answer and at the end";
+    Abort = "INV-ABORT", "E4", "a run whose abort was acknowledged ends so, within its limit", "at the end, over the journal";
+    Outcome = "INV-OUTCOME", "E4 F1", "a run ends as its script, its limits and its users say", "at the end, over the journal";
+    Counters = "INV-COUNTERS", "F1 F2", "tries of a request and waiting times survive a restart", "at the end, over the journal";
+    Edge = "INV-EDGE", "A5", "no step leaves the tables, and none panics", "at every decision";
+    Liveness = "INV-LIVENESS", "L1", "when faults stop, every accepted run comes to rest within bounded time and operations", "at the end";
 }
 
 /// An invariant that does not hold.

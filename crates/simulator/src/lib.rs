@@ -6,7 +6,11 @@
 pub mod case;
 pub mod checkers;
 pub mod explore;
+pub mod fault;
 pub mod invariant;
+pub mod kept;
+pub mod plan;
+pub mod random;
 pub mod report;
 pub mod workload;
 pub mod world;

@@ -1,18 +1,25 @@
-//! The program: `check`, `mutants`, `replay`. It prints and exits; what is done is in the library.
+//! The program: it reads its arguments, prints and exits; what is done is in the library.
 
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use simulator::case::Case;
-use simulator::explore::{Explorer, Extent, Failure, Tell, failed_cases, replay};
+use simulator::explore::{Explorer, Extent, Failure, Tell, replay};
+use simulator::invariant::Invariant;
+use simulator::kept::{Kept, kept_cases};
+use simulator::plan::Plan;
+use simulator::random::{self, Counts, Failed, Mode, Sweep};
 use simulator::report::{Report, Tally};
-use simulator::workload::Plan;
 
 const USAGE: &str = "\
 usage: simulator check [--pairs N]          crash everywhere, and again at each of the next 40 operations, in N pairs of forms [default: all]
-       simulator replay SEED CRASH SECOND   run one case again, as a failure prints it
+       simulator random [OPTIONS]           draw workloads and several faults for each
+       simulator liveness [OPTIONS]         draw storms of faults and users who go away; then all must come to rest
+         --seed N [default: 1]  --cases N [default: no end]  --seconds S [default: 30]
+         --record FILE                      append what fails, made as small as it gets (failed-seeds.txt is replayed by `check`)
+       simulator replay CASE                run one case again, as a failure prints it
+       simulator invariants                 what must hold, by name and letter, and where it is checked
        simulator mutants [--mutant NAME]    plant bugs and find them (needs a build with --cfg mutants)";
 
 /// Every pair of forms for each pair of crash points.
@@ -24,7 +31,10 @@ fn main() -> ExitCode {
     match words[..] {
         ["check"] => check(ALL),
         ["check", "--pairs", pairs] => pairs.parse().map_or_else(|_| usage(), check),
-        ["replay", ref case @ ..] => case.join(" ").parse().map_or_else(|_| usage(), again),
+        ["random", ref options @ ..] => drawn(Mode::Random, options),
+        ["liveness", ref options @ ..] => drawn(Mode::Liveness, options),
+        ["replay", ref case @ ..] => case.join(" ").parse().map_or_else(|_| usage(), |case| again(&case)),
+        ["invariants"] => invariants(),
         ["mutants"] => mutants(None),
         ["mutants", "--mutant", name] | ["--mutant", name] => mutants(Some(name)),
         _ => usage(),
@@ -44,8 +54,12 @@ fn usage() -> ExitCode {
 fn check(pairs: u32) -> ExitCode {
     let began = Instant::now();
     let mut tally = Tally::default();
-    let found = replay_failed().and_then(|()| explore_all(pairs, &mut tally));
-    if let Err(failure) = found {
+    for kept in kept_cases() {
+        if again(&kept) == ExitCode::FAILURE {
+            return ExitCode::FAILURE;
+        }
+    }
+    if let Err(failure) = explore_all(pairs, &mut tally) {
         return told(&failure);
     }
     say(Report { tally: &tally, took: began.elapsed() });
@@ -54,15 +68,6 @@ fn check(pairs: u32) -> ExitCode {
         say(format!("the pair `{pair}` of pairs.txt was not reached: mend the workload, or strike it"));
     }
     if missing.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-fn replay_failed() -> Result<(), Failure> {
-    for case in failed_cases() {
-        if let Some(plan) = Plan::new(case.seed).map(Arc::new) {
-            replay(&plan, case, Tell::Nothing).1.map_err(|violation| Failure { case, violation })?;
-        }
-    }
-    Ok(())
 }
 
 /// All seeds beside each other, a crash at every point of each. What the first failing seed found is told.
@@ -95,33 +100,100 @@ fn explore(seed: u64, pairs: u32) -> (Tally, Result<(), Failure>) {
 fn told(failure: &Failure) -> ExitCode {
     say(failure);
     if let Some(plan) = Plan::new(failure.case.seed).map(Arc::new) {
-        let (story, _) = replay(&plan, failure.case, Tell::Story);
-        let skip = story.len().saturating_sub(60);
-        for line in &story[skip..] {
-            say(format!("  {line}"));
-        }
+        tell(&replay(&plan, failure.case, Tell::Story).0);
     }
     ExitCode::FAILURE
 }
 
-fn again(case: Case) -> ExitCode {
-    let Some(plan) = Plan::new(case.seed).map(Arc::new) else {
-        say(format!("seed {} is not in the workload", case.seed));
-        return ExitCode::from(2);
-    };
-    let (story, result) = replay(&plan, case, Tell::Story);
-    for line in story {
+/// The end of a story.
+fn tell(story: &[String]) {
+    let skip = story.len().saturating_sub(90);
+    for line in &story[skip..] {
         say(format!("  {line}"));
     }
+}
+
+/// Runs one case again and tells it.
+fn again(case: &Kept) -> ExitCode {
+    let (story, result) = match case {
+        Kept::Point(case) => {
+            let Some(plan) = Plan::new(case.seed).map(Arc::new) else {
+                say(format!("seed {} is not in the workload", case.seed));
+                return ExitCode::from(2);
+            };
+            replay(&plan, *case, Tell::Story)
+        }
+        Kept::Drawn(trial) => random::run(trial, Tell::Story, &mut Counts::default()),
+    };
     match result {
         Ok(_) => {
             say(format!("{case} holds"));
             ExitCode::SUCCESS
         }
         Err(violation) => {
-            say(Failure { case, violation });
+            tell(&story);
+            say(format!("{case} {violation}"));
             ExitCode::FAILURE
         }
+    }
+}
+
+fn invariants() -> ExitCode {
+    for invariant in Invariant::ALL {
+        let (name, letters) = (invariant.name(), invariant.letters());
+        say(format!("{name:<17} {letters:<6} {}; checked {}", invariant.says(), invariant.checked()));
+    }
+    say(format!("{} invariants", Invariant::ALL.len()));
+    ExitCode::SUCCESS
+}
+
+/// Runs drawn cases as these options say.
+fn drawn(mode: Mode, options: &[&str]) -> ExitCode {
+    let mut sweep = Sweep { mode, seed: 1, cases: u64::MAX, time: Duration::from_secs(30) };
+    let mut record = None;
+    for pair in options.chunks(2) {
+        let number = pair.get(1).and_then(|value| value.parse::<u64>().ok());
+        match (pair[0], number) {
+            ("--seed", Some(seed)) => sweep.seed = seed,
+            ("--cases", Some(cases)) => sweep.cases = cases,
+            ("--seconds", Some(seconds)) => sweep.time = Duration::from_secs(seconds),
+            ("--record", _) if pair.len() == 2 => record = Some(pair[1]),
+            _ => return usage(),
+        }
+    }
+    let began = Instant::now();
+    let (counts, failed) = random::sweep(sweep);
+    say_counts(mode, &counts, began.elapsed());
+    let Some(failed) = failed else { return ExitCode::SUCCESS };
+    say(format!("{failed}"));
+    let smallest = random::smallest(failed);
+    say("as small as it gets:");
+    if let Some(file) = record {
+        append(file, &smallest);
+    }
+    again(&Kept::Drawn(smallest.trial))
+}
+
+fn say_counts(mode: Mode, counts: &Counts, took: Duration) {
+    let Counts { cases, operations, faults } = counts;
+    let faults: Vec<String> = faults.iter().map(|(name, count)| format!("{name} {count}")).collect();
+    say(format!("{}: {}", mode.name(), faults.join(", ")));
+    let seconds = took.as_secs_f64().max(0.001);
+    say(format!(
+        "{}: {cases} cases, each twice, of {operations} operations in {seconds:.1} s: {:.0} cases/s",
+        mode.name(),
+        *cases as f64 / seconds
+    ));
+}
+
+fn append(file: &str, failed: &Failed) {
+    let written = std::fs::OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(file)
+        .and_then(|mut file| writeln!(file, "{}", failed.trial));
+    if let Err(error) = written {
+        say(format!("{file} cannot be written: {error}"));
     }
 }
 

@@ -1,23 +1,20 @@
-//! The checked-in workload: what the users send, what the scripted model says, which tools there are. Data only.
+//! The format of a workload: what the users send and do, what the scripted model says, which tools there are. One is
+//! checked in, others are drawn from a seed. Data only.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use engine::{
-    BodyKind, BranchId, Candidate, Content, FailureClass, Hash, Limits, MessageId, Policy, ResumeMode, RunId,
-    SessionId, Settings, ToolClass, ToolSpec,
-};
+use engine::{FailureClass, Limits, ResumeMode, ToolClass};
 use serde::Deserialize;
-use uuid::Uuid;
 
 const WORKLOAD: &str = include_str!("../workload.json");
 
 /// The file.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
     /// The seeds, each with what it does differently.
     pub seeds: Vec<Seed>,
+    /// How long things may take, where that is not the engine's own choice.
+    #[serde(default)]
+    pub limits: Limits,
     /// The tools of every run.
     pub tools: Vec<Tool>,
     /// The runs, in the order in which their messages are sent.
@@ -33,23 +30,90 @@ pub struct Seed {
     /// What becomes of a cut stream.
     pub resume: ResumeMode,
     /// How the terminal answers.
-    pub leave: bool,
+    pub leave: Leave,
     /// When the last run is aborted.
-    pub abort: AbortAt,
+    pub abort: Option<When>,
 }
 
-/// When the last run is aborted.
+/// How the terminal answers a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum AbortAt {
-    /// Once its command was told to have started.
+pub enum Leave {
+    /// Yes.
+    Given,
+    /// No.
+    Denied,
+    /// First with the fingerprint of another call, then yes.
+    Mistaken,
+    /// Not at all: nobody is there.
+    Never,
+}
+
+/// The sign of a run after which a user does something about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum When {
+    /// It has started.
+    Begun,
+    /// It streams.
+    Streaming,
+    /// A call of it is settled.
+    Settled,
+    /// A question of it is open.
+    Asked,
+    /// A call of class `Once` was told to have started.
     Call,
-    /// Once it streams text after its first results.
+    /// It streams text after its first two results.
     Text,
 }
 
+/// A run that is held, and what becomes of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pause {
+    /// The sign after which it is held.
+    pub when: When,
+    /// What becomes of it.
+    pub then: Then,
+}
+
+/// What becomes of a run that is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Then {
+    /// It goes on.
+    GoesOn,
+    /// It is ended.
+    Dropped,
+    /// It stays so.
+    Stays,
+}
+
+/// How a sender who was told sends once more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Again {
+    /// The same message.
+    Same,
+    /// The same text with the same key, as another message.
+    Key,
+    /// Another text with the same key.
+    Conflict,
+}
+
+/// What a sender waits for before it sends.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum After {
+    /// The message before was accepted.
+    #[default]
+    Accepted,
+    /// The run before has ended.
+    Ended,
+}
+
 /// A tool.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tool {
     /// Its name.
@@ -71,29 +135,45 @@ pub enum Life {
 }
 
 /// What one message leads to.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Script {
     /// What the user sends.
     pub message: String,
     /// What the model says, request by request.
     pub turns: Vec<Turn>,
+    /// What its sender waits for.
+    #[serde(default)]
+    pub after: After,
+    /// How it is sent once more.
+    #[serde(default)]
+    pub again: Option<Again>,
+    /// Whether it is taken back while it waits.
+    #[serde(default)]
+    pub cancel: bool,
+    /// When its run is held.
+    #[serde(default)]
+    pub pause: Option<Pause>,
+    /// When its run is aborted.
+    #[serde(default)]
+    pub abort: Option<When>,
 }
 
 /// One message of the model.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Turn {
     /// Its text, in the pieces in which it streams.
     pub chunks: Vec<String>,
     /// The calls that it asks for.
     pub calls: Vec<TurnCall>,
-    /// How its first request fails.
+    /// How its first requests fail.
+    #[serde(default)]
     pub failure: Option<TurnFailure>,
 }
 
 /// A call as the script has it.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TurnCall {
     /// The tool.
@@ -101,16 +181,55 @@ pub struct TurnCall {
     /// Whether leave is asked for it.
     #[serde(default)]
     pub asks: bool,
+    /// How it ends.
+    #[serde(default)]
+    pub ends: Ends,
 }
 
-/// A request that fails once.
+/// How a call ends.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ends {
+    /// It does what it says.
+    #[default]
+    Done,
+    /// It fails.
+    Failed,
+    /// It does not end by itself.
+    Hangs,
+    /// It cannot be ended either.
+    Stubborn,
+}
+
+/// A request that fails.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TurnFailure {
-    /// How.
+    /// How. `timeout` and `stalled` are what silence leads to: then nothing more comes, no word of it either.
     pub class: FailureClass,
     /// After how many pieces; 0 = before the first byte.
     pub after: usize,
+    /// How often.
+    #[serde(default = "once")]
+    pub times: u32,
+}
+
+impl TurnFailure {
+    /// Whether it fails by saying nothing more.
+    pub fn is_silence(self) -> bool {
+        matches!(self.class, FailureClass::Timeout | FailureClass::Stalled)
+    }
+}
+
+const fn once() -> u32 {
+    1
+}
+
+impl Workload {
+    /// The one that is checked in.
+    pub fn checked_in() -> Self {
+        serde_json::from_str(WORKLOAD).expect("the checked-in workload is valid: a test reads it")
+    }
 }
 
 impl Turn {
@@ -120,172 +239,19 @@ impl Turn {
     }
 }
 
-/// A call of the script, found by its arguments: they are different for each.
-#[derive(Debug)]
-pub struct Planned {
-    /// The tool.
-    pub tool: String,
-    /// How it may be repeated.
-    pub class: ToolClass,
-    /// Where it lives.
-    pub life: Life,
-    /// Whether leave is asked for it.
-    pub asks: bool,
-    /// Its arguments, JSON.
-    pub arguments: String,
-    /// What it gives back, in the pieces in which a command writes it.
-    pub output: Vec<String>,
-}
-
-impl Planned {
-    /// What an approval binds to, and the key that every try of it carries.
-    pub fn fingerprint(&self) -> Hash {
-        Hash::of(format!("{} {}", self.tool, self.arguments).as_bytes())
-    }
-
-    /// All that it gives back.
-    pub fn result(&self) -> Content {
-        Content::text(BodyKind::Output, &self.output.concat())
-    }
-}
-
-/// A workload made ready for one seed.
-#[derive(Debug)]
-pub struct Plan {
-    /// The file.
-    pub workload: Workload,
-    /// The seed.
-    pub seed: Seed,
-    /// What every run is decided by.
-    pub settings: Arc<Settings>,
-    /// Its hash.
-    pub settings_hash: Hash,
-    /// The calls by the hash of their arguments.
-    calls: BTreeMap<Hash, Planned>,
-}
-
-impl Plan {
-    /// The seeds of the workload.
-    pub fn seeds() -> Vec<Seed> {
-        read().seeds
-    }
-
-    /// The workload under this seed; none if the file does not have it.
-    pub fn new(seed: u64) -> Option<Self> {
-        let workload = read();
-        let seed = workload.seeds.iter().find(|known| known.seed == seed).copied()?;
-        let settings = Arc::new(settings(&workload, seed));
-        let settings_hash = settings.content().body.hash;
-        let calls = calls(&workload);
-        Some(Self { workload, seed, settings, settings_hash, calls })
-    }
-
-    /// The planned call with these arguments.
-    pub fn call(&self, arguments: &Hash) -> Option<&Planned> {
-        self.calls.get(arguments)
-    }
-
-    /// The arguments of a call of the script.
-    pub fn arguments(run: usize, turn: usize, call: usize) -> String {
-        format!(r#"{{"call":"{}.{}.{}"}}"#, run + 1, turn + 1, call + 1)
-    }
-
-    /// The number of the script that a run follows.
-    pub fn script_of(&self, run: RunId) -> Option<usize> {
-        (0..self.workload.runs.len()).find(|index| RunId::from(message_id(*index)) == run)
-    }
-
-    /// The answer of a run that nothing ends before its time.
-    pub fn answer(&self, run: usize) -> String {
-        self.workload.runs[run].turns.last().map(Turn::text).unwrap_or_default()
-    }
-}
-
-/// The session.
-pub fn session_id() -> SessionId {
-    SessionId(Uuid::from_u128(0x10))
-}
-
-/// Its branch.
-pub fn branch_id() -> BranchId {
-    BranchId(Uuid::from_u128(0x20))
-}
-
-/// Its key.
-pub const SESSION_KEY: &str = "agent:main:main";
-
-/// The message of a script, from 0.
-pub fn message_id(index: usize) -> MessageId {
-    MessageId(Uuid::from_u128(0x100 + index as u128))
-}
-
-/// The key that its sender gives a message.
-pub fn message_key(index: usize) -> String {
-    format!("message-{}", index + 1)
-}
-
-fn read() -> Workload {
-    serde_json::from_str(WORKLOAD).expect("the checked-in workload is valid: a test reads it")
-}
-
-fn calls(workload: &Workload) -> BTreeMap<Hash, Planned> {
-    let mut calls = BTreeMap::new();
-    for (run, script) in workload.runs.iter().enumerate() {
-        for (turn, said) in script.turns.iter().enumerate() {
-            for (at, call) in said.calls.iter().enumerate() {
-                let arguments = Plan::arguments(run, turn, at);
-                let tool = workload.tools.iter().find(|tool| tool.name == call.tool);
-                let tool = tool.expect("the workload calls only tools that it has: a test reads it");
-                let output = vec![format!("begin {arguments}\n"), format!("end {arguments}\n")];
-                let (tool, class, life) = (tool.name.clone(), tool.class, tool.life);
-                let hash = Hash::of(arguments.as_bytes());
-                calls.insert(hash, Planned { tool, class, life, asks: call.asks, arguments, output });
-            }
-        }
-    }
-    calls
-}
-
-fn settings(workload: &Workload, seed: Seed) -> Settings {
-    let tools = workload.tools.iter().map(|tool| ToolSpec {
-        name: tool.name.clone(),
-        class: tool.class,
-        description: format!("The {} of the simulated world.", tool.name),
-        schema: serde_json::json!({ "type": "object" }),
-    });
-    Settings {
-        agent: "main".into(),
-        workspace: "/simulated".into(),
-        date: "2026-01-01".into(),
-        candidates: vec![Candidate {
-            provider: "scripted".into(),
-            model: "script".into(),
-            profile: None,
-            context_window: 100_000,
-            max_output: 1_000,
-        }],
-        limits: Limits::default(),
-        resume: seed.resume,
-        exec: Policy::Ask,
-        outside: Policy::Deny,
-        tools: tools.collect(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_workload_is_three_runs_of_three_calls_and_twenty_four_chunks() {
-        let workload = read();
+        let workload = Workload::checked_in();
         for (run, script) in workload.runs.iter().enumerate() {
             let chunks: usize = script.turns.iter().map(|turn| turn.chunks.len()).sum();
             let calls: usize = script.turns.iter().map(|turn| turn.calls.len()).sum();
             assert_eq!((chunks, calls), (24, 3), "run {run}");
         }
         assert_eq!(workload.runs.len(), 3);
-        assert_eq!(calls(&workload).len(), 9);
         let asked = workload.runs.iter().flat_map(|run| &run.turns).flat_map(|turn| &turn.calls);
         assert_eq!(asked.filter(|call| call.asks).count(), 1);
         for class in [ToolClass::ReadOnly, ToolClass::Idempotent, ToolClass::Once] {

@@ -7,8 +7,9 @@ use engine::{CallOutcome, CutCause, Event, Found, Next};
 use simulator::case::Form;
 use simulator::checkers;
 use simulator::explore::{Explorer, Extent};
+use simulator::plan::Plan;
+use simulator::random::{self, Counts, Mode, Trial};
 use simulator::report::Tally;
-use simulator::workload::Plan;
 use simulator::world::{Watch, World};
 
 fn plan(seed: u64) -> Arc<Plan> {
@@ -85,4 +86,25 @@ fn r13_a_lost_call_is_looked_up_and_never_run_twice() {
         assert!(found.contains(&format!("{each:?}")), "no call was found {each:?}, only {found:?}");
     }
     assert!(events.iter().any(|event| matches!(event, Event::CallSettled(e) if e.outcome == CallOutcome::Interrupted)));
+}
+
+fn drawn(mode: Mode, seeds: std::ops::Range<u64>) -> Counts {
+    let mut counts = Counts::default();
+    for seed in seeds {
+        let trial = Trial::new(mode, seed);
+        random::twice(&trial, &mut counts).unwrap_or_else(|violation| panic!("{trial} {violation}"));
+    }
+    counts
+}
+
+#[test]
+fn r10_drawn_workloads_hold_under_several_faults_and_do_the_same_twice() {
+    let counts = drawn(Mode::Random, 0..150);
+    assert_eq!(counts.faults.len(), 11, "some faults never came: {:?}", counts.faults);
+}
+
+#[test]
+fn r11_when_faults_stop_everything_comes_to_rest() {
+    let counts = drawn(Mode::Liveness, 0..60);
+    assert!(counts.faults.values().sum::<u64>() > 200, "{:?}", counts.faults);
 }

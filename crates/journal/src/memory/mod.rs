@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use engine::{
     ApprovalRow, BranchId, Durability, Epoch, Hash, Position, ReceiptRow, Record, RunId, RunRow, Seq, SessionId,
-    SessionRow,
+    SessionRow, Timestamp,
 };
 
 use crate::ends::only_ends;
@@ -166,6 +166,10 @@ impl Journal for Memory {
 impl Read for Memory {
     fn head(&self) -> Result<Position, Error> {
         Ok(self.lock().tables.position)
+    }
+
+    fn latest(&self) -> Result<Timestamp, Error> {
+        Ok(self.lock().tables.latest())
     }
 
     fn range(&self, branch: BranchId, from: Seq, until: Seq) -> Result<Vec<Entry>, Error> {

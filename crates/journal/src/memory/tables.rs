@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use engine::{
     ApprovalRow, Batch, BranchId, CallId, Content, EffectId, Event, Hash, MessageId, Position, ReceiptRow, Record,
-    RunId, RunRow, SessionId, SessionRow,
+    RunId, RunRow, SessionId, SessionRow, Timestamp,
 };
 
 use crate::chain::{self, Head};
@@ -109,6 +109,14 @@ impl Tables {
             entries.push(Arc::new(entry));
         }
         Ok(Kept { append, entries })
+    }
+
+    /// The time of the last entry, or of later progress.
+    pub(super) fn latest(&self) -> Timestamp {
+        let last = |branch: &Branch| branch.entries.last().map(|entry| (entry.position, entry.at));
+        let entry = self.branches.values().filter_map(last).max().map(|(_, at)| at);
+        let progress = self.branches.values().flat_map(|branch| branch.progress.values()).map(|record| record.at);
+        entry.into_iter().chain(progress).max().unwrap_or_default()
     }
 
     /// The head that a branch begins with.

@@ -201,6 +201,10 @@ impl Read for Sqlite {
         self.reader.head()
     }
 
+    fn latest(&self) -> Result<Timestamp, Error> {
+        self.reader.latest()
+    }
+
     fn range(&self, branch: BranchId, from: Seq, until: Seq) -> Result<Vec<Entry>, Error> {
         self.reader.range(branch, from, until)
     }

@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use engine::{ApprovalRow, BranchId, Hash, Position, ReceiptRow, Record, RunId, RunRow, Seq, SessionId, SessionRow};
+use engine::{
+    ApprovalRow, BranchId, Hash, Position, ReceiptRow, Record, RunId, RunRow, Seq, SessionId, SessionRow, Timestamp,
+};
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Row};
 
 use super::home::DATABASE;
@@ -152,6 +154,12 @@ impl Read for Reader {
     fn head(&self) -> Result<Position, Error> {
         let sql = "SELECT coalesce(max(position), 0) FROM entries";
         self.query(|c| c.prepare_cached(sql)?.query_row([], |row| Ok(Position(row.get::<_, i64>(0)? as u64))))
+    }
+
+    fn latest(&self) -> Result<Timestamp, Error> {
+        let sql = "SELECT max(coalesce((SELECT at FROM entries ORDER BY position DESC LIMIT 1), 0), \
+                              coalesce((SELECT max(at) FROM progress), 0))";
+        self.query(|c| c.prepare_cached(sql)?.query_row([], |row| Ok(Timestamp(row.get(0)?))))
     }
 
     fn range(&self, branch: BranchId, from: Seq, until: Seq) -> Result<Vec<Entry>, Error> {

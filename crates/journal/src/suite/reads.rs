@@ -1,14 +1,31 @@
 //! The views: what lists are made of.
 
-use engine::{Outcome, RunId, RunRow};
+use engine::{Batch, Outcome, RunId, RunRow, Timestamp};
 
-use super::samples::{approval_row, receipt_row, run, run_row, session_row, struck};
+use super::samples::{approval_row, receipt_row, run, run_row, session_row, struck, text_added};
 use super::{Script, Store, both, id};
 
 both! {
     r11_what_is_unfinished_is_known_without_reading_any_branch
     r10_runs_receipts_and_approvals_read_back_and_change
     r10_a_run_under_way_is_in_the_state_that_its_session_is_in
+    r11_the_latest_time_is_that_of_the_last_entry_or_of_later_progress
+}
+
+fn r11_the_latest_time_is_that_of_the_last_entry_or_of_later_progress(store: &mut Store) {
+    let latest = |store: &Store| store.journal().latest().unwrap();
+    assert_eq!(latest(store), Timestamp::default());
+    let (mut one, mut two) = (Script::new(1), Script::new(2));
+    let at = |mut batch: Batch, at: i64| {
+        batch.records.iter_mut().for_each(|record| record.at = Timestamp(at));
+        batch
+    };
+    store.append(at(one.begin(), 70)).unwrap();
+    store.append(at(two.begin(), 40)).unwrap();
+    assert_eq!(latest(store), Timestamp(40), "times are read in the order of the home");
+    store.append(at(one.batch(vec![text_added(1, 0, "ab")], vec![]), 90)).unwrap();
+    store.reopen();
+    assert_eq!(latest(store), Timestamp(90));
 }
 
 fn r11_what_is_unfinished_is_known_without_reading_any_branch(store: &mut Store) {

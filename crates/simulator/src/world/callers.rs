@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use engine::{Answer, BodyKind, CallId, Command, Content, Overrides, Refusal, RunId};
+use engine::{Answer, BodyKind, CallId, Command, Content, Hash, MessageId, Overrides, Refusal, RunId, Seq, Timestamp};
+use uuid::Uuid;
 
 use super::view::View;
 use crate::invariant::{Invariant, Violation};
-use crate::workload::{AbortAt, Plan, message_id, message_key};
+use crate::plan::{Plan, message_id, message_key};
+use crate::workload::{After, Again, Leave, Then};
 
 /// Who waits for an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,10 +17,22 @@ pub enum Caller {
     Message(usize),
     /// The same sender again, after it was told: it must hear of the same run.
     Repeat(usize),
+    /// The sender of another text with a key that was used.
+    Conflict(usize),
+    /// The sender who takes its message back.
+    Cancel(usize),
+    /// A terminal that answers with the fingerprint of another call.
+    Mistake(CallId),
     /// The terminal that is asked for leave.
     Leave(CallId),
-    /// The user who aborts the last run.
-    Abort,
+    /// The user who holds a run.
+    Pause(usize),
+    /// The user who lets go of the run that this entry held.
+    Resume(Seq),
+    /// The user who aborts a run.
+    Abort(usize),
+    /// The human who mends the session that this entry took out of service.
+    Mend(Seq),
 }
 
 impl Caller {
@@ -27,23 +41,43 @@ impl Caller {
         match self {
             Self::Message(_) => "send_message",
             Self::Repeat(_) => "send_repeat",
+            Self::Conflict(_) => "send_conflict",
+            Self::Cancel(_) => "send_cancel",
+            Self::Mistake(_) => "send_mistake",
             Self::Leave(_) => "send_answer",
-            Self::Abort => "send_abort",
+            Self::Pause(_) => "send_pause",
+            Self::Resume(_) => "send_resume",
+            Self::Abort(_) => "send_abort",
+            Self::Mend(_) => "send_mend",
         }
     }
+}
+
+/// What a caller was told in the end.
+#[derive(Debug, Clone)]
+pub struct Told {
+    /// The answer.
+    pub answer: Result<Answer, Refusal>,
+    /// When.
+    pub at: Timestamp,
 }
 
 /// All users and what they know.
 #[derive(Debug, Clone, Default)]
 pub struct Callers {
-    told: BTreeMap<Caller, Result<Answer, Refusal>>,
+    told: BTreeMap<Caller, Told>,
     waiting: BTreeSet<Caller>,
 }
 
 impl Callers {
     /// What each was told in the end.
-    pub fn told(&self) -> &BTreeMap<Caller, Result<Answer, Refusal>> {
+    pub fn told(&self) -> &BTreeMap<Caller, Told> {
         &self.told
+    }
+
+    /// Whether this one was told that it is done.
+    pub fn was_promised(&self, caller: Caller) -> bool {
+        self.told.get(&caller).is_some_and(|told| told.answer.is_ok())
     }
 
     /// Their connections are gone; what was not answered is asked again.
@@ -53,66 +87,148 @@ impl Callers {
 
     /// Who would ask for something now.
     pub fn willing(&self, view: &View, plan: &Plan) -> Vec<Caller> {
-        let messages = plan.workload.runs.len();
-        let mut willing: Vec<Caller> = (0..messages)
-            .filter(|index| *index == 0 || self.told.contains_key(&Caller::Message(index - 1)))
-            .map(Caller::Message)
-            .collect();
-        if self.told.contains_key(&Caller::Message(1)) {
-            willing.push(Caller::Repeat(1));
+        let mut willing = vec![];
+        for index in 0..plan.workload.runs.len() {
+            self.senders(index, view, plan, &mut willing);
         }
-        willing.extend(view.asks.keys().map(|call| Caller::Leave(*call)));
-        if wants_abort(view, plan) {
-            willing.push(Caller::Abort);
+        for call in view.asks.keys() {
+            match plan.seed.leave {
+                Leave::Never => {}
+                Leave::Mistaken if !self.told.contains_key(&Caller::Mistake(*call)) => {
+                    willing.push(Caller::Mistake(*call));
+                }
+                Leave::Given | Leave::Denied | Leave::Mistaken => willing.push(Caller::Leave(*call)),
+            }
         }
+        willing.extend(held(view, plan).map(Caller::Resume));
+        willing.extend(view.trouble.map(Caller::Mend));
         willing.retain(|caller| !self.told.contains_key(caller) && !self.waiting.contains(caller));
         willing
+    }
+
+    /// What the sender of a message would do about it and its run.
+    fn senders(&self, index: usize, view: &View, plan: &Plan, willing: &mut Vec<Caller>) {
+        let script = &plan.workload.runs[index];
+        let run = RunId::from(message_id(index));
+        let before = index.checked_sub(1);
+        let may_send = before.is_none_or(|before| match script.after {
+            After::Accepted => self.told.contains_key(&Caller::Message(before)),
+            After::Ended => view.is_over(message_id(before).into()),
+        });
+        // A session that needs a human takes no message.
+        if may_send && view.trouble.is_none() {
+            willing.push(Caller::Message(index));
+        }
+        if !self.told.contains_key(&Caller::Message(index)) {
+            return;
+        }
+        match script.again {
+            Some(Again::Same | Again::Key) => willing.push(Caller::Repeat(index)),
+            Some(Again::Conflict) => willing.push(Caller::Conflict(index)),
+            None => {}
+        }
+        if script.cancel && !view.begun.contains(&run) {
+            willing.push(Caller::Cancel(index));
+        }
+        if view.is_over(run) {
+            return;
+        }
+        if script.abort.is_some_and(|when| view.has_come(when, run)) {
+            willing.push(Caller::Abort(index));
+        }
+        if script.pause.is_some_and(|pause| view.has_come(pause.when, run)) {
+            willing.push(Caller::Pause(index));
+        }
     }
 
     /// What this caller asks for.
     pub fn ask(&mut self, caller: Caller, view: &View, plan: &Plan) -> Command {
         self.waiting.insert(caller);
+        let fingerprint = |call: &CallId| view.asks.get(call).copied().unwrap_or(Hash([0; 32]));
         match caller {
-            Caller::Message(index) | Caller::Repeat(index) => Command::Message {
-                message: message_id(index),
-                content: Content::text(BodyKind::Message, &plan.workload.runs[index].message),
-                mode: None,
-                key: Some(message_key(index)),
-                overrides: Overrides::default(),
+            Caller::Message(index) => message(index, message_id(index), plan, ""),
+            Caller::Repeat(index) => match plan.workload.runs[index].again {
+                Some(Again::Key) => message(index, another_id(index), plan, ""),
+                _ => message(index, message_id(index), plan, ""),
             },
+            Caller::Conflict(index) => message(index, another_id(index), plan, " Or not."),
+            Caller::Cancel(index) => Command::Cancel { message: message_id(index) },
+            Caller::Mistake(call) => {
+                let fingerprint = Hash::of(&fingerprint(&call).0);
+                Command::Answer { call, fingerprint, allow: true, by: "another terminal".into() }
+            }
             Caller::Leave(call) => Command::Answer {
                 call,
-                fingerprint: view.asks.get(&call).copied().unwrap_or(engine::Hash([0; 32])),
-                allow: plan.seed.leave,
+                fingerprint: fingerprint(&call),
+                allow: plan.seed.leave != Leave::Denied,
                 by: "the terminal".into(),
             },
-            Caller::Abort => Command::Abort { run: Some(last_run(plan)) },
+            Caller::Pause(_) => Command::Pause,
+            Caller::Resume(_) => {
+                let then = view.run.and_then(|run| plan.script_of(run)).and_then(|run| plan.workload.runs[run].pause);
+                Command::Resume { drop: then.is_some_and(|pause| pause.then == Then::Dropped) }
+            }
+            Caller::Abort(index) => Command::Abort { run: Some(message_id(index).into()) },
+            Caller::Mend(_) => Command::Recover { force: true },
         }
     }
 
-    /// A caller is answered.
-    pub fn answered(&mut self, caller: Caller, answer: Result<Answer, Refusal>) -> Result<(), Violation> {
-        let late = matches!(
-            (caller, &answer),
-            (Caller::Abort, Err(Refusal::NotFound { .. })) | (Caller::Leave(_), Err(Refusal::Stale))
-        );
-        Invariant::Acknowledged.holds(late || answer.is_ok(), || format!("{caller:?} was refused: {answer:?}"))?;
+    /// A caller is answered. One whose session could not record it, or needs a human first, asks again.
+    pub fn answered(
+        &mut self,
+        caller: Caller,
+        answer: Result<Answer, Refusal>,
+        at: Timestamp,
+    ) -> Result<(), Violation> {
         self.waiting.remove(&caller);
-        self.told.insert(caller, answer);
+        let later = match &answer {
+            Err(Refusal::Unavailable { .. }) => true,
+            Err(Refusal::State { .. }) => {
+                matches!(caller, Caller::Message(_) | Caller::Leave(_) | Caller::Mistake(_) | Caller::Abort(_))
+            }
+            _ => false,
+        };
+        if later {
+            return Ok(());
+        }
+        let fits = match (caller, &answer) {
+            (Caller::Mistake(_), answer) => {
+                Invariant::Leave.holds(answer.is_err(), || format!("{caller:?} was taken"))?;
+                true
+            }
+            (Caller::Conflict(_), Ok(_)) => {
+                return Err(Invariant::SameKey.violated(format!("{caller:?} was taken")));
+            }
+            (Caller::Conflict(index), Err(Refusal::Conflict { run, .. })) => *run == message_id(index).into(),
+            (Caller::Abort(_) | Caller::Cancel(_), Err(Refusal::NotFound { .. }))
+            | (Caller::Leave(_), Err(Refusal::Stale))
+            | (Caller::Pause(_) | Caller::Resume(_) | Caller::Mend(_), Err(Refusal::State { .. })) => true,
+            (_, answer) => answer.is_ok(),
+        };
+        Invariant::Acknowledged.holds(fits, || format!("{caller:?} was refused: {answer:?}"))?;
+        self.told.insert(caller, Told { answer, at });
         Ok(())
     }
 }
 
-/// The run that is aborted.
-pub fn last_run(plan: &Plan) -> RunId {
-    message_id(plan.workload.runs.len() - 1).into()
+/// The entry that holds a run which someone lets go of.
+fn held(view: &View, plan: &Plan) -> Option<Seq> {
+    let run = view.run.and_then(|run| plan.script_of(run));
+    view.held.filter(|_| run.is_none_or(|run| !plan.stays_held(run)))
 }
 
-fn wants_abort(view: &View, plan: &Plan) -> bool {
-    let run = last_run(plan);
-    let due = match plan.seed.abort {
-        AbortAt::Call => view.started.iter().any(|call| call.run == run),
-        AbortAt::Text => view.settled.get(&run).is_some_and(|settled| *settled >= 2) && view.open_text(run) > 12,
-    };
-    due && !view.ended.contains(&run)
+/// The same message under another id.
+fn another_id(index: usize) -> MessageId {
+    MessageId(Uuid::from_u128(0x200 + index as u128))
+}
+
+fn message(index: usize, message: MessageId, plan: &Plan, more: &str) -> Command {
+    let text = format!("{}{more}", plan.workload.runs[index].message);
+    Command::Message {
+        message,
+        content: Content::text(BodyKind::Message, &text),
+        mode: None,
+        key: Some(message_key(index)),
+        overrides: Overrides::default(),
+    }
 }

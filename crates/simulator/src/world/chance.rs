@@ -5,9 +5,12 @@
 pub struct Chance(u64);
 
 impl Chance {
-    /// The row of this seed.
-    pub fn new(seed: u64) -> Self {
-        Self(seed)
+    /// The row of this seed for this use of it: a draw more in one use changes no other.
+    pub fn new(seed: u64, of: &str) -> Self {
+        let mut name = Trace::default();
+        name.add(of.as_bytes());
+        let mut row = Self(seed ^ name.0);
+        Self(row.draw())
     }
 
     /// The next number.
@@ -22,6 +25,16 @@ impl Chance {
     /// One of `count` places; `count` is not 0.
     pub fn pick(&mut self, count: usize) -> usize {
         (self.draw() % count as u64) as usize
+    }
+
+    /// One of these; there is one.
+    pub fn of<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.pick(choices.len())]
+    }
+
+    /// Whether one of so many chances has come.
+    pub fn one_in(&mut self, many: usize) -> bool {
+        self.pick(many) == 0
     }
 }
 

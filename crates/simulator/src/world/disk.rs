@@ -2,12 +2,13 @@
 
 use std::sync::{Arc, mpsc};
 
-use engine::{Batch, CallId, Durability, EffectId, Epoch, Event, Position, Record, Seq};
+use engine::{Batch, CallId, Durability, EffectId, Epoch, Event, Position, Record, RunId, Seq, Timestamp};
 use journal::{Append, Entry, Journal, Memory, Read};
 
 use crate::case::Form;
+use crate::fault::Lost;
 use crate::invariant::{Invariant, Violation};
-use crate::workload::branch_id;
+use crate::plan::branch_id;
 
 /// How far an event had come when something else happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,11 +26,17 @@ pub enum Recorded {
 pub struct Disk {
     memory: Memory,
     log: Vec<Arc<Batch>>,
+    /// How the next append fails.
+    failing: Option<Lost>,
+    /// When there is space again.
+    pub space_at: Option<Timestamp>,
+    /// When the append that is under way is through.
+    pub ready_at: Option<Timestamp>,
 }
 
 impl Disk {
     /// The journal, for reading.
-    pub fn journal(&self) -> &Memory {
+    pub fn journal(&self) -> &dyn Read {
         &self.memory
     }
 
@@ -38,13 +45,41 @@ impl Disk {
         self.memory.open()
     }
 
+    /// The number of the owner.
+    pub fn epoch(&self) -> Epoch {
+        self.memory.epoch()
+    }
+
+    /// The next append fails for good.
+    pub fn fail_next(&mut self, lost: Lost) {
+        self.failing = Some(lost);
+    }
+
     /// Batches that power loss can take.
     pub fn unsynced(&self) -> usize {
         self.memory.unsynced()
     }
 
-    /// Appends; the twin in memory answers at once.
-    pub fn append(&mut self, batch: &Arc<Batch>, epoch: Epoch) -> Result<Position, journal::Error> {
+    /// Appends at a time, unless it is to fail.
+    pub fn append(&mut self, batch: &Arc<Batch>, epoch: Epoch, now: Timestamp) -> Result<Position, journal::Error> {
+        self.ready_at = None;
+        if self.space_at.is_some_and(|at| now < at) {
+            return Err(journal::Error::Full { path: "the simulated disk".into() });
+        }
+        self.space_at = None;
+        if self.failing.take_if(|lost| *lost == Lost::Word).is_some() {
+            self.keep(batch, epoch)?;
+            self.failing = Some(Lost::All);
+        }
+        if self.failing.take().is_some() {
+            let (path, detail) = ("the simulated disk".into(), "it wants it so".into());
+            self.memory.fail_next(journal::Error::Failed { path, detail });
+        }
+        self.keep(batch, epoch)
+    }
+
+    /// The twin in memory answers at once.
+    fn keep(&mut self, batch: &Arc<Batch>, epoch: Epoch) -> Result<Position, journal::Error> {
         let (told, answer) = mpsc::channel();
         let done = Box::new(move |result| drop(told.send(result)));
         self.memory.append(Append { batch: Arc::clone(batch), epoch }, done);
@@ -55,6 +90,7 @@ impl Disk {
 
     /// Takes away what this crash takes. What is left is durable from then on.
     pub fn crash(&mut self, form: Form) {
+        (self.failing, self.ready_at) = (None, None);
         match form {
             Form::Process | Form::Ended => self.memory.crash_process(),
             Form::Power { keep } => {
@@ -70,6 +106,12 @@ impl Disk {
         self.log.iter().rev().any(|kept| Arc::ptr_eq(kept, batch))
     }
 
+    /// Whether the end of this run is recorded.
+    pub fn has_ended(&self, run: RunId) -> bool {
+        let ends = |record: &Record| matches!(&record.event, Event::RunEnded(e) if e.run == run);
+        self.log.iter().rev().any(|batch| batch.records.iter().any(ends))
+    }
+
     /// How far the start of this call by this effect is recorded now.
     pub fn intent(&self, call: CallId, effect: EffectId) -> Recorded {
         let starts =
@@ -80,6 +122,11 @@ impl Disk {
             Some(at) if at < self.log.len() - self.memory.unsynced() => Recorded::Synced,
             Some(_) => Recorded::Written,
         }
+    }
+
+    /// The latest time that it holds.
+    pub fn latest(&self) -> Result<Timestamp, Violation> {
+        self.memory.latest().map_err(|error| unreadable(&error))
     }
 
     /// The entries of the session's branch.

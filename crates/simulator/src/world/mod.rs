@@ -3,6 +3,7 @@
 //! What is outside survives a crash; the process is thrown away and made again from the journal. One step is one
 //! operation, drawn among all that could happen next.
 
+pub mod always;
 pub mod callers;
 pub mod chance;
 pub mod disk;
@@ -16,20 +17,20 @@ use std::sync::Arc;
 
 use engine::{Moment, Session, Timestamp};
 
-pub use callers::{Caller, last_run};
-pub use chance::Trace;
+pub use callers::{Caller, Told};
+pub use chance::{Chance, Trace};
 pub use disk::{Disk, Recorded};
+pub use model::Model;
 pub use model::{only_closes, text_of};
 pub use tools::{Start, Tools};
 pub use view::View;
 
 use crate::case::Form;
+use crate::fault::Fault;
 use crate::invariant::{Invariant, Violation};
-use crate::workload::Plan;
+use crate::plan::Plan;
 use callers::Callers;
-use chance::Chance;
-use model::Model;
-use process::Process;
+use process::{Over, Owner, Process};
 
 /// Operations after which a world that is still busy will never be quiet.
 const MOST_OPERATIONS: u32 = 20_000;
@@ -50,11 +51,29 @@ pub struct Outside {
     pub callers: Callers,
     /// What the tools did.
     pub tools: Tools,
-    model: Model,
-    now: Timestamp,
-    chance: Chance,
+    /// What the provider did.
+    pub model: Model,
+    /// What time it is.
+    pub now: Timestamp,
+    /// What has gone wrong so far.
+    pub past: Past,
+    /// How far the wall clock will be set when the next process looks at it, milliseconds.
+    skew: i64,
+    /// Which operation comes next.
+    order: Chance,
+    /// What the machine draws.
+    draws: Chance,
     trace: Trace,
     operations: u32,
+}
+
+/// What has gone wrong in a world, as far as it excuses anything.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Past {
+    /// When something last went wrong, or a process last came up.
+    pub until: Timestamp,
+    /// How often the wall clock was set, or time passed while the disk was slow or full.
+    pub gaps: u32,
 }
 
 impl Outside {
@@ -68,7 +87,10 @@ impl Outside {
             tools: Tools::default(),
             model: Model::default(),
             now: Timestamp(BEGINNING),
-            chance: Chance::new(plan.seed.seed),
+            past: Past { until: Timestamp(BEGINNING), gaps: 0 },
+            skew: 0,
+            order: Chance::new(plan.seed.seed, "order"),
+            draws: Chance::new(plan.seed.seed, "machine"),
             trace: Trace::default(),
             operations: 0,
         }
@@ -86,16 +108,22 @@ impl Outside {
         std::iter::once(Form::Process).chain(ended).chain(power).collect()
     }
 
-    fn crash(&mut self, form: Form) {
+    fn crash(&mut self, form: Form) -> Result<(), Violation> {
         self.disk.crash(form);
         self.tools.crash(form, &self.plan, &self.disk);
         self.callers.crash();
-        self.now = self.now.plus(100);
+        let before = self.now.plus(100);
+        let wall = Timestamp(before.0.saturating_add(std::mem::take(&mut self.skew)));
+        // As the runtime's clock does: it never goes back behind what is recorded.
+        self.now = wall.max(self.disk.latest()?);
+        self.disk.space_at = self.disk.space_at.map(|at| Timestamp(at.0 + self.now.0 - before.0));
+        self.past.until = self.now;
         self.trace.add(form.to_string().as_bytes());
+        Ok(())
     }
 
     fn moment(&mut self) -> Moment {
-        Moment { now: self.now, draw: self.chance.draw() }
+        Moment { now: self.now, draw: self.draws.draw() }
     }
 }
 
@@ -122,21 +150,72 @@ impl World {
     /// A world in which nothing has happened, with its first process.
     pub fn begin(plan: &Arc<Plan>, watch: Watch) -> Result<Self, Violation> {
         let mut outside = Outside::new(plan);
-        let process = Process::open(&mut outside, Form::Process)?;
+        let process = Process::open(&mut outside, Form::Process, Owner::New)?;
         Ok(Self { outside, process, watch, story: None })
     }
 
     /// This world after a crash, with its next process; the world itself goes on as if nothing had happened.
     pub fn crashed(&self, form: Form) -> Result<Self, Violation> {
         let mut outside = self.outside.clone();
-        outside.crash(form);
-        let process = Process::open(&mut outside, form)?;
+        outside.crash(form)?;
+        let process = Process::open(&mut outside, form, Owner::New)?;
         self.process.is_fenced(&mut outside)?;
         let mut story = self.story.clone();
         if let Some(story) = &mut story {
             story.push(format!("CRASH {form}"));
         }
         Ok(Self { outside, process, watch: Watch::Ends, story })
+    }
+
+    /// Lets something go wrong.
+    pub fn strike(&mut self, fault: Fault) -> Result<(), Violation> {
+        let outside = &mut self.outside;
+        outside.trace.add(fault.name().as_bytes());
+        outside.past.until = outside.now;
+        if let Some(story) = &mut self.story {
+            story.push(format!("FAULT {fault}"));
+        }
+        match fault {
+            Fault::Crash(form) => self.reopen(form),
+            Fault::Store(lost) => {
+                outside.disk.fail_next(lost);
+                Ok(())
+            }
+            Fault::Full(ms) => {
+                outside.disk.space_at = Some(outside.now.plus(ms));
+                outside.past.gaps += 1;
+                Ok(())
+            }
+            Fault::Slow(ms) => {
+                outside.disk.ready_at = Some(outside.now.plus(ms));
+                outside.past.gaps += 1;
+                Ok(())
+            }
+            Fault::Jump(ms) => {
+                outside.skew = outside.skew.saturating_add(ms);
+                outside.past.gaps += 1;
+                Ok(())
+            }
+            Fault::Echo(back) => self.process.echo(back, outside),
+            Fault::Late => {
+                self.process.one_more();
+                Ok(())
+            }
+            Fault::Close => self.process.leave(outside),
+        }
+    }
+
+    /// The process ends and the next one comes up.
+    fn reopen(&mut self, form: Form) -> Result<(), Violation> {
+        self.outside.crash(form)?;
+        let process = Process::open(&mut self.outside, form, Owner::New)?;
+        let before = std::mem::replace(&mut self.process, process);
+        before.is_fenced(&mut self.outside)
+    }
+
+    /// Operations so far.
+    pub fn operations(&self) -> u32 {
+        self.outside.operations
     }
 
     /// Tells from now on what is done, in words.
@@ -166,6 +245,20 @@ impl World {
 
     /// Does one operation, drawn among all that could come next, and names it; none when the world is quiet.
     pub fn step(&mut self) -> Result<Option<&'static str>, Violation> {
+        match self.process.over(&self.outside) {
+            Some(Over::Closed | Over::Failed) => {
+                self.reopen(Form::Process)?;
+                return Ok(Some("reopened"));
+            }
+            Some(Over::Freed) => {
+                let outside = &mut self.outside;
+                outside.now = outside.now.max(outside.disk.space_at.unwrap_or_default());
+                outside.callers.crash();
+                self.process = Process::open(outside, Form::Process, Owner::Same)?;
+                return Ok(Some("freed"));
+            }
+            None => {}
+        }
         let Some((name, about)) = self.process.step(&mut self.outside)? else { return Ok(None) };
         self.outside.now = self.outside.now.plus(1);
         self.outside.trace.add(name.as_bytes());
@@ -177,6 +270,7 @@ impl World {
         if self.watch == Watch::Appends {
             self.process.check_fold(&self.outside)?;
         }
+        always::check(&self.process, &self.outside)?;
         let (most, done) = (MOST_OPERATIONS, self.outside.operations);
         Invariant::Settled.holds(done < most, || format!("the world is still busy after {most} operations"))?;
         Ok(Some(name))

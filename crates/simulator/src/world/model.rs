@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use engine::{Body, CallId, EffectId, Failure, Hash, Item, Part, Report, Usage};
-use journal::{Memory, Read};
+use engine::{Body, CallId, EffectId, Failure, Hash, Item, Part, Report, Timestamp, Usage};
+use journal::Read;
 
 use crate::invariant::{Invariant, Violation};
-use crate::workload::{Plan, Turn};
+use crate::plan::Plan;
+use crate::workload::Turn;
 
 /// What a call that was cut off before it ran is answered with; such a call is asked for again.
 const NOT_RUN: &str = "Not run: the turn was cut.";
@@ -14,10 +15,14 @@ const NOT_RUN: &str = "Not run: the turn was cut.";
 /// What the model says when it is asked to go on and has said everything.
 const NOTHING_MORE: &str = "That is all.";
 
-/// The provider's side of the world: which planned failures have happened.
+/// The provider's side of the world: which planned failures have happened, and which answers were whole.
 #[derive(Debug, Clone, Default)]
 pub struct Model {
-    spent: BTreeSet<(usize, usize)>,
+    spent: BTreeMap<(usize, usize), u32>,
+    /// Requests whose answer came with its end mark.
+    pub whole: BTreeSet<EffectId>,
+    /// Requests that fell silent, and since when.
+    pub silent: BTreeMap<EffectId, Timestamp>,
 }
 
 /// An answer on its way.
@@ -25,35 +30,57 @@ pub struct Model {
 pub struct Reply {
     /// What is reported, piece by piece.
     pub reports: VecDeque<Report>,
-    /// The failure that it ends with, by run and turn.
-    pub fails: Option<(usize, usize)>,
+    /// How it ends.
+    pub end: ReplyEnd,
+}
+
+/// How an answer ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReplyEnd {
+    /// With its end mark.
+    Whole,
+    /// With the planned failure of this run and turn.
+    Fails((usize, usize)),
+    /// With silence, as planned for this run and turn.
+    Silent((usize, usize)),
 }
 
 impl Model {
-    /// The failure has happened; it does not happen again.
+    /// The failure has happened once more.
     pub fn spend(&mut self, failure: (usize, usize)) {
-        self.spent.insert(failure);
+        *self.spent.entry(failure).or_default() += 1;
     }
 
     /// Answers a request that holds these items.
-    pub fn reply(&self, request: EffectId, items: &[Item], plan: &Plan, journal: &Memory) -> Result<Reply, Violation> {
+    pub fn reply(
+        &self,
+        request: EffectId,
+        items: &[Item],
+        plan: &Plan,
+        journal: &dyn Read,
+    ) -> Result<Reply, Violation> {
         let unknown = || Invariant::Request.violated(format!("{request} is of no run of the workload"));
         let run = plan.script_of(request.run).ok_or_else(unknown)?;
         let told = Told::read(run, items, plan, journal)?;
         let turn = &plan.workload.runs[run].turns[told.turn];
         let mut pieces = told.pieces(run, turn);
-        let failure = turn.failure.filter(|_| !self.spent.contains(&(run, told.turn)));
+        let place = (run, told.turn);
+        let spent = self.spent.get(&place).copied().unwrap_or_default();
+        let failure = turn.failure.filter(|failure| spent < failure.times);
         let Some(failure) = failure else {
             let usage = Usage { input: items.len() as u64, output: pieces.len() as u64, ..Usage::default() };
             let mut reports = said(request, pieces);
             reports.push_back(Report::RequestEnded { effect: request, usage });
-            return Ok(Reply { reports, fails: None });
+            return Ok(Reply { reports, end: ReplyEnd::Whole });
         };
         pieces.truncate(failure.after);
         let mut reports = if failure.after == 0 { VecDeque::new() } else { said(request, pieces) };
+        if failure.is_silence() {
+            return Ok(Reply { reports, end: ReplyEnd::Silent(place) });
+        }
         let failed = Failure::new(failure.class, "the script wants it so");
         reports.push_back(Report::RequestFailed { effect: request, failure: failed });
-        Ok(Reply { reports, fails: Some((run, told.turn)) })
+        Ok(Reply { reports, end: ReplyEnd::Fails(place) })
     }
 }
 
@@ -72,7 +99,7 @@ struct Told {
 }
 
 impl Told {
-    fn read(run: usize, items: &[Item], plan: &Plan, journal: &Memory) -> Result<Self, Violation> {
+    fn read(run: usize, items: &[Item], plan: &Plan, journal: &dyn Read) -> Result<Self, Violation> {
         let turns = &plan.workload.runs[run].turns;
         let begin = items.iter().rposition(|item| matches!(item, Item::User { .. })).unwrap_or(0);
         let cut = Hash::of(NOT_RUN.as_bytes());
@@ -156,7 +183,7 @@ fn call_parts(index: u32, tool: &str, arguments: &str) -> [Part; 2] {
 }
 
 /// The text behind a body.
-pub fn text_of(journal: &Memory, body: &Body) -> Result<String, Violation> {
+pub fn text_of(journal: &dyn Read, body: &Body) -> Result<String, Violation> {
     let bytes = journal.body(&body.hash).ok().flatten();
     let bytes =
         bytes.ok_or_else(|| Invariant::Journal.violated(format!("the body {} is named and not kept", body.hash)))?;

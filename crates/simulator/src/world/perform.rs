@@ -7,17 +7,19 @@ use engine::{
 };
 
 use super::Outside;
+use super::model::{Reply, ReplyEnd};
 use super::tools::Record;
 use crate::invariant::{Invariant, Violation};
-use crate::workload::{Life, Planned};
+use crate::plan::Planned;
+use crate::workload::{Ends, Life};
 
 /// An effect that is being carried out.
 #[derive(Debug)]
 pub enum Performer {
     /// What is reported is known.
     Known(VecDeque<Report>),
-    /// A request: as above, and the planned failure that its last report spends.
-    Request(VecDeque<Report>, Option<(usize, usize)>),
+    /// A request.
+    Request(Reply),
     /// A call in the process of the runtime.
     InProcess {
         /// Which.
@@ -78,8 +80,8 @@ impl Performer {
                 Some(Self::Known([Report::Prepared { effect: *id, prompt }].into()))
             }
             Effect::Request { id, items, .. } => Some(request(*id, *items, outside, session)?),
-            Effect::CheckCall { id, call } => call_of(*call).and_then(|call| check(*id, call, outside)),
-            Effect::RunCall { id, call } => call_of(*call).and_then(|call| run(*id, call, outside)),
+            Effect::CheckCall { id, call } => call_of(*call).map(|call| check(*id, call, outside)).transpose()?,
+            Effect::RunCall { id, call } => call_of(*call).map(|call| run(*id, call, outside)).transpose()?,
             Effect::FindCall { call, started, .. } => {
                 call_of(*call).map(|known| Self::Find { call: *call, started: *started, arguments: known.arguments })
             }
@@ -92,9 +94,15 @@ impl Performer {
 
     /// Whether it can take a step now.
     pub fn is_ready(&self, effect: EffectId, outside: &Outside) -> bool {
+        let ends = |arguments: &Body| outside.plan.call(&arguments.hash).map(|planned| planned.ends);
         match self {
+            Self::Request(reply) => !reply.reports.is_empty(),
+            Self::InProcess { arguments, steps, .. } => {
+                *steps < 2 || matches!(ends(arguments), None | Some(Ends::Done | Ends::Failed))
+            }
+            Self::End { arguments, .. } => ends(arguments) != Some(Ends::Stubborn),
             Self::Watched { arguments, reported } => watched(effect, arguments, *reported, outside).is_some(),
-            _ => true,
+            Self::Known(_) | Self::Find { .. } => true,
         }
     }
 
@@ -105,13 +113,7 @@ impl Performer {
                 let report = reports.pop_front();
                 Stepped { name: known_name(report.as_ref()), report, last: reports.is_empty() }
             }
-            Self::Request(reports, fails) => {
-                let report = reports.pop_front();
-                if let (Some(Report::RequestFailed { .. }), Some(failure)) = (&report, fails) {
-                    outside.model.spend(*failure);
-                }
-                Stepped { name: known_name(report.as_ref()), report, last: reports.is_empty() }
-            }
+            Self::Request(reply) => says(effect, reply, outside),
             Self::InProcess { call, arguments, steps } => {
                 *steps += 1;
                 in_process(effect, (*call, *arguments), *steps, outside)
@@ -146,11 +148,33 @@ impl Performer {
     }
 }
 
-fn request(id: EffectId, items: u32, outside: &Outside, session: &Session) -> Result<Performer, Violation> {
+/// The next piece of an answer.
+fn says(effect: EffectId, reply: &mut Reply, outside: &mut Outside) -> Stepped {
+    let report = reply.reports.pop_front();
+    let spoken = reply.reports.is_empty();
+    match (&report, reply.end) {
+        (Some(Report::RequestFailed { .. }), ReplyEnd::Fails(failure)) => outside.model.spend(failure),
+        (_, ReplyEnd::Silent(failure)) if spoken => falls_silent(effect, failure, outside),
+        (Some(Report::RequestEnded { .. }), _) => drop(outside.model.whole.insert(effect)),
+        _ => {}
+    }
+    let last = spoken && !matches!(reply.end, ReplyEnd::Silent(_));
+    Stepped { name: known_name(report.as_ref()), report, last }
+}
+
+fn falls_silent(effect: EffectId, failure: (usize, usize), outside: &mut Outside) {
+    outside.model.spend(failure);
+    outside.model.silent.insert(effect, outside.now);
+}
+
+fn request(id: EffectId, items: u32, outside: &mut Outside, session: &Session) -> Result<Performer, Violation> {
     let items = session.transcript.items().get(..items as usize).unwrap_or_default();
     paired(id, items)?;
     let reply = outside.model.reply(id, items, &outside.plan, outside.disk.journal())?;
-    Ok(Performer::Request(reply.reports, reply.fails))
+    if let (ReplyEnd::Silent(failure), true) = (reply.end, reply.reports.is_empty()) {
+        falls_silent(id, failure, outside);
+    }
+    Ok(Performer::Request(reply))
 }
 
 /// Every call has exactly one result before the next message, as providers ask for it.
@@ -175,8 +199,15 @@ fn paired(request: EffectId, items: &[Item]) -> Result<(), Violation> {
     Invariant::Pairing.holds(open.is_empty(), || format!("{request} holds no result for {open:?}"))
 }
 
-fn check(effect: EffectId, call: &Call, outside: &Outside) -> Option<Performer> {
-    let planned = outside.plan.call(&call.arguments.hash)?;
+/// The call of the script that this one is. A call with any other arguments is one that nobody asked for.
+fn planned_of<'a>(call: &Call, outside: &'a Outside) -> Result<&'a Planned, Violation> {
+    let unknown =
+        || Invariant::Arguments.violated(format!("{} has arguments that the model never gave whole", call.id));
+    outside.plan.call(&call.arguments.hash).ok_or_else(unknown)
+}
+
+fn check(effect: EffectId, call: &Call, outside: &Outside) -> Result<Performer, Violation> {
+    let planned = planned_of(call, outside)?;
     let report = Report::CallChecked {
         effect,
         decision: if planned.asks { Policy::Ask } else { Policy::Allow },
@@ -184,17 +215,20 @@ fn check(effect: EffectId, call: &Call, outside: &Outside) -> Option<Performer> 
         evidence: None,
         reason: planned.asks.then(|| format!("may {} run?", planned.tool)),
     };
-    Some(Performer::Known([report].into()))
+    Ok(Performer::Known([report].into()))
 }
 
-fn run(effect: EffectId, call: &Call, outside: &mut Outside) -> Option<Performer> {
-    let planned = outside.plan.call(&call.arguments.hash)?;
+fn run(effect: EffectId, call: &Call, outside: &mut Outside) -> Result<Performer, Violation> {
+    planned_of(call, outside)?;
+    let Outside { plan, tools, .. } = outside;
     let arguments = call.arguments;
-    if planned.life == Life::Process {
-        return Some(Performer::InProcess { call: call.id, arguments, steps: 0 });
+    match plan.call(&arguments.hash).filter(|planned| planned.life == Life::Supervised) {
+        None => Ok(Performer::InProcess { call: call.id, arguments, steps: 0 }),
+        Some(planned) => {
+            tools.spawn(call.id, effect, planned);
+            Ok(Performer::Watched { arguments, reported: call.output_bytes })
+        }
     }
-    outside.tools.spawn(call.id, effect, arguments.hash);
-    Some(Performer::Watched { arguments, reported: call.output_bytes })
 }
 
 /// A call in the process: it begins, it says something, it has done what it does, it is reported.
@@ -221,7 +255,7 @@ fn in_process(effect: EffectId, (call, arguments): (CallId, Body), step: usize, 
 }
 
 fn done(effect: EffectId, planned: &Planned) -> Report {
-    Report::CallEnded { effect, outcome: CallOutcome::Done, output: planned.result(), whole: None }
+    Report::CallEnded { effect, outcome: planned.outcome(), output: planned.result(), whole: None }
 }
 
 /// The next thing that a watcher of a command sees, if there is anything new.

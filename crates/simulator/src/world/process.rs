@@ -4,12 +4,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use engine::{
-    Batch, Command, Do, EffectId, Epoch, Hash, Input, Line, Machine, Pump, Record, Report, Segment, Session, Settings,
-    Timestamp,
-};
-use journal::Read;
-
 use super::Outside;
 use super::callers::Caller;
 use super::disk::append_name;
@@ -17,7 +11,12 @@ use super::perform::{Performer, Stepped};
 use crate::case::Form;
 use crate::checkers;
 use crate::invariant::{Invariant, Violation};
-use crate::workload::{SESSION_KEY, branch_id, session_id};
+use crate::plan::{SESSION_KEY, branch_id, session_id};
+use crate::workload::Ends;
+use engine::{
+    Batch, Command, Do, EffectId, Epoch, Event, Hash, Input, Line, Machine, Pump, Record, Report, Segment, Session,
+    Settings, Timestamp,
+};
 
 /// One life of the runtime.
 #[derive(Debug)]
@@ -31,7 +30,47 @@ pub struct Process {
     writing: Option<Arc<Batch>>,
     performers: BTreeMap<EffectId, Performer>,
     armed: Option<Timestamp>,
+    /// The last reports, newest first.
+    heard: VecDeque<Report>,
+    /// Whether the next effect that is stopped has one more report under way.
+    one_more: bool,
+    /// Why it can do nothing more.
+    end: Option<End>,
 }
+
+/// Why a process can do nothing more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// It leaves in order.
+    Leaving,
+    /// The journal failed.
+    Failed,
+    /// There was no space; it waits for some.
+    Parked,
+}
+
+/// Whom an opening makes the owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Owner {
+    /// A new process.
+    New,
+    /// The same process, which threw its machine away.
+    Same,
+}
+
+/// What comes after a process that is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Over {
+    /// It has left in order.
+    Closed,
+    /// Its journal failed.
+    Failed,
+    /// There is space again.
+    Freed,
+}
+
+/// Reports that an echo can bring back.
+const HEARD: usize = 8;
 
 /// What could come next.
 #[derive(Debug, Clone, Copy)]
@@ -49,8 +88,11 @@ pub type Done = (&'static str, String);
 
 impl Process {
     /// Takes the journal over, brings the session back and takes it up.
-    pub fn open(outside: &mut Outside, form: Form) -> Result<Self, Violation> {
-        let epoch = outside.disk.open();
+    pub fn open(outside: &mut Outside, form: Form, owner: Owner) -> Result<Self, Violation> {
+        let epoch = match owner {
+            Owner::New => outside.disk.open(),
+            Owner::Same => outside.disk.epoch(),
+        };
         let row =
             outside.disk.journal().session(SESSION_KEY).map_err(|e| Invariant::Journal.violated(e.to_string()))?;
         let machine = if row.is_some() { recover(outside, form)? } else { Machine::new() };
@@ -62,6 +104,9 @@ impl Process {
             writing: None,
             performers: BTreeMap::new(),
             armed: None,
+            heard: VecDeque::new(),
+            one_more: false,
+            end: None,
         };
         if row.is_none() {
             outside.view.come_back(&[], &[], form, outside.disk.journal())?;
@@ -83,20 +128,81 @@ impl Process {
     /// What was in flight when this process ended does not come through any more.
     pub fn is_fenced(&self, outside: &mut Outside) -> Result<(), Violation> {
         let Some(batch) = &self.writing else { return Ok(()) };
-        let answer = outside.disk.append(batch, self.epoch);
+        let answer = outside.disk.append(batch, self.epoch, outside.now);
         Invariant::Fence.holds(answer.is_err(), || format!("epoch {} appended after its end", self.epoch))
+    }
+
+    /// Whether it is over, and what comes then.
+    pub fn over(&self, outside: &Outside) -> Option<Over> {
+        match self.end? {
+            End::Leaving => {
+                let closed = self.session().is_none_or(|session| session.closed);
+                (closed && self.is_at_rest()).then_some(Over::Closed)
+            }
+            End::Failed => Some(Over::Failed),
+            End::Parked => {
+                let free = outside.disk.space_at.is_none_or(|at| at <= outside.now);
+                (free || outside.tools.moving().next().is_none()).then_some(Over::Freed)
+            }
+        }
+    }
+
+    /// Whether everything that it was told is decided on, recorded and carried out.
+    pub fn is_at_rest(&self) -> bool {
+        !self.offered && self.writing.is_none() && self.tasks.is_empty()
+    }
+
+    /// Whether it goes on by itself: something is under way, or a time is armed.
+    pub fn is_moving(&self) -> bool {
+        !self.performers.is_empty() || self.armed.is_some()
+    }
+
+    /// Whether it has nothing to look after any more.
+    pub fn is_ending(&self) -> bool {
+        self.end.is_some()
+    }
+
+    /// A report comes a second time.
+    pub fn echo(&mut self, back: usize, outside: &mut Outside) -> Result<(), Violation> {
+        if let (Some(report), None) = (self.heard.get(back).cloned(), self.end) {
+            self.offer(report.into(), None, outside);
+        }
+        self.decide()
+    }
+
+    /// The next effect that is stopped had one more report under way.
+    pub fn one_more(&mut self) {
+        self.one_more = true;
+    }
+
+    /// It leaves in order.
+    pub fn leave(&mut self, outside: &mut Outside) -> Result<(), Violation> {
+        if self.end.is_none() {
+            self.offer(Report::Closing.into(), None, outside);
+            self.end = Some(End::Leaving);
+        }
+        self.decide()
     }
 
     /// Does one thing, drawn among all that could come next; none when nothing can come any more.
     pub fn step(&mut self, outside: &mut Outside) -> Result<Option<Done>, Violation> {
-        let choices = self.choices(outside);
+        let mut choices = self.choices(outside);
+        if let Some(at) = outside
+            .disk
+            .ready_at
+            .filter(|at| self.writing.is_some() && choices.is_empty() && self.armed.is_none_or(|armed| armed > *at))
+        {
+            // Nothing but the disk is waited for.
+            outside.now = outside.now.max(at);
+            choices.push(Next::Append);
+        }
         let next = match (choices.len(), self.armed) {
             (0, None) => return Ok(None),
             (0, Some(at)) => {
                 outside.now = outside.now.max(at);
                 Next::Due
             }
-            (count, _) => choices[outside.chance.pick(count)],
+            (count, _) => choices[outside.order.pick(count)],
         };
         let done = match next {
             Next::Task => self.task(outside)?,
@@ -124,16 +230,19 @@ impl Process {
 
     fn choices(&self, outside: &Outside) -> Vec<Next> {
         let due = self.armed.is_some_and(|at| at <= outside.now);
+        let ready = outside.disk.ready_at.is_none_or(|at| at <= outside.now);
         let own = [
             (!self.tasks.is_empty()).then_some(Next::Task),
-            self.writing.is_some().then_some(Next::Append),
+            (self.writing.is_some() && ready).then_some(Next::Append),
             due.then_some(Next::Due),
         ];
         let ready = self.performers.iter().filter(|(effect, performer)| performer.is_ready(**effect, outside));
         let mut choices: Vec<Next> = own.into_iter().flatten().collect();
         choices.extend(ready.map(|(effect, _)| Next::Perform(*effect)));
         choices.extend(outside.tools.moving().map(Next::Command));
-        choices.extend(outside.callers.willing(&outside.view, &outside.plan).into_iter().map(Next::Ask));
+        if self.end.is_none() {
+            choices.extend(outside.callers.willing(&outside.view, &outside.plan).into_iter().map(Next::Ask));
+        }
         choices
     }
 
@@ -170,11 +279,40 @@ impl Process {
         let Some(batch) = self.writing.take() else { return Ok(("nothing", String::new())) };
         let kinds: Vec<&str> = batch.records.iter().map(|record| record.event.kind()).collect();
         let kinds = kinds.join(" ");
-        let position = outside.disk.append(&batch, self.epoch);
-        let position = position.map_err(|e| Invariant::Journal.violated(format!("`{kinds}` was not taken: {e}")))?;
-        self.pump.committed(position);
+        match outside.disk.append(&batch, self.epoch, outside.now) {
+            Ok(position) => {
+                self.pump.committed(position);
+                self.take_tasks()?;
+                no_process_is_left(&batch, outside)?;
+                Ok((append_name(&batch), kinds))
+            }
+            Err(error @ journal::Error::Full { .. }) => {
+                self.give_up(&error, End::Parked, outside)?;
+                Ok(("append_full", kinds))
+            }
+            Err(error @ journal::Error::Failed { .. }) => {
+                let again = outside.disk.append(&batch, self.epoch, outside.now);
+                Invariant::Poison.holds(again.is_err(), || format!("`{kinds}` was taken after {error}"))?;
+                self.give_up(&error, End::Failed, outside)?;
+                Ok(("append_failed", kinds))
+            }
+            Err(error) => Err(Invariant::Journal.violated(format!("`{kinds}` was not taken: {error}"))),
+        }
+    }
+
+    /// The machine is ahead of the journal and is thrown away. Its callers are told.
+    fn give_up(&mut self, error: &journal::Error, end: End, outside: &mut Outside) -> Result<(), Violation> {
+        self.pump.failed(&error.to_string());
+        self.end = Some(end);
         self.take_tasks()?;
-        Ok((append_name(&batch), kinds))
+        for task in self.tasks.drain(..) {
+            if let Do::Answer(caller, answer) = task {
+                outside.callers.answered(caller, answer, outside.now)?;
+            }
+        }
+        self.performers.clear();
+        (self.armed, self.offered) = (None, false);
+        Ok(())
     }
 
     fn task(&mut self, outside: &mut Outside) -> Result<Done, Violation> {
@@ -189,7 +327,16 @@ impl Process {
                 Ok((start_name(id), id.to_string()))
             }
             Some(Do::Stop(id)) => {
-                self.performers.remove(&id);
+                let stopped = self.performers.remove(&id);
+                if let Some(mut performer @ Performer::Request(_)) = stopped.filter(|_| self.one_more)
+                    && performer.is_ready(id, outside)
+                {
+                    self.one_more = false;
+                    let report = performer.step(id, outside).report;
+                    if let Some(report) = report {
+                        self.offer(report.into(), None, outside);
+                    }
+                }
                 Ok(("stop", id.to_string()))
             }
             Some(Do::Publish(batch)) => {
@@ -199,7 +346,7 @@ impl Process {
                 Ok(("publish", String::new()))
             }
             Some(Do::Answer(caller, answer)) => {
-                outside.callers.answered(caller, answer)?;
+                outside.callers.answered(caller, answer, outside.now)?;
                 Ok(("answer", format!("{caller:?}")))
             }
             Some(Do::Arm(_) | Do::Broken(_)) | None => Ok(("nothing", String::new())),
@@ -213,6 +360,11 @@ impl Process {
             self.performers.remove(&effect);
         }
         if let Some(report) = report {
+            // What streams comes once, in its order: its sender is one task.
+            if !matches!(report, Report::Said { .. }) {
+                self.heard.push_front(report.clone());
+                self.heard.truncate(HEARD);
+            }
             self.offer(report.into(), None, outside);
         }
         (name, effect.to_string())
@@ -220,7 +372,7 @@ impl Process {
 
     /// Where the machine is not ahead of the journal, the journal folds to its state.
     pub fn check_fold(&self, outside: &Outside) -> Result<(), Violation> {
-        if self.writing.is_some() {
+        if self.writing.is_some() || self.end.is_some() {
             return Ok(());
         }
         let line = line(&outside.disk.entries()?, &outside.disk.progress()?);
@@ -229,6 +381,13 @@ impl Process {
             format!("live: {:#?}\nrecovered: {:#?}", self.session(), recovered.session())
         })
     }
+}
+
+/// Once a run has ended, nothing of it lives but what could not be ended.
+fn no_process_is_left(batch: &Batch, outside: &Outside) -> Result<(), Violation> {
+    let ended = |run| batch.records.iter().any(|record| matches!(&record.event, Event::RunEnded(e) if e.run == run));
+    let left = outside.tools.running().find(|(_, command)| ended(command.call.run) && command.ends != Ends::Stubborn);
+    Invariant::Orphan.holds(left.is_none(), || format!("its run has ended, and this lives: {left:?}"))
 }
 
 fn recover(outside: &mut Outside, form: Form) -> Result<Machine, Violation> {

@@ -6,7 +6,8 @@ use engine::{CallId, CallOutcome, Content, EffectId, Found, Hash, ToolClass};
 
 use super::disk::{Disk, Recorded};
 use crate::case::Form;
-use crate::workload::{Life, Plan, Planned};
+use crate::plan::{Plan, Planned};
+use crate::workload::{Ends, Life};
 
 /// One start of a call, as the tool itself saw it.
 #[derive(Debug, Clone)]
@@ -23,6 +24,8 @@ pub struct Start {
     pub recorded: Recorded,
     /// Whether it needs leave.
     pub asks: bool,
+    /// Whether its run had ended by then.
+    pub late: bool,
 }
 
 /// A supervised command.
@@ -34,6 +37,8 @@ pub struct Command {
     pub arguments: Hash,
     /// What its supervisor's record says.
     pub record: Record,
+    /// How it ends.
+    pub ends: Ends,
 }
 
 /// How far a supervised command has come.
@@ -61,7 +66,7 @@ pub enum Record {
 pub struct Tools {
     /// Every start, in order.
     pub starts: Vec<Start>,
-    /// Calls that did what they say.
+    /// Calls that came to their own end.
     pub done: BTreeSet<CallId>,
     /// Commands that died with the machine.
     pub died: BTreeSet<CallId>,
@@ -82,23 +87,33 @@ impl Tools {
             key: planned.fingerprint(),
             recorded: disk.intent(call, effect),
             asks: planned.asks,
+            late: disk.has_ended(call.run),
         });
     }
 
     /// A supervisor is asked to run a command; where it has a record already it is attached to.
-    pub fn spawn(&mut self, call: CallId, effect: EffectId, arguments: Hash) {
-        self.commands.entry(effect).or_insert(Command { call, arguments, record: Record::Spawned });
+    pub fn spawn(&mut self, call: CallId, effect: EffectId, planned: &Planned) {
+        let (arguments, ends) = (Hash::of(planned.arguments.as_bytes()), planned.ends);
+        self.commands.entry(effect).or_insert(Command { call, arguments, record: Record::Spawned, ends });
     }
 
     /// Commands that do something by themselves.
     pub fn moving(&self) -> impl Iterator<Item = EffectId> + '_ {
-        let moves = |command: &Command| matches!(command.record, Record::Spawned | Record::Running { .. });
-        self.commands.iter().filter(move |(_, command)| moves(command)).map(|(effect, _)| *effect)
+        let hangs = |command: &Command| {
+            matches!(command.ends, Ends::Hangs | Ends::Stubborn) && command.record == Record::Running { pieces: 1 }
+        };
+        self.running().filter(move |(_, command)| !hangs(command)).map(|(effect, _)| effect)
+    }
+
+    /// Commands that live.
+    pub fn running(&self) -> impl Iterator<Item = (EffectId, &Command)> + '_ {
+        let lives = |command: &Command| matches!(command.record, Record::Spawned | Record::Running { .. });
+        self.commands.iter().filter(move |(_, command)| lives(command)).map(|(effect, command)| (*effect, command))
     }
 
     /// A command takes its next step by itself.
     pub fn step_command(&mut self, effect: EffectId, plan: &Plan, disk: &Disk) -> &'static str {
-        let Some(Command { call, arguments, record }) = self.commands.get(&effect).cloned() else {
+        let Some(Command { call, arguments, record, .. }) = self.commands.get(&effect).cloned() else {
             return "command_gone";
         };
         let Some(planned) = plan.call(&arguments) else { return "command_gone" };
@@ -122,8 +137,8 @@ impl Tools {
 
     /// A crash reaches the tools: what outlives the process runs on, ends, or dies with the machine.
     pub fn crash(&mut self, form: Form, plan: &Plan, disk: &Disk) {
-        let moving: Vec<EffectId> = self.moving().collect();
-        for effect in moving {
+        let running: Vec<EffectId> = self.running().map(|(effect, _)| effect).collect();
+        for effect in running {
             match form {
                 Form::Process => {}
                 Form::Ended => {
@@ -156,7 +171,7 @@ impl Tools {
     /// Takes the place of a command that has not begun: from now on it cannot.
     fn bar(&mut self, call: CallId, effect: EffectId, planned: &Planned) {
         let arguments = Hash::of(planned.arguments.as_bytes());
-        self.commands.insert(effect, Command { call, arguments, record: Record::Barred });
+        self.commands.insert(effect, Command { call, arguments, record: Record::Barred, ends: planned.ends });
     }
 
     /// What can be known of a call that a crash cut off.
@@ -169,12 +184,12 @@ impl Tools {
                     (Found::NeverStarted, None)
                 }
                 Some(Record::Running { .. }) => (Found::Running, None),
-                Some(Record::Exited) => (Found::Ended, ended(CallOutcome::Done)),
+                Some(Record::Exited) => (Found::Ended, ended(planned.outcome())),
                 Some(Record::Killed) => (Found::Ended, ended(CallOutcome::Failed)),
                 Some(Record::Died) => (Found::Unknown, None),
             },
             (Life::Process, ToolClass::Once) => (Found::Unknown, None),
-            (Life::Process, _) if self.done.contains(&call) => (Found::Ended, ended(CallOutcome::Done)),
+            (Life::Process, _) if self.done.contains(&call) => (Found::Ended, ended(planned.outcome())),
             (Life::Process, _) => (Found::NeverStarted, None),
         }
     }
@@ -185,7 +200,7 @@ impl Tools {
             return CallOutcome::Failed;
         }
         match self.commands.get(&started).map(|command| command.record) {
-            Some(Record::Exited) => return CallOutcome::Done,
+            Some(Record::Exited) => return planned.outcome(),
             None | Some(Record::Spawned | Record::Barred) => self.bar(call, started, planned),
             Some(Record::Running { .. } | Record::Killed) => self.record(started, Record::Killed),
             Some(Record::Died) => {}

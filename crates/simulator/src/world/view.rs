@@ -6,15 +6,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use engine::tables::lifecycle::LifecycleKind;
 use engine::{
-    Batch, Body, CallId, CallOutcome, Durability, EffectId, EffectKind, Event, Hash, MessageId, Record, RunId,
-    ToolClass,
+    Batch, Body, CallId, CallOutcome, Durability, EffectId, EffectKind, Event, Hash, MessageId, ReceiptState, Record,
+    RunId, Seq, ToolClass,
 };
-use journal::{Entry, Memory};
+use journal::{Entry, Read};
 
 use super::model::text_of;
 use crate::case::Form;
 use crate::invariant::{Invariant, Violation};
+use crate::workload::When;
 
 /// The output of one effect, as it came in.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -48,6 +50,16 @@ pub struct View {
     pub ended: BTreeSet<RunId>,
     /// Messages that were told to be accepted.
     pub accepted: BTreeSet<MessageId>,
+    /// Messages that were told to be taken back.
+    pub cancelled: BTreeSet<MessageId>,
+    /// Runs that were told to have started.
+    pub begun: BTreeSet<RunId>,
+    /// The run that is under way.
+    pub run: Option<RunId>,
+    /// The entry that holds it.
+    pub held: Option<Seq>,
+    /// The entry after which only a human can help.
+    pub trouble: Option<Seq>,
 }
 
 impl View {
@@ -65,8 +77,26 @@ impl View {
         open.map(|(_, stream)| stream.text.len()).sum()
     }
 
+    /// Whether a run has ended or will never begin.
+    pub fn is_over(&self, run: RunId) -> bool {
+        self.ended.contains(&run) || self.cancelled.contains(&run.into())
+    }
+
+    /// Whether a run shows this sign now.
+    pub fn has_come(&self, when: When, run: RunId) -> bool {
+        let settled = self.settled.get(&run).copied().unwrap_or_default();
+        match when {
+            When::Begun => self.begun.contains(&run),
+            When::Streaming => self.open_text(run) > 0,
+            When::Settled => settled > 0,
+            When::Asked => self.asks.keys().any(|call| call.run == run),
+            When::Call => self.started.iter().any(|call| call.run == run),
+            When::Text => settled >= 2 && self.open_text(run) > 12,
+        }
+    }
+
     /// It is told of a batch.
-    pub fn told(&mut self, batch: &Batch, journal: &Memory) -> Result<(), Violation> {
+    pub fn told(&mut self, batch: &Batch, journal: &dyn Read) -> Result<(), Violation> {
         for record in &batch.records {
             if let Some(seq) = record.seq {
                 let next = self.entries.len() as u64 + 1;
@@ -87,7 +117,7 @@ impl View {
         entries: &[Entry],
         progress: &[Record],
         form: Form,
-        journal: &Memory,
+        journal: &dyn Read,
     ) -> Result<(), Violation> {
         let mut now = Self::default();
         for event in entries.iter().map(|entry| &entry.event).chain(progress.iter().map(|record| &record.event)) {
@@ -116,7 +146,7 @@ impl View {
         self.streams.iter().try_for_each(|(effect, seen)| seen.compare(*effect, now.streams.get(effect), form))
     }
 
-    fn see(&mut self, event: &Event, journal: &Memory) -> Result<(), Violation> {
+    fn see(&mut self, event: &Event, journal: &dyn Read) -> Result<(), Violation> {
         if let Some((effect, offset)) = event.progress() {
             return self.streams.entry(effect).or_default().add(effect, offset, event);
         }
@@ -125,7 +155,23 @@ impl View {
             Event::CallAsked(e) => drop(self.asks.insert(e.call, e.fingerprint)),
             Event::AskAnswered(e) => drop(self.asks.remove(&e.call)),
             Event::CallStarted(e) if e.class == ToolClass::Once => drop(self.started.insert(e.call)),
-            Event::RunEnded(e) => drop(self.ended.insert(e.run)),
+            Event::MessageSettled(e) if e.state == ReceiptState::Cancelled => {
+                self.cancelled.insert(e.message);
+            }
+            Event::RunStarted(e) => {
+                self.begun.insert(e.run);
+                self.run = Some(e.run);
+            }
+            Event::RunEnded(e) => {
+                self.ended.insert(e.run);
+                (self.run, self.held) = (None, None);
+            }
+            Event::Paused(_) => self.held = Some(Seq(self.entries.len() as u64 + 1)),
+            Event::Resumed(_) => self.held = None,
+            Event::LifecycleChanged(e) => {
+                let seq = Seq(self.entries.len() as u64 + 1);
+                self.trouble = (e.to == LifecycleKind::Error).then_some(seq);
+            }
             Event::MessageSealed(e) => self.seal(e.request, e.text, journal)?,
             Event::StreamCut(e) => self.seal(e.request, e.text, journal)?,
             Event::Failed(e) => {
@@ -163,7 +209,7 @@ impl View {
     }
 
     /// The entry that seals a stream names the text that was shown, or more when some of it was missed.
-    fn seal(&mut self, request: EffectId, text: Option<Body>, journal: &Memory) -> Result<(), Violation> {
+    fn seal(&mut self, request: EffectId, text: Option<Body>, journal: &dyn Read) -> Result<(), Violation> {
         let sealed = text.map_or(Ok(String::new()), |text| text_of(journal, &text))?;
         let stream = self.streams.entry(request).or_default();
         let missed = stream.bytes == 0;
@@ -228,11 +274,11 @@ fn length(event: &Event) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use engine::{Closed, Epoch, Position, Seq, TextAdded, Timestamp, Views};
-    use journal::Entry;
+    use engine::{Closed, Epoch, Position, TextAdded, Timestamp, Views};
+    use journal::Memory;
 
     use super::*;
-    use crate::workload::{branch_id, message_id, session_id};
+    use crate::plan::{branch_id, message_id, session_id};
 
     fn request() -> EffectId {
         EffectId { run: message_id(0).into(), kind: EffectKind::Request, ordinal: 1, try_no: 1 }

@@ -1,0 +1,108 @@
+//! What tools did, held against what was recorded of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use engine::{AskAnswered, CallId, CallOutcome, CallSettled, EffectId, Event, RunId, ToolClass};
+
+use super::{Evidence, TIGHT_MS};
+use crate::invariant::{Invariant, Violation};
+use crate::plan::Planned;
+use crate::workload::{Ends, Leave, Life};
+use crate::world::{Outside, Recorded, Start};
+
+pub(super) fn starts_were_recorded(evidence: &Evidence<'_>) -> Result<(), Violation> {
+    evidence.starts().iter().try_for_each(|start| {
+        let least = if start.class == ToolClass::ReadOnly { Recorded::Written } else { Recorded::Synced };
+        Invariant::Intent.holds(start.recorded >= least, || {
+            format!("{} began ({}) when its start was recorded: {:?}", start.call, start.effect, start.recorded)
+        })
+    })
+}
+
+pub(super) fn once_is_once(evidence: &Evidence<'_>) -> Result<(), Violation> {
+    let mut begun = BTreeSet::new();
+    let once = evidence.starts().iter().filter(|start| start.class == ToolClass::Once);
+    once.map(|start| (start.call, start.effect)).try_for_each(|(call, effect): (CallId, EffectId)| {
+        Invariant::Once.holds(begun.insert(call), || format!("{call} began again, by {effect}"))
+    })
+}
+
+pub(super) fn keys_stay(evidence: &Evidence<'_>) -> Result<(), Violation> {
+    let mut keys = BTreeMap::new();
+    evidence.starts().iter().try_for_each(|start| {
+        let first = *keys.entry(start.call).or_insert(start.key);
+        Invariant::Key.holds(first == start.key, || format!("{} began with another key", start.call))
+    })
+}
+
+pub(super) fn leave_was_given(evidence: &Evidence<'_>) -> Result<(), Violation> {
+    let given = |call: CallId| {
+        evidence
+            .events()
+            .any(|event| matches!(event, Event::AskAnswered(AskAnswered { call: of, allow: true, .. }) if *of == call))
+    };
+    let asked = evidence.starts().iter().filter(|start| start.asks);
+    asked
+        .map(|start| start.call)
+        .try_for_each(|call| Invariant::Leave.holds(given(call), || format!("{call} began without leave")))
+}
+
+pub(super) fn nothing_starts_after_the_end(evidence: &Evidence<'_>) -> Result<(), Violation> {
+    let late = evidence.starts().iter().find(|start| start.late);
+    Invariant::Terminal.holds(late.is_none(), || format!("its run had ended, and it began: {late:?}"))
+}
+
+/// Done means done; nothing that never began is called done; only what nobody can know is called interrupted.
+pub(super) fn results_are_true(evidence: &Evidence<'_>) -> Result<(), Violation> {
+    let tools = &evidence.outside.tools;
+    let mut settled = BTreeSet::new();
+    for result in evidence.settled() {
+        let call = result.call;
+        Invariant::Result.holds(settled.insert(call), || format!("{call} has two results"))?;
+        let fits = fits(evidence, result);
+        Invariant::Result.holds(fits, || {
+            let ran_by = result.effect.map(|effect| effect.to_string());
+            let began = tools.starts.iter().any(|start| start.call == call);
+            let did = tools.done.contains(&call);
+            format!("{call} ({ran_by:?}) is {:?}; it began: {began}, did it: {did}", result.outcome)
+        })?;
+    }
+    let ended: BTreeSet<RunId> = evidence.ends().map(|e| e.run).collect();
+    let open = |start: &&Start| !settled.contains(&start.call) && ended.contains(&start.call.run);
+    let unsettled = tools.starts.iter().find(open);
+    Invariant::Result.holds(unsettled.is_none(), || format!("no result for {unsettled:?}"))
+}
+
+/// Whether a result is one that this call can have.
+fn fits(evidence: &Evidence<'_>, result: &CallSettled) -> bool {
+    let Outside { tools, plan, past, .. } = evidence.outside;
+    let call = result.call;
+    let began = tools.starts.iter().any(|start| start.call == call);
+    let Some(planned) = planned_of(evidence, call) else { return false };
+    match result.outcome {
+        CallOutcome::Done | CallOutcome::Failed => tools.done.contains(&call) && planned.outcome() == result.outcome,
+        CallOutcome::Denied => !began && planned.asks && plan.seed.leave == Leave::Denied,
+        CallOutcome::Skipped => !began,
+        CallOutcome::Interrupted => nobody_knows(evidence, call),
+        CallOutcome::Aborted => evidence.decided().contains_key(&call.run),
+        CallOutcome::TimedOut => !planned.comes_to_an_end() || plan.limits().call_ms < TIGHT_MS || past.gaps > 0,
+        CallOutcome::Unended => planned.ends == Ends::Stubborn || past.gaps > 0,
+    }
+}
+
+/// The call of the script that this one is.
+fn planned_of<'a>(evidence: &Evidence<'a>, call: CallId) -> Option<&'a Planned> {
+    let arguments = evidence.events().find_map(|event| match event {
+        Event::MessageSealed(e) => e.calls.iter().find(|sealed| sealed.id == call).map(|sealed| sealed.arguments.hash),
+        _ => None,
+    });
+    evidence.outside.plan.call(&arguments?)
+}
+
+/// A call in the process that may run once, or a command that died with the machine.
+fn nobody_knows(evidence: &Evidence<'_>, call: CallId) -> bool {
+    planned_of(evidence, call).is_some_and(|planned| match planned.life {
+        Life::Process => planned.class == ToolClass::Once,
+        Life::Supervised => evidence.outside.tools.died.contains(&call),
+    })
+}

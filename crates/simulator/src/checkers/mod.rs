@@ -1,0 +1,183 @@
+//! What must hold once the world is quiet. The checkers see only what is outside of the machine: the journal, what
+//! callers and subscribers were told, and what the tools and the provider did.
+
+mod calls;
+mod runs;
+mod streams;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use engine::{CallSettled, EffectKind, Event, Outcome, RunEnded, RunId};
+use journal::Entry;
+
+use crate::invariant::{Invariant, Violation};
+use crate::plan::message_id;
+use crate::world::{Caller, Outside, Start};
+
+/// All that is known of a case.
+struct Evidence<'a> {
+    outside: &'a Outside,
+    entries: Vec<Entry>,
+}
+
+type Checker = fn(&Evidence<'_>) -> Result<(), Violation>;
+
+/// Every checker, in the order in which they are run.
+const CHECKERS: &[Checker] = &[
+    journal_holds_what_was_appended,
+    all_was_shown,
+    acknowledged_is_kept,
+    runs::a_key_is_one_run,
+    runs::all_has_ended,
+    runs::one_at_a_time,
+    runs::one_end_each,
+    runs::ends_are_those_of_the_script,
+    runs::aborts_are_kept,
+    runs::runs_keep_the_order,
+    runs::counters_survive,
+    streams::answers_are_whole,
+    streams::complete_means_an_end_mark,
+    streams::silence_has_a_limit,
+    calls::starts_were_recorded,
+    calls::once_is_once,
+    calls::keys_stay,
+    calls::leave_was_given,
+    calls::nothing_starts_after_the_end,
+    calls::results_are_true,
+];
+
+/// Below this many milliseconds a limit can come in the middle of ordinary work.
+const TIGHT_MS: u64 = 20_000;
+
+/// Milliseconds that ordinary work can be late.
+const SLACK_MS: u64 = 2_000;
+
+/// Checks a quiet world.
+pub fn check(outside: &Outside) -> Result<(), Violation> {
+    let evidence = Evidence { outside, entries: outside.disk.entries()? };
+    CHECKERS.iter().try_for_each(|holds| holds(&evidence))
+}
+
+impl<'a> Evidence<'a> {
+    fn events(&self) -> impl Iterator<Item = &Event> {
+        self.entries.iter().map(|entry| &entry.event)
+    }
+
+    fn starts(&self) -> &'a [Start] {
+        &self.outside.tools.starts
+    }
+
+    fn ends(&self) -> impl Iterator<Item = &RunEnded> {
+        self.events().filter_map(|event| match event {
+            Event::RunEnded(e) => Some(e),
+            _ => None,
+        })
+    }
+
+    fn settled(&self) -> impl Iterator<Item = &CallSettled> {
+        self.events().filter_map(|event| match event {
+            Event::CallSettled(e) => Some(e),
+            _ => None,
+        })
+    }
+
+    fn accepted(&self) -> impl Iterator<Item = RunId> {
+        self.events().filter_map(|event| match event {
+            Event::MessageAccepted(e) => Some(e.message.into()),
+            _ => None,
+        })
+    }
+
+    fn runs(&self) -> usize {
+        self.outside.plan.workload.runs.len()
+    }
+
+    /// The ends that were decided before they were taken, by run.
+    fn decided(&self) -> BTreeMap<RunId, Outcome> {
+        let mut decided = BTreeMap::new();
+        let mut run = None;
+        for event in self.events() {
+            match event {
+                Event::RunStarted(e) => run = Some(e.run),
+                Event::EndingSet(e) => {
+                    run.map(|run| decided.entry(run).or_insert(e.outcome));
+                }
+                _ => {}
+            }
+        }
+        decided
+    }
+}
+
+fn journal_holds_what_was_appended(evidence: &Evidence<'_>) -> Result<(), Violation> {
+    evidence.outside.disk.check(&evidence.entries)?;
+    let progress = evidence.outside.disk.progress()?;
+    let over: BTreeSet<RunId> = evidence.ends().map(|e| e.run).collect();
+    let mut left = progress.iter().filter_map(|record| record.event.progress()).map(|(effect, _)| effect);
+    let open = left.find(|effect| over.contains(&effect.run)).map(|effect| effect.to_string());
+    Invariant::Journal.holds(open.is_none(), || format!("progress that nothing sealed is left: {open:?}"))
+}
+
+fn all_was_shown(evidence: &Evidence<'_>) -> Result<(), Violation> {
+    let shown = evidence.outside.view.entries();
+    let same = shown.len() == evidence.entries.len() && shown.iter().map(AsRef::as_ref).eq(evidence.events());
+    Invariant::Published
+        .holds(same, || format!("{} entries were shown, {} are in the journal", shown.len(), evidence.entries.len()))
+}
+
+fn acknowledged_is_kept(evidence: &Evidence<'_>) -> Result<(), Violation> {
+    acknowledged(evidence.outside, &evidence.entries)
+}
+
+/// Whatever a caller was told is in these entries of the journal. Checked at each opening too.
+pub fn acknowledged(outside: &Outside, entries: &[Entry]) -> Result<(), Violation> {
+    let any = |is: &dyn Fn(&Event) -> bool| entries.iter().any(|entry| is(&entry.event));
+    for (caller, told) in outside.callers.told().iter().filter(|(_, told)| told.answer.is_ok()) {
+        let kept = match caller {
+            Caller::Message(index) | Caller::Repeat(index) => {
+                any(&|event| matches!(event, Event::MessageAccepted(e) if e.message == message_id(*index)))
+            }
+            Caller::Cancel(index) => {
+                any(&|event| matches!(event, Event::MessageSettled(e) if e.message == message_id(*index)))
+            }
+            Caller::Leave(call) => any(&|event| matches!(event, Event::AskAnswered(e) if e.call == *call)),
+            Caller::Abort(index) => ending_of(entries, message_id(*index).into()),
+            Caller::Pause(_) => any(&|event| matches!(event, Event::Paused(_))),
+            Caller::Resume(seq) | Caller::Mend(seq) => entries
+                .iter()
+                .any(|entry| entry.seq > *seq && matches!(entry.event, Event::Resumed(_) | Event::LifecycleChanged(_))),
+            Caller::Conflict(_) | Caller::Mistake(_) => false,
+        };
+        Invariant::Acknowledged
+            .holds(kept, || format!("{caller:?} was told {told:?}, the journal has nothing of it"))?;
+    }
+    Ok(())
+}
+
+/// Whether an end of this run was decided on.
+fn ending_of(entries: &[Entry], run: RunId) -> bool {
+    let from = entries.iter().position(|entry| matches!(&entry.event, Event::RunStarted(e) if e.run == run));
+    let of_run = from.map_or(&[][..], |from| &entries[from + 1..]);
+    let until = of_run.iter().position(|entry| matches!(entry.event, Event::RunStarted(_))).unwrap_or(of_run.len());
+    of_run[..until].iter().any(|entry| matches!(entry.event, Event::EndingSet(_)))
+}
+
+/// The last entries, one a line, for whoever reads a failure.
+pub fn last_entries(outside: &Outside, count: usize) -> Vec<String> {
+    let entries = outside.disk.entries().unwrap_or_default();
+    let skip = entries.len().saturating_sub(count);
+    entries[skip..]
+        .iter()
+        .map(|entry| format!("{} {} (epoch {})", entry.seq, told(&entry.event), entry.epoch))
+        .collect()
+}
+
+fn told(event: &Event) -> String {
+    let payload = String::from_utf8_lossy(&event.payload()).into_owned();
+    let short: String = payload.chars().take(160).collect();
+    format!("{} {short}", event.kind())
+}
+
+const _: () = assert!(EffectKind::ALL.len() == 13, "a new kind of effect needs its name among the operations");

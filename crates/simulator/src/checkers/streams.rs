@@ -1,0 +1,63 @@
+//! What the model said, held against what was recorded of it.
+
+use engine::{EffectId, Event, Next, Outcome, Timestamp};
+
+use super::{Evidence, SLACK_MS};
+use crate::invariant::{Invariant, Violation};
+use crate::world::{only_closes, text_of};
+
+/// The final text is that of the messages of the last step, and for a completed run what the script says.
+pub(super) fn answers_are_whole(evidence: &Evidence<'_>) -> Result<(), Violation> {
+    let journal = evidence.outside.disk.journal();
+    let mut step = vec![];
+    for event in evidence.events() {
+        match event {
+            Event::RunStarted(_) | Event::StepBegun(_) => step.clear(),
+            Event::MessageSealed(e) => step.extend(e.text),
+            Event::RunEnded(e) => {
+                Invariant::Answer
+                    .holds(e.text == step, || format!("run {} names {:?}, not {step:?}", e.run, e.text))?;
+                let text = e.text.iter().map(|body| text_of(journal, body)).collect::<Result<String, _>>()?;
+                let plan = &evidence.outside.plan;
+                let answer = plan.script_of(e.run).map(|run| plan.answer(run)).unwrap_or_default();
+                let whole = only_closes(&answer, &text) || e.outcome != Outcome::Completed;
+                Invariant::Answer
+                    .holds(whole, || format!("run {} answers `{text}`, the model said `{answer}`", e.run))?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// A message that leads on is the answer to a request whose end mark came.
+pub(super) fn complete_means_an_end_mark(evidence: &Evidence<'_>) -> Result<(), Violation> {
+    evidence.events().try_for_each(|event| match event {
+        Event::MessageSealed(e) if e.next != Next::Cut => {
+            let whole = evidence.outside.model.whole.contains(&e.request);
+            Invariant::EndMark.holds(whole, || format!("{} is complete, and its end mark never came", e.request))
+        }
+        _ => Ok(()),
+    })
+}
+
+/// A stream that fell silent is closed within its limit. Where time was not even, nothing can be said.
+pub(super) fn silence_has_a_limit(evidence: &Evidence<'_>) -> Result<(), Violation> {
+    let outside = evidence.outside;
+    if outside.past.gaps > 0 {
+        return Ok(());
+    }
+    let limits = outside.plan.limits();
+    let most = limits.silent_ms.max(limits.first_byte_ms) + SLACK_MS;
+    outside.model.silent.iter().try_for_each(|(request, since)| {
+        let closed = closed_at(evidence, *request);
+        let late = closed.filter(|at| at.since(*since) > most);
+        Invariant::Stall
+            .holds(late.is_none(), || format!("{request} was silent since {}, and was closed at {late:?}", since.0))
+    })
+}
+
+/// When a request was closed by an entry.
+fn closed_at(evidence: &Evidence<'_>, request: EffectId) -> Option<Timestamp> {
+    evidence.entries.iter().find(|entry| entry.event.seals() == Some(request)).map(|entry| entry.at)
+}

@@ -1,0 +1,158 @@
+//! What can happen to a world while it works, and when. Written as a failure prints it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::case::{Form, InvalidCase};
+
+/// One thing that goes wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// The process, or the machine, goes down.
+    Crash(Form),
+    /// The next append fails for good.
+    Store(Lost),
+    /// The disk has no space for so many milliseconds.
+    Full(u64),
+    /// The next append takes so many milliseconds.
+    Slow(u64),
+    /// The wall clock is set by so many milliseconds; the next process sees it.
+    Jump(i64),
+    /// A report comes a second time; which of the last ones, from the newest.
+    Echo(usize),
+    /// The next effect that is stopped had one more report under way.
+    Late,
+    /// The owner leaves in order.
+    Close,
+}
+
+/// What a failed append left on the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lost {
+    /// Nothing.
+    All,
+    /// Everything: only the word of it was lost.
+    Word,
+}
+
+/// A fault and the operation before which it comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Strike {
+    /// Operations since the world began.
+    pub at: u32,
+    /// What goes wrong.
+    pub fault: Fault,
+}
+
+impl Fault {
+    /// Its name among the operations.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Crash(Form::Process) => "fault_process",
+            Self::Crash(Form::Ended) => "fault_ended",
+            Self::Crash(Form::Power { .. }) => "fault_power",
+            Self::Store(Lost::All) => "fault_store",
+            Self::Store(Lost::Word) => "fault_unsure",
+            Self::Full(_) => "fault_full",
+            Self::Slow(_) => "fault_slow",
+            Self::Jump(_) => "fault_jump",
+            Self::Echo(_) => "fault_echo",
+            Self::Late => "fault_late",
+            Self::Close => "fault_close",
+        }
+    }
+
+    /// The same with smaller numbers, as far as there is such a thing.
+    pub fn smaller(self) -> Option<Self> {
+        let less = |number: u64| (number > 1).then_some(number / 2);
+        match self {
+            Self::Crash(Form::Power { keep }) if keep > 0 => Some(Self::Crash(Form::Power { keep: keep / 2 })),
+            Self::Full(ms) => less(ms).map(Self::Full),
+            Self::Slow(ms) => less(ms).map(Self::Slow),
+            Self::Jump(ms) if ms.abs() > 1 => Some(Self::Jump(ms / 2)),
+            Self::Echo(back) if back > 0 => Some(Self::Echo(back - 1)),
+            Self::Crash(_) | Self::Store(_) | Self::Jump(_) | Self::Echo(_) | Self::Late | Self::Close => None,
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Crash(form) => form.fmt(f),
+            Self::Store(Lost::All) => f.write_str("eio"),
+            Self::Store(Lost::Word) => f.write_str("unsure"),
+            Self::Full(ms) => write!(f, "full/{ms}"),
+            Self::Slow(ms) => write!(f, "slow/{ms}"),
+            Self::Jump(ms) => write!(f, "jump/{ms}"),
+            Self::Echo(back) => write!(f, "echo/{back}"),
+            Self::Late => f.write_str("late"),
+            Self::Close => f.write_str("close"),
+        }
+    }
+}
+
+impl fmt::Display for Strike {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.at, self.fault)
+    }
+}
+
+impl FromStr for Fault {
+    type Err = InvalidCase;
+
+    fn from_str(text: &str) -> Result<Self, InvalidCase> {
+        let wrong = || InvalidCase { text: text.to_owned() };
+        let (name, number) = text.split_once('/').map_or((text, None), |(name, number)| (name, Some(number)));
+        let fault = match (name, number) {
+            ("eio", None) => Self::Store(Lost::All),
+            ("unsure", None) => Self::Store(Lost::Word),
+            ("late", None) => Self::Late,
+            ("close", None) => Self::Close,
+            ("full", Some(ms)) => Self::Full(ms.parse().map_err(|_| wrong())?),
+            ("slow", Some(ms)) => Self::Slow(ms.parse().map_err(|_| wrong())?),
+            ("jump", Some(ms)) => Self::Jump(ms.parse().map_err(|_| wrong())?),
+            ("echo", Some(back)) => Self::Echo(back.parse().map_err(|_| wrong())?),
+            _ => Self::Crash(text.parse()?),
+        };
+        Ok(fault)
+    }
+}
+
+impl FromStr for Strike {
+    type Err = InvalidCase;
+
+    fn from_str(text: &str) -> Result<Self, InvalidCase> {
+        let wrong = || InvalidCase { text: text.to_owned() };
+        let (at, fault) = text.split_once(':').ok_or_else(wrong)?;
+        Ok(Self { at: at.parse().map_err(|_| wrong())?, fault: fault.parse()? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_strike_reads_as_it_is_printed() {
+        let faults = [
+            Fault::Crash(Form::Process),
+            Fault::Crash(Form::Power { keep: 2 }),
+            Fault::Store(Lost::All),
+            Fault::Store(Lost::Word),
+            Fault::Full(300),
+            Fault::Slow(5000),
+            Fault::Jump(-3_600_000),
+            Fault::Echo(2),
+            Fault::Late,
+            Fault::Close,
+        ];
+        for fault in faults {
+            let strike = Strike { at: 12, fault };
+            assert_eq!(strike.to_string().parse(), Ok(strike));
+        }
+        for wrong in ["", "3", "3:gone", "x:eio", "3:eio/2", "3:full"] {
+            assert!(wrong.parse::<Strike>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! A workload made ready: what every run is decided by, and what every call of the script is.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use engine::tables::recovery::{RULES, Rule};
+use engine::{
+    BodyKind, BranchId, CallOutcome, Candidate, Content, FailureClass, Hash, Limits, MessageId, Policy, RunId,
+    SessionId, Settings, ToolClass, ToolSpec,
+};
+use uuid::Uuid;
+
+use crate::workload::{Ends, Life, Seed, Then, Turn, Workload};
+
+/// A call of the script, found by its arguments: they are different for each.
+#[derive(Debug)]
+pub struct Planned {
+    /// The tool.
+    pub tool: String,
+    /// How it may be repeated.
+    pub class: ToolClass,
+    /// Where it lives.
+    pub life: Life,
+    /// Whether leave is asked for it.
+    pub asks: bool,
+    /// Its arguments, JSON.
+    pub arguments: String,
+    /// What it gives back, in the pieces in which a command writes it.
+    pub output: Vec<String>,
+    /// How it ends.
+    pub ends: Ends,
+}
+
+impl Planned {
+    /// What an approval binds to, and the key that every try of it carries.
+    pub fn fingerprint(&self) -> Hash {
+        Hash::of(format!("{} {}", self.tool, self.arguments).as_bytes())
+    }
+
+    /// Whether it ends by itself.
+    pub fn comes_to_an_end(&self) -> bool {
+        matches!(self.ends, Ends::Done | Ends::Failed)
+    }
+
+    /// How it ends where nothing comes between.
+    pub fn outcome(&self) -> CallOutcome {
+        match self.ends {
+            Ends::Done => CallOutcome::Done,
+            Ends::Failed | Ends::Hangs | Ends::Stubborn => CallOutcome::Failed,
+        }
+    }
+
+    /// All that it gives back.
+    pub fn result(&self) -> Content {
+        Content::text(BodyKind::Output, &self.output.concat())
+    }
+}
+
+/// A workload made ready for one seed.
+#[derive(Debug)]
+pub struct Plan {
+    /// The file.
+    pub workload: Workload,
+    /// The seed.
+    pub seed: Seed,
+    /// What every run is decided by.
+    pub settings: Arc<Settings>,
+    /// Its hash.
+    pub settings_hash: Hash,
+    /// The calls by the hash of their arguments.
+    calls: BTreeMap<Hash, Planned>,
+}
+
+impl Plan {
+    /// The seeds of the workload.
+    pub fn seeds() -> Vec<Seed> {
+        Workload::checked_in().seeds
+    }
+
+    /// The checked-in workload under this seed; none if the file does not have it.
+    pub fn new(seed: u64) -> Option<Self> {
+        let mut workload = Workload::checked_in();
+        let seed = workload.seeds.iter().find(|known| known.seed == seed).copied()?;
+        if let Some(last) = workload.runs.last_mut() {
+            last.abort = seed.abort;
+        }
+        Some(Self::of(workload, seed))
+    }
+
+    /// Any workload under this seed.
+    pub fn of(workload: Workload, seed: Seed) -> Self {
+        let settings = Arc::new(settings(&workload, seed));
+        let settings_hash = settings.content().body.hash;
+        let calls = calls(&workload);
+        Self { workload, seed, settings, settings_hash, calls }
+    }
+
+    /// What every run is limited by.
+    pub fn limits(&self) -> &Limits {
+        &self.settings.limits
+    }
+
+    /// The planned call with these arguments.
+    pub fn call(&self, arguments: &Hash) -> Option<&Planned> {
+        self.calls.get(arguments)
+    }
+
+    /// The arguments of a call of the script.
+    pub fn arguments(run: usize, turn: usize, call: usize) -> String {
+        format!(r#"{{"call":"{}.{}.{}"}}"#, run + 1, turn + 1, call + 1)
+    }
+
+    /// The number of the script that a run follows.
+    pub fn script_of(&self, run: RunId) -> Option<usize> {
+        (0..self.workload.runs.len()).find(|index| RunId::from(message_id(*index)) == run)
+    }
+
+    /// How many requests of a run can fail by its script; none = without end.
+    pub fn failures(&self, run: usize) -> Option<u32> {
+        let failures = self.workload.runs[run].turns.iter().filter_map(|turn| turn.failure);
+        let fails = |class: FailureClass| RULES[class as usize].1 == Rule::Fail;
+        failures.map(|failure| (!fails(failure.class)).then_some(failure.times)).sum()
+    }
+
+    /// How long a run can be held up by silence and by calls that hang, milliseconds; none = for ever.
+    pub fn held_up_ms(&self, run: usize) -> Option<u64> {
+        let limits = self.limits();
+        let turns = &self.workload.runs[run].turns;
+        let silent = turns.iter().filter_map(|turn| turn.failure).filter(|failure| failure.is_silence());
+        let silence: u64 =
+            silent.map(|failure| u64::from(failure.times) * limits.first_byte_ms.max(limits.silent_ms)).sum();
+        let calls: Option<u64> = turns
+            .iter()
+            .flat_map(|turn| &turn.calls)
+            .map(|call| match call.ends {
+                Ends::Done | Ends::Failed => Some(0),
+                Ends::Hangs => Some(limits.call_ms),
+                // It cannot be ended: only the end of the run leaves it behind.
+                Ends::Stubborn => None,
+            })
+            .sum();
+        calls.map(|calls| calls + silence)
+    }
+
+    /// Whether a held run is never let go.
+    pub fn stays_held(&self, run: usize) -> bool {
+        self.workload.runs[run].pause.is_some_and(|pause| pause.then == Then::Stays)
+    }
+
+    /// The answer of a run that nothing ends before its time.
+    pub fn answer(&self, run: usize) -> String {
+        self.workload.runs[run].turns.last().map(Turn::text).unwrap_or_default()
+    }
+}
+
+/// The session.
+pub fn session_id() -> SessionId {
+    SessionId(Uuid::from_u128(0x10))
+}
+
+/// Its branch.
+pub fn branch_id() -> BranchId {
+    BranchId(Uuid::from_u128(0x20))
+}
+
+/// Its key.
+pub const SESSION_KEY: &str = "agent:main:main";
+
+/// The message of a script, from 0.
+pub fn message_id(index: usize) -> MessageId {
+    MessageId(Uuid::from_u128(0x100 + index as u128))
+}
+
+/// The key that its sender gives a message.
+pub fn message_key(index: usize) -> String {
+    format!("message-{}", index + 1)
+}
+
+fn calls(workload: &Workload) -> BTreeMap<Hash, Planned> {
+    let mut calls = BTreeMap::new();
+    for (run, script) in workload.runs.iter().enumerate() {
+        for (turn, said) in script.turns.iter().enumerate() {
+            for (at, call) in said.calls.iter().enumerate() {
+                let arguments = Plan::arguments(run, turn, at);
+                let tool = workload.tools.iter().find(|tool| tool.name == call.tool);
+                let tool = tool.expect("the workload calls only tools that it has: a test reads it");
+                let output = vec![format!("begin {arguments}\n"), format!("end {arguments}\n")];
+                let (tool, class, life) = (tool.name.clone(), tool.class, tool.life);
+                let hash = Hash::of(arguments.as_bytes());
+                let (asks, ends) = (call.asks, call.ends);
+                calls.insert(hash, Planned { tool, class, life, asks, arguments, output, ends });
+            }
+        }
+    }
+    calls
+}
+
+fn settings(workload: &Workload, seed: Seed) -> Settings {
+    let tools = workload.tools.iter().map(|tool| ToolSpec {
+        name: tool.name.clone(),
+        class: tool.class,
+        description: format!("The {} of the simulated world.", tool.name),
+        schema: serde_json::json!({ "type": "object" }),
+    });
+    Settings {
+        agent: "main".into(),
+        workspace: "/simulated".into(),
+        date: "2026-01-01".into(),
+        candidates: vec![Candidate {
+            provider: "scripted".into(),
+            model: "script".into(),
+            profile: None,
+            context_window: 100_000,
+            max_output: 1_000,
+        }],
+        limits: workload.limits,
+        resume: seed.resume,
+        exec: Policy::Ask,
+        outside: Policy::Deny,
+        tools: tools.collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_call_of_the_script_is_known_by_its_arguments() {
+        let plan = Plan::new(1).unwrap();
+        assert_eq!(plan.calls.len(), 9);
+        assert_eq!(plan.failures(0), Some(1));
+        assert_eq!(plan.failures(2), Some(0));
+        let planned = plan.call(&Hash::of(Plan::arguments(0, 0, 1).as_bytes())).unwrap();
+        assert_eq!((planned.tool.as_str(), planned.outcome()), ("put", CallOutcome::Done));
+    }
+}

@@ -1,0 +1,237 @@
+//! What a seed gives: a workload and its faults. Each use has a row of numbers of its own, so that a draw more in one
+//! of them does not change the others.
+
+use std::collections::BTreeSet;
+
+use engine::{FailureClass, Limits, ResumeMode};
+
+use super::trial::{Mode, Part, Trial};
+use crate::case::Form;
+use crate::fault::{Fault, Lost, Strike};
+use crate::plan::Plan;
+use crate::workload::{
+    After, Again, Ends, Leave, Pause, Script, Seed, Then, Turn, TurnCall, TurnFailure, When, Workload,
+};
+use crate::world::Chance;
+
+/// Words of the model; their lengths differ.
+const WORDS: [&str; 6] = ["I ", "look ", "around ", "and ", "then ", "decide "];
+
+/// An hour and ten years, in milliseconds.
+const JUMPS: [i64; 6] = [-1_000, 1_000, -3_600_000, 3_600_000, -315_576_000_000, 315_576_000_000];
+
+/// The workload of a case, without what it leaves out.
+pub fn plan_of(trial: &Trial) -> Plan {
+    let row = |of: &str| Chance::new(trial.seed, of);
+    let mut settings = row("settings");
+    let mode = trial.mode;
+    let seed = Seed {
+        seed: trial.seed,
+        resume: settings.of(&[ResumeMode::Restart, ResumeMode::Continue]),
+        leave: match mode {
+            Mode::Random => settings.of(&[Leave::Given, Leave::Given, Leave::Denied, Leave::Mistaken]),
+            Mode::Liveness => settings.of(&[Leave::Given, Leave::Denied, Leave::Never]),
+        },
+        abort: None,
+    };
+    let limits = limits(&mut settings);
+    let (mut turns, mut users) = (row("turns"), row("users"));
+    let runs = (0..=turns.pick(4)).map(|index| {
+        let mut script = script(index, &mut turns);
+        users_of(&mut script, mode, &mut users);
+        script
+    });
+    let runs = runs.collect();
+    let tools = Workload::checked_in().tools;
+    let mut workload = Workload { seeds: vec![], limits, tools, runs };
+    leave_out(&mut workload, &trial.dropped);
+    Plan::of(workload, seed)
+}
+
+fn limits(chance: &mut Chance) -> Limits {
+    let limits = Limits::default();
+    Limits {
+        deadline_ms: if chance.one_in(6) { 50 + chance.pick(800) as u64 } else { limits.deadline_ms },
+        first_byte_ms: chance.of(&[limits.first_byte_ms, 30_000]),
+        silent_ms: chance.of(&[limits.silent_ms, 20_000]),
+        call_ms: if chance.one_in(6) { 10 + chance.pick(200) as u64 } else { limits.call_ms },
+        retries: chance.pick(4) as u32,
+        poison_after: chance.of(&[3, 3, 2, 0]),
+        ..limits
+    }
+}
+
+fn script(index: usize, chance: &mut Chance) -> Script {
+    let count = 1 + chance.pick(3);
+    let mut turns: Vec<Turn> = (0..count).map(|_| turn(chance)).collect();
+    // What asks for calls goes on after them, what does not is the end: all but the last have some.
+    for turn in &mut turns[..count - 1] {
+        if turn.calls.is_empty() {
+            turn.calls.push(call(chance));
+        }
+    }
+    turns[count - 1].calls.clear();
+    Script {
+        message: format!("Do part {index} of it."),
+        turns,
+        after: After::Accepted,
+        again: None,
+        cancel: false,
+        pause: None,
+        abort: None,
+    }
+}
+
+fn turn(chance: &mut Chance) -> Turn {
+    let chunks = (0..=chance.pick(6)).map(|_| chance.of(&WORDS).to_owned()).collect();
+    let calls = (0..chance.pick(4)).map(|_| call(chance)).collect();
+    let failure = chance.one_in(4).then(|| failure(chance));
+    Turn { chunks, calls, failure }
+}
+
+fn call(chance: &mut Chance) -> TurnCall {
+    let tool = chance.of(&["look", "look", "put", "post", "command", "command"]);
+    let ends = match chance.pick(12) {
+        0 => Ends::Failed,
+        1 => Ends::Hangs,
+        2 if chance.one_in(3) => Ends::Stubborn,
+        _ => Ends::Done,
+    };
+    TurnCall { tool: tool.to_owned(), asks: tool != "look" && chance.one_in(4), ends }
+}
+
+fn failure(chance: &mut Chance) -> TurnFailure {
+    use FailureClass::{Auth, Malformed, Network, Overloaded, RateLimit, Server, Stalled, Timeout};
+    let class =
+        chance.of(&[Network, Network, Overloaded, RateLimit, Server, Malformed, Stalled, Stalled, Timeout, Auth]);
+    let after = if class == Timeout { 0 } else { chance.pick(8) };
+    TurnFailure { class, after, times: 1 + chance.pick(3) as u32 }
+}
+
+fn users_of(script: &mut Script, mode: Mode, chance: &mut Chance) {
+    let signs = [When::Begun, When::Streaming, When::Settled, When::Asked, When::Call];
+    if chance.one_in(4) {
+        script.after = After::Ended;
+    }
+    if chance.one_in(3) {
+        script.again = Some(chance.of(&[Again::Same, Again::Key, Again::Key, Again::Conflict]));
+    }
+    script.cancel = chance.one_in(8);
+    if chance.one_in(4) {
+        let then = match mode {
+            Mode::Random => chance.of(&[Then::GoesOn, Then::GoesOn, Then::Dropped]),
+            Mode::Liveness => chance.of(&[Then::GoesOn, Then::Dropped, Then::Stays]),
+        };
+        script.pause = Some(Pause { when: chance.of(&signs), then });
+    }
+    if chance.one_in(4) {
+        script.abort = Some(chance.of(&signs));
+    }
+}
+
+/// The parts are named by their places in the drawn workload, so the last ones go first.
+fn leave_out(workload: &mut Workload, dropped: &[Part]) {
+    let parts: BTreeSet<Part> = dropped.iter().copied().collect();
+    for part in &parts {
+        match *part {
+            Part::Calls(run, turn) => change(workload, run, turn, |turn| turn.calls.clear()),
+            Part::Failure(run, turn) => change(workload, run, turn, |turn| turn.failure = None),
+            Part::User(run) => {
+                if let Some(script) = workload.runs.get_mut(run) {
+                    (script.again, script.cancel, script.pause, script.abort) = (None, false, None, None);
+                    script.after = After::Accepted;
+                }
+            }
+            Part::Message(_) | Part::Turn(..) => {}
+        }
+    }
+    for part in parts.iter().rev() {
+        match *part {
+            Part::Turn(run, turn) => {
+                if let Some(script) = workload.runs.get_mut(run)
+                    && script.turns.len() > 1
+                    && turn < script.turns.len()
+                {
+                    script.turns.remove(turn);
+                }
+            }
+            Part::Message(_) | Part::Calls(..) | Part::Failure(..) | Part::User(_) => {}
+        }
+    }
+    for part in parts.iter().rev() {
+        if let Part::Message(run) = *part
+            && workload.runs.len() > 1
+            && run < workload.runs.len()
+        {
+            workload.runs.remove(run);
+        }
+    }
+}
+
+fn change(workload: &mut Workload, run: usize, turn: usize, change: impl FnOnce(&mut Turn)) {
+    workload.runs.get_mut(run).and_then(|script| script.turns.get_mut(turn)).map(change);
+}
+
+/// The faults of a case, soonest first.
+pub fn strikes_of(trial: &Trial) -> Vec<Strike> {
+    if let Some(strikes) = &trial.strikes {
+        return strikes.clone();
+    }
+    let mut chance = Chance::new(trial.seed, "faults");
+    let (count, within) = match trial.mode {
+        Mode::Random => (chance.pick(7), 60 + chance.pick(500)),
+        Mode::Liveness => (5 + chance.pick(20), 60 + chance.pick(300)),
+    };
+    let mut strikes: Vec<Strike> = (0..count).flat_map(|_| fault(chance.pick(within) as u32, &mut chance)).collect();
+    strikes.sort_by_key(|strike| strike.at);
+    strikes
+}
+
+fn fault(at: u32, chance: &mut Chance) -> Vec<Strike> {
+    let power = Form::Power { keep: chance.pick(4) };
+    let form = chance.of(&[Form::Process, Form::Ended, power]);
+    let fault = match chance.pick(14) {
+        0..=4 => Fault::Crash(form),
+        5 => Fault::Store(Lost::All),
+        6 => Fault::Store(Lost::Word),
+        7 => Fault::Full(1 << chance.pick(14)),
+        8 => Fault::Slow(chance.of(&[4, 100, 5_000])),
+        9 => {
+            let jump = Strike { at, fault: Fault::Jump(chance.of(&JUMPS)) };
+            return vec![jump, Strike { at, fault: Fault::Crash(form) }];
+        }
+        10 | 11 => Fault::Echo(chance.pick(3)),
+        12 => Fault::Late,
+        _ => Fault::Close,
+    };
+    vec![Strike { at, fault }]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_out_is_not_there_and_nothing_else_changes() {
+        let mut trial = Trial::new(Mode::Random, 0);
+        trial.seed =
+            (0..1_000).find(|seed| plan_of(&Trial { seed: *seed, ..trial.clone() }).workload.runs.len() > 2).unwrap();
+        let whole = plan_of(&trial).workload;
+        let strikes = strikes_of(&trial);
+        trial.dropped = vec![Part::Message(1), Part::Failure(0, 0), Part::User(2)];
+        let less = plan_of(&trial).workload;
+        assert_eq!(less.runs.len() + 1, whole.runs.len());
+        assert_eq!(less.runs[1].message, whole.runs[2].message);
+        assert!(less.runs[0].turns[0].failure.is_none() && less.runs[1].abort.is_none());
+        assert_eq!(strikes_of(&trial), strikes);
+    }
+
+    #[test]
+    fn every_kind_of_fault_is_drawn() {
+        let mut names = BTreeSet::new();
+        for seed in 0..200 {
+            names.extend(strikes_of(&Trial::new(Mode::Random, seed)).iter().map(|strike| strike.fault.name()));
+        }
+        assert_eq!(names.len(), 11, "{names:?}");
+    }
+}

@@ -1,0 +1,14 @@
+//! Cases that are drawn from a seed: a workload, and a schedule of several faults.
+//!
+//! Here live how they are drawn, written, run and made smaller. What may not live here: what happens at a fault, which
+//! the world knows, and what must hold, which the checkers know.
+
+mod draw;
+mod run;
+mod shrink;
+mod trial;
+
+pub use draw::{plan_of, strikes_of};
+pub use run::{Counts, Sweep, run, sweep, twice};
+pub use shrink::smallest;
+pub use trial::{Failed, Mode, Part, Trial};

@@ -1,0 +1,141 @@
+//! Runs random cases: each one twice, until a number of them or a time is spent.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use engine::tables::limits::{BACKOFF_MOST_MS, END_GRACE_MS};
+
+use super::draw::{plan_of, strikes_of};
+use super::trial::{Failed, Mode, Trial};
+use crate::checkers;
+use crate::explore::{Tell, fingerprint};
+use crate::invariant::{Invariant, Violation};
+use crate::world::{Watch, World};
+
+/// How much is run.
+#[derive(Debug, Clone, Copy)]
+pub struct Sweep {
+    /// What is drawn.
+    pub mode: Mode,
+    /// The first seed.
+    pub seed: u64,
+    /// At most so many cases.
+    pub cases: u64,
+    /// At most so long.
+    pub time: Duration,
+}
+
+/// What was run.
+#[derive(Debug, Clone, Default)]
+pub struct Counts {
+    /// Cases, each run twice.
+    pub cases: u64,
+    /// Operations, the second runs not counted.
+    pub operations: u64,
+    /// Faults that came, by name.
+    pub faults: BTreeMap<&'static str, u64>,
+}
+
+impl Counts {
+    fn add(&mut self, other: &Self) {
+        self.cases += other.cases;
+        self.operations += other.operations;
+        for (name, count) in &other.faults {
+            *self.faults.entry(name).or_default() += count;
+        }
+    }
+}
+
+/// Runs cases on every processor. The failure that is given is that of the lowest seed that was found.
+pub fn sweep(sweep: Sweep) -> (Counts, Option<Failed>) {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let (next, end) = (AtomicU64::new(0), Instant::now() + sweep.time);
+    let work = || {
+        let mut counts = Counts::default();
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            if at >= sweep.cases || Instant::now() >= end {
+                return (counts, None);
+            }
+            let trial = Trial::new(sweep.mode, sweep.seed.wrapping_add(at));
+            if let Err(violation) = twice(&trial, &mut counts) {
+                // The others stop at their next case.
+                next.store(sweep.cases, Ordering::Relaxed);
+                return (counts, Some(Failed { trial, violation }));
+            }
+        }
+    };
+    let found = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let joined =
+            threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        joined.collect::<Vec<_>>()
+    });
+    let mut counts = Counts::default();
+    let mut failed = vec![];
+    for (each, failure) in found {
+        counts.add(&each);
+        failed.extend(failure);
+    }
+    failed.sort_by_key(|failed: &Failed| failed.trial.seed.wrapping_sub(sweep.seed));
+    (counts, failed.into_iter().next())
+}
+
+/// Runs a case two times: it must do the same.
+pub fn twice(trial: &Trial, counts: &mut Counts) -> Result<(), Violation> {
+    counts.cases += 1;
+    let first = run(trial, Tell::Nothing, counts).1?;
+    let again = run(trial, Tell::Nothing, &mut Counts::default()).1?;
+    let ends = (fingerprint(&first)?, fingerprint(&again)?);
+    Invariant::Repeat.holds(ends.0 == ends.1, || format!("it ends with {:?}, then with {:?}", ends.0, ends.1))
+}
+
+/// Runs a case once, and tells it if that is wanted. A panic anywhere is a step outside of the tables.
+pub fn run(trial: &Trial, tell: Tell, counts: &mut Counts) -> (Vec<String>, Result<World, Violation>) {
+    let plan = Arc::new(plan_of(trial));
+    let mut world = match World::begin(&plan, Watch::Ends) {
+        Ok(world) => world,
+        Err(violation) => return (vec![], Err(violation)),
+    };
+    if tell == Tell::Story {
+        world.tell();
+    }
+    let done = catch_unwind(AssertUnwindSafe(|| strike_and_settle(&mut world, trial, counts)));
+    let done = done.unwrap_or_else(|_| Err(Invariant::Edge.violated("the machine panicked")));
+    counts.operations += u64::from(world.operations());
+    let mut story = world.story().to_vec();
+    if tell == Tell::Story {
+        story.push("the journal ends with".into());
+        story.extend(checkers::last_entries(world.outside(), 30));
+    }
+    (story, done.map(|()| world))
+}
+
+fn strike_and_settle(world: &mut World, trial: &Trial, counts: &mut Counts) -> Result<(), Violation> {
+    for strike in strikes_of(trial) {
+        while world.operations() < strike.at && world.step()?.is_some() {}
+        if world.operations() < strike.at {
+            break;
+        }
+        *counts.faults.entry(strike.fault.name()).or_default() += 1;
+        world.strike(strike.fault)?;
+    }
+    world.settle()?;
+    comes_to_rest_in_time(world)?;
+    checkers::check(world.outside())
+}
+
+/// After the last fault, every run has had its own clock, the waits of its tries, and an end.
+fn comes_to_rest_in_time(world: &World) -> Result<(), Violation> {
+    let plan = &world.outside().plan;
+    let limits = plan.limits();
+    let tries: u64 = plan.workload.runs.iter().map(|run| run.turns.len() as u64 * u64::from(limits.retries + 1)).sum();
+    let runs = plan.workload.runs.len() as u64 + 1;
+    let most = runs * (limits.deadline_ms + END_GRACE_MS) + tries * (BACKOFF_MOST_MS + limits.first_byte_ms);
+    let took = world.outside().now.since(world.outside().past.until);
+    Invariant::Liveness
+        .holds(took <= most, || format!("it took {took} ms after the last fault, at most {most} are fair"))
+}

@@ -1,0 +1,114 @@
+//! Makes a failing case smaller: what can go without the same invariant holding again, goes.
+
+use super::draw::{plan_of, strikes_of};
+use super::run::{Counts, run};
+use super::trial::{Failed, Part, Trial};
+use crate::explore::Tell;
+use crate::fault::Strike;
+use crate::invariant::Invariant;
+
+/// Cases that are tried at most on the way.
+const MOST_TRIES: u32 = 3_000;
+
+/// The smallest case found that breaks the same invariant.
+pub fn smallest(failed: Failed) -> Failed {
+    // A case that does not do the same twice cannot be compared with itself.
+    if failed.violation.invariant == Invariant::Repeat {
+        return failed;
+    }
+    let mut search = Search { best: failed, tries: 0 };
+    while search.tries < MOST_TRIES && search.round() {}
+    search.best
+}
+
+struct Search {
+    best: Failed,
+    tries: u32,
+}
+
+impl Search {
+    /// Tries everything that is one step smaller; says whether anything was found.
+    fn round(&mut self) -> bool {
+        let mut found = false;
+        while let Some(better) = smaller(&self.best.trial).into_iter().find_map(|trial| self.still_fails(trial)) {
+            self.best = better;
+            found = true;
+        }
+        found
+    }
+
+    fn still_fails(&mut self, trial: Trial) -> Option<Failed> {
+        if self.tries >= MOST_TRIES {
+            return None;
+        }
+        self.tries += 1;
+        let violation = run(&trial, Tell::Nothing, &mut Counts::default()).1.err()?;
+        (violation.invariant == self.best.violation.invariant).then_some(Failed { trial, violation })
+    }
+}
+
+/// Every case that is one step smaller, the largest steps first.
+fn smaller(trial: &Trial) -> Vec<Trial> {
+    let strikes = strikes_of(trial);
+    let with = |strikes: Vec<Strike>| Trial { strikes: Some(strikes), ..trial.clone() };
+    let mut found = vec![];
+    if strikes.len() > 1 {
+        let half = strikes.len() / 2;
+        found.push(with(strikes[..half].to_vec()));
+        found.push(with(strikes[half..].to_vec()));
+    }
+    for at in 0..strikes.len() {
+        let mut less = strikes.clone();
+        less.remove(at);
+        found.push(with(less));
+    }
+    found.extend(parts(trial).into_iter().filter(|part| !trial.dropped.contains(part)).map(|part| {
+        let dropped = trial.dropped.iter().copied().chain([part]).collect();
+        Trial { dropped, strikes: Some(strikes.clone()), ..trial.clone() }
+    }));
+    for (at, strike) in strikes.iter().enumerate() {
+        let mut changed = |strike: Strike| {
+            let mut less = strikes.clone();
+            less[at] = strike;
+            less.sort_by_key(|strike| strike.at);
+            found.push(with(less));
+        };
+        strike.fault.smaller().into_iter().for_each(|fault| changed(Strike { fault, ..*strike }));
+        let sooner = [strike.at / 2, strike.at - strike.at / 8, strike.at.saturating_sub(1)];
+        sooner.into_iter().filter(|at| *at < strike.at).for_each(|at| changed(Strike { at, ..*strike }));
+    }
+    found
+}
+
+/// The parts of the drawn workload that can be left out.
+fn parts(trial: &Trial) -> Vec<Part> {
+    let whole = plan_of(&Trial { dropped: vec![], ..trial.clone() });
+    let runs = &whole.workload.runs;
+    let mut parts: Vec<Part> = (0..runs.len()).rev().map(Part::Message).collect();
+    for (run, script) in runs.iter().enumerate() {
+        // The last turn is the answer; it asks for nothing.
+        parts.extend((0..script.turns.len() - 1).map(|turn| Part::Turn(run, turn)));
+        let failing = script.turns.iter().enumerate().filter(|(_, turn)| turn.failure.is_some());
+        parts.extend(failing.map(|(turn, _)| Part::Failure(run, turn)));
+        let is_used = script.again.is_some() || script.cancel || script.pause.is_some() || script.abort.is_some();
+        parts.extend(is_used.then_some(Part::User(run)));
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Mode;
+
+    #[test]
+    fn each_smaller_case_differs_and_reads_as_it_is_printed() {
+        let trial = Trial::new(Mode::Liveness, 5);
+        let found = smaller(&trial);
+        assert!(found.len() > 10);
+        for smaller in found {
+            assert_ne!(smaller, Trial { strikes: Some(strikes_of(&trial)), ..trial.clone() });
+            assert_eq!(smaller.to_string().parse(), Ok(smaller));
+        }
+    }
+}

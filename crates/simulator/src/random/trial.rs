@@ -1,0 +1,170 @@
+//! One random case as a text: a mode, a seed, and what was changed of that which the seed gives.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::case::InvalidCase;
+use crate::fault::Strike;
+use crate::invariant::Violation;
+
+/// What kind of cases are drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mode {
+    /// A few faults anywhere.
+    Random,
+    /// Many faults in a row and users who go away, then peace: whatever can end must end.
+    Liveness,
+}
+
+impl Mode {
+    /// Every one.
+    pub const ALL: [Self; 2] = [Self::Random, Self::Liveness];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Random => "random",
+            Self::Liveness => "liveness",
+        }
+    }
+}
+
+/// A part of the drawn workload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// A message with its run.
+    Message(usize),
+    /// A turn of it.
+    Turn(usize, usize),
+    /// The calls of a turn.
+    Calls(usize, usize),
+    /// The failure of a turn.
+    Failure(usize, usize),
+    /// What the user does beside sending it.
+    User(usize),
+}
+
+/// One random case.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trial {
+    /// What it is drawn as.
+    pub mode: Mode,
+    /// What it is drawn from.
+    pub seed: u64,
+    /// The faults, in order, where they are not those of the seed.
+    pub strikes: Option<Vec<Strike>>,
+    /// The parts of the workload that are left out.
+    pub dropped: Vec<Part>,
+}
+
+impl Trial {
+    /// The case of this seed as it is drawn.
+    pub fn new(mode: Mode, seed: u64) -> Self {
+        Self { mode, seed, strikes: None, dropped: vec![] }
+    }
+}
+
+/// A random case that broke an invariant.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{trial} {violation}")]
+pub struct Failed {
+    /// The case.
+    pub trial: Trial,
+    /// What does not hold.
+    pub violation: Violation,
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Message(run) => write!(f, "message/{run}"),
+            Self::Turn(run, turn) => write!(f, "turn/{run}/{turn}"),
+            Self::Calls(run, turn) => write!(f, "calls/{run}/{turn}"),
+            Self::Failure(run, turn) => write!(f, "failure/{run}/{turn}"),
+            Self::User(run) => write!(f, "user/{run}"),
+        }
+    }
+}
+
+impl fmt::Display for Trial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "MODE={} SEED={}", self.mode.name(), self.seed)?;
+        if let Some(strikes) = &self.strikes {
+            let strikes: Vec<String> = strikes.iter().map(ToString::to_string).collect();
+            write!(f, " FAULTS={}", if strikes.is_empty() { "none".to_owned() } else { strikes.join(",") })?;
+        }
+        if !self.dropped.is_empty() {
+            let dropped: Vec<String> = self.dropped.iter().map(ToString::to_string).collect();
+            write!(f, " DROP={}", dropped.join(","))?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Part {
+    type Err = InvalidCase;
+
+    fn from_str(text: &str) -> Result<Self, InvalidCase> {
+        let wrong = || InvalidCase { text: text.to_owned() };
+        let words: Vec<&str> = text.split('/').collect();
+        let number = |word: &str| word.parse::<usize>().map_err(|_| wrong());
+        Ok(match words[..] {
+            ["message", run] => Self::Message(number(run)?),
+            ["user", run] => Self::User(number(run)?),
+            ["turn", run, turn] => Self::Turn(number(run)?, number(turn)?),
+            ["calls", run, turn] => Self::Calls(number(run)?, number(turn)?),
+            ["failure", run, turn] => Self::Failure(number(run)?, number(turn)?),
+            _ => return Err(wrong()),
+        })
+    }
+}
+
+impl FromStr for Trial {
+    type Err = InvalidCase;
+
+    fn from_str(text: &str) -> Result<Self, InvalidCase> {
+        let wrong = || InvalidCase { text: text.to_owned() };
+        let mut words = text.split_whitespace();
+        let mode = words.next().and_then(|word| word.strip_prefix("MODE="));
+        let mode = Mode::ALL.into_iter().find(|known| Some(known.name()) == mode).ok_or_else(wrong)?;
+        let seed = words.next().and_then(|word| word.strip_prefix("SEED=")).ok_or_else(wrong)?;
+        let mut trial = Self::new(mode, seed.parse().map_err(|_| wrong())?);
+        for word in words {
+            match word.split_once('=') {
+                Some(("FAULTS", "none")) => trial.strikes = Some(vec![]),
+                Some(("FAULTS", list)) => {
+                    trial.strikes = Some(list.split(',').map(str::parse).collect::<Result<_, _>>()?);
+                }
+                Some(("DROP", list)) => trial.dropped = list.split(',').map(str::parse).collect::<Result<_, _>>()?,
+                _ => return Err(wrong()),
+            }
+        }
+        Ok(trial)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_random_case_reads_as_it_is_printed() {
+        for text in [
+            "MODE=random SEED=7",
+            "MODE=liveness SEED=18446744073709551615 FAULTS=none",
+            "MODE=random SEED=3 FAULTS=12:process,40:power/2,41:full/90 DROP=message/2,turn/0/1,calls/1/0,failure/1/1,user/0",
+        ] {
+            assert_eq!(text.parse::<Trial>().unwrap().to_string(), text);
+        }
+        for wrong in [
+            "",
+            "MODE=other SEED=1",
+            "MODE=random",
+            "MODE=random SEED=x",
+            "MODE=random SEED=1 DROP=x/1",
+            "1 2:process none",
+        ] {
+            assert!(wrong.parse::<Trial>().is_err(), "{wrong}");
+        }
+    }
+}

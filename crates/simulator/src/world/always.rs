@@ -1,0 +1,51 @@
+//! What must hold after every single operation, judged by what the process shows of itself.
+
+use engine::{Lifecycle, Phase, Session, Stage, WaitFor};
+
+use super::Outside;
+use super::process::Process;
+use crate::invariant::{Invariant, Violation};
+
+/// Checks the world as it stands.
+pub fn check(process: &Process, outside: &Outside) -> Result<(), Violation> {
+    if let Some(session) = process.session().filter(|_| process.is_at_rest() && !process.is_ending()) {
+        accounts_are_even(session)?;
+        someone_looks_after_it(session, process, outside)?;
+    }
+    Ok(())
+}
+
+/// Every message that was accepted has ended, was taken back, is under way or waits.
+fn accounts_are_even(session: &Session) -> Result<(), Violation> {
+    use engine::ReceiptState as State;
+    let in_state = |state: State| session.messages.values().filter(|message| message.state == state).count();
+    let (ended, cancelled) = (in_state(State::Ended), in_state(State::Cancelled));
+    let (active, queued) = (usize::from(session.run().is_some()), session.queue.len());
+    let accepted = session.messages.len();
+    Invariant::Accounts.holds(accepted == ended + cancelled + active + queued, || {
+        format!("{accepted} accepted, {ended} ended, {cancelled} taken back, {active} under way, {queued} waiting")
+    })
+}
+
+/// Whatever is not over has something under way for it, an armed time, or a human to wait for by name.
+fn someone_looks_after_it(session: &Session, process: &Process, outside: &Outside) -> Result<(), Violation> {
+    let open = session.run().is_some() || !session.queue.is_empty();
+    let cared = !open || process.is_moving() || outside.tools.moving().next().is_some() || waits_for_a_human(session);
+    Invariant::Owner.holds(cared, || format!("nothing is under way for {:#?}", session.lifecycle))
+}
+
+/// Whether only a human can move it on, and the state says which one.
+pub fn waits_for_a_human(session: &Session) -> bool {
+    match &session.lifecycle {
+        Lifecycle::Suspended(_) | Lifecycle::Error { .. } => true,
+        Lifecycle::Active(run) => {
+            matches!(run.phase, Phase::Awaiting { on: WaitFor::Approval | WaitFor::Answer, .. })
+                && run.step.calls.iter().any(|call| call.stage == Stage::Asking)
+        }
+        Lifecycle::Initializing
+        | Lifecycle::Ready
+        | Lifecycle::Idle
+        | Lifecycle::Recovering { .. }
+        | Lifecycle::Terminated => false,
+    }
+}
