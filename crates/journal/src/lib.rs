@@ -25,7 +25,7 @@ pub use error::{Error, Kind};
 pub use line::{Line, Segment, Snapshot, Start};
 pub use memory::Memory;
 #[cfg(feature = "sqlite")]
-pub use sqlite::{Collected, ROOM_BYTES, Reader, Sqlite, check};
+pub use sqlite::{Collected, ROOM_BYTES, Reader, Sqlite, check, mend};
 
 /// What is to be kept: bodies, entries, progress and views together or not at all.
 #[derive(Debug, Clone)]

@@ -10,6 +10,7 @@ pub mod crashpoint;
 mod cursor;
 mod keep;
 mod latest;
+pub mod mend;
 mod park;
 mod perform;
 mod post;

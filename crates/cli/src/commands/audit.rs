@@ -62,7 +62,7 @@ struct StateAt<'a> {
 pub(crate) fn run(args: &AuditArgs, globals: &Globals) -> Result<(), CliError> {
     let reader = open(globals)?;
     let row = lookup::session(&reader, args.key.as_deref())?;
-    let line = reader.line(row.branch)?;
+    let line = reader.lineage(row.branch)?;
     if let Some(at) = &args.state {
         return print(&state(&reader, &line, at)?);
     }

@@ -1,10 +1,12 @@
 //! `limulus doctor`: looks at a home for damage. What it changes it changes only when asked to (`mend`).
 
+mod mend;
+
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use journal::check::{self, Progress, Report};
+use journal::check::{self, Mend, Progress, Report};
 
 use crate::config::Globals;
 use crate::error::{CliError, Exit};
@@ -20,9 +22,9 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// Look at a home for damage.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Looking changes nothing, also beside an owner. Exit codes: 0 nothing is wrong, 65 something is."
-)]
+#[command(after_help = "Looking changes nothing, also beside an owner. \
+                      A mend takes the home, asks first, keeps a copy of what it changes, and says what it did. \
+                      Exit codes: 0 nothing is wrong, 65 something is.")]
 pub(crate) struct DoctorArgs {
     /// Print one JSON object
     #[arg(long)]
@@ -30,19 +32,29 @@ pub(crate) struct DoctorArgs {
     /// Print nothing but what is wrong
     #[arg(long, short, conflicts_with = "json")]
     quiet: bool,
+    /// Mend what is wrong: views, snapshots, snapshot:KEY, session:KEY, loss, wal, rescue
+    #[arg(long, value_name = "WHAT")]
+    mend: Option<Mend>,
+    /// Do not ask before mending
+    #[arg(long, requires = "mend")]
+    yes: bool,
 }
 
 /// Looks, and says what it has found.
 pub(crate) fn run(args: &DoctorArgs, globals: &Globals) -> Result<(), CliError> {
+    let did = match &args.mend {
+        Some(wanted) => mend::run(wanted, args, globals)?,
+        None => vec![],
+    };
     let owner = owner(&globals.home);
     let report = look(globals)?;
     let home = globals.home.display().to_string();
     let healthy = report.findings.is_empty();
     if args.json {
         let Report { findings, notes, counts } = &report;
-        print(&json(&Shown { home, healthy, owner: owner.as_ref(), checked: *counts, findings, notes }))?;
+        print(&json(&Shown { home, did: &did, healthy, owner: owner.as_ref(), checked: *counts, findings, notes }))?;
     } else if !(args.quiet && healthy) {
-        print(&lay_out(&home, owner.as_ref(), &report, &Zone::local()))?;
+        print(&(mend::told(&did) + &lay_out(&home, owner.as_ref(), &report, &Zone::local())))?;
     }
     verdict(&report)
 }

@@ -15,6 +15,8 @@ const SHOWN: usize = 12;
 #[derive(Debug, Serialize)]
 pub(crate) struct Shown<'a> {
     pub(crate) home: String,
+    /// What was mended just now, a line each.
+    pub(crate) did: &'a [String],
     pub(crate) healthy: bool,
     pub(crate) owner: Option<&'a Owner>,
     pub(crate) checked: Counts,

@@ -158,6 +158,12 @@ fn word_for(word: &str, next: &str) -> String {
     if word.starts_with("20") && word.ends_with('Z') {
         return "TIME".to_owned();
     }
+    if let Some((name, time)) = word.rsplit_once('-')
+        && time.len() == 16
+        && time.ends_with('Z')
+    {
+        return format!("{name}-TIME");
+    }
     if word.len() == 10 && word.starts_with("20") && word.matches('-').count() == 2 {
         return "DATE".to_owned();
     }
@@ -250,4 +256,56 @@ fn r10_r18_a_damaged_entry_closes_its_own_session_alone() {
     home.run(&["audit", "--state", "3"]).expect_code(0);
     home.run(&["audit", "--state", "16"]).expect_code(65);
     home.run(&["audit", "other", "--verify"]).expect_code(0);
+}
+
+fn damaged(name: &str) -> Home {
+    let (_, _, make) = DAMAGES.iter().find(|(known, ..)| *known == name).expect("a damage of that name");
+    make()
+}
+
+/// Mends, and gives what was said; a finding that is left is the exit code's to say.
+fn mend(home: &Home, what: &str, code: i32) -> String {
+    let asked = home.run(&["doctor", "--mend", what]).expect_code(3);
+    assert!(asked.verdict().contains("--yes"), "{asked:?}");
+    let mended = home.run(&["doctor", "--mend", what, "--yes"]).expect_code(code);
+    let again = home.run(&["doctor", "--mend", what, "--yes"]).expect_code(3);
+    assert!(again.verdict().contains("nothing here needs the mend"), "{again:?}");
+    plain(&mended.out, home)
+}
+
+#[test]
+fn r10_a_mended_home_is_clean_and_its_sessions_answer() {
+    for (name, what) in [("lost-wal", "loss"), ("stale-wal", "wal"), ("older", "loss"), ("mark", "loss")] {
+        let home = damaged(name);
+        let said = mend(&home, what, 0);
+        insta::assert_snapshot!(format!("mend-{name}"), said);
+        home.run(&["doctor"]).expect_code(0);
+        home.assert_usable("main");
+        home.assert_usable("other");
+        home.run(&["doctor"]).expect_code(0);
+        home.run(&["audit", "--verify"]).expect_code(0);
+    }
+}
+
+#[test]
+fn r10_r13_a_run_that_may_have_gone_on_in_what_is_lost_waits_for_a_human() {
+    let home = copy(killed());
+    change(&home.path().join("journal.mark"), |bytes| bytes[0] += 5);
+    let said = mend(&home, "loss", 0);
+    assert!(said.contains("agent:main:other waits for you"), "{said}");
+    let resumed = home.run(&["resume"]).expect_code(3);
+    assert!(resumed.verdict().contains("`limulus resume agent:main:other --force`"), "{resumed:?}");
+    home.run(&["resume", "other", "--force"]).expect_code(0);
+    home.assert_usable("other");
+    home.run(&["audit", "other", "--verify"]).expect_code(0);
+}
+
+#[test]
+fn r10_what_can_be_read_is_rescued_and_the_rest_is_told() {
+    let home = damaged("page");
+    let said = mend(&home, "rescue", 65);
+    assert!(said.contains("nothing could be read at positions"), "{said}");
+    let kept = fs::read_dir(home.path()).expect("a folder").flatten();
+    assert_eq!(kept.filter(|file| file.file_name().to_string_lossy().starts_with("journal.db.damaged-")).count(), 1);
+    home.run(&["agent", "--session", "new", "-m", "Who are you?"]).expect_code(0);
 }

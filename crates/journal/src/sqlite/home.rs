@@ -28,6 +28,13 @@ pub(super) struct Owned {
     _lock: Lock,
 }
 
+/// A file that was given another name.
+#[derive(Debug)]
+pub(super) struct PutAside {
+    /// The name.
+    pub(super) name: String,
+}
+
 /// The held lock.
 #[derive(Debug)]
 struct Lock(File);
@@ -43,12 +50,33 @@ impl Owned {
     /// Makes the folder if need be and locks it.
     pub(super) fn take(home: &Path) -> Result<Self, Error> {
         make_folder(home).map_err(unwritable(home))?;
+        Self::locked(home, lock(home)?)
+    }
+
+    /// Locks a home that is there; a mark that is none is put aside.
+    pub(super) fn take_to_mend(home: &Path) -> Result<(Self, Option<PutAside>), Error> {
         let lock = lock(home)?;
+        let mark = home.join(MARK);
+        let aside = match Mark::open(&mark) {
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                let kept = aside_name(&mark, "damaged");
+                fs::rename(&mark, &kept).map_err(unwritable(&mark))?;
+                Some(PutAside { name: kept.file_name().unwrap_or_default().to_string_lossy().into_owned() })
+            }
+            _ => None,
+        };
+        Ok((Self::locked(home, lock)?, aside))
+    }
+
+    fn locked(home: &Path, lock: Lock) -> Result<Self, Error> {
         let database = home.join(DATABASE);
         keep_private(&database).map_err(unwritable(&database))?;
         let mark = home.join(MARK);
         make_private(&mark).map_err(unwritable(&mark))?;
-        let mark = Mark::open(&mark).map_err(unwritable(&mark))?;
+        let mark = Mark::open(&mark).map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidData => Error::Damaged { path: mark, detail: error.to_string() },
+            _ => unwritable(&mark)(error),
+        })?;
         Ok(Self { path: home.to_owned(), mark, _lock: lock })
     }
 
@@ -81,6 +109,14 @@ pub(super) fn sync_mark(home: &Path, position: Position, chain: engine::Hash) ->
         mark.sync()
     };
     write().map_err(|error| Error::Failed { path: path.clone(), detail: error.to_string() })
+}
+
+/// What a file is kept as: `journal.db.damaged-20261121T123456Z`.
+pub(super) fn aside_name(path: &Path, what: &str) -> PathBuf {
+    let seconds = super::now().0.div_euclid(1000);
+    let time = jiff::Timestamp::from_second(seconds).unwrap_or_default();
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!("{name}.{what}-{}", time.strftime("%Y%m%dT%H%M%SZ")))
 }
 
 pub(super) fn unwritable(path: &Path) -> impl Fn(io::Error) -> Error {

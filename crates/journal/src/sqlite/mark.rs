@@ -20,8 +20,13 @@ impl Mark {
     /// Opens it, and gives it its bytes: from now on writing it needs no space.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
-        if file.metadata()?.len() < BYTES as u64 {
-            file.write_all_at(&[0; BYTES], 0)?;
+        match file.metadata()?.len() {
+            0 => file.write_all_at(&[0; BYTES], 0)?,
+            bytes if bytes != BYTES as u64 => {
+                let detail = format!("it has {bytes} bytes, not {BYTES}: what was acknowledged last is not known");
+                return Err(io::Error::new(io::ErrorKind::InvalidData, detail));
+            }
+            _ => {}
         }
         Ok(Self(file))
     }

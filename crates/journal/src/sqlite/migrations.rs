@@ -42,7 +42,7 @@ pub(super) fn run(connection: &mut Connection, path: &Path, from: i64, target: &
         path: path.to_owned(),
         detail: format!("it has format {from}, from which no way leads to {}", target.version),
     })?;
-    keep_copy(connection, path, from)?;
+    keep_copy(connection, &kept_as(path, from))?;
     let migrate = |connection: &mut Connection| {
         connection.pragma_update(None, "synchronous", "FULL")?;
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -61,11 +61,12 @@ fn way(from: i64, target: &Target) -> Option<Vec<Step>> {
 }
 
 /// Under another name until it is whole and synced.
-fn keep_copy(connection: &Connection, path: &Path, version: i64) -> Result<(), Error> {
-    let new = path.with_extension("copy");
+pub(super) fn keep_copy(connection: &Connection, kept: &Path) -> Result<String, Error> {
+    let new = kept.with_file_name("journal.copy");
     home::renew(&new)?;
-    copy(connection, &new).map_err(failed(path))?;
-    home::put(&new, &kept_as(path, version))
+    copy(connection, &new).map_err(failed(&new))?;
+    home::put(&new, kept)?;
+    Ok(kept.file_name().unwrap_or_default().to_string_lossy().into_owned())
 }
 
 /// Page by page, so that it is what the journal was.

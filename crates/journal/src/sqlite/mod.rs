@@ -11,6 +11,7 @@ mod encode;
 mod home;
 mod mark;
 mod member;
+pub mod mend;
 mod migrations;
 mod reader;
 mod retain;

@@ -117,6 +117,11 @@ impl Reader {
         Error::Damaged { path: self.path.clone(), detail }
     }
 
+    /// The size of the file.
+    pub(super) fn file_bytes(&self) -> u64 {
+        self.path.metadata().map_or(0, |meta| meta.len())
+    }
+
     /// What the chain of a branch is before the entry `from`; none when there is no entry before it.
     fn head_before(&self, branch: BranchId, from: Seq) -> Result<Option<Head>, Error> {
         let Some(seq) = from.0.checked_sub(1).filter(|seq| *seq > 0) else { return Ok(Some(Head::EMPTY)) };

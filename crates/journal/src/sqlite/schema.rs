@@ -152,6 +152,11 @@ fn create(path: &Path) -> Result<(), Error> {
 }
 
 fn fill(path: &Path) -> rusqlite::Result<()> {
+    make(path)?.close().map_err(|(_, error)| error)
+}
+
+/// The tables, in an empty file that nobody else knows of. Nothing is synced.
+pub(super) fn make(path: &Path) -> rusqlite::Result<Connection> {
     let mut connection = Connection::open(path)?;
     connection.pragma_update(None, "synchronous", "OFF")?;
     connection.pragma_update(None, "journal_mode", "MEMORY")?;
@@ -161,7 +166,7 @@ fn fill(path: &Path) -> rusqlite::Result<()> {
     transaction.pragma_update(None, "user_version", USER_VERSION)?;
     transaction.commit()?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
-    connection.close().map_err(|(_, error)| error)
+    Ok(connection)
 }
 
 /// What was acknowledged is there: closing may move the WAL into the file from now on.

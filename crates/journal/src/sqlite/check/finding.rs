@@ -174,6 +174,9 @@ pub struct Where {
     pub kind: Option<String>,
     /// The body.
     pub body: Option<Hash>,
+    /// The snapshot.
+    #[serde(skip)]
+    pub snapshot: Option<Checkpoint>,
 }
 
 impl Where {

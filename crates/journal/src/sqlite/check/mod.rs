@@ -15,6 +15,8 @@ mod walk;
 
 use std::path::{Path, PathBuf};
 
+pub(super) use pages::rfc3339;
+
 pub use finding::{Effect, Finding, Mend, UnknownMend, What, Where};
 pub use session::{Fault, Place, Verified};
 pub use walk::{Audited, Checkpoint, Content, Flaw, Segment};

@@ -76,7 +76,7 @@ fn last_time(view: &View, head: Position) -> Option<Timestamp> {
 }
 
 /// A time for people, to the millisecond.
-pub(super) fn rfc3339(at: Timestamp) -> String {
+pub(in crate::sqlite) fn rfc3339(at: Timestamp) -> String {
     jiff::Timestamp::from_millisecond(at.0).map_or_else(|_| at.to_string(), |at| at.to_string())
 }
 

@@ -74,7 +74,7 @@ impl Check {
             let detail = "the branch that it should be in is not there".to_owned();
             return self.find(Finding { what: What::Branch, place, detail, effect, mend: None });
         };
-        let verified = match reader.line(branch) {
+        let verified = match reader.lineage(branch) {
             Ok(line) => reader.verify(&line),
             Err(error) => Verified { unread: Some(error.said()), ..Verified::default() },
         };

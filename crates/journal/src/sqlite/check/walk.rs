@@ -145,7 +145,7 @@ impl Content {
 
 impl Reader {
     /// The line of a branch: from the branch that was created, over every fork, to itself.
-    pub fn line(&self, branch: BranchId) -> Result<Vec<Segment>, Error> {
+    pub fn lineage(&self, branch: BranchId) -> Result<Vec<Segment>, Error> {
         let mut line = vec![Segment { branch, to: None }];
         while let Some((parent, at)) = self.parent(line[0].branch)? {
             if line.len() > FORKS || line.iter().any(|segment| segment.branch == parent) {

@@ -32,7 +32,7 @@ fn only(home: &Path) -> Finding {
 }
 
 /// A home with three sessions that could have been: each one message and the same body.
-fn three() -> (tempfile::TempDir, std::path::PathBuf, Vec<Script>) {
+pub(super) fn three() -> (tempfile::TempDir, std::path::PathBuf, Vec<Script>) {
     let ((folder, home), mut scripts) = (home(), vec![Script::new(1), Script::new(2), Script::new(3)]);
     let sqlite = own(&home);
     for script in &mut scripts {
@@ -84,7 +84,7 @@ fn r18_a_changed_entry_is_located_and_the_others_are_not_doubted() {
         assert_eq!(finding.mend, Some(Mend::Session(scripts[1].key.clone())), "{sql}");
         assert!(finding.detail.contains(&format!("good up to {}@2", scripts[1].branch)), "{sql}: {}", finding.detail);
         let reader = Reader::open(&home).unwrap();
-        let verified = reader.verify(&reader.line(scripts[1].branch).unwrap());
+        let verified = reader.verify(&reader.lineage(scripts[1].branch).unwrap());
         assert!(is_it(&verified.faults[0].flaw), "{sql}: {:?}", verified.faults);
         assert_eq!(
             (verified.faults.len(), verified.more),
@@ -133,7 +133,7 @@ fn r18_a_forked_line_is_walked_through_its_parent() {
     drop(sqlite);
     assert_eq!(look(&home).findings, vec![]);
     let reader = Reader::open(&home).unwrap();
-    let line = reader.line(child.branch).unwrap();
+    let line = reader.lineage(child.branch).unwrap();
     assert_eq!(
         line.iter().map(|segment| (segment.branch, segment.to)).collect::<Vec<_>>(),
         [(parent.branch, Some(Seq(3))), (child.branch, None)]
@@ -157,7 +157,7 @@ fn a_removed_payload_leaves_the_chain_whole() {
     database(&home).execute("UPDATE entries SET payload = NULL WHERE branch = 3 AND seq = 3", []).unwrap();
     let reader = Reader::open(&home).unwrap();
     let mut contents = vec![];
-    let segment = reader.line(scripts[2].branch).unwrap()[0];
+    let segment = reader.lineage(scripts[2].branch).unwrap()[0];
     reader.walk(&segment, |audited| contents.push((audited.content.clone(), audited.flaws.len()))).unwrap();
     assert_eq!(contents[2], (Content::Removed, 0));
     assert!(matches!(contents[3], (Content::Event(_), 0)));
@@ -227,7 +227,7 @@ fn a_malformed_page_is_found_with_its_table() {
 }
 
 /// A home whose process was killed: its last entries are in the WAL alone.
-fn killed(script: &mut Script) -> (tempfile::TempDir, std::path::PathBuf) {
+pub(super) fn killed(script: &mut Script) -> (tempfile::TempDir, std::path::PathBuf) {
     let (folder, home) = home();
     let sqlite = own(&home);
     add(&sqlite, script.begin()).unwrap();

@@ -3,6 +3,7 @@
 mod check;
 mod damage;
 mod group;
+mod mend;
 mod migrations;
 mod ownership;
 mod retain;

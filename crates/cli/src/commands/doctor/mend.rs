@@ -1,0 +1,130 @@
+//! `limulus doctor --mend`: one mend, asked for and told. It is only done where the check has found what it is for.
+
+use std::io::{IsTerminal as _, Write as _};
+
+use journal::check::{Checkpoint, Mend, Report, What};
+use journal::mend::{Did, Mender};
+use journal::{Read as _, Sqlite};
+
+use super::{DoctorArgs, Line, look};
+use crate::config::Globals;
+use crate::error::{CliError, Exit};
+use crate::show::doctor::promise;
+use crate::show::human::{Page, printable};
+
+const UNKNOWN: &str = "the journal was mended, and what this run did after the last entry that is there is not known";
+
+/// Mends; gives what was done, a line each.
+pub(super) fn run(wanted: &Mend, args: &DoctorArgs, globals: &Globals) -> Result<Did, CliError> {
+    let report = look(globals)?;
+    if !report.findings.iter().any(|finding| is_for(wanted, finding.mend.as_ref())) {
+        return Err(CliError::Refused {
+            exit: Exit::Refused,
+            what: format!("nothing here needs the mend `{wanted}`; nothing was changed"),
+            hint: "`limulus doctor` says what is wrong, and which mend is for it".to_owned(),
+        });
+    }
+    ask(wanted, args)?;
+    match wanted {
+        Mend::Wal => Ok(Mender::take(&globals.home)?.wal()?),
+        Mend::Loss => {
+            let mut did = Mender::take(&globals.home)?.loss()?;
+            did.extend(hold(globals)?);
+            Ok(did)
+        }
+        Mend::Rescue => rescue(globals),
+        Mend::Snapshots(key) => {
+            let bad = snapshots(&report, key.as_deref());
+            Ok(Mender::take(&globals.home)?.snapshots(&bad)?)
+        }
+        Mend::Views | Mend::Session(_) => Err(CliError::bug("this mend was offered, and is not there")),
+    }
+}
+
+/// Whether what was asked for is what a finding needs; all snapshots are those of every session.
+fn is_for(wanted: &Mend, needed: Option<&Mend>) -> bool {
+    match (wanted, needed) {
+        (Mend::Snapshots(None), Some(Mend::Snapshots(_))) => true,
+        (wanted, needed) => Some(wanted) == needed,
+    }
+}
+
+/// Nothing is changed that nobody has said yes to.
+fn ask(wanted: &Mend, args: &DoctorArgs) -> Result<(), CliError> {
+    if args.yes {
+        return Ok(());
+    }
+    let refused =
+        |what: String, hint: &str| Err(CliError::Refused { exit: Exit::Refused, what, hint: hint.to_owned() });
+    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        return refused(format!("the mend `{wanted}` needs a yes, and there is no terminal to ask on"), "add --yes");
+    }
+    for line in promise(wanted) {
+        eprintln!("  {line}");
+    }
+    eprint!("? mend `{wanted}` [y/N] ");
+    // Whoever closed stderr is not asked, and has not said yes.
+    let _ = std::io::stderr().flush();
+    let mut line = String::new();
+    let read = std::io::stdin().read_line(&mut line).is_ok();
+    if read && matches!(line.trim().to_lowercase().as_str(), "y" | "yes" | "是" | "好") {
+        return Ok(());
+    }
+    refused("nothing was changed".to_owned(), "")
+}
+
+fn rescue(globals: &Globals) -> Result<Did, CliError> {
+    let mut line = Line::new();
+    let mender = Mender::take(&globals.home)?;
+    let mut did = mender.rescue(&mut |progress| line.show(progress))?;
+    line.clear();
+    drop(mender);
+    did.extend(hold(globals)?);
+    Ok(did)
+}
+
+/// Holds every run that was under way: what it did last may be in what is gone.
+fn hold(globals: &Globals) -> Result<Did, CliError> {
+    let journal = Sqlite::own(&globals.home)?;
+    let mut did = vec![];
+    for row in journal.unfinished()? {
+        match runtime::mend::hold(&journal, &row.key, row.branch, UNKNOWN) {
+            Ok(held) => {
+                if held.run.is_some() {
+                    did.push(format!(
+                        "{0} waits for you: `limulus resume {0} --force` takes its run up again",
+                        row.key
+                    ));
+                }
+                if held.cancelled > 0 {
+                    did.push(format!(
+                        "{}: {} waiting messages were cancelled; send them again",
+                        row.key, held.cancelled
+                    ));
+                }
+            }
+            // It is refused, and a finding of its own.
+            Err(error) => did.push(format!("{} could not be held: {error}", row.key)),
+        }
+    }
+    Ok(did)
+}
+
+/// The snapshots that were found to be bad: of this session, or all.
+fn snapshots(report: &Report, key: Option<&str>) -> Vec<Checkpoint> {
+    let bad = report.findings.iter().filter(|finding| finding.what == What::Snapshot);
+    let of = bad.filter(|finding| key.is_none_or(|key| finding.place.session.as_deref() == Some(key)));
+    of.filter_map(|finding| finding.place.snapshot).collect()
+}
+
+/// What was done, for people.
+pub(super) fn told(did: &Did) -> String {
+    let mut page = Page::default();
+    for line in did {
+        page.line(format!("→ {}", printable(line)));
+    }
+    if !did.is_empty() {
+        page.line("");
+    }
+    page.text()
+}
