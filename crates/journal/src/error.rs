@@ -266,7 +266,9 @@ impl Error {
     #[cfg(feature = "sqlite")]
     pub(crate) fn said(&self) -> String {
         match self {
-            Self::Damaged { detail, .. } | Self::Failed { detail, .. } => detail.clone(),
+            Self::Damaged { detail, .. } | Self::DamagedSnapshot { detail, .. } | Self::Failed { detail, .. } => {
+                detail.clone()
+            }
             error => error.to_string(),
         }
     }

@@ -4,10 +4,11 @@
 use std::sync::{Arc, mpsc};
 
 use engine::{
-    BranchId, Command, Failure, FailureClass, Hash, Machine, MessageId, Record, Refusal, Report, RunId, Seq, Session,
-    Settings,
+    BodyKind, BranchId, CallOutcome, Command, Content, EffectId, EffectKind, Epoch, Failure, FailureClass, Forked,
+    Found, Hash, Machine, MessageId, Policy, Record, Refusal, Report, RunId, Seq, Session, Settings,
 };
 use journal::{Append, Journal};
+use uuid::Uuid;
 
 use crate::clock::Clock;
 use crate::runtime::Error;
@@ -26,27 +27,58 @@ pub struct Held {
 /// Holds the run that is under way in a session, and cancels what waits behind it: what they have done already may have been
 /// in what is gone, and nothing is to be done twice.
 pub fn hold(journal: &dyn Journal, key: &str, branch: BranchId, reason: &str) -> Result<Held, Error> {
-    let mut machine = fold(journal, key, branch)?;
-    let held = put_to_a_human(&mut machine, key, reason)?;
+    let mut machine = recover(journal, key, journal.line(branch)?.into())?;
+    let held = put_to_a_human(&mut machine, key, journal.epoch(), reason)?;
     if let Some(batch) = machine.take_batch() {
         keep(journal, batch)?;
     }
     Ok(held)
 }
 
-fn put_to_a_human(machine: &mut Machine, key: &str, reason: &str) -> Result<Held, Refusal> {
+/// What the model is told of a call that may have been run in what is gone.
+const NOT_KNOWN: &str = "The journal was mended, and what became of this call is not known: it may have done its work. Look before \
+                         you do it again.";
+/// Rounds in which calls are answered: one that is checked may be started in the next.
+const ROUNDS: usize = 8;
+
+fn put_to_a_human(machine: &mut Machine, key: &str, epoch: Epoch, reason: &str) -> Result<Held, Refusal> {
     let clock = Clock::new();
     let queue = |session: &Session| session.queue.iter().map(|queued| queued.message).collect::<Vec<MessageId>>();
     let waiting = machine.session().map(queue).unwrap_or_default();
     for message in &waiting {
         machine.handle(Command::Cancel { message: *message }.into(), clock.moment())?;
     }
-    let run = machine.session().filter(|session| session.is_active()).and_then(Session::run).map(|run| run.id);
-    if run.is_some() {
-        let failure = Failure::new(FailureClass::Unknown, reason);
-        machine.handle(Report::Escalated { failure }.into(), clock.moment())?;
+    machine.handle(Report::Opened { epoch }.into(), clock.moment())?;
+    for _ in 0..ROUNDS {
+        let answers: Vec<Report> = machine.effects().iter().filter_map(|effect| not_known(effect.id())).collect();
+        for report in answers {
+            machine.handle(report.into(), clock.moment())?;
+        }
     }
+    let run = machine.session().and_then(Session::run).map(|run| run.id);
+    let failure = Failure::new(FailureClass::Unknown, reason);
+    machine.handle(Report::Escalated { failure }.into(), clock.moment())?;
+    machine.handle(Report::Closing.into(), clock.moment())?;
     Ok(Held { key: key.to_owned(), run, cancelled: waiting.len() })
+}
+
+/// No call is begun or looked up: where it is not under way any more, it may have ended in what is gone.
+fn not_known(effect: EffectId) -> Option<Report> {
+    match effect.kind {
+        EffectKind::CheckCall => Some(Report::CallChecked {
+            effect,
+            decision: Policy::Deny,
+            fingerprint: Hash::of(NOT_KNOWN.as_bytes()),
+            evidence: None,
+            reason: Some(NOT_KNOWN.to_owned()),
+        }),
+        EffectKind::FindCall => Some(Report::CallFound { effect, found: Found::Unknown, ended: None }),
+        EffectKind::RunCall | EffectKind::EndCall => {
+            let output = Content::text(BodyKind::Output, NOT_KNOWN);
+            Some(Report::CallEnded { effect, outcome: CallOutcome::Interrupted, output, whole: None })
+        }
+        _ => None,
+    }
 }
 
 /// Appends and waits until it is synced.
@@ -58,13 +90,51 @@ fn keep(journal: &dyn Journal, batch: engine::Batch) -> Result<(), Error> {
     Ok(())
 }
 
-fn fold(journal: &dyn Journal, key: &str, branch: BranchId) -> Result<Machine, Error> {
-    let entries = journal.read(branch, Seq(1))?;
-    let progress = journal.progress(branch)?;
-    let entries = entries.into_iter().map(|entry| Record { seq: Some(entry.seq), at: entry.at, event: entry.event });
+/// A session that goes on in a new branch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Salvaged {
+    /// The new branch.
+    pub branch: BranchId,
+    /// What waits for a human in it.
+    pub held: Held,
+}
+
+/// Begins a new branch at the last good entry of a line, and holds what is under way there. The damaged branch is not
+/// touched. `line` is every branch of it up to that entry, whose chain is `hash`.
+pub fn salvage(
+    journal: &dyn Journal,
+    key: &str,
+    line: &[(BranchId, Seq)],
+    hash: Hash,
+    reason: &str,
+) -> Result<Salvaged, Error> {
+    let clock = Clock::new();
+    let [.., (parent, at)] = *line else { return Err(no_beginning(key)) };
+    let branch = BranchId(Uuid::now_v7());
+    let forked = Record { seq: Some(Seq(1)), at: clock.now(), event: Forked { parent, at, hash }.into() };
+    let mut segments = vec![];
+    for (branch, until) in line {
+        let entries = journal.range(*branch, Seq(1), *until)?.into_iter();
+        let record = |entry: journal::Entry| Record { seq: Some(entry.seq), at: entry.at, event: entry.event };
+        segments.push(engine::Segment { branch: *branch, entries: entries.map(record).collect() });
+    }
+    segments.push(engine::Segment { branch, entries: vec![forked.clone()] });
+    let mut machine = recover(journal, key, engine::Line { start: None, segments, progress: vec![] })?;
+    let held = put_to_a_human(&mut machine, key, journal.epoch(), reason)?;
+    let mut batch = machine.take_batch().ok_or_else(|| no_beginning(key))?;
+    batch.records.insert(0, forked);
+    keep(journal, batch)?;
+    Ok(Salvaged { branch, held })
+}
+
+fn no_beginning(key: &str) -> Error {
+    Error::Damaged { key: key.to_owned(), error: engine::RecoverError::NoBeginning }
+}
+
+fn recover(journal: &dyn Journal, key: &str, line: engine::Line) -> Result<Machine, Error> {
     let settings = |hash: Hash| {
         let bytes = journal.body(&hash).ok().flatten()?;
         Settings::from_bytes(&bytes).ok().map(Arc::new)
     };
-    Machine::recover(entries.chain(progress), &settings).map_err(|error| Error::Damaged { key: key.to_owned(), error })
+    Machine::recover(line, &settings).map_err(|error| Error::Damaged { key: key.to_owned(), error })
 }

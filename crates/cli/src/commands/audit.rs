@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 
 use clap::Args;
-use engine::{Body, Hash, Seq, Session, Settings};
+use engine::{Body, BranchId, Hash, Seq, Session, Settings};
 use journal::check::{Checkpoint, Segment, Verified};
 use journal::{Read as _, Reader};
 use serde::Serialize;
+use uuid::Uuid;
 
 use crate::config::Globals;
 use crate::error::{CliError, Exit};
@@ -29,6 +30,9 @@ pub(crate) struct AuditArgs {
     /// Begin with this entry of the current branch
     #[arg(long, value_name = "SEQ")]
     from: Option<u64>,
+    /// A branch that the session has left, instead of the current one
+    #[arg(long, value_name = "BRANCH")]
+    branch: Option<Uuid>,
     /// Print the state after this entry as JSON, and nothing else
     #[arg(long, value_name = "[BRANCH@]SEQ", conflicts_with_all = ["verify", "from"])]
     state: Option<String>,
@@ -62,7 +66,7 @@ struct StateAt<'a> {
 pub(crate) fn run(args: &AuditArgs, globals: &Globals) -> Result<(), CliError> {
     let reader = open(globals)?;
     let row = lookup::session(&reader, args.key.as_deref())?;
-    let line = reader.lineage(row.branch)?;
+    let line = reader.lineage(args.branch.map_or(row.branch, BranchId))?;
     if let Some(at) = &args.state {
         return print(&state(&reader, &line, at)?);
     }
@@ -138,14 +142,9 @@ fn state(reader: &Reader, line: &[Segment], at: &str) -> Result<String, CliError
     }
 }
 
-/// The bytes that a state is, and that its hash is of: the same entries give the same ones.
+/// The hash of the bytes that a state is: the same entries give the same ones.
 fn state_hash(session: &Session) -> Hash {
-    #[derive(Serialize)]
-    struct Kept<'a> {
-        version: u16,
-        session: &'a Session,
-    }
-    Hash::of(&serde_json::to_vec(&Kept { version: 1, session }).expect("a state is plain data"))
+    Hash::of(&session.to_snapshot())
 }
 
 fn summarise(verified: &Verified, key: &str, branches: usize) -> Summary {

@@ -32,7 +32,7 @@ pub(crate) struct DoctorArgs {
     /// Print nothing but what is wrong
     #[arg(long, short, conflicts_with = "json")]
     quiet: bool,
-    /// Mend what is wrong: views, snapshots, snapshot:KEY, session:KEY, loss, wal, rescue
+    /// Mend what is wrong: snapshots, snapshot:KEY, session:KEY, loss, wal, rescue
     #[arg(long, value_name = "WHAT")]
     mend: Option<Mend>,
     /// Do not ask before mending
@@ -76,7 +76,7 @@ fn verdict(report: &Report) -> Result<(), CliError> {
     let hint = if mends {
         "keep a copy of the folder, then mend one after the other from the top; each asks before it changes anything"
     } else {
-        "nothing was changed"
+        "what cannot be mended here is put back from a backup; sessions that are whole go on"
     };
     Err(CliError::Failed {
         exit: Exit::Damaged,

@@ -145,8 +145,7 @@ fn step<'s>(session: &'s mut Option<Session>, branch: BranchId, event: &Event, a
     match (event, session.as_mut()) {
         (Event::Created(created), None) => *session = Some(Session::created(created, at)),
         (Event::Forked(_), Some(session)) => {
-            session.branch = branch;
-            session.head = Seq(0);
+            session.enter(branch);
             session.apply(event, at);
         }
         (_, Some(session)) => session.apply(event, at),

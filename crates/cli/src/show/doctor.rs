@@ -125,7 +125,6 @@ fn place(place: &Where, zone: &Zone) -> String {
 /// What a mend does, and what it does not.
 pub(crate) fn promise(mend: &Mend) -> &'static [&'static str] {
     match mend {
-        Mend::Views => &["drops the lists and writes them anew from the entries; no entry is touched"],
         Mend::Snapshots(_) => &["drops what cannot be believed; the state is folded from the entries again"],
         Mend::Session(_) => &[
             "begins a new branch at the last good entry; the damaged one stays as it is and can be audited.",
@@ -160,8 +159,7 @@ fn without(finding: &Finding) -> &'static str {
         | What::Entry
         | What::Body
         | What::Branch
-        | What::Snapshot
-        | What::Views => "none here: put the home back from a backup; the other sessions of it go on",
+        | What::Snapshot => "none here: put the home back from a backup; the other sessions of it go on",
     }
 }
 

@@ -1,8 +1,8 @@
 //! The walk through a branch: the engine's own fold, with a look at each entry on the way.
 
 use engine::tables::transitions::RunState;
-use engine::{Epoch, Event, RecoverError, RunId, Seq, Session};
-use journal::Entry;
+use engine::{BranchId, Epoch, Event, RecoverError, RunId, Seq, Session};
+use journal::{Entry, Read};
 
 /// An entry with the state on both sides of it.
 pub(crate) struct Transition<'a> {
@@ -29,7 +29,12 @@ pub(crate) enum Left {
     Not,
 }
 
-/// Walks through the entries of a branch, then folds the progress of what is open.
+/// The entries of a branch's line, from its first branch on.
+pub(crate) fn entries(read: &dyn Read, branch: BranchId) -> Result<Vec<Entry>, journal::Error> {
+    Ok(read.history(branch)?.segments.into_iter().flat_map(|segment| segment.entries).collect())
+}
+
+/// Walks through the entries of a line, then folds the progress of what is open.
 pub(crate) fn fold(
     entries: &[Entry],
     progress: &[engine::Record],
@@ -48,6 +53,10 @@ pub(crate) fn fold(
     });
     let mut last = first.seq;
     for entry in rest {
+        // The line goes on in a branch that was forked here: its entries count from 1 again.
+        if matches!(entry.event, Event::Forked(_)) {
+            (last, session.head) = (Seq(0), Seq(0));
+        }
         let expected = Seq(last.0 + 1);
         if entry.seq != expected {
             return Err(RecoverError::Gap { expected, found: entry.seq });

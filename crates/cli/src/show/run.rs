@@ -117,7 +117,7 @@ pub(crate) fn story(read: &dyn Read, found: &FoundRun, texts: Texts<'_>) -> Resu
     let summary = RunSummary::of(found);
     // Progress first: what is sealed in between is then in an entry, and nothing that was shown goes missing.
     let progress = read.progress(summary.branch)?;
-    let entries = read.read(summary.branch, engine::Seq(1))?;
+    let entries = super::fold::entries(read, summary.branch)?;
     project(summary, &entries, &progress, texts)
 }
 

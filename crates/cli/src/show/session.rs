@@ -120,7 +120,7 @@ pub(crate) fn at_rest(row: &SessionRow) -> Flags {
 /// The state of a session as its journal has it.
 pub(crate) fn fold_branch(read: &dyn Read, row: &SessionRow) -> Result<Session, CliError> {
     let progress = read.progress(row.branch)?;
-    Ok(fold(&read.read(row.branch, Seq(1))?, &progress, |_| {})?)
+    Ok(fold(&super::fold::entries(read, row.branch)?, &progress, |_| {})?)
 }
 
 /// A session with its whole conversation and its run.
@@ -128,7 +128,7 @@ pub(crate) fn show(read: &dyn Read, row: &SessionRow, texts: Texts<'_>) -> Resul
     let waiting = queue(read, row)?;
     let run = lookup::last(read, row)?;
     let progress = read.progress(row.branch)?;
-    let entries = read.read(row.branch, Seq(1))?;
+    let entries = super::fold::entries(read, row.branch)?;
     let (session, transcript) = transcript(&entries, &progress, texts)?;
     let queue = waiting.into_iter().map(|(summary, body)| Ok(QueuedStory { summary, text: texts(&body)? }));
     let queue = queue.collect::<Result<Vec<_>, CliError>>()?;

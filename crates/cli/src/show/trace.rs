@@ -9,7 +9,7 @@ use journal::{Entry, Read};
 use serde::Serialize;
 
 use super::Texts;
-use super::fold::{Left, Transition, fold};
+use super::fold::{Left, Transition, entries, fold};
 use super::human::Zone;
 use super::lookup::FoundRun;
 use super::sentence::Narrator;
@@ -51,7 +51,7 @@ pub(crate) fn trace(read: &dyn Read, found: &FoundRun, texts: Texts<'_>) -> Resu
     };
     let candidates = settings.map(|settings| settings.candidates).unwrap_or_default();
     let models = candidates.iter().map(|candidate| format!("{}/{}", candidate.provider, candidate.model)).collect();
-    project(found.run, &read.read(branch, Seq(1))?, Narrator::new(models, texts))
+    project(found.run, &entries(read, branch)?, Narrator::new(models, texts))
 }
 
 /// The trace of a run in a branch.

@@ -36,6 +36,16 @@ fn killed() -> &'static Home {
     })
 }
 
+/// A home whose session is long enough for a snapshot. Made once.
+fn long() -> &'static Home {
+    static LONG: OnceLock<Home> = OnceLock::new();
+    LONG.get_or_init(|| {
+        let home = Home::new();
+        (0..8).for_each(|_| home.assert_usable("main"));
+        home
+    })
+}
+
 /// A home of its own with these files.
 fn copy(of: &Home) -> Home {
     let home = Home::new();
@@ -68,7 +78,7 @@ fn find_all(bytes: &[u8], wanted: &[u8]) -> Vec<usize> {
 /// The name of a damage, what happened, and how it is made.
 type Damage = (&'static str, &'static str, fn() -> Home);
 
-const DAMAGES: [Damage; 9] = [
+const DAMAGES: [Damage; 10] = [
     ("payload", "One bit of an entry's payload was flipped.", || {
         let home = copy(good());
         change(&database(&home), |bytes| {
@@ -114,6 +124,13 @@ const DAMAGES: [Damage; 9] = [
     ("mark", "`journal.mark` was overwritten with other bytes.", || {
         let home = copy(good());
         change(&home.path().join("journal.mark"), |bytes| bytes[8..].fill(7));
+        home
+    }),
+    ("snapshot", "A snapshot of a session was changed.", || {
+        let home = copy(long());
+        let journal = rusqlite::Connection::open(database(&home)).expect("a journal");
+        let changed = journal.execute("UPDATE snapshots SET content = zeroblob(200)", []).expect("it can be changed");
+        assert_eq!(changed, 1);
         home
     }),
     ("foreign", "Another program's file was put in the place of `journal.db`.", || {
@@ -233,7 +250,9 @@ fn a_good_home_is_healthy_also_beside_its_owner_and_after_a_kill() {
 
 #[test]
 fn r10_a_home_that_is_damaged_as_a_whole_is_taken_by_no_command_that_writes() {
-    for (name, _, make) in DAMAGES.iter().filter(|(name, ..)| !["payload", "newer", "foreign", "page"].contains(name)) {
+    for (name, _, make) in
+        DAMAGES.iter().filter(|(name, ..)| !["payload", "newer", "foreign", "page", "snapshot"].contains(name))
+    {
         let home = make();
         let before = fs::read(database(&home)).expect("a file");
         for words in [&["agent", "-m", "Who are you?"][..], &["resume"]] {
@@ -275,13 +294,28 @@ fn mend(home: &Home, what: &str, code: i32) -> String {
 
 #[test]
 fn r10_a_mended_home_is_clean_and_its_sessions_answer() {
-    for (name, what) in [("lost-wal", "loss"), ("stale-wal", "wal"), ("older", "loss"), ("mark", "loss")] {
+    let mends = [
+        ("payload", "session:agent:main:main"),
+        ("lost-wal", "loss"),
+        ("stale-wal", "wal"),
+        ("older", "loss"),
+        ("mark", "loss"),
+        ("snapshot", "snapshot:agent:main:main"),
+    ];
+    for (name, what) in mends {
         let home = damaged(name);
         let said = mend(&home, what, 0);
         insta::assert_snapshot!(format!("mend-{name}"), said);
         home.run(&["doctor"]).expect_code(0);
-        home.assert_usable("main");
-        home.assert_usable("other");
+        for session in ["main", "other"] {
+            // What was under way at the last good entry waits for a human first.
+            if said.contains(&format!("agent:main:{session} waits for you")) {
+                let refused = home.run(&["agent", "--session", session, "-m", "Who are you?"]).expect_code(3);
+                assert!(refused.verdict().contains("--force"), "{name}: {refused:?}");
+                home.run(&["resume", session, "--force"]).expect_code(0);
+            }
+            home.assert_usable(session);
+        }
         home.run(&["doctor"]).expect_code(0);
         home.run(&["audit", "--verify"]).expect_code(0);
     }
@@ -301,10 +335,36 @@ fn r10_r13_a_run_that_may_have_gone_on_in_what_is_lost_waits_for_a_human() {
 }
 
 #[test]
+fn r10_r13_a_salvaged_session_goes_on_in_a_new_branch_and_nothing_is_run_again() {
+    let home = damaged("payload");
+    let lines = home.run(&["audit", "--json"]).expect_code(65).lines();
+    let old = lines[0]["branch"].as_str().expect("a branch").to_owned();
+    mend(&home, "session:agent:main:main", 0);
+    // The command was run, and that is in the part that cannot be believed.
+    home.run(&["resume", "main", "--force"]).expect_code(0);
+    assert_eq!(home.text("ledger"), "", "the command of the copied home is not run a second time");
+    let lines = home.run(&["audit", "--json", "--verify"]).expect_code(0).lines();
+    let seam = lines.iter().position(|line| line["event"] == "forked").expect("the new branch begins with it");
+    assert_eq!((lines[seam - 1]["branch"].as_str(), &lines[seam]["seq"]), (Some(old.as_str()), &1.into()));
+    assert_eq!(lines[seam - 1]["seq"], 12);
+    // The damaged branch can still be looked at.
+    let audit = home.run(&["audit", "--branch", &old]).expect_code(65);
+    assert!(audit.out.contains("✗ its payload does not match its hash"), "{audit:?}");
+    home.run(&["sessions", "show"]).expect_code(0);
+    home.run(&["runs", "list"]).expect_code(0);
+    home.run(&["resume"]).expect_code(0);
+}
+
+#[test]
 fn r10_what_can_be_read_is_rescued_and_the_rest_is_told() {
     let home = damaged("page");
+    // One session has lost its beginning: nothing can be salvaged of it, and it stays a finding.
     let said = mend(&home, "rescue", 65);
     assert!(said.contains("nothing could be read at positions"), "{said}");
+    assert!(said.contains("session agent:main:other is refused"), "{said}");
+    assert!(said.contains("agent:main:main waits for you"), "{said}");
+    home.run(&["resume", "main", "--force"]).expect_code(0);
+    home.assert_usable("main");
     let kept = fs::read_dir(home.path()).expect("a folder").flatten();
     assert_eq!(kept.filter(|file| file.file_name().to_string_lossy().starts_with("journal.db.damaged-")).count(), 1);
     home.run(&["agent", "--session", "new", "-m", "Who are you?"]).expect_code(0);

@@ -2,9 +2,11 @@
 
 use std::io::{IsTerminal as _, Write as _};
 
+use engine::{BranchId, Seq};
 use journal::check::{Checkpoint, Mend, Report, What};
 use journal::mend::{Did, Mender};
-use journal::{Read as _, Sqlite};
+use journal::{Read as _, Reader, Sqlite};
+use runtime::mend::Held;
 
 use super::{DoctorArgs, Line, look};
 use crate::config::Globals;
@@ -37,7 +39,11 @@ pub(super) fn run(wanted: &Mend, args: &DoctorArgs, globals: &Globals) -> Result
             let bad = snapshots(&report, key.as_deref());
             Ok(Mender::take(&globals.home)?.snapshots(&bad)?)
         }
-        Mend::Views | Mend::Session(_) => Err(CliError::bug("this mend was offered, and is not there")),
+        Mend::Session(key) => {
+            let mut did = vec![Mender::take(&globals.home)?.keep_copy()?];
+            did.extend(salvage(key, globals)?);
+            Ok(did)
+        }
     }
 }
 
@@ -80,7 +86,52 @@ fn rescue(globals: &Globals) -> Result<Did, CliError> {
     line.clear();
     drop(mender);
     did.extend(hold(globals)?);
+    for finding in look(globals)?.findings {
+        if let Some(Mend::Session(key)) = finding.mend {
+            did.extend(salvage(&key, globals)?);
+        }
+    }
     Ok(did)
+}
+
+/// Begins a new branch at the last good entry of a session.
+fn salvage(key: &str, globals: &Globals) -> Result<Did, CliError> {
+    let reader = Reader::open(&globals.home)?;
+    let gone = || CliError::not_found(format!("there is no session {key}"), "`limulus doctor` says what there is");
+    let branch = reader.current_branch(key)?.ok_or_else(gone)?;
+    let lineage = reader.lineage(branch)?;
+    let verified = reader.verify(&lineage);
+    let good = verified.last_good.ok_or_else(gone)?;
+    drop(reader);
+    let mut line: Vec<(BranchId, Seq)> = vec![];
+    for segment in &lineage {
+        let is_last = segment.branch == good.checkpoint.branch;
+        line.push((
+            segment.branch,
+            if is_last { good.checkpoint.seq } else { segment.to.unwrap_or(good.checkpoint.seq) },
+        ));
+        if is_last {
+            break;
+        }
+    }
+    let journal = Sqlite::own(&globals.home)?;
+    let salvaged = runtime::mend::salvage(&journal, key, &line, good.chain, UNKNOWN)?;
+    let (at, new) = (good.checkpoint, salvaged.branch);
+    let mut did = vec![
+        format!("{key} goes on in the new branch {new}, from {at}; what came after is not in it"),
+        format!("the damaged branch stays as it is: `limulus audit {key} --branch {branch}` shows it"),
+    ];
+    did.extend(told_of(&salvaged.held));
+    Ok(did)
+}
+
+/// What waits for a human, and what must be sent again.
+fn told_of(held: &Held) -> Did {
+    let Held { key, run, cancelled } = held;
+    let run = run.map(|_| format!("{key} waits for you: `limulus resume {key} --force` takes its run up again"));
+    let cancelled =
+        (*cancelled > 0).then(|| format!("{key}: {cancelled} waiting messages were cancelled; send them again"));
+    run.into_iter().chain(cancelled).collect()
 }
 
 /// Holds every run that was under way: what it did last may be in what is gone.
@@ -89,20 +140,7 @@ fn hold(globals: &Globals) -> Result<Did, CliError> {
     let mut did = vec![];
     for row in journal.unfinished()? {
         match runtime::mend::hold(&journal, &row.key, row.branch, UNKNOWN) {
-            Ok(held) => {
-                if held.run.is_some() {
-                    did.push(format!(
-                        "{0} waits for you: `limulus resume {0} --force` takes its run up again",
-                        row.key
-                    ));
-                }
-                if held.cancelled > 0 {
-                    did.push(format!(
-                        "{}: {} waiting messages were cancelled; send them again",
-                        row.key, held.cancelled
-                    ));
-                }
-            }
+            Ok(held) => did.extend(told_of(&held)),
             // It is refused, and a finding of its own.
             Err(error) => did.push(format!("{} could not be held: {error}", row.key)),
         }

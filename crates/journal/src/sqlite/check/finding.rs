@@ -41,8 +41,6 @@ pub enum What {
     Branch,
     /// A snapshot cannot be believed.
     Snapshot,
-    /// Views do not say what the entries say.
-    Views,
 }
 
 impl fmt::Display for What {
@@ -61,7 +59,6 @@ impl fmt::Display for What {
             Self::Body => "a body is damaged",
             Self::Branch => "a session has no beginning",
             Self::Snapshot => "a snapshot cannot be believed",
-            Self::Views => "lists do not say what the entries say",
         })
     }
 }
@@ -76,8 +73,6 @@ pub enum Effect {
     Closed,
     /// That session is refused.
     Refused(String),
-    /// Lists and status may be wrong.
-    Lists,
 }
 
 impl fmt::Display for Effect {
@@ -86,7 +81,6 @@ impl fmt::Display for Effect {
             Self::ReadOnly => f.write_str("the home is read-only: no command that writes takes it"),
             Self::Closed => f.write_str("the home is closed: nothing of it can be read"),
             Self::Refused(key) => write!(f, "session {key} is refused; the others go on"),
-            Self::Lists => f.write_str("`status` and lists may be wrong; no run is touched by it"),
         }
     }
 }
@@ -94,8 +88,6 @@ impl fmt::Display for Effect {
 /// What can be done about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mend {
-    /// The views are dropped and written anew.
-    Views,
     /// Snapshots that cannot be believed are dropped: of one session, or all.
     Snapshots(Option<String>),
     /// A session goes on in a new branch from its last good entry.
@@ -111,7 +103,6 @@ pub enum Mend {
 impl fmt::Display for Mend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Views => f.write_str("views"),
             Self::Snapshots(None) => f.write_str("snapshots"),
             Self::Snapshots(Some(key)) => write!(f, "snapshot:{key}"),
             Self::Session(key) => write!(f, "session:{key}"),
@@ -130,7 +121,7 @@ impl Serialize for Mend {
 
 /// A mend that there is not.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no mend `{name}`; there are views, snapshots, snapshot:KEY, session:KEY, loss, wal, rescue")]
+#[error("there is no mend `{name}`; there are snapshots, snapshot:KEY, session:KEY, loss, wal, rescue")]
 pub struct UnknownMend {
     /// What was asked for.
     pub name: String,
@@ -146,7 +137,6 @@ impl FromStr for Mend {
             Some(("snapshot", key)) if !key.is_empty() => Ok(Self::Snapshots(Some(key.to_owned()))),
             Some(_) => Err(unknown()),
             None => match name {
-                "views" => Ok(Self::Views),
                 "snapshots" => Ok(Self::Snapshots(None)),
                 "loss" => Ok(Self::Loss),
                 "wal" => Ok(Self::Wal),
@@ -233,6 +223,17 @@ impl Finding {
             detail: format!("it cannot be read to its end ({detail}); {}", good_up_to(last_good)),
             effect: Effect::Refused(key.to_owned()),
             mend: Some(Mend::Rescue),
+        }
+    }
+
+    /// A snapshot of this session that cannot be believed.
+    pub(super) fn of_snapshot(key: &str, snapshot: Checkpoint, detail: &str) -> Self {
+        Self {
+            what: What::Snapshot,
+            place: Where { checkpoint: Some(snapshot.to_string()), snapshot: Some(snapshot), ..Where::session(key) },
+            detail: format!("{detail}; no entry is harmed by it"),
+            effect: Effect::Refused(key.to_owned()),
+            mend: Some(Mend::Snapshots(Some(key.to_owned()))),
         }
     }
 

@@ -1,9 +1,10 @@
 //! A session's line as a whole: every entry judged, folded and followed, up to the first that cannot be believed.
 
 use engine::tables::transitions::{self, RunState};
-use engine::{BranchId, Event, Hash, Position, Seq, Session, Timestamp};
+use engine::{BranchId, Event, Hash, Position, Session, Timestamp};
 
 use super::walk::{Audited, Checkpoint, Content, Flaw, Segment};
+use crate::Read as _;
 use crate::sqlite::reader::Reader;
 
 /// Faults of one line that are kept; the others are counted.
@@ -50,11 +51,20 @@ pub struct Verified {
     pub faults: Vec<Fault>,
     /// How many more there are.
     pub more: u64,
+    /// Snapshots of the line, and what is wrong with each.
+    pub snapshots: Vec<(Checkpoint, Option<String>)>,
     /// Why it could not be read any further, if it could not.
     pub unread: Option<String>,
+    /// The hashes of snapshots of this version of the state, which can be compared.
+    kept: Vec<(Checkpoint, Hash)>,
 }
 
 impl Verified {
+    /// A line of which nothing could be read.
+    pub(super) fn nothing(unread: String) -> Self {
+        Self { unread: Some(unread), ..Self::default() }
+    }
+
     /// Whether nothing is wrong.
     pub fn is_whole(&self) -> bool {
         self.faults.is_empty() && self.unread.is_none()
@@ -83,8 +93,21 @@ impl Verified {
         }
         if self.is_whole() {
             self.last_good = Some(place.clone());
+            self.compare(place.checkpoint);
         }
         self.head = Some(place);
+    }
+
+    /// Whether a snapshot of this entry is what the entries add up to.
+    fn compare(&mut self, here: Checkpoint) {
+        let Some((_, wrong)) = self.snapshots.iter_mut().find(|(at, wrong)| *at == here && wrong.is_none()) else {
+            return;
+        };
+        let kept = self.kept.iter().find(|(at, _)| *at == here).map(|(_, hash)| *hash);
+        let folded = self.session.as_ref().map(|session| Hash::of(&session.to_snapshot()));
+        if kept != folded {
+            *wrong = Some("it is not the state that the entries before it add up to".to_owned());
+        }
     }
 
     /// The engine's own fold; an edge that the tables do not have was never taken.
@@ -95,8 +118,7 @@ impl Verified {
             return Ok(());
         };
         if matches!(event, Event::Forked(_)) {
-            session.branch = branch;
-            session.head = Seq(0);
+            session.enter(branch);
         }
         let from = session.run_state();
         session.apply(event, at);
@@ -124,6 +146,7 @@ impl Reader {
     pub fn verify(&self, line: &[Segment]) -> Verified {
         let mut verified = Verified::default();
         for segment in line {
+            self.list_snapshots(segment, &mut verified);
             let mut unread = None;
             let walked = self.walk(segment, |audited| {
                 let event = audited.event();
@@ -140,5 +163,28 @@ impl Reader {
             }
         }
         verified
+    }
+
+    /// The snapshots of a segment: whether each is what was kept, and of a version that can be compared.
+    fn list_snapshots(&self, segment: &Segment, verified: &mut Verified) {
+        // Where they cannot be listed, the pages say so.
+        for seq in self.snapshots(segment.branch).unwrap_or_default() {
+            if segment.to.is_some_and(|to| seq > to) {
+                continue;
+            }
+            let at = Checkpoint { branch: segment.branch, seq };
+            let snapshot = self.snapshot(segment.branch, seq).and_then(|snapshot| {
+                let session = snapshot.as_ref().map(crate::Snapshot::session).transpose()?;
+                Ok(snapshot.filter(|_| session.flatten().is_some()))
+            });
+            match snapshot {
+                Ok(Some(snapshot)) => {
+                    verified.kept.push((at, snapshot.state_hash));
+                    verified.snapshots.push((at, None));
+                }
+                Ok(None) => {}
+                Err(error) => verified.snapshots.push((at, Some(error.said()))),
+            }
+        }
     }
 }

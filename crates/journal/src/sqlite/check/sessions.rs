@@ -76,9 +76,15 @@ impl Check {
         };
         let verified = match reader.lineage(branch) {
             Ok(line) => reader.verify(&line),
-            Err(error) => Verified { unread: Some(error.said()), ..Verified::default() },
+            Err(error) => Verified::nothing(error.said()),
         };
         self.report.counts.entries += verified.entries;
+        self.report.counts.snapshots += verified.snapshots.len() as u64;
+        for (at, wrong) in &verified.snapshots {
+            if let Some(detail) = wrong {
+                self.find(Finding::of_snapshot(key, *at, detail));
+            }
+        }
         let good = verified.last_good.as_ref().map(|place| place.checkpoint);
         if let Some(first) = verified.faults.first() {
             let mut finding = Finding::of_entry(key, first, good);

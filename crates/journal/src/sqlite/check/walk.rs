@@ -156,6 +156,14 @@ impl Reader {
         Ok(line)
     }
 
+    /// The branch that a session goes on in, by the table of sessions: lists may be wrong where a home is damaged.
+    pub fn current_branch(&self, key: &str) -> Result<Option<BranchId>, Error> {
+        let sql = "SELECT b.uuid FROM sessions s JOIN branches b ON b.id = s.branch WHERE s.key = ?1";
+        let uuid =
+            self.query(|c| c.prepare_cached(sql)?.query_row([key], |row| row.get::<_, [u8; 16]>(0)).optional())?;
+        Ok(uuid.map(|uuid| BranchId(uuid::Uuid::from_bytes(uuid))))
+    }
+
     fn parent(&self, branch: BranchId) -> Result<Option<(BranchId, Seq)>, Error> {
         let sql = "SELECT p.uuid, b.parent_seq FROM branches b JOIN branches p ON p.id = b.parent WHERE b.uuid = ?1";
         self.query(|connection| {
