@@ -56,6 +56,12 @@ impl Holdings {
             for hash in bodies {
                 journal.body(&hash)?.ok_or(Error::MissingBody { branch: *branch, hash })?;
             }
+            for seq in journal.snapshots(*branch)? {
+                // It is written behind the entries that it stands for; reading it checks its hash.
+                if journal.snapshot(*branch, seq)?.is_none() || seq.0 > tail.entries.len() as u64 {
+                    return Err(Error::DamagedSnapshot { branch: *branch, seq, detail: "nothing is at it".to_owned() });
+                }
+            }
             if !tail.entries.is_empty() {
                 holdings.entries.insert(*branch, tail.entries.into_iter().map(|entry| entry.event).collect());
                 let progress = tail.progress.into_iter().map(|record| record.event).collect();

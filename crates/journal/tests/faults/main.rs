@@ -14,6 +14,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use journal::{Read as _, Reader};
+
 use expected::{Found, Lost, check};
 use table::{Outcome, Row};
 
@@ -45,4 +47,7 @@ fn without_a_fault_all_is_acknowledged_and_there() {
     let told = workload::work(home.path(), &disk);
     assert_eq!((told.kept.len(), told.failed.len(), &told.refused), (workload::batches(), 0, &None));
     assert_eq!(check(home.path(), &told, Lost::Process), Ok(Found::Acknowledged));
+    let last = told.kept.last().unwrap();
+    let snapshots = Reader::open(home.path()).unwrap().snapshots(last.branch).unwrap();
+    assert_eq!(snapshots, [last.records[0].seq.unwrap()], "the newest alone is kept");
 }

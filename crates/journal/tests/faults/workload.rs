@@ -14,7 +14,7 @@ use engine::{
     SessionRow, StepBegun, TextAdded, TextStruck, Timestamp, ToolClass, Usage, Views,
 };
 use faulty_vfs::Disk;
-use journal::{Append, Error, Journal, Sqlite};
+use journal::{Append, Error, Journal, Snapshot, Sqlite};
 use rusqlite::Connection;
 use uuid::Uuid;
 
@@ -25,6 +25,9 @@ enum Step {
     Own,
     /// A batch of a session (0 or 1).
     Append(usize, Act),
+    /// A snapshot of a session; nobody is told of it. Only where its owner ends next: what follows it may or may not be
+    /// in one group with it.
+    Snapshot(usize),
     /// Somebody brings the WAL over.
     Checkpoint(&'static str),
 }
@@ -64,6 +67,7 @@ const STEPS: &[Step] = &[
     Step::Append(1, Act::Accept),
     Step::Append(0, Act::Output(1)),
     Step::Append(0, Act::Settle),
+    Step::Snapshot(0),
     Step::Own,
     Step::Append(0, Act::Open),
     Step::Append(0, Act::Strike),
@@ -73,6 +77,7 @@ const STEPS: &[Step] = &[
     Step::Append(0, Act::Strike),
     Step::Append(1, Act::Strike),
     Step::Append(0, Act::Close),
+    Step::Snapshot(0),
 ];
 
 /// What callers were told of one run of the work.
@@ -170,6 +175,11 @@ pub(crate) fn work(home: &Path, disk: &Disk) -> Told {
                 let answer = if disk.is_crashed() { Err(Error::Gone) } else { answer };
                 told.answer(batch, answer);
             }
+            Step::Snapshot(session) => {
+                if let Some(owner) = &owner {
+                    owner.keep_snapshot(sessions[*session].snapshot());
+                }
+            }
             Step::Checkpoint(sql) => {
                 // It is somebody else's; what it cannot do it leaves.
                 let _ = Connection::open(home.join("journal.db")).and_then(|c| c.query_row(sql, [], |_| Ok(())));
@@ -210,6 +220,11 @@ impl Script {
     pub(crate) fn messages(n: u128) -> Vec<Batch> {
         let mut script = Self::new(n);
         [Act::Create, Act::Accept, Act::Start].map(|act| script.batch(act)).into()
+    }
+
+    /// Not the state of a session: here it is kept or not, whatever it says.
+    fn snapshot(&self) -> Snapshot {
+        Snapshot::new(self.branch, Seq(self.seq), long("state").into_bytes())
     }
 
     fn run(&self) -> RunId {
