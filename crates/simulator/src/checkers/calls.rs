@@ -82,7 +82,12 @@ fn fits(evidence: &Evidence<'_>, result: &CallSettled) -> bool {
     match result.outcome {
         CallOutcome::Done | CallOutcome::Failed => tools.done.contains(&call) && planned.outcome() == result.outcome,
         CallOutcome::Denied => !began && planned.asks && plan.seed.leave == Leave::Denied,
-        CallOutcome::Skipped => !began,
+        // A try that a crash cut off, of a call that may run again, is no result; the end of the run came before the next.
+        CallOutcome::Skipped => match planned.class {
+            ToolClass::ReadOnly => true,
+            ToolClass::Idempotent => !tools.done.contains(&call),
+            ToolClass::Once => !began,
+        },
         CallOutcome::Interrupted => nobody_knows(evidence, call),
         CallOutcome::Aborted => evidence.decided().contains_key(&call.run),
         CallOutcome::TimedOut => !planned.comes_to_an_end() || plan.limits().call_ms < TIGHT_MS || past.gaps > 0,
