@@ -35,3 +35,4 @@ pub use state::{
     Call, Clock, Ending, Flags, InvalidSnapshot, Item, ItemCall, Lifecycle, Message, PartialCall, Phase, PrepareStage,
     Queued, Run, STATE_VERSION, Sent, Session, Stage, Step, Stream, Transcript, Unpaired,
 };
+pub use views::Touched;

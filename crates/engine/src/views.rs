@@ -7,9 +7,9 @@ use crate::settings::Settings;
 use crate::state::{Lifecycle, Run, Session};
 use crate::tables::transitions::RunState;
 
-/// Which rows the open batch changes.
+/// Which rows entries change that are recorded together, or folded one by one to make the views anew.
 #[derive(Debug, Default)]
-pub(crate) struct Touched {
+pub struct Touched {
     ended: Vec<RunRow>,
     messages: Vec<MessageId>,
     approvals: Vec<ApprovalRow>,
@@ -17,7 +17,7 @@ pub(crate) struct Touched {
 
 impl Touched {
     /// Takes note of an event. `session` is the state before it.
-    pub(crate) fn note(&mut self, session: &Session, settings: Option<&Settings>, event: &Event, at: Timestamp) {
+    pub fn note(&mut self, session: &Session, settings: Option<&Settings>, event: &Event, at: Timestamp) {
         match event {
             Event::MessageAccepted(e) => self.messages.push(e.message),
             Event::MessageSettled(e) => self.messages.push(e.message),
@@ -62,7 +62,7 @@ impl Touched {
     }
 
     /// The rows as the state stands now. `told` is the row of the run under way that was recorded last.
-    pub(crate) fn rows(self, session: &Session, settings: Option<&Settings>, told: &mut Option<RunRow>) -> Views {
+    pub fn rows(self, session: &Session, settings: Option<&Settings>, told: &mut Option<RunRow>) -> Views {
         let mut runs = self.ended;
         let now = session.run().map(|run| run_row(session, run, settings));
         if let Some((told, now)) = told.as_mut().zip(now.as_ref()) {

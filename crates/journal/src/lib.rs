@@ -13,6 +13,7 @@ mod memory;
 mod sqlite;
 #[cfg(test)]
 mod suite;
+pub mod views;
 
 use std::sync::Arc;
 
@@ -142,6 +143,12 @@ pub trait Read: Send + Sync {
 
     /// The sessions that someone must take up.
     fn unfinished(&self) -> Result<Vec<SessionRow>, Error>;
+
+    /// The sessions that a human must mend. Like [`Read::unfinished`] it looks at no others.
+    fn held(&self) -> Result<Vec<SessionRow>, Error>;
+
+    /// Every branch with its session, in the order in which they were begun.
+    fn branches(&self) -> Result<Vec<(BranchId, SessionId)>, Error>;
 
     /// The session of this key (`agent:AGENT:NAME`).
     fn session(&self, key: &str) -> Result<Option<SessionRow>, Error>;

@@ -33,9 +33,12 @@ pub(crate) async fn run(args: ResumeArgs, globals: &Globals) -> Result<(), CliEr
     let unfinished = journal::Reader::open(&globals.home)?.unfinished()?.len();
     let sessions = if key.is_some() { 1 } else { unfinished };
     let mut writer = Writer::open(globals, config, &args.writer, sessions).await?;
-    let rows = match &key {
-        Some(key) => vec![session(writer.runtime.journal().as_ref(), key)?],
-        None => writer.runtime.journal().sessions()?,
+    let journal = Arc::clone(writer.runtime.journal());
+    let rows = if let Some(key) = &key {
+        vec![session(journal.as_ref(), key)?]
+    } else {
+        // By their index: what is parked is not looked at.
+        journal.unfinished()?.into_iter().chain(journal.held()?).collect()
     };
     let open: Vec<String> = rows.into_iter().filter(is_open).map(|row| row.key).collect();
     let followed = follow(&mut writer, &open, args.force).await;

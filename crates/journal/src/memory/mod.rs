@@ -7,6 +7,7 @@ mod tables;
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use engine::tables::lifecycle::LifecycleKind;
 use engine::{
     ApprovalRow, BranchId, Durability, Epoch, Hash, Position, ReceiptRow, Record, RunId, RunRow, Seq, SessionId,
     SessionRow, Timestamp,
@@ -212,6 +213,14 @@ impl Read for Memory {
 
     fn unfinished(&self) -> Result<Vec<SessionRow>, Error> {
         Ok(self.lock().tables.sessions.filter(|row| row.unfinished))
+    }
+
+    fn held(&self) -> Result<Vec<SessionRow>, Error> {
+        Ok(self.lock().tables.sessions.filter(|row| !row.unfinished && row.lifecycle == LifecycleKind::Error))
+    }
+
+    fn branches(&self) -> Result<Vec<(BranchId, SessionId)>, Error> {
+        Ok(self.lock().tables.begun.clone())
     }
 
     fn session(&self, key: &str) -> Result<Option<SessionRow>, Error> {

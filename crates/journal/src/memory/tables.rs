@@ -33,6 +33,7 @@ pub(super) struct Tables {
     pub(super) position: Position,
     pub(super) branches: BTreeMap<BranchId, Branch>,
     keys: BTreeMap<String, SessionId>,
+    pub(super) begun: Vec<(BranchId, SessionId)>,
     pub(super) bodies: BTreeMap<Hash, Arc<[u8]>>,
     pub(super) sessions: Rows<SessionId, SessionRow>,
     pub(super) runs: Rows<RunId, RunRow>,
@@ -169,6 +170,9 @@ impl Tables {
     fn keep(&mut self, kept: &Kept) {
         let batch = &kept.append.batch;
         let mut entries = kept.entries.iter();
+        if !self.branches.contains_key(&batch.branch) {
+            self.begun.push((batch.branch, batch.session));
+        }
         for record in &batch.records {
             let branch = self.branches.entry(batch.branch).or_default();
             if let Some(place) = record.event.progress() {

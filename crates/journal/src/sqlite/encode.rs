@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use engine::{
     BodyKind, CallPartAdded, EffectId, Event, Hash, OutputAdded, ReasoningAdded, Record, TextAdded, UnreadableEvent,
-    VERSION,
+    VERSION, Views,
 };
 use serde::Serialize;
 use zstd::bulk::{Compressor, Decompressor};
@@ -79,12 +79,7 @@ impl Encoded {
         let batch = &append.batch;
         let records = records(&batch.records);
         let bodies = batch.bodies.iter().map(Packed::of).collect();
-        let views = ViewJson {
-            session: batch.views.session.as_ref().map(json),
-            runs: batch.views.runs.iter().map(json).collect(),
-            receipts: batch.views.receipts.iter().map(json).collect(),
-            approvals: batch.views.approvals.iter().map(json).collect(),
-        };
+        let views = ViewJson::of(&batch.views);
         Self { append, records, bodies, views }
     }
 }
@@ -103,6 +98,17 @@ fn records(records: &[Record]) -> Vec<Bytes> {
     let mut bytes: Vec<_> = bytes.collect();
     bytes.reverse();
     bytes
+}
+
+impl ViewJson {
+    pub(super) fn of(views: &Views) -> Self {
+        Self {
+            session: views.session.as_ref().map(json),
+            runs: views.runs.iter().map(json).collect(),
+            receipts: views.receipts.iter().map(json).collect(),
+            approvals: views.approvals.iter().map(json).collect(),
+        }
+    }
 }
 
 fn json(row: &impl Serialize) -> String {

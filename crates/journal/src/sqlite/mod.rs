@@ -25,7 +25,7 @@ mod tests;
 mod writer;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use engine::{
@@ -39,6 +39,7 @@ pub use collect::Collected;
 pub use reader::Reader;
 pub use space::ROOM_BYTES;
 
+use crate::views;
 use crate::{Append, Done, Entry, Error, Journal, Read, Snapshot};
 use collect::{Collectable, Collection};
 use encode::Encoded;
@@ -87,6 +88,18 @@ impl Sqlite {
             Err(Error::Full { .. }) if space::give_up(home) => Self::take(home),
             taken => taken,
         }
+    }
+
+    /// Drops every row of the views and writes them anew from the entries, in one transaction. Gives the sessions that
+    /// cannot be read: their rows stay as they are. Nothing may be appended meanwhile.
+    pub fn rebuild_views(&self) -> Result<Vec<(SessionId, Error)>, Error> {
+        let head = self.reader.head()?;
+        let rebuilt = views::rebuilt(&self.reader)?;
+        let unreadable = rebuilt.unreadable.clone();
+        let (tell, told) = mpsc::channel();
+        let done = Answer::new(Box::new(move |answer| drop(tell.send(answer))));
+        self.writer.queue(Job { work: Work::Views(head, rebuilt), done });
+        told.recv().unwrap_or(Err(Error::Gone)).map(|_| unreadable)
     }
 
     fn take(home: &Path) -> Result<Self, Error> {
@@ -232,6 +245,14 @@ impl Read for Sqlite {
 
     fn unfinished(&self) -> Result<Vec<SessionRow>, Error> {
         self.reader.unfinished()
+    }
+
+    fn held(&self) -> Result<Vec<SessionRow>, Error> {
+        self.reader.held()
+    }
+
+    fn branches(&self) -> Result<Vec<(BranchId, SessionId)>, Error> {
+        self.reader.branches()
     }
 
     fn session(&self, key: &str) -> Result<Option<SessionRow>, Error> {

@@ -8,6 +8,7 @@ use engine::{
     ApprovalRow, BranchId, Hash, Position, ReceiptRow, Record, RunId, RunRow, Seq, SessionId, SessionRow, Timestamp,
 };
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Row};
+use uuid::Uuid;
 
 use super::home::DATABASE;
 use super::schema::{self, Format};
@@ -233,7 +234,19 @@ impl Read for Reader {
     }
 
     fn unfinished(&self) -> Result<Vec<SessionRow>, Error> {
-        self.query(|connection| rows::list(connection, "view_sessions WHERE unfinished", []))
+        // The first term is the one that the index has.
+        self.query(|connection| rows::list(connection, "view_sessions WHERE unfinished AND unfinished = 1", []))
+    }
+
+    fn held(&self) -> Result<Vec<SessionRow>, Error> {
+        self.query(|connection| rows::list(connection, "view_sessions WHERE unfinished AND unfinished = 2", []))
+    }
+
+    fn branches(&self) -> Result<Vec<(BranchId, SessionId)>, Error> {
+        let sql = "SELECT uuid, session FROM branches WHERE kind = 'session' AND session IS NOT NULL ORDER BY id";
+        let ids =
+            |row: &Row<'_>| Ok((BranchId(Uuid::from_bytes(row.get(0)?)), SessionId(Uuid::from_bytes(row.get(1)?))));
+        self.query(|connection| connection.prepare_cached(sql)?.query_map([], ids)?.collect())
     }
 
     fn session(&self, key: &str) -> Result<Option<SessionRow>, Error> {

@@ -1,11 +1,14 @@
 //! The views: rows for lists, written with the events that change them, never read by the engine. What may not live here:
 //! entries, progress, bodies.
 
-use engine::{RunRow, SessionRow, Views};
+use engine::tables::lifecycle::LifecycleKind;
+use engine::{RunRow, SessionId, SessionRow, Views};
 use rusqlite::{Connection, OptionalExtension as _, Params, ToSql, params};
 use serde::de::DeserializeOwned;
 
 use super::encode::ViewJson;
+use crate::Error;
+use crate::views::Rebuilt;
 
 const DAY_MS: i64 = 86_400_000;
 
@@ -42,7 +45,7 @@ impl Tables<'_> {
     }
 
     fn session(&self, row: &SessionRow, json: &str) -> rusqlite::Result<()> {
-        let parameters = params![row.session.0.as_bytes(), row.unfinished, json, row.key];
+        let parameters = params![row.session.0.as_bytes(), whose(row), json, row.key];
         let sql = "UPDATE view_sessions SET row = ?3 WHERE session = ?1 AND unfinished = ?2";
         if self.put(sql, &parameters[..3])? == 0 {
             let sql = "INSERT INTO view_sessions(session, unfinished, row, key) VALUES (?1, ?2, ?3, ?4) \
@@ -76,6 +79,29 @@ impl Tables<'_> {
         }
         Ok(())
     }
+}
+
+/// The column `unfinished`: 1 for a session that someone must take up, 2 for one that a human must mend, 0 for those at rest,
+/// which the index leaves out.
+fn whose(row: &SessionRow) -> i64 {
+    match (row.unfinished, row.lifecycle) {
+        (true, _) => 1,
+        (false, LifecycleKind::Error) => 2,
+        (false, _) => 0,
+    }
+}
+
+/// Writes all rows anew, but for those of sessions that could not be read.
+pub(super) fn rebuild(connection: &Connection, rebuilt: &Rebuilt) -> rusqlite::Result<()> {
+    let hex = |(session, _): &(SessionId, Error)| session.0.simple().to_string().to_uppercase();
+    let stay = serde_json::to_string(&rebuilt.unreadable.iter().map(hex).collect::<Vec<_>>());
+    let stay = stay.expect("texts are plain data");
+    for table in ["view_sessions", "view_runs", "view_receipts", "view_approvals"] {
+        let sql = format!("DELETE FROM {table} WHERE hex(session) NOT IN (SELECT value FROM json_each(?1))");
+        connection.execute(&sql, [&stay])?;
+    }
+    connection.execute("DELETE FROM view_usage WHERE run NOT IN (SELECT run FROM view_runs)", [])?;
+    rebuilt.rows.iter().try_for_each(|views| write(connection, views, &ViewJson::of(views)))
 }
 
 /// Rows of a view in the order in which they were first recorded: `tail` is what follows `SELECT row FROM`.

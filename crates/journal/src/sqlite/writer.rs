@@ -17,8 +17,10 @@ use super::encode::Encoded;
 use super::failed;
 use super::home::Owned;
 use super::member::{self, Ends, Fault};
+use super::rows;
 use super::snapshot::Packed;
 use super::space::Space;
+use crate::views::Rebuilt;
 use crate::{Done, Error};
 
 /// Members of one group at most, so that the first is not kept waiting by those who queue behind it.
@@ -65,6 +67,8 @@ pub(super) enum Work {
     Append(Encoded),
     /// A snapshot, behind the append that it stands for.
     Snapshot(Packed),
+    /// The views made anew, as they are at this position.
+    Views(Position, Rebuilt),
 }
 
 impl Work {
@@ -72,6 +76,7 @@ impl Work {
         match self {
             Self::Append(encoded) => encoded.append.batch.durability(),
             Self::Snapshot(_) => Durability::Written,
+            Self::Views(..) => Durability::Synced,
         }
     }
 }
@@ -334,7 +339,7 @@ impl Group {
         }
         let admitted = match work {
             Work::Append(encoded) => self.space.admits(&encoded.append.batch),
-            Work::Snapshot(_) => !self.space.is_tight(),
+            Work::Snapshot(_) | Work::Views(..) => !self.space.is_tight(),
         };
         if !admitted {
             return Ok(Err(Error::Full { path: self.home.database() }));
@@ -344,6 +349,7 @@ impl Group {
         let written = match work {
             Work::Append(encoded) => member::write(&self.connection, &mut self.ends, encoded),
             Work::Snapshot(packed) => packed.write(&self.connection).map(|()| self.ends.last.0).map_err(Fault::Sqlite),
+            Work::Views(head, rebuilt) => self.rebuild(*head, rebuilt),
         };
         let error = match written {
             Ok(position) => {
@@ -361,6 +367,16 @@ impl Group {
         self.execute("RELEASE member")?;
         self.ends.back_to(mark);
         Ok(Err(error))
+    }
+
+    fn rebuild(&self, head: Position, rebuilt: &Rebuilt) -> Result<Position, Fault> {
+        let (position, _) = self.ends.last;
+        if position != head {
+            let detail = "entries were appended while the views were made anew".to_owned();
+            return Err(Error::Constraint { detail }.into());
+        }
+        rows::rebuild(&self.connection, rebuilt)?;
+        Ok(position)
     }
 
     fn check_owner(&self) -> Result<(), Error> {

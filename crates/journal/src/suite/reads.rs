@@ -1,6 +1,7 @@
 //! The views: what lists are made of.
 
-use engine::{Batch, Outcome, RunId, RunRow, Timestamp};
+use engine::tables::lifecycle::LifecycleKind;
+use engine::{Batch, Outcome, RunId, RunRow, SessionRow, Timestamp};
 
 use super::samples::{approval_row, receipt_row, run, run_row, session_row, struck, text_added};
 use super::{Script, Store, both, id};
@@ -47,6 +48,17 @@ fn r11_what_is_unfinished_is_known_without_reading_any_branch(store: &mut Store)
     store.append(batch).unwrap();
     assert_eq!(store.journal().unfinished().unwrap(), []);
     assert_eq!(store.journal().sessions().unwrap()[0], session_row(&one, false));
+    assert_eq!(store.journal().held().unwrap(), []);
+
+    // What a human must mend is known in the same way, and is not taken up.
+    let row = SessionRow { lifecycle: LifecycleKind::Error, ..session_row(&two, false) };
+    let mut batch = two.batch(vec![struck(1)], vec![]);
+    batch.views.session = Some(row.clone());
+    store.append(batch).unwrap();
+    assert_eq!(store.journal().held().unwrap(), [row]);
+    assert_eq!(store.journal().unfinished().unwrap(), []);
+    let branches = [(one.branch, one.session), (two.branch, two.session)];
+    assert_eq!(store.journal().branches().unwrap(), branches);
 }
 
 fn r10_runs_receipts_and_approvals_read_back_and_change(store: &mut Store) {

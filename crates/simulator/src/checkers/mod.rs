@@ -46,6 +46,7 @@ const CHECKERS: &[Checker] = &[
     calls::leave_was_given,
     calls::nothing_starts_after_the_end,
     calls::results_are_true,
+    views_are_those_of_the_entries,
 ];
 
 /// Below this many milliseconds a limit can come in the middle of ordinary work.
@@ -118,6 +119,21 @@ fn journal_holds_what_was_appended(evidence: &Evidence<'_>) -> Result<(), Violat
     let mut left = progress.iter().filter_map(|record| record.event.progress()).map(|(effect, _)| effect);
     let open = left.find(|effect| over.contains(&effect.run)).map(|effect| effect.to_string());
     Invariant::Journal.holds(open.is_none(), || format!("progress that nothing sealed is left: {open:?}"))
+}
+
+/// The rows that the appends have left are the rows that the entries give.
+fn views_are_those_of_the_entries(evidence: &Evidence<'_>) -> Result<(), Violation> {
+    let journal = evidence.outside.disk.journal();
+    let unreadable = |error: journal::Error| Invariant::Journal.violated(error.to_string());
+    let rebuilt = journal::views::rebuilt(journal).map_err(unreadable)?;
+    let (mut sessions, mut runs) = (vec![], vec![]);
+    for views in rebuilt.rows {
+        sessions.extend(views.session);
+        runs.extend(views.runs);
+    }
+    let kept = (journal.sessions().map_err(unreadable)?, journal.runs(None).map_err(unreadable)?);
+    let anew = (sessions, runs);
+    Invariant::Journal.holds(kept == anew, || format!("the views are {kept:#?}, the entries give {anew:#?}"))
 }
 
 fn all_was_shown(evidence: &Evidence<'_>) -> Result<(), Violation> {

@@ -9,6 +9,7 @@ mod ownership;
 mod retain;
 mod snapshots;
 mod space;
+mod views;
 
 use std::path::PathBuf;
 
