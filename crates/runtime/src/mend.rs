@@ -5,7 +5,7 @@ use std::sync::{Arc, mpsc};
 
 use engine::{
     BodyKind, BranchId, CallOutcome, Command, Content, EffectId, EffectKind, Epoch, Failure, FailureClass, Forked,
-    Found, Hash, Machine, MessageId, Policy, Record, Refusal, Report, RunId, Seq, Session, Settings,
+    Found, Hash, Machine, MessageId, Policy, Record, Refusal, Report, RunId, Seq, Session, SessionRow, Settings,
 };
 use journal::{Append, Journal};
 use uuid::Uuid;
@@ -33,6 +33,13 @@ pub fn hold(journal: &dyn Journal, key: &str, branch: BranchId, reason: &str) ->
         keep(journal, batch)?;
     }
     Ok(held)
+}
+
+/// Whether a session's row in the lists says something else than its entries: entries were lost that it knew of.
+pub fn is_behind(journal: &dyn Journal, row: &SessionRow) -> Result<bool, Error> {
+    let machine = recover(journal, &row.key, journal.line(row.branch)?.into())?;
+    let stands = |session: &Session| (session.run_state(), session.lifecycle.kind(), session.last_activity);
+    Ok(machine.session().map(stands) != Some((row.run_state, row.lifecycle, row.last_activity)))
 }
 
 /// What the model is told of a call that may have been run in what is gone.

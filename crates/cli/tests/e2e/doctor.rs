@@ -153,9 +153,9 @@ fn plain(text: &str, home: &Home) -> String {
     for line in text.split_inclusive('\n') {
         let mut words = line.split_inclusive([' ', ',', ';', ')']).peekable();
         while let Some(word) = words.next() {
-            let end = word.len() - word.trim_end_matches([' ', ',', ';', ')', '\n']).len();
+            let end = word.len() - word.trim_end_matches([' ', ',', ';', ')', '`', '\n']).len();
             let (bare, end) = word.split_at(word.len() - end);
-            let next = words.peek().map_or("", |next| next.trim_end_matches([' ', ',', ';', ')', '\n']));
+            let next = words.peek().map_or("", |next| next.trim_end_matches([' ', ',', ';', ')', '`', '\n']));
             let _ = write!(plain, "{}{end}", word_for(bare, next));
         }
     }

@@ -138,7 +138,11 @@ fn told_of(held: &Held) -> Did {
 fn hold(globals: &Globals) -> Result<Did, CliError> {
     let journal = Sqlite::own(&globals.home)?;
     let mut did = vec![];
-    for row in journal.unfinished()? {
+    for row in journal.sessions()? {
+        // One that does not fold is refused anyway, and a finding of its own.
+        if !row.unfinished && !runtime::mend::is_behind(&journal, &row).unwrap_or(false) {
+            continue;
+        }
         match runtime::mend::hold(&journal, &row.key, row.branch, UNKNOWN) {
             Ok(held) => did.extend(told_of(&held)),
             // It is refused, and a finding of its own.
