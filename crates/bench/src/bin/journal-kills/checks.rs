@@ -261,6 +261,9 @@ mod tests {
                 journal.append(append, Box::new(move |answer| done.send(answer).unwrap()));
                 let position = answer.recv().unwrap().unwrap();
                 told.push(Told::Done { session, step, position });
+                if let Some(snapshot) = script.snapshot_after(step) {
+                    journal.keep_snapshot(snapshot);
+                }
             }
         }
         (folder, scripts, told)
@@ -321,6 +324,8 @@ mod tests {
             "UPDATE progress SET bytes = CAST('x' || substr(bytes, 2) AS BLOB) WHERE branch = 1",
             "DELETE FROM bodies WHERE rowid = 3",
             "UPDATE bodies SET content = x'00' WHERE rowid = 3",
+            "UPDATE snapshots SET seq = seq - 1",
+            "UPDATE snapshots SET state_hash = zeroblob(32) WHERE branch = 2",
             "UPDATE view_sessions SET row = replace(row, '\"queued\":0', '\"queued\":1')",
         ] {
             let (folder, scripts, told) = home(16);

@@ -41,6 +41,7 @@ impl Expected<'_> {
             }
         }
         self.open_progress(steps)?;
+        self.snapshots(steps, reader)?;
         self.known.done = steps;
         let row = reader.session(&self.script.key()).map_err(|error| error.to_string())?;
         if row == self.script.row_after(steps) {
@@ -92,5 +93,23 @@ impl Expected<'_> {
             }
         }
         self.progress.next().map_or(Ok(()), |more| Err(format!("nobody said {more:?}")))
+    }
+
+    /// At most one is kept, of a turn that is there, and it is the one that was attempted.
+    fn snapshots(&self, steps: u64, reader: &Reader) -> Result<(), String> {
+        let (script, branch) = (self.script, self.script.branch);
+        let kept = reader.snapshots(branch).map_err(|error| error.to_string())?;
+        if kept.len() > 1 {
+            return Err(format!("snapshots at {kept:?}: only the newest is to be kept"));
+        }
+        for seq in kept {
+            let step = script.steps_done(seq.0, 0).filter(|done| *done <= steps).and_then(|done| done.checked_sub(1));
+            let attempted = step.and_then(|step| script.snapshot_after(step));
+            let found = reader.snapshot(branch, seq).map_err(|error| error.to_string())?;
+            if attempted.is_none() || found != attempted {
+                return Err(format!("after {steps} steps the snapshot at {seq} is not one that was attempted"));
+            }
+        }
+        Ok(())
     }
 }

@@ -11,6 +11,7 @@ use engine::{
     MessageSealed, Next, OverrideSet, Overrides, QueueMode, ReceiptRow, ReceiptState, Record, RequestOpened,
     RequestSent, RunId, Seq, SessionId, SessionRow, StepBegun, TextAdded, Timestamp, Usage, Views,
 };
+use journal::Snapshot;
 use uuid::Uuid;
 
 use bench::draw::Draw;
@@ -211,6 +212,13 @@ impl Script {
             unfinished: step.is_multiple_of(2),
             trouble: None,
         }
+    }
+
+    /// The snapshot that follows a step: one a turn. The journal alone does not look into it.
+    pub(super) fn snapshot_after(&self, step: u64) -> Option<Snapshot> {
+        let content = || self.text(step | 1 << 40, 3_000).into_bytes();
+        let is_due = act(step).1 == Act::Overridden;
+        is_due.then(|| Snapshot::new(self.branch, Seq(entries_after(step + 1)), content()))
     }
 
     /// The session's row after so many steps; none before the first.

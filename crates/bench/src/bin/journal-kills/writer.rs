@@ -84,6 +84,9 @@ impl Writer {
             let _ = answers.send(answer);
         };
         self.journal.append(Append { batch, epoch: self.journal.epoch() }, Box::new(done));
+        if let Some(snapshot) = self.scripts[session].snapshot_after(step) {
+            self.journal.keep_snapshot(snapshot);
+        }
         Ok(())
     }
 }
