@@ -1,31 +1,55 @@
 //! Planted bugs. They exist only in a build with `--cfg mutants`, where one is chosen by name at run time; elsewhere
 //! [`planted`] is a constant `false`. Each must be found by the simulator.
 
-/// The bugs that can be planted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Mutant {
-    /// Callers are answered before the batch is committed.
-    AcknowledgedBeforeSynced = 1,
-    /// Subscribers are told before the batch is committed.
-    PublishedBeforeWritten,
-    /// Effects start before the batch that decided them is committed.
-    StartedBeforeIntent,
-    /// A call that a crash cut off is simply run again.
-    LostCallRunAgain,
-    /// A run ends twice.
-    TerminalTwice,
+macro_rules! mutants {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal;)*) => {
+        /// The bugs that can be planted.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[repr(u8)]
+        pub enum Mutant {
+            /// None of them.
+            None,
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl Mutant {
+            /// Every one with the name that it is chosen by.
+            pub const ALL: &'static [(Self, &'static str)] = &[$((Self::$variant, $name),)*];
+        }
+    };
 }
 
-impl Mutant {
-    /// Every one with the name that it is chosen by.
-    pub const ALL: [(Self, &'static str); 5] = [
-        (Self::AcknowledgedBeforeSynced, "acknowledged_before_synced"),
-        (Self::PublishedBeforeWritten, "published_before_written"),
-        (Self::StartedBeforeIntent, "started_before_intent"),
-        (Self::LostCallRunAgain, "lost_call_run_again"),
-        (Self::TerminalTwice, "terminal_twice"),
-    ];
+mutants! {
+    /// Callers are answered before the batch is committed.
+    AcknowledgedBeforeSynced = "acknowledged_before_synced";
+    /// Subscribers are told before the batch is committed.
+    PublishedBeforeWritten = "published_before_written";
+    /// Effects start before the batch that decided them is committed.
+    StartedBeforeIntent = "started_before_intent";
+    /// A call that a crash cut off is simply run again.
+    LostCallRunAgain = "lost_call_run_again";
+    /// A run ends twice.
+    TerminalTwice = "terminal_twice";
+    /// The owner before may still append.
+    EpochNotChecked = "epoch_not_checked";
+    /// A failed write is forgotten.
+    PoisonIgnored = "poison_ignored";
+    /// Progress stays when an entry seals it.
+    ProgressKept = "progress_kept";
+    /// The count of failed tries begins anew at an opening.
+    TriesReset = "tries_reset";
+    /// A time that is armed already is not armed anew for an earlier one.
+    DeadlineNotRearmed = "deadline_not_rearmed";
+    /// What waits is dropped when the owner leaves.
+    QueueDroppedAtClosing = "queue_dropped_at_closing";
+    /// The text of a cut stream is thrown away.
+    CutTextLost = "cut_text_lost";
+    /// An abort is answered, and the run goes on.
+    AbortForgotten = "abort_forgotten";
+    /// A key is not looked up, only the id of the message.
+    KeyForgotten = "key_forgotten";
+    /// An answer counts for whatever is asked.
+    ApprovalUnbound = "approval_unbound";
 }
 
 #[cfg(mutants)]
@@ -39,12 +63,12 @@ pub fn plant(mutant: Option<Mutant>) {
 
 /// Whether this bug is planted.
 #[cfg(mutants)]
-pub(crate) fn planted(mutant: Mutant) -> bool {
+pub fn planted(mutant: Mutant) -> bool {
     CHOSEN.load(std::sync::atomic::Ordering::SeqCst) == mutant as u8
 }
 
 /// Whether this bug is planted: never, in this build.
 #[cfg(not(mutants))]
-pub(crate) const fn planted(_: Mutant) -> bool {
+pub const fn planted(_: Mutant) -> bool {
     false
 }

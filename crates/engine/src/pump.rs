@@ -160,7 +160,8 @@ impl<C> Pump<C> {
         self.answer();
         self.steer_effects();
         let deadline = self.machine.deadline();
-        if deadline != self.armed {
+        let late = planted(Mutant::DeadlineNotRearmed) && self.armed.is_some() && deadline.is_some();
+        if deadline != self.armed && !late {
             self.armed = deadline;
             self.todo.push_back(Do::Arm(deadline));
         }

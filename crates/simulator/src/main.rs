@@ -197,6 +197,16 @@ fn append(file: &str, failed: &Failed) {
     }
 }
 
+/// What a drawn case finds of the bug that is planted, and by which mode.
+#[cfg(mutants)]
+fn found_drawn() -> Option<(Mode, Counts, Failed)> {
+    Mode::ALL.into_iter().find_map(|mode| {
+        let sweep = Sweep { mode, seed: 1, cases: 3_000, time: Duration::from_secs(60) };
+        let (counts, failed) = random::sweep(sweep);
+        failed.map(|failed| (mode, counts, failed))
+    })
+}
+
 #[cfg(mutants)]
 fn mutants(chosen: Option<&str>) -> ExitCode {
     use engine::mutants::{Mutant, plant};
@@ -211,17 +221,20 @@ fn mutants(chosen: Option<&str>) -> ExitCode {
         plant(Some(*mutant));
         let mut tally = Tally::default();
         // One seed after the other: a bug is found soon, and then the rest is not asked.
-        let found = [0, 2].iter().flat_map(|pairs| Plan::seeds().into_iter().map(move |seed| (seed.seed, *pairs)));
+        let found = [0].iter().flat_map(|pairs| Plan::seeds().into_iter().map(move |seed| (seed.seed, *pairs)));
         let found = found.map(|(seed, pairs)| {
             let (done, result) = explore(seed, pairs);
             tally.add(done);
             result
         });
-        if let Some(failure) = found.map(Result::err).find(Option::is_some).flatten() {
-            say(format!("{name}: found after {} cases: {failure}", tally.cases()));
+        let point = found.map(Result::err).find(Option::is_some).flatten();
+        if let Some(failure) = point {
+            say(format!("{name}: found by check after {} cases: {failure}", tally.cases()));
+        } else if let Some((mode, counts, failed)) = found_drawn() {
+            say(format!("{name}: found by {} after {} cases: {failed}", mode.name(), counts.cases));
         } else {
             survivors += 1;
-            say(format!("{name}: SURVIVED {} cases", tally.cases()));
+            say(format!("{name}: SURVIVED {} cases and those of every other mode", tally.cases()));
         }
     }
     plant(None);

@@ -9,6 +9,7 @@ use crate::event::{
 };
 use crate::ids::{CallId, Hash, MessageId, Moment, RunId};
 use crate::input::{Answer, Command, Receipt, Refusal};
+use crate::mutants::{Mutant, planted};
 use crate::state::{Lifecycle, Session, Stage};
 use crate::tables::lifecycle::{LifecycleCause, LifecycleKind};
 use crate::tables::limits::{MESSAGE_BYTES, QUEUED_MESSAGES};
@@ -70,7 +71,8 @@ impl Machine {
     fn message(&mut self, offered: Offered, moment: Moment) -> Result<Answer, Refusal> {
         let Offered { message, content, mode, key, overrides } = offered;
         let Some(session) = &self.session else { return Err(Refusal::NotFound { what: "the session".into() }) };
-        let known = key.as_ref().and_then(|key| session.keys.get(key)).copied();
+        let key_of = key.as_ref().filter(|_| !planted(Mutant::KeyForgotten));
+        let known = key_of.and_then(|key| session.keys.get(key)).copied();
         if let Some(earlier) = known.or_else(|| session.messages.contains_key(&message).then_some(message)) {
             return repeated(session, earlier, &content, key.as_deref());
         }
@@ -121,7 +123,7 @@ impl Machine {
             Lifecycle::Suspended(_) => self.emit(Resumed {}, moment.now),
             _ => {}
         }
-        if !ending {
+        if !ending && !planted(Mutant::AbortForgotten) {
             self.begin_ending(Outcome::Aborted, CutCause::Abort, moment);
         }
         self.advance(moment);
@@ -168,7 +170,9 @@ impl Machine {
             return Err(state_refusal(session, "its run is held; `limulus resume KEY --force` takes it up again"));
         }
         let asked = self.call(call);
-        if !asked.is_some_and(|asked| asked.stage == Stage::Asking && asked.fingerprint == Some(fingerprint)) {
+        if !asked.is_some_and(|asked| {
+            asked.stage == Stage::Asking && (asked.fingerprint == Some(fingerprint) || planted(Mutant::ApprovalUnbound))
+        }) {
             return Err(Refusal::Stale);
         }
         let told = denied(&by);

@@ -10,6 +10,7 @@ use crate::failure::{Failure, FailureClass};
 use crate::ids::{CallId, EffectId, EffectKind, Moment};
 use crate::input::Part;
 use crate::machine::sentences::NOT_RUN;
+use crate::mutants::{Mutant, planted};
 use crate::settings::{ResumeMode, ToolClass};
 use crate::state::{PartialCall, Phase, PrepareStage, Session, Stream};
 use crate::tables::limits::{CALLS_PER_MESSAGE, STREAM_BYTES};
@@ -125,7 +126,8 @@ impl Machine {
         let Some(Phase::Streaming(stream)) = self.phase() else { return };
         let stream = stream.clone();
         let request = stream.sent.request;
-        let text = (!stream.text.is_empty()).then(|| self.keep_text(BodyKind::Message, &stream.text));
+        let keeps = !stream.text.is_empty() && !planted(Mutant::CutTextLost);
+        let text = keeps.then(|| self.keep_text(BodyKind::Message, &stream.text));
         self.emit(StreamCut { request, cause, text }, moment.now);
         let strike = match cause {
             CutCause::Crash | CutCause::Shutdown | CutCause::Pause => self.resume_mode() == ResumeMode::Restart,

@@ -12,6 +12,7 @@ use crate::event::{
 };
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{BranchId, CallId, EffectId, Epoch, Seq, Timestamp};
+use crate::mutants::{Mutant, planted};
 use crate::settings::{Policy, ToolClass};
 use crate::tables::lifecycle::LifecycleKind;
 use crate::tables::transitions::RunState;
@@ -66,7 +67,12 @@ impl Session {
     fn apply_entry(&mut self, event: &Event, at: Timestamp) {
         match event {
             Event::Opened(e) => self.opened(e, at),
-            Event::Closed(_) => self.closed = true,
+            Event::Closed(_) => {
+                self.closed = true;
+                if planted(Mutant::QueueDroppedAtClosing) {
+                    self.queue.clear();
+                }
+            }
             Event::MessageAccepted(e) => self.message_accepted(e, at),
             Event::MessageSettled(e) => self.message_settled(e),
             Event::RunStarted(e) => self.run_started(e, at),
@@ -96,6 +102,9 @@ impl Session {
         self.last_activity = self.last_activity.max(e.last_activity);
         let Some(run) = self.run_mut() else { return };
         run.openings += u32::from(suspect);
+        if planted(Mutant::TriesReset) {
+            run.failed = 0;
+        }
         // What passed between the last sign of the old owner and now is nobody's time.
         if run.clock.since.is_some() {
             run.clock.set_running(false, e.last_activity);

@@ -7,6 +7,7 @@ mod tables;
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use engine::mutants::{Mutant, planted};
 use engine::tables::lifecycle::LifecycleKind;
 use engine::{
     ApprovalRow, BranchId, Durability, Epoch, Hash, Position, ReceiptRow, Record, RunId, RunRow, Seq, SessionId,
@@ -112,7 +113,7 @@ impl State {
     }
 
     fn append(&mut self, append: Append) -> Result<Position, Error> {
-        if let Some(cause) = &self.poisoned {
+        if let Some(cause) = self.poisoned.as_ref().filter(|_| !planted(Mutant::PoisonIgnored)) {
             return Err(Error::Poisoned { cause: cause.clone() });
         }
         if let Some(error) = self.failing.take() {
@@ -121,7 +122,7 @@ impl State {
             }
             return Err(error);
         }
-        if append.epoch != self.epoch {
+        if append.epoch != self.epoch && !planted(Mutant::EpochNotChecked) {
             return Err(Error::Fenced { epoch: append.epoch, owner: self.epoch });
         }
         if self.full && !only_ends(&append.batch) {
