@@ -124,11 +124,19 @@ impl View {
             now.see(event, journal)?;
         }
         self.compare(&now, form)?;
-        // What survived a crash is on the disk.
-        now.safe = now.entries.len();
-        now.streams.values_mut().for_each(|stream| stream.safe = stream.text.len());
+        // A process that only threw its machine away has synced nothing.
+        now.safe = self.safe;
+        for (effect, stream) in &self.streams {
+            now.streams.entry(*effect).or_default().safe = stream.safe;
+        }
         *self = now;
         Ok(())
+    }
+
+    /// What it knows is on the disk: it survived a crash.
+    pub fn relies_on_all(&mut self) {
+        self.safe = self.entries.len();
+        self.streams.values_mut().for_each(|stream| stream.safe = stream.text.len());
     }
 
     fn compare(&self, now: &Self, form: Form) -> Result<(), Violation> {
