@@ -97,15 +97,17 @@ fn compare(python: &str, home: &Home) -> Value {
     told
 }
 
-/// Five sessions: tools, a body that is packed, a call that was not allowed, an answer and a command that were cut by a
-/// kill, a message that waits.
+/// Six sessions: tools, a body that is packed, a call that was not allowed, one that is long enough for a snapshot, an
+/// answer and a command that were cut by a kill.
 fn eventful() -> Home {
     let home = Home::new();
     home.put("notes.txt", "word ".repeat(4000));
     home.run(&["agent", "--session", "tools", "-m", "read notes.txt"]).expect_code(0);
     home.run(&["agent", "--session", "tools", "--yes", "-m", "run `echo out; echo err >&2; exit 3`"]);
     home.run(&["agent", "--session", "asked", "-m", "run `touch never`"]);
-    home.assert_usable("plain");
+    for _ in 0..6 {
+        home.assert_usable("long");
+    }
     let home = home.paced(30);
     let agent = home.start(&["agent", "--session", "cut", "--json", "-m", "Who are you?"]);
     agent.until_text(3);
@@ -136,6 +138,7 @@ fn r10_r17_r18_a_reader_of_the_page_tells_what_limulus_tells() {
     for what in ["branches", "entries", "bodies", "views"] {
         assert!(told["checked"][what].as_u64() >= Some(5), "{what}: {}", told["checked"]);
     }
+    assert!(told["checked"]["snapshots"].as_u64() >= Some(1), "{}", told["checked"]);
 }
 
 /// What is damaged, in which file, next to what; what the finding is called, and at which entry it is.
