@@ -124,10 +124,11 @@ impl View {
             now.see(event, journal)?;
         }
         self.compare(&now, form)?;
-        // A process that only threw its machine away has synced nothing.
-        now.safe = self.safe;
+        // A process that only threw its machine away has synced nothing. What was shown of a call that was then lost is gone.
+        now.safe = self.safe.min(now.entries.len());
         for (effect, stream) in &self.streams {
-            now.streams.entry(*effect).or_default().safe = stream.safe;
+            let kept = now.streams.entry(*effect).or_default();
+            kept.safe = stream.safe.min(kept.text.len());
         }
         *self = now;
         Ok(())
