@@ -32,7 +32,7 @@ pub(crate) struct DoctorArgs {
     /// Print nothing but what is wrong
     #[arg(long, short, conflicts_with = "json")]
     quiet: bool,
-    /// Mend what is wrong: snapshots, snapshot:KEY, session:KEY, loss, wal, rescue
+    /// Mend what is wrong: snapshots, snapshot:KEY, session:KEY, views, loss, wal, rescue
     #[arg(long, value_name = "WHAT")]
     mend: Option<Mend>,
     /// Do not ask before mending

@@ -139,6 +139,7 @@ pub(crate) fn promise(mend: &Mend) -> &'static [&'static str] {
             "copies every row that can be read into a new file and keeps the old one under another name;",
             "sessions that miss entries then are salvaged, and what is gone is told",
         ],
+        Mend::Views => &["makes the rows of every list anew from the entries"],
     }
 }
 
@@ -159,7 +160,8 @@ fn without(finding: &Finding) -> &'static str {
         | What::Entry
         | What::Body
         | What::Branch
-        | What::Snapshot => "none here: put the home back from a backup; the other sessions of it go on",
+        | What::Snapshot
+        | What::Views => "none here: put the home back from a backup; the other sessions of it go on",
     }
 }
 

@@ -78,7 +78,7 @@ fn find_all(bytes: &[u8], wanted: &[u8]) -> Vec<usize> {
 /// The name of a damage, what happened, and how it is made.
 type Damage = (&'static str, &'static str, fn() -> Home);
 
-const DAMAGES: [Damage; 10] = [
+const DAMAGES: [Damage; 11] = [
     ("payload", "One bit of an entry's payload was flipped.", || {
         let home = copy(good());
         change(&database(&home), |bytes| {
@@ -131,6 +131,14 @@ const DAMAGES: [Damage; 10] = [
         let journal = rusqlite::Connection::open(database(&home)).expect("a journal");
         let changed = journal.execute("UPDATE snapshots SET content = zeroblob(200)", []).expect("it can be changed");
         assert_eq!(changed, 1);
+        home
+    }),
+    ("views", "Rows of the lists were changed and removed.", || {
+        let home = copy(good());
+        let journal = rusqlite::Connection::open(database(&home)).expect("a journal");
+        let change = "DELETE FROM view_runs WHERE rowid = (SELECT min(rowid) FROM view_runs);
+                      UPDATE view_sessions SET row = replace(row, '\"queued\":0', '\"queued\":3') WHERE key LIKE '%other';";
+        journal.execute_batch(change).expect("they can be changed");
         home
     }),
     ("foreign", "Another program's file was put in the place of `journal.db`.", || {
@@ -251,7 +259,7 @@ fn a_good_home_is_healthy_also_beside_its_owner_and_after_a_kill() {
 #[test]
 fn r10_a_home_that_is_damaged_as_a_whole_is_taken_by_no_command_that_writes() {
     for (name, _, make) in
-        DAMAGES.iter().filter(|(name, ..)| !["payload", "newer", "foreign", "page", "snapshot"].contains(name))
+        DAMAGES.iter().filter(|(name, ..)| !["payload", "newer", "foreign", "page", "snapshot", "views"].contains(name))
     {
         let home = make();
         let before = fs::read(database(&home)).expect("a file");
@@ -319,6 +327,21 @@ fn r10_a_mended_home_is_clean_and_its_sessions_answer() {
         home.run(&["doctor"]).expect_code(0);
         home.run(&["audit", "--verify"]).expect_code(0);
     }
+}
+
+#[test]
+fn r10_lists_are_made_anew_by_command() {
+    let home = damaged("views");
+    let lists = |home: &Home| ["sessions", "runs"].map(|list| home.run(&[list, "list", "--json"]).out);
+    assert_ne!(lists(&home), lists(good()));
+    let asked = home.run(&["doctor", "--mend", "views"]).expect_code(3);
+    assert!(asked.verdict().contains("--yes"), "{asked:?}");
+    let mended = home.run(&["doctor", "--mend", "views", "--yes"]).expect_code(0);
+    insta::assert_snapshot!("mend-views", plain(&mended.out, &home));
+    assert_eq!(lists(&home), lists(good()));
+    // At will, too, and with the same result.
+    home.run(&["doctor", "--mend", "views", "--yes"]).expect_code(0);
+    assert_eq!(lists(&home), lists(good()));
 }
 
 #[test]

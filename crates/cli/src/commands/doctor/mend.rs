@@ -19,7 +19,9 @@ const UNKNOWN: &str = "the journal was mended, and what this run did after the l
 /// Mends; gives what was done, a line each.
 pub(super) fn run(wanted: &Mend, args: &DoctorArgs, globals: &Globals) -> Result<Did, CliError> {
     let report = look(globals)?;
-    if !report.findings.iter().any(|finding| is_for(wanted, finding.mend.as_ref())) {
+    // Views can be made anew at will.
+    let is_needed = report.findings.iter().any(|finding| is_for(wanted, finding.mend.as_ref()));
+    if !is_needed && *wanted != Mend::Views {
         return Err(CliError::Refused {
             exit: Exit::Refused,
             what: format!("nothing here needs the mend `{wanted}`; nothing was changed"),
@@ -32,9 +34,19 @@ pub(super) fn run(wanted: &Mend, args: &DoctorArgs, globals: &Globals) -> Result
         Mend::Loss => {
             let mut did = Mender::take(&globals.home)?.loss()?;
             did.extend(hold(globals)?);
+            did.extend(make_lists(globals)?);
             Ok(did)
         }
-        Mend::Rescue => rescue(globals),
+        Mend::Rescue => {
+            let mut did = rescue(globals)?;
+            did.extend(make_lists(globals)?);
+            Ok(did)
+        }
+        Mend::Views => {
+            let mut did = vec![Mender::take(&globals.home)?.keep_copy()?];
+            did.extend(make_lists(globals)?);
+            Ok(did)
+        }
         Mend::Snapshots(key) => {
             let bad = snapshots(&report, key.as_deref());
             Ok(Mender::take(&globals.home)?.snapshots(&bad)?)
@@ -42,6 +54,7 @@ pub(super) fn run(wanted: &Mend, args: &DoctorArgs, globals: &Globals) -> Result
         Mend::Session(key) => {
             let mut did = vec![Mender::take(&globals.home)?.keep_copy()?];
             did.extend(salvage(key, globals)?);
+            did.extend(make_lists(globals)?);
             Ok(did)
         }
     }
@@ -92,6 +105,13 @@ fn rescue(globals: &Globals) -> Result<Did, CliError> {
         }
     }
     Ok(did)
+}
+
+/// Makes every row of the views anew: they also told what is not there any more.
+fn make_lists(globals: &Globals) -> Result<Did, CliError> {
+    let unreadable = Sqlite::own(&globals.home)?.rebuild_views()?;
+    let none = unreadable.iter().map(|(session, error)| format!("session {session} is in no list: {error}"));
+    Ok(std::iter::once("the rows of every list are made anew from the entries".to_owned()).chain(none).collect())
 }
 
 /// Begins a new branch at the last good entry of a session.

@@ -41,6 +41,8 @@ pub enum What {
     Branch,
     /// A snapshot cannot be believed.
     Snapshot,
+    /// Rows of the views are not what the entries give.
+    Views,
 }
 
 impl fmt::Display for What {
@@ -59,6 +61,7 @@ impl fmt::Display for What {
             Self::Body => "a body is damaged",
             Self::Branch => "a session has no beginning",
             Self::Snapshot => "a snapshot cannot be believed",
+            Self::Views => "the lists are not what the entries give",
         })
     }
 }
@@ -73,6 +76,8 @@ pub enum Effect {
     Closed,
     /// That session is refused.
     Refused(String),
+    /// Lists may be wrong.
+    Lists,
 }
 
 impl fmt::Display for Effect {
@@ -81,6 +86,9 @@ impl fmt::Display for Effect {
             Self::ReadOnly => f.write_str("the home is read-only: no command that writes takes it"),
             Self::Closed => f.write_str("the home is closed: nothing of it can be read"),
             Self::Refused(key) => write!(f, "session {key} is refused; the others go on"),
+            Self::Lists => {
+                f.write_str("lists may be wrong, and what is unfinished may be missed; no entry is harmed by it")
+            }
         }
     }
 }
@@ -98,6 +106,8 @@ pub enum Mend {
     Wal,
     /// What can be read goes into a new file.
     Rescue,
+    /// The views are made anew from the entries.
+    Views,
 }
 
 impl fmt::Display for Mend {
@@ -109,6 +119,7 @@ impl fmt::Display for Mend {
             Self::Loss => f.write_str("loss"),
             Self::Wal => f.write_str("wal"),
             Self::Rescue => f.write_str("rescue"),
+            Self::Views => f.write_str("views"),
         }
     }
 }
@@ -121,7 +132,7 @@ impl Serialize for Mend {
 
 /// A mend that there is not.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no mend `{name}`; there are snapshots, snapshot:KEY, session:KEY, loss, wal, rescue")]
+#[error("there is no mend `{name}`; there are snapshots, snapshot:KEY, session:KEY, loss, wal, rescue, views")]
 pub struct UnknownMend {
     /// What was asked for.
     pub name: String,
@@ -141,6 +152,7 @@ impl FromStr for Mend {
                 "loss" => Ok(Self::Loss),
                 "wal" => Ok(Self::Wal),
                 "rescue" => Ok(Self::Rescue),
+                "views" => Ok(Self::Views),
                 _ => Err(unknown()),
             },
         }
@@ -234,6 +246,17 @@ impl Finding {
             detail: format!("{detail}; no entry is harmed by it"),
             effect: Effect::Refused(key.to_owned()),
             mend: Some(Mend::Snapshots(Some(key.to_owned()))),
+        }
+    }
+
+    /// Rows of the views that are not what the entries give.
+    pub(super) fn of_views(key: Option<&str>, detail: String) -> Self {
+        Self {
+            what: What::Views,
+            place: key.map_or_else(|| Where::file("journal.db"), Where::session),
+            detail,
+            effect: Effect::Lists,
+            mend: Some(Mend::Views),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Looking at a home without owning it: every entry, chain, body and file of it, also where they are damaged.
 //!
-//! `walk` reads branches entry by entry and judges each; `session` folds a line of them; `files`, `pages` and `sessions`
-//! look at a whole home, and `finding` is what they say. Nothing here stops at the first fault, panics on any bytes, or
+//! `walk` reads branches entry by entry and judges each; `session` folds a line of them; `files`, `pages`, `sessions`
+//! and `views` look at a whole home, and `finding` is what they say. Nothing here stops at the first fault, panics on any bytes, or
 //! changes a file. What may not live here: mending.
 
 mod files;
@@ -11,6 +11,7 @@ mod pages;
 mod session;
 mod sessions;
 mod view;
+mod views;
 mod walk;
 
 use std::path::{Path, PathBuf};
@@ -114,6 +115,7 @@ impl Check {
                 self.pages(&view, watch);
                 self.ends(&view, mark);
                 self.sessions(&view, watch);
+                self.views(&view, watch);
             }
         }
         self.report.findings.sort_by_key(|finding| finding.what);
