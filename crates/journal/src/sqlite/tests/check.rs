@@ -20,8 +20,10 @@ fn database(home: &Path) -> Connection {
 fn look(home: &Path) -> Report {
     let files = || ["journal.db", "journal.mark"].map(|name| fs::read(home.join(name)).ok());
     let before = files();
-    let report = check(home, &mut |_| ()).unwrap();
+    let mut report = check(home, &mut |_| ()).unwrap();
     assert_eq!(files(), before);
+    // The scripts here record no rows of views; the tests of the command look at those.
+    report.findings.retain(|finding| finding.what != What::Views);
     report
 }
 
@@ -49,13 +51,14 @@ pub(super) fn three() -> (tempfile::TempDir, std::path::PathBuf, Vec<Script>) {
 fn a_good_home_has_nothing_to_find() {
     let (_folder, home, _) = three();
     let mut steps = vec![];
-    let report = check(&home, &mut |progress| steps.push(progress.step)).unwrap();
+    check(&home, &mut |progress| steps.push(progress.step)).unwrap();
+    let report = look(&home);
     assert_eq!((report.findings, report.notes), (vec![], vec![]));
     let counts = report.counts;
     assert_eq!((counts.sessions, counts.entries, counts.bodies, counts.head, counts.mark), (3, 12, 1, 12, 12));
     assert!(counts.database_bytes > 0 && counts.free_bytes > 0);
     steps.dedup();
-    assert_eq!(steps, ["files", "pages", "sessions"]);
+    assert_eq!(steps, ["files", "pages", "sessions", "views"]);
     let (_folder, nowhere) = super::home();
     assert!(matches!(check(&nowhere, &mut |_| ()), Err(Error::NotFound { .. })));
 }
