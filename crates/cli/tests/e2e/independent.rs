@@ -2,7 +2,7 @@
 //! of the real program: it must tell the same story, and find what is damaged. What may not live here: knowledge that is
 //! not on the page; what the page does not say, this reader does not know.
 //!
-//! It wants Python with two modules. `LIMULUS_PYTHON` names one that has them, as `.ci/run` does; else `python3` is tried.
+//! It wants Python with two modules. `READER_PYTHON` names one that has them, as `.ci/run` does; else `python3` is tried.
 
 use std::fs;
 use std::path::Path;
@@ -20,7 +20,7 @@ use crate::support::{Home, until};
 fn python() -> Option<&'static str> {
     static PYTHON: OnceLock<Option<String>> = OnceLock::new();
     let find = || {
-        let named = std::env::var("LIMULUS_PYTHON").ok();
+        let named = std::env::var("READER_PYTHON").ok();
         let python = named.clone().unwrap_or_else(|| "python3".to_owned());
         let tried = Command::new(&python).args(["-c", "import blake3, sqlite3, zstandard"]).output();
         let said = match &tried {
