@@ -12,6 +12,7 @@ mod model;
 mod model_set;
 mod offline;
 mod openai_chat;
+mod rendering;
 mod sse;
 
 pub use catalogue::{ModelInfo, Price, catalogue_date, default_model, lookup};
@@ -20,3 +21,4 @@ pub use model::{CallOf, Message, Model, Request, Said, SaidStream};
 pub use model_set::ModelSet;
 pub use offline::Offline;
 pub use openai_chat::OpenAiChat;
+pub use rendering::Cached;

@@ -6,6 +6,7 @@ use engine::{Candidate, Failure, Part, ToolSpec, Usage};
 use futures_util::stream::BoxStream;
 
 use crate::endpoint::Endpoint;
+use crate::rendering::Cached;
 
 /// One message of the conversation, as it is rendered from the transcript.
 ///
@@ -51,17 +52,18 @@ pub struct CallOf {
     pub arguments: Arc<str>,
 }
 
-/// One request to a model. Cheap to clone: texts are shared.
+/// One request to a model. Cheap to clone: texts are shared, and so is how they are written. Whoever sends the next request
+/// of a conversation keeps what is the same in it.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// Which model; its `max_output` is always sent.
     pub candidate: Candidate,
     /// The system prompt; left out when empty.
-    pub system: Arc<str>,
+    pub system: Cached<Arc<str>>,
     /// The conversation, oldest first.
-    pub messages: Vec<Message>,
+    pub messages: Vec<Cached<Message>>,
     /// The tools that it may call, in the order in which it sees them.
-    pub tools: Arc<[ToolSpec]>,
+    pub tools: Cached<Vec<ToolSpec>>,
     /// Where it is served and with which key, resolved when the request is sent.
     pub endpoint: Endpoint,
 }

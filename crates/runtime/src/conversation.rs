@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use engine::{Batch, Body, BodyKind, Hash, Item, ItemCall, Settings, ToolSpec, Transcript};
 use journal::Read;
-use models::{CallOf, Message};
+use models::{Cached, CallOf, Message};
 
 use crate::latest::Latest;
 
@@ -16,19 +16,19 @@ const GO_ON: &str = "Your last message was cut off. Go on exactly where it stopp
 #[derive(Debug, Default)]
 pub(crate) struct Conversation {
     fresh: HashMap<Hash, Arc<[u8]>>,
-    /// What all requests of a run have in common.
     head: Option<Head>,
-    rendered: Vec<Message>,
+    rendered: Vec<Cached<Message>>,
     items: usize,
     last_was_cut: bool,
 }
 
+/// What all requests of a run have in common.
 #[derive(Debug, Clone)]
-struct Head {
+pub(crate) struct Head {
     prompt: Hash,
-    system: Arc<str>,
     settings: Arc<Settings>,
-    tools: Arc<[ToolSpec]>,
+    pub(crate) system: Cached<Arc<str>>,
+    pub(crate) tools: Cached<Vec<ToolSpec>>,
 }
 
 impl Conversation {
@@ -39,19 +39,18 @@ impl Conversation {
         settings: &Arc<Settings>,
         latest: &Latest,
         store: &dyn Read,
-    ) -> Result<(Arc<str>, Arc<[ToolSpec]>), journal::Error> {
+    ) -> Result<&Head, journal::Error> {
         let same = |head: &Head| head.prompt == prompt.hash && Arc::ptr_eq(&head.settings, settings);
         let head = match self.head.take().filter(same) {
             Some(head) => head,
             None => Head {
                 prompt: prompt.hash,
-                system: self.text(prompt, store)?,
+                system: self.text(prompt, store)?.into(),
                 settings: Arc::clone(settings),
                 tools: latest.tools(settings),
             },
         };
-        let head = self.head.insert(head);
-        Ok((Arc::clone(&head.system), Arc::clone(&head.tools)))
+        Ok(self.head.insert(head))
     }
 
     /// Keeps the bytes of a committed batch until they are rendered.
@@ -79,20 +78,20 @@ impl Conversation {
         transcript: &Transcript,
         items: usize,
         store: &dyn Read,
-    ) -> Result<Vec<Message>, journal::Error> {
+    ) -> Result<Vec<Cached<Message>>, journal::Error> {
         for item in transcript.items().iter().take(items).skip(self.items) {
             let message = self.message(item, transcript, store)?;
             if self.last_was_cut && matches!(message, Message::Assistant { .. }) {
-                self.rendered.push(Message::User { text: GO_ON.into() });
+                self.rendered.push(go_on());
             }
             self.last_was_cut = matches!(&message, Message::Assistant { calls, .. } if calls.is_empty());
-            self.rendered.push(message);
+            self.rendered.push(message.into());
             self.items += 1;
         }
         self.fresh.clear();
         let mut messages = self.rendered.clone();
         if self.last_was_cut {
-            messages.push(Message::User { text: GO_ON.into() });
+            messages.push(go_on());
         }
         Ok(messages)
     }
@@ -125,6 +124,10 @@ impl Conversation {
             arguments: self.text(&call.arguments, store)?,
         })
     }
+}
+
+fn go_on() -> Cached<Message> {
+    Message::User { text: GO_ON.into() }.into()
 }
 
 /// The call that a result answers: in the nearest message before it, so the search is short.

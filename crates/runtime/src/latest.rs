@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::{Settings, ToolSpec};
+use models::Cached;
 
 /// What the latest run was given.
 #[derive(Debug, Default)]
@@ -12,7 +13,7 @@ pub(crate) struct Latest(Mutex<Option<Given>>);
 #[derive(Debug)]
 struct Given {
     settings: Arc<Settings>,
-    tools: Arc<[ToolSpec]>,
+    tools: Cached<Vec<ToolSpec>>,
 }
 
 impl Latest {
@@ -22,17 +23,17 @@ impl Latest {
         if let Some(given) = given.as_ref().filter(|given| *given.settings == settings) {
             return Arc::clone(&given.settings);
         }
-        let tools = settings.tools.as_slice().into();
+        let tools = Cached::from(settings.tools.clone());
         let settings = Arc::new(settings);
         *given = Some(Given { settings: Arc::clone(&settings), tools });
         settings
     }
 
     /// The tools of settings.
-    pub(crate) fn tools(&self, settings: &Arc<Settings>) -> Arc<[ToolSpec]> {
+    pub(crate) fn tools(&self, settings: &Arc<Settings>) -> Cached<Vec<ToolSpec>> {
         match self.lock().as_ref() {
-            Some(given) if Arc::ptr_eq(&given.settings, settings) => Arc::clone(&given.tools),
-            _ => settings.tools.as_slice().into(),
+            Some(given) if Arc::ptr_eq(&given.settings, settings) => given.tools.clone(),
+            _ => Cached::from(settings.tools.clone()),
         }
     }
 
@@ -51,7 +52,7 @@ mod tests {
         let latest = Latest::default();
         let one = latest.settings(settings("one"));
         assert!(Arc::ptr_eq(&one, &latest.settings(settings("one"))));
-        assert!(Arc::ptr_eq(&latest.tools(&one), &latest.tools(&one)));
+        assert!(std::ptr::eq(&raw const *latest.tools(&one), &raw const *latest.tools(&one)));
         let two = latest.settings(settings("two"));
         assert_eq!((one.agent.as_str(), two.agent.as_str()), ("one", "two"));
         assert_eq!(*latest.tools(&one), *one.tools);

@@ -60,7 +60,7 @@ fn answer(request: &Request) -> Vec<Said> {
     let mut said = vec![Said::Opened];
     let output = match plan::next(&Turn::of(&request.messages)) {
         Next::Call { tool, arguments } => {
-            let calls = request.messages.iter().filter(|message| matches!(message, Message::Result { .. })).count();
+            let calls = request.messages.iter().filter(|message| is_result(message)).count();
             let arguments = arguments.to_string();
             let bytes = tool.len() + arguments.len();
             let provider_id = Some(format!("offline_{}", calls + 1));
@@ -72,10 +72,14 @@ fn answer(request: &Request) -> Vec<Said> {
             text.len()
         }
     };
-    let input = request.system.len() + request.messages.iter().map(bytes).sum::<usize>();
+    let input = request.system.len() + request.messages.iter().map(|message| bytes(message)).sum::<usize>();
     let [input, output] = [input, output].map(|bytes| estimate_tokens(bytes as u64));
     said.push(Said::Ended { usage: Usage { input, output, ..Usage::default() } });
     said
+}
+
+fn is_result(message: &Message) -> bool {
+    matches!(message, Message::Result { .. })
 }
 
 fn bytes(message: &Message) -> usize {

@@ -9,6 +9,7 @@ use super::grammar::{Act, acts};
 use super::*;
 use crate::endpoint::Endpoint;
 use crate::model::CallOf;
+use crate::rendering::Cached;
 
 fn list(path: &str) -> Act {
     Act::List { path: named(path) }
@@ -196,9 +197,9 @@ async fn ask(messages: &[Message]) -> (Option<CallOf>, String) {
             context_window: 1,
             max_output: 1,
         },
-        system: "prompt".into(),
-        messages: messages.to_vec(),
-        tools: Arc::new([]),
+        system: Cached::from(Arc::from("prompt")),
+        messages: messages.iter().cloned().map(Cached::from).collect(),
+        tools: Cached::from(vec![]),
         endpoint: Endpoint::offline(),
     };
     let said: Vec<Said> = Offline::new().stream(request).map(Result::unwrap).collect().await;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::grammar::{Act, acts, asks_to_go_on};
 use super::lexicon::is_han;
 use crate::model::Message;
+use crate::rendering::Cached;
 
 /// The mark of a message that came while the model worked.
 const STEER_MARK: &str = "[STEER] ";
@@ -39,10 +40,10 @@ pub(super) enum Language {
 }
 
 impl Turn {
-    pub(super) fn of(messages: &[Message]) -> Self {
+    pub(super) fn of(messages: &[Cached<Message>]) -> Self {
         let mut turn = Self::default();
         for message in &messages[begin(messages)..] {
-            match message {
+            match &**message {
                 Message::User { text } => turn.take_request(text),
                 Message::Assistant { text: Some(text), calls, .. } if calls.is_empty() => turn.said.push_str(text),
                 Message::Assistant { .. } => {}
@@ -68,11 +69,11 @@ impl Turn {
 }
 
 /// After the last answer; an answer that a person or the runtime asks to go on is a part of the turn.
-fn begin(messages: &[Message]) -> usize {
+fn begin(messages: &[Cached<Message>]) -> usize {
     let is_answer = |message: &Message| matches!(message, Message::Assistant { calls, .. } if calls.is_empty());
     let mut end = messages.len();
-    while let Some(answer) = messages[..end].iter().rposition(is_answer) {
-        let goes_on = match messages.get(answer + 1) {
+    while let Some(answer) = messages[..end].iter().rposition(|message| is_answer(message)) {
+        let goes_on = match messages.get(answer + 1).map(|next| &**next) {
             Some(Message::User { text }) => asks_to_go_on(text),
             Some(next) => is_answer(next),
             None => false,

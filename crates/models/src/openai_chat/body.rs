@@ -1,15 +1,16 @@
-//! The body of a request: borrowed from the conversation and written to bytes once.
+//! The body of a request: what is particular to it, then the tools and the messages as they were rendered once.
 
 use engine::ToolSpec;
 use serde::Serialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Api, Endpoint};
 use crate::model::{CallOf, Message, Request};
+use crate::rendering::{Dialect, List, Object};
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct Head<'a> {
     model: &'a str,
     stream: bool,
     stream_options: StreamOptions,
@@ -17,10 +18,6 @@ struct Body<'a> {
     max_tokens: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_completion_tokens: Option<u64>,
-    // Tools before messages: what changes least comes first, for the providers' caches.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Tool<'a>>,
-    messages: Vec<WireMessage<'a>>,
 }
 
 #[derive(Serialize)]
@@ -76,21 +73,40 @@ const NEW_LIMIT_NAME: &[&str] = &["gpt-5", "gpt-6", "o1", "o3", "o4"];
 
 /// The request as JSON.
 pub(super) fn render(request: &Request) -> Vec<u8> {
+    let with_reasoning = WANTS_REASONING.iter().any(|host| request.endpoint.base_url.contains(host));
+    let dialect = Dialect::new(Api::OpenAiChat, if with_reasoning { "with reasoning" } else { "" });
+    let tools = request.tools.items(&dialect, |tools, list| tools.iter().for_each(|tool| list.value(&wire_tool(tool))));
+    let message = |message: &Message, list: &mut List<'_>| {
+        if let Some(message) = wire_message(message, with_reasoning) {
+            list.value(&message);
+        }
+    };
+    let system = request.system.items(&dialect, |system, list| {
+        if !system.is_empty() {
+            list.value(&text_message("system", system));
+        }
+    });
+    let messages = request.messages.iter().map(|cached| cached.items(&dialect, message));
+    let messages: Vec<_> = std::iter::once(system).chain(messages).collect();
+    Object::document(&head(request), &messages, |body| {
+        // Tools before messages: what changes least comes first, for the providers' caches.
+        if !tools.is_empty() {
+            body.list("tools", |list| list.items(&tools));
+        }
+        body.list("messages", |list| messages.iter().for_each(|items| list.items(items)));
+    })
+}
+
+fn head(request: &Request) -> Head<'_> {
     let candidate = &request.candidate;
     let new_name = wants_new_limit_name(&request.endpoint, &candidate.model);
-    let with_reasoning = WANTS_REASONING.iter().any(|host| request.endpoint.base_url.contains(host));
-    let system = (!request.system.is_empty()).then(|| text_message("system", &request.system));
-    let messages = request.messages.iter().filter_map(|message| wire_message(message, with_reasoning));
-    let body = Body {
+    Head {
         model: &candidate.model,
         stream: true,
         stream_options: StreamOptions { include_usage: true },
         max_tokens: (!new_name).then_some(candidate.max_output),
         max_completion_tokens: new_name.then_some(candidate.max_output),
-        tools: request.tools.iter().map(wire_tool).collect(),
-        messages: system.into_iter().chain(messages).collect(),
-    };
-    serde_json::to_vec(&body).expect("strings, numbers and JSON values can be written")
+    }
 }
 
 fn wants_new_limit_name(endpoint: &Endpoint, model: &str) -> bool {
@@ -146,7 +162,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::endpoint::Api;
+    use crate::rendering::Cached;
 
     fn request(model: &str, base_url: &str) -> Request {
         Request {
@@ -157,15 +173,19 @@ mod tests {
                 context_window: 1000,
                 max_output: 77,
             },
-            system: "".into(),
+            system: Cached::from(Arc::from("")),
             messages: Vec::new(),
-            tools: Arc::new([]),
+            tools: Cached::from(vec![]),
             endpoint: Endpoint { api: Api::OpenAiChat, base_url: base_url.to_owned(), key: None },
         }
     }
 
     fn rendered(request: &Request) -> Value {
         serde_json::from_slice(&render(request)).unwrap()
+    }
+
+    fn cached<const N: usize>(messages: [Message; N]) -> Vec<Cached<Message>> {
+        messages.into_iter().map(Cached::from).collect()
     }
 
     fn call(id: &str, arguments: &str) -> CallOf {
@@ -191,14 +211,14 @@ mod tests {
     #[test]
     fn a_conversation_with_tools_is_written_as_the_api_wants_it() {
         let mut request = request("m", "http://localhost/v1");
-        request.system = "be brief".into();
-        request.tools = Arc::new([ToolSpec {
+        request.system = Cached::from(Arc::from("be brief"));
+        request.tools = Cached::from(vec![ToolSpec {
             name: "ls".to_owned(),
             class: ToolClass::ReadOnly,
             description: "lists".to_owned(),
             schema: json!({ "type": "object" }),
         }]);
-        request.messages = vec![
+        request.messages = cached([
             Message::User { text: "hi".into() },
             Message::Assistant {
                 text: None,
@@ -209,7 +229,7 @@ mod tests {
             Message::Result { provider_id: "c2".into(), tool: "ls".into(), text: "not JSON".into(), is_error: true },
             Message::Assistant { text: Some("".into()), reasoning: None, calls: vec![] },
             Message::Assistant { text: Some("done".into()), reasoning: None, calls: vec![] },
-        ];
+        ]);
         assert_eq!(
             rendered(&request),
             json!({
@@ -235,7 +255,7 @@ mod tests {
     fn reasoning_goes_back_with_its_calls_where_it_is_wanted() {
         let mut request = request("deepseek-reasoner", "https://api.deepseek.com/v1");
         let reasoning = Some(Arc::from("hm"));
-        request.messages = vec![Message::Assistant { text: None, reasoning, calls: vec![call("c", "{}")] }];
+        request.messages = cached([Message::Assistant { text: None, reasoning, calls: vec![call("c", "{}")] }]);
         assert_eq!(rendered(&request)["messages"][0]["reasoning_content"], "hm");
     }
 }

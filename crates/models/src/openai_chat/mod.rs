@@ -25,6 +25,11 @@ impl OpenAiChat {
     pub fn new() -> Self {
         Self::default()
     }
+
+    /// The body that this request is sent with: JSON, UTF-8.
+    pub fn body(request: &Request) -> Vec<u8> {
+        body::render(request)
+    }
 }
 
 impl Model for OpenAiChat {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use engine::{Candidate, Failure, Part};
 use futures_util::StreamExt;
-use models::{Api, Endpoint, Message, Model, Request, Said, SaidStream, Secret};
+use models::{Api, Cached, Endpoint, Message, Model, Request, Said, SaidStream, Secret};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
@@ -130,9 +130,9 @@ pub(crate) fn request_to(base_url: &str) -> Request {
             context_window: 100_000,
             max_output: 4_096,
         },
-        system: "be brief".into(),
-        messages: vec![Message::User { text: "hi".into() }],
-        tools: Arc::new([]),
+        system: Cached::from(Arc::from("be brief")),
+        messages: vec![Cached::from(Message::User { text: "hi".into() })],
+        tools: Cached::from(vec![]),
         endpoint: Endpoint {
             api: Api::OpenAiChat,
             base_url: base_url.to_owned(),

@@ -100,7 +100,8 @@ fn settings(job: &Job<'_>) -> Arc<Settings> {
 fn order(job: &mut Job<'_>, candidate: u32, prompt: &Body, items: usize) -> Result<request::Order, journal::Error> {
     let store = job.shared.journal.as_ref();
     let settings = settings(job);
-    let (system, tools) = job.conversation.head(prompt, &settings, &job.shared.latest, store)?;
+    let head = job.conversation.head(prompt, &settings, &job.shared.latest, store)?;
+    let (system, tools) = (head.system.clone(), head.tools.clone());
     let messages = job.conversation.render(&job.session.transcript, items, store)?;
     let candidate = settings.candidates[candidate as usize].clone();
     Ok(request::Order { candidate, system, messages, tools })

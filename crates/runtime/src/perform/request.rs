@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use engine::{Candidate, Failure, FailureClass, Report, ToolSpec};
 use futures_util::StreamExt as _;
-use models::{Message, Model as _, Request, Said};
+use models::{Cached, Message, Model as _, Request, Said};
 
 use super::Reporter;
 use crate::crashpoint;
@@ -13,9 +13,9 @@ use crate::runtime::Shared;
 /// A request, all but the place that it goes to: keys are looked up when it is sent and are in no record.
 pub(super) struct Order {
     pub(super) candidate: Candidate,
-    pub(super) system: Arc<str>,
-    pub(super) messages: Vec<Message>,
-    pub(super) tools: Arc<[ToolSpec]>,
+    pub(super) system: Cached<Arc<str>>,
+    pub(super) messages: Vec<Cached<Message>>,
+    pub(super) tools: Cached<Vec<ToolSpec>>,
 }
 
 pub(super) async fn perform(shared: Arc<Shared>, order: Order, reporter: Reporter) {

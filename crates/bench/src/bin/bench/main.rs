@@ -10,6 +10,7 @@ mod killed;
 mod once;
 mod opening;
 mod real;
+mod render;
 mod rounds;
 mod store;
 mod table;
@@ -59,6 +60,8 @@ enum Program {
 enum Figure {
     /// Inputs a second
     Engine,
+    /// A request of 200,000 tokens
+    Render,
     /// Synced events a second
     Store,
     /// W1 and W2
@@ -119,6 +122,7 @@ fn print(args: &Args) -> Result<(), Problem> {
 fn measure(figure: Figure, binary: &Path, folder: &Path) -> Result<Vec<Line>, Problem> {
     match figure {
         Figure::Engine => Ok(engine_rates::measure()),
+        Figure::Render => Ok(render::measure()),
         Figure::Store => store::measure(folder),
         Figure::Durable => durable::measure(folder),
         Figure::Turns => turns::measure(folder),

@@ -1,0 +1,185 @@
+//! What of a request stays the same in the requests that follow, rendered once: a request is then mostly a copy of bytes.
+//! What may not live here: how any API writes a message.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::Serialize;
+
+use crate::endpoint::Api;
+
+/// What the rendering of a value depends on beside the value itself: two requests of one dialect write it alike.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Dialect(Arc<str>);
+
+impl Dialect {
+    /// The dialect of an API with whatever else matters to its rendering, such as the model whose signatures are known.
+    pub(crate) fn new(api: Api, details: &str) -> Self {
+        Self(format!("{} {details}", api.name()).into())
+    }
+}
+
+/// A value with its rendering in the dialect that asked last. Clones share both. So the renderings of a conversation take
+/// at most about as much memory again as its texts.
+pub struct Cached<T>(Arc<Shared<T>>);
+
+struct Shared<T> {
+    value: T,
+    rendering: Mutex<Option<(Dialect, Arc<[u8]>)>>,
+}
+
+impl<T> Cached<T> {
+    /// The value as items of a JSON list, without brackets; empty if there are none. `render` is asked once a dialect and
+    /// may look at nothing but the value and what the dialect names.
+    pub(crate) fn items(&self, dialect: &Dialect, render: impl FnOnce(&T, &mut List<'_>)) -> Arc<[u8]> {
+        // A rendering is set whole or not at all, so a panic elsewhere leaves nothing half made.
+        let mut kept = self.0.rendering.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, items)) = kept.as_ref().filter(|(of, _)| of == dialect) {
+            return Arc::clone(items);
+        }
+        let mut bytes = vec![];
+        render(&self.0.value, &mut List { bytes: &mut bytes, is_empty: true });
+        let items: Arc<[u8]> = bytes.into();
+        *kept = Some((dialect.clone(), Arc::clone(&items)));
+        items
+    }
+}
+
+impl<T> From<T> for Cached<T> {
+    fn from(value: T) -> Self {
+        Self(Arc::new(Shared { value, rendering: Mutex::default() }))
+    }
+}
+
+impl<T> Clone for Cached<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T> Deref for Cached<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0.value
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Cached<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.value.fmt(f)
+    }
+}
+
+/// Room for the head of a request and its tools, bytes; with more of them the document grows.
+const ROOM_BESIDE: usize = 8 << 10;
+
+/// A JSON object that is being written: first what is particular to it, then its lists.
+pub(crate) struct Object<'a> {
+    bytes: &'a mut Vec<u8>,
+}
+
+impl Object<'_> {
+    /// A whole document: the fields of `head`, a struct or a map with at least one, and what `rest` adds. Most of it is
+    /// `items`, for which there is room from the start.
+    pub(crate) fn document(head: &impl Serialize, items: &[Arc<[u8]>], rest: impl FnOnce(&mut Object<'_>)) -> Vec<u8> {
+        let room = items.iter().map(|items| items.len() + 1).sum::<usize>();
+        let mut bytes = Vec::with_capacity(room + ROOM_BESIDE);
+        Object::write(&mut bytes, head, rest);
+        bytes
+    }
+
+    fn write(bytes: &mut Vec<u8>, head: &impl Serialize, rest: impl FnOnce(&mut Object<'_>)) {
+        write_value(bytes, head);
+        assert_eq!(bytes.pop(), Some(b'}'), "the head of an object is an object");
+        rest(&mut Object { bytes: &mut *bytes });
+        bytes.push(b'}');
+    }
+
+    /// A field that is a list.
+    pub(crate) fn list(&mut self, name: &str, items: impl FnOnce(&mut List<'_>)) {
+        self.bytes.push(b',');
+        write_value(self.bytes, name);
+        self.bytes.extend_from_slice(b":[");
+        items(&mut List { bytes: &mut *self.bytes, is_empty: true });
+        self.bytes.push(b']');
+    }
+}
+
+/// A JSON list that is being written.
+pub(crate) struct List<'a> {
+    bytes: &'a mut Vec<u8>,
+    is_empty: bool,
+}
+
+impl List<'_> {
+    /// Adds a value.
+    pub(crate) fn value(&mut self, value: &impl Serialize) {
+        self.comma();
+        write_value(self.bytes, value);
+    }
+
+    /// Adds an object that holds lists, such as one message of the parts of several.
+    #[allow(dead_code, reason = "chat completions has no such message; the formats with content blocks do")]
+    pub(crate) fn object(&mut self, head: &impl Serialize, rest: impl FnOnce(&mut Object<'_>)) {
+        self.comma();
+        Object::write(self.bytes, head, rest);
+    }
+
+    /// Adds what [`Cached::items`] gave.
+    pub(crate) fn items(&mut self, items: &[u8]) {
+        if !items.is_empty() {
+            self.comma();
+            self.bytes.extend_from_slice(items);
+        }
+    }
+
+    fn comma(&mut self) {
+        if !std::mem::replace(&mut self.is_empty, false) {
+            self.bytes.push(b',');
+        }
+    }
+}
+
+fn write_value(bytes: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
+    serde_json::to_writer(bytes, value).expect("strings, numbers and JSON values can be written");
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn twice(text: &Arc<str>, list: &mut List<'_>) {
+        list.value(text);
+        list.value(text);
+    }
+
+    #[test]
+    fn a_value_is_rendered_once_for_a_dialect_and_anew_for_another() {
+        let cached = Cached::from(Arc::<str>::from("a"));
+        let (one, two) = (Dialect::new(Api::OpenAiChat, ""), Dialect::new(Api::OpenAiChat, "reasoning"));
+        assert_eq!(&*cached.items(&one, twice), br#""a","a""#);
+        assert_eq!(&*cached.clone().items(&one, |_, _| panic!("rendered again")), br#""a","a""#);
+        assert_eq!(&*cached.items(&two, |_, _| {}), b"");
+        assert_eq!(&*cached.items(&one, twice), br#""a","a""#);
+    }
+
+    #[test]
+    fn lists_follow_the_head_and_nothing_leaves_no_comma() {
+        let cached = Cached::from(Arc::<str>::from("a"));
+        let dialect = Dialect::new(Api::OpenAiChat, "");
+        let document = Object::document(&json!({ "model": "m" }), &[], |object| {
+            object.list("none", |_| {});
+            object.list("messages", |list| {
+                list.items(b"");
+                list.items(&cached.items(&dialect, twice));
+                list.object(&json!({ "role": "user" }), |message| message.list("content", |list| list.value(&1)));
+            });
+        });
+        let expected = r#"{"model":"m","none":[],"messages":["a","a",{"role":"user","content":[1]}]}"#;
+        assert_eq!(String::from_utf8_lossy(&document), expected);
+    }
+}
