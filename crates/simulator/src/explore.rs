@@ -126,16 +126,18 @@ impl<'a> Explorer<'a> {
     fn repeat(&mut self, case: Case, done: &World) -> Result<(), Failure> {
         self.tally.repeated += 1;
         let again = replay(&self.plan, case, Tell::Nothing).1;
-        let same = again.and_then(|again| {
-            let ends = (fingerprint(done)?, fingerprint(&again)?);
-            Invariant::Repeat.holds(ends.0 == ends.1, || format!("it ends with {:?}, then with {:?}", ends.0, ends.1))
-        });
-        same.map_err(|violation| Failure { case, violation })
+        again.and_then(|again| same(done, &again)).map_err(|violation| Failure { case, violation })
     }
 }
 
+/// A case that ran twice did the same.
+pub(crate) fn same(first: &World, again: &World) -> Result<(), Violation> {
+    let ends = (fingerprint(first)?, fingerprint(again)?);
+    Invariant::Repeat.holds(ends.0 == ends.1, || format!("it ends with {:?}, then with {:?}", ends.0, ends.1))
+}
+
 /// All operations and all entries of a world, as hashes.
-pub(crate) fn fingerprint(world: &World) -> Result<(Trace, Option<Hash>), Violation> {
+fn fingerprint(world: &World) -> Result<(Trace, Option<Hash>), Violation> {
     let entries = world.outside().disk.entries()?;
     Ok((world.outside().trace(), entries.last().map(|entry| entry.chain)))
 }

@@ -12,5 +12,7 @@ pub mod kept;
 pub mod plan;
 pub mod random;
 pub mod report;
+#[cfg(test)]
+mod violations;
 pub mod workload;
 pub mod world;

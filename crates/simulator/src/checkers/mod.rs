@@ -5,7 +5,7 @@ mod calls;
 mod runs;
 mod streams;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 

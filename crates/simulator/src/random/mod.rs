@@ -9,6 +9,8 @@ mod shrink;
 mod trial;
 
 pub use draw::{plan_of, strikes_of};
+#[cfg(test)]
+pub(crate) use run::comes_to_rest_in_time;
 pub use run::{Counts, Sweep, run, sweep, twice};
 pub use shrink::smallest;
 pub use trial::{Failed, Mode, Part, Trial};

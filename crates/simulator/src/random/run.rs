@@ -11,7 +11,7 @@ use engine::tables::limits::{BACKOFF_MOST_MS, END_GRACE_MS};
 use super::draw::{plan_of, strikes_of};
 use super::trial::{Failed, Mode, Trial};
 use crate::checkers;
-use crate::explore::{Tell, fingerprint};
+use crate::explore::{Tell, same};
 use crate::invariant::{Invariant, Violation};
 use crate::world::{Watch, World};
 
@@ -89,8 +89,7 @@ pub fn twice(trial: &Trial, counts: &mut Counts) -> Result<(), Violation> {
     counts.cases += 1;
     let first = run(trial, Tell::Nothing, counts).1?;
     let again = run(trial, Tell::Nothing, &mut Counts::default()).1?;
-    let ends = (fingerprint(&first)?, fingerprint(&again)?);
-    Invariant::Repeat.holds(ends.0 == ends.1, || format!("it ends with {:?}, then with {:?}", ends.0, ends.1))
+    same(&first, &again)
 }
 
 /// Runs a case once, and tells it if that is wanted. A panic anywhere is a step outside of the tables.
@@ -129,7 +128,7 @@ fn strike_and_settle(world: &mut World, trial: &Trial, counts: &mut Counts) -> R
 }
 
 /// After the last fault, every run has had its own clock, the waits of its tries, and an end.
-fn comes_to_rest_in_time(world: &World) -> Result<(), Violation> {
+pub(crate) fn comes_to_rest_in_time(world: &World) -> Result<(), Violation> {
     let plan = &world.outside().plan;
     let limits = plan.limits();
     let tries: u64 = plan.workload.runs.iter().map(|run| run.turns.len() as u64 * u64::from(limits.retries + 1)).sum();

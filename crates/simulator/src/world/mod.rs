@@ -233,6 +233,12 @@ impl World {
         &self.outside
     }
 
+    /// The process and what is outside of it, to be put out of order.
+    #[cfg(test)]
+    pub(crate) fn parts(&mut self) -> (&mut Process, &mut Outside) {
+        (&mut self.process, &mut self.outside)
+    }
+
     /// The session as the process has it.
     pub fn session(&self) -> Option<&Session> {
         self.process.session()

@@ -95,7 +95,21 @@ impl Process {
         let row =
             outside.disk.journal().session(SESSION_KEY).map_err(|e| Invariant::Journal.violated(e.to_string()))?;
         let machine = if row.is_some() { recover(outside, form)? } else { Machine::new() };
-        let mut process = Self {
+        let mut process = Self::around(machine, epoch);
+        if row.is_none() {
+            outside.view.come_back(&[], &[], form, outside.disk.journal())?;
+            checkers::acknowledged(outside, &[])?;
+            let (session, branch) = (session_id(), branch_id());
+            let create = Command::Create { session, key: SESSION_KEY.into(), agent: "main".into(), branch };
+            process.offer(create.into(), None, outside);
+        }
+        process.take_up(outside)?;
+        Ok(process)
+    }
+
+    /// A process that has done nothing with this machine yet.
+    pub(crate) fn around(machine: Machine, epoch: Epoch) -> Self {
+        Self {
             pump: Pump::new(machine),
             epoch,
             tasks: VecDeque::new(),
@@ -106,17 +120,13 @@ impl Process {
             heard: VecDeque::new(),
             one_more: false,
             end: None,
-        };
-        if row.is_none() {
-            outside.view.come_back(&[], &[], form, outside.disk.journal())?;
-            checkers::acknowledged(outside, &[])?;
-            let (session, branch) = (session_id(), branch_id());
-            let create = Command::Create { session, key: SESSION_KEY.into(), agent: "main".into(), branch };
-            process.offer(create.into(), None, outside);
         }
-        process.offer(Report::Opened { epoch }.into(), None, outside);
-        process.decide()?;
-        Ok(process)
+    }
+
+    /// Tells the machine that it has this owner.
+    pub(crate) fn take_up(&mut self, outside: &mut Outside) -> Result<(), Violation> {
+        self.offer(Report::Opened { epoch: self.epoch }.into(), None, outside);
+        self.decide()
     }
 
     /// The session as the machine has it.
@@ -127,8 +137,18 @@ impl Process {
     /// What was in flight when this process ended does not come through any more.
     pub fn is_fenced(&self, outside: &mut Outside) -> Result<(), Violation> {
         let Some(batch) = &self.writing else { return Ok(()) };
+        self.is_refused(batch, Invariant::Fence, outside)
+    }
+
+    /// The disk takes nothing more of this process.
+    pub(crate) fn is_refused(
+        &self,
+        batch: &Arc<Batch>,
+        invariant: Invariant,
+        outside: &mut Outside,
+    ) -> Result<(), Violation> {
         let answer = outside.disk.append(batch, self.epoch, outside.now);
-        Invariant::Fence.holds(answer.is_err(), || format!("epoch {} appended after its end", self.epoch))
+        invariant.holds(answer.is_err(), || format!("epoch {} appended {batch:?} after its end", self.epoch))
     }
 
     /// Whether it is over, and what comes then.
@@ -290,8 +310,7 @@ impl Process {
                 Ok(("append_full", kinds))
             }
             Err(error @ journal::Error::Failed { .. }) => {
-                let again = outside.disk.append(&batch, self.epoch, outside.now);
-                Invariant::Poison.holds(again.is_err(), || format!("`{kinds}` was taken after {error}"))?;
+                self.is_refused(&batch, Invariant::Poison, outside)?;
                 self.give_up(&error, End::Failed, outside)?;
                 Ok(("append_failed", kinds))
             }

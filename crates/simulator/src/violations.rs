@@ -1,0 +1,219 @@
+//! Every invariant is able to fail: something is put out of order by hand, and the very invariant is named. What is
+//! found once all is quiet stands beside its checkers; here is what is found on the way, and that none is missing.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use engine::{
+    Batch, BodyKind, Content, Effect, EffectId, EffectKind, Ending, Item, Lifecycle, Line, Machine, Outcome, Phase,
+    ReceiptState, Record, Run, Session, TextAdded, Timestamp, Views,
+};
+
+use crate::checkers::tests as quiet;
+use crate::explore;
+use crate::invariant::{Invariant, Violation};
+use crate::plan::{Plan, branch_id, message_id, session_id};
+use crate::random;
+use crate::workload::Ends;
+use crate::world::always;
+use crate::world::perform::Performer;
+use crate::world::process::Process;
+use crate::world::tools::{Command, Record as Running};
+use crate::world::{Outside, View, Watch, World};
+
+type Held = Result<(), Violation>;
+
+/// What breaks this invariant.
+type Planted = (Invariant, fn() -> Held);
+
+/// What is found on the way, at the operation that breaks it.
+const PLANTED: &[Planted] = &[
+    (Invariant::Accounts, a_message_nobody_knows_of),
+    (Invariant::Fence, an_append_of_an_owner_that_still_owns),
+    (Invariant::Owner, a_run_with_nothing_under_way),
+    (Invariant::Journal, an_entry_that_is_gone),
+    (Invariant::Fold, an_entry_that_the_machine_never_made),
+    (Invariant::Repeat, two_cases_that_differ),
+    (Invariant::Poison, a_disk_that_takes_more_after_it_failed),
+    (Invariant::Stream, text_that_leaves_a_gap),
+    (Invariant::Pairing, a_request_without_a_result),
+    (Invariant::Request, a_request_of_another_run),
+    (Invariant::Arguments, a_call_that_nobody_asked_for),
+    (Invariant::Orphan, a_command_that_outlives_its_run),
+    (Invariant::Edge, a_step_that_no_table_has),
+    (Invariant::Liveness, a_rest_that_comes_late),
+];
+
+fn begin() -> World {
+    World::begin(&Arc::new(Plan::new(1).unwrap()), Watch::Ends).unwrap()
+}
+
+/// The first world in which this is so.
+fn world_when(is: impl Fn(&World) -> bool) -> World {
+    let mut world = begin();
+    while !is(&world) {
+        assert!(world.step().unwrap().is_some(), "it never comes to this");
+    }
+    world
+}
+
+fn world_in(phase: &str) -> World {
+    world_when(|world| world.phase() == phase)
+}
+
+fn session_of(world: &World) -> Session {
+    world.session().unwrap().clone()
+}
+
+fn run_of(session: &mut Session) -> &mut Run {
+    match &mut session.lifecycle {
+        Lifecycle::Active(run) => run,
+        other => unreachable!("{other:?} has no run under way"),
+    }
+}
+
+/// A process that has this state from somewhere, and has done nothing with it.
+fn process_with(session: Session, outside: &Outside) -> Process {
+    let settings = |_| Some(Arc::clone(&outside.plan.settings));
+    let machine = Machine::recover(Line { start: Some(session), ..Line::default() }, &settings).unwrap();
+    Process::around(machine, outside.disk.epoch())
+}
+
+fn batch_of(record: Record) -> Arc<Batch> {
+    let (session, branch, views) = (session_id(), branch_id(), Views::default());
+    Arc::new(Batch { session, branch, records: vec![record], bodies: vec![], views })
+}
+
+fn a_message_nobody_knows_of() -> Held {
+    let mut world = begin();
+    world.settle().unwrap();
+    let mut session = session_of(&world);
+    session.messages.get_mut(&message_id(0)).unwrap().state = ReceiptState::Queued;
+    always::check(&process_with(session, world.outside()), world.outside())
+}
+
+fn an_append_of_an_owner_that_still_owns() -> Held {
+    let mut world = begin();
+    let (process, outside) = world.parts();
+    process.is_fenced(outside)
+}
+
+fn a_run_with_nothing_under_way() -> Held {
+    let world = world_in("preparing");
+    always::check(&process_with(session_of(&world), world.outside()), world.outside())
+}
+
+fn an_entry_that_is_gone() -> Held {
+    let disk = &world_in("streaming").outside().disk.clone();
+    let mut entries = disk.entries().unwrap();
+    entries.pop();
+    disk.check(&entries)
+}
+
+fn an_entry_that_the_machine_never_made() -> Held {
+    let mut world = begin();
+    world.settle().unwrap();
+    let (process, outside) = world.parts();
+    quiet::append(outside, quiet::event_of(outside, "message_accepted"));
+    process.check_fold(outside)
+}
+
+fn two_cases_that_differ() -> Held {
+    let (first, mut again) = (begin(), begin());
+    explore::same(&first, &again).unwrap();
+    again.step().unwrap();
+    explore::same(&first, &again)
+}
+
+fn a_disk_that_takes_more_after_it_failed() -> Held {
+    let mut world = world_in("preparing");
+    let (process, outside) = world.parts();
+    let effect = EffectId { run: message_id(0).into(), kind: EffectKind::Request, ordinal: 1, try_no: 1 };
+    let text = TextAdded { effect, offset: 0, text: "more".into() };
+    let record = Record { seq: None, at: outside.now, event: text.into() };
+    process.is_refused(&batch_of(record), Invariant::Poison, outside)
+}
+
+fn text_that_leaves_a_gap() -> Held {
+    let outside = Outside::new(&Arc::new(Plan::new(1).unwrap()));
+    let effect = EffectId { run: message_id(0).into(), kind: EffectKind::Request, ordinal: 1, try_no: 1 };
+    let text = TextAdded { effect, offset: 1, text: "b".into() };
+    let record = Record { seq: None, at: outside.now, event: text.into() };
+    View::default().told(&batch_of(record), outside.disk.journal())
+}
+
+/// A request at a place where the conversation holds results.
+fn send(change: impl FnOnce(&mut EffectId, &mut u32, &[Item])) -> Held {
+    let has_result = |item: &Item| matches!(item, Item::Result { .. });
+    let mut world =
+        world_when(|world| world.session().is_some_and(|session| session.transcript.items().iter().any(has_result)));
+    let session = session_of(&world);
+    let items = session.transcript.items();
+    let run = session.run().unwrap();
+    let (mut id, mut count) = (run.effect(EffectKind::Request, 9, 1), items.len() as u32);
+    change(&mut id, &mut count, items);
+    let request = Effect::Request { id, candidate: 0, prompt: run.prompt.unwrap(), items: count };
+    Performer::start(&request, world.parts().1, &session).map(drop)
+}
+
+fn a_request_without_a_result() -> Held {
+    let asks = |item: &Item| matches!(item, Item::Assistant { calls, .. } if !calls.is_empty());
+    send(|_, count, items| *count = items.iter().position(asks).unwrap() as u32 + 1)
+}
+
+fn a_request_of_another_run() -> Held {
+    send(|id, _, _| id.run = message_id(1).into())
+}
+
+fn a_call_that_nobody_asked_for() -> Held {
+    let mut world = world_in("tool_exec");
+    let mut session = session_of(&world);
+    let call = &mut run_of(&mut session).step.calls[0];
+    call.arguments = Content::text(BodyKind::Arguments, r#"{"call":"1."#).body;
+    let check = Effect::CheckCall { id: call.effect(EffectKind::CheckCall), call: call.id };
+    Performer::start(&check, world.parts().1, &session).map(drop)
+}
+
+fn a_command_that_outlives_its_run() -> Held {
+    let mut world = world_in("tool_exec");
+    let call = run_of(&mut session_of(&world)).step.calls[0].clone();
+    let effect = EffectId { ordinal: 99, ..call.effect(EffectKind::RunCall) };
+    let record = Running::Running { pieces: 1 };
+    let command = Command { call: call.id, arguments: call.arguments.hash, record, ends: Ends::Hangs };
+    world.parts().1.tools.commands.insert(effect, command);
+    world.settle()
+}
+
+/// An end is decided, and a call has no result, where no run has calls.
+fn a_step_that_no_table_has() -> Held {
+    let mut world = world_in("tool_exec");
+    let mut session = session_of(&world);
+    let outside = world.parts().1;
+    let run = run_of(&mut session);
+    run.phase = Phase::Retry { until: outside.now };
+    run.ending = Some(Ending { outcome: Outcome::Aborted, since: outside.now });
+    process_with(session, outside).take_up(outside)
+}
+
+fn a_rest_that_comes_late() -> Held {
+    let mut world = begin();
+    world.settle().unwrap();
+    world.parts().1.past.until = Timestamp(0);
+    random::comes_to_rest_in_time(&world)
+}
+
+#[test]
+fn r10_what_must_hold_on_the_way_is_found_where_it_does_not() {
+    for (invariant, plant) in PLANTED {
+        let found = plant().expect_err(invariant.name());
+        assert_eq!(found.invariant, *invariant, "{found}");
+    }
+}
+
+#[test]
+fn r10_each_invariant_is_proven_to_be_able_to_fail() {
+    let at_the_end = quiet::PLANTED.iter().map(|(invariant, _)| *invariant);
+    let proven: BTreeSet<Invariant> = at_the_end.chain(PLANTED.iter().map(|(invariant, _)| *invariant)).collect();
+    let missing: Vec<_> = Invariant::ALL.iter().filter(|invariant| !proven.contains(invariant)).collect();
+    assert!(missing.is_empty(), "nothing shows that these can fail: {missing:?}");
+}
