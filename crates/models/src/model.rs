@@ -41,6 +41,19 @@ pub enum Message {
     },
 }
 
+impl Message {
+    /// Bytes of its texts, but for reasoning.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::User { text } | Self::Result { text, .. } => text.len(),
+            Self::Assistant { text, calls, .. } => {
+                let calls: usize = calls.iter().map(|call| call.tool.len() + call.arguments.len()).sum();
+                text.as_ref().map_or(0, |text| text.len()) + calls
+            }
+        }
+    }
+}
+
 /// A call in an assistant's message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallOf {

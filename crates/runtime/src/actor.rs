@@ -315,7 +315,10 @@ impl<'a> Actor<'a> {
         }
         for record in &batch.records {
             match &record.event {
-                engine::Event::RunEnded(ended) => self.shared.leave_lane(ended.run),
+                engine::Event::RunEnded(ended) => {
+                    self.shared.leave_lane(ended.run);
+                    self.shared.resting.put(session.branch, std::mem::take(&mut self.conversation));
+                }
                 engine::Event::CallSettled(settled) => self.shared.forget(settled),
                 _ => {}
             }

@@ -18,6 +18,8 @@ pub(crate) struct Conversation {
     fresh: HashMap<Hash, Arc<[u8]>>,
     head: Option<Head>,
     rendered: Vec<Cached<Message>>,
+    /// Of the texts in them.
+    bytes: usize,
     items: usize,
     last_was_cut: bool,
 }
@@ -32,6 +34,21 @@ pub(crate) struct Head {
 }
 
 impl Conversation {
+    /// Bytes of the texts that it holds.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Goes on from what was kept while the session rested, unless it has begun anew.
+    pub(crate) fn go_on_from(&mut self, rested: impl FnOnce() -> Option<Self>) {
+        if self.items == 0
+            && let Some(rested) = rested()
+        {
+            let fresh = std::mem::replace(self, rested).fresh;
+            self.fresh.extend(fresh);
+        }
+    }
+
     /// The system prompt and the tools of a run: looked up once, shared by its requests.
     pub(crate) fn head(
         &mut self,
@@ -85,6 +102,7 @@ impl Conversation {
                 self.rendered.push(go_on());
             }
             self.last_was_cut = matches!(&message, Message::Assistant { calls, .. } if calls.is_empty());
+            self.bytes += message.bytes();
             self.rendered.push(message.into());
             self.items += 1;
         }
@@ -123,6 +141,13 @@ impl Conversation {
             tool: call.tool.as_str().into(),
             arguments: self.text(&call.arguments, store)?,
         })
+    }
+}
+
+#[cfg(test)]
+impl Conversation {
+    pub(crate) fn with_bytes(bytes: usize) -> Self {
+        Self { bytes, ..Self::default() }
     }
 }
 

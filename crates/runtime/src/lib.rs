@@ -16,6 +16,7 @@ mod perform;
 mod post;
 mod prompt;
 mod recovered;
+mod resting;
 mod runtime;
 mod stream;
 

@@ -22,6 +22,7 @@ use crate::latest::Latest;
 use crate::park::Parked;
 use crate::post::{self, Letter};
 use crate::recovered::{Recovered, recover};
+use crate::resting::Resting;
 
 /// What the configuration gives when it is needed, and not before.
 pub trait Resolver: Send + Sync {
@@ -116,6 +117,7 @@ pub(crate) struct Shared {
     pub(crate) models: models::ModelSet,
     pub(crate) clock: Clock,
     pub(crate) latest: Latest,
+    pub(crate) resting: Resting,
     /// Where the journal's answers go.
     pub(crate) post: mpsc::UnboundedSender<Letter>,
     events: Option<mpsc::UnboundedSender<Published>>,
@@ -238,6 +240,7 @@ impl Runtime {
             models: options.models,
             clock: Clock::after(latest),
             latest: Latest::default(),
+            resting: Resting::default(),
             post,
             events: options.events,
             questions: options.questions,

@@ -72,7 +72,7 @@ fn answer(request: &Request) -> Vec<Said> {
             text.len()
         }
     };
-    let input = request.system.len() + request.messages.iter().map(|message| bytes(message)).sum::<usize>();
+    let input = request.system.len() + request.messages.iter().map(|message| message.bytes()).sum::<usize>();
     let [input, output] = [input, output].map(|bytes| estimate_tokens(bytes as u64));
     said.push(Said::Ended { usage: Usage { input, output, ..Usage::default() } });
     said
@@ -80,16 +80,6 @@ fn answer(request: &Request) -> Vec<Said> {
 
 fn is_result(message: &Message) -> bool {
     matches!(message, Message::Result { .. })
-}
-
-fn bytes(message: &Message) -> usize {
-    match message {
-        Message::User { text } | Message::Result { text, .. } => text.len(),
-        Message::Assistant { text, calls, .. } => {
-            let calls: usize = calls.iter().map(|call| call.tool.len() + call.arguments.len()).sum();
-            text.as_ref().map_or(0, |text| text.len()) + calls
-        }
-    }
 }
 
 /// A few words each: a piece ends after a blank, or anywhere in Chinese text, once it has sixteen bytes.

@@ -100,6 +100,7 @@ fn settings(job: &Job<'_>) -> Arc<Settings> {
 fn order(job: &mut Job<'_>, candidate: u32, prompt: &Body, items: usize) -> Result<request::Order, journal::Error> {
     let store = job.shared.journal.as_ref();
     let settings = settings(job);
+    job.conversation.go_on_from(|| job.shared.resting.take(job.session.branch));
     let head = job.conversation.head(prompt, &settings, &job.shared.latest, store)?;
     let (system, tools) = (head.system.clone(), head.tools.clone());
     let messages = job.conversation.render(&job.session.transcript, items, store)?;

@@ -40,7 +40,7 @@ fn lines(next: &'static str, first: &'static str, render: Render) -> Vec<Line> {
 fn times(seed: u64, render: Render) -> (f64, f64) {
     let mut prose = Prose::new(seed);
     let mut request = request(&mut prose);
-    while estimate_tokens(request.messages.iter().map(|message| bytes(message)).sum()) < TOKENS {
+    while estimate_tokens(request.messages.iter().map(|message| message.bytes() as u64).sum()) < TOKENS {
         round(&mut request, &mut prose);
     }
     let first = milliseconds(&request, render);
@@ -54,13 +54,6 @@ fn milliseconds(request: &Request, render: Render) -> f64 {
     let took = started.elapsed();
     assert!(estimate_tokens(body.len() as u64) >= TOKENS, "the whole request is rendered");
     took.as_secs_f64() * 1e3
-}
-
-fn bytes(message: &Message) -> u64 {
-    match message {
-        Message::User { text } | Message::Result { text, .. } => text.len() as u64,
-        Message::Assistant { text, .. } => text.as_ref().map_or(0, |text| text.len() as u64),
-    }
 }
 
 /// A question, a call, its result, an answer.
