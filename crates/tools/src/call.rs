@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use engine::{BodyKind, CallId, CallOutcome, Content, EffectId, Found};
 
-use crate::cancel::in_process;
+use crate::cancel::{Cancel, in_process};
 use crate::error::ToolError;
+use crate::evidence::Evidence;
 use crate::folder::CallFolder;
-use crate::invocation::{Invocation, WriteArguments};
+use crate::invocation::Invocation;
 use crate::masking::Secrets;
+use crate::paths::Workspace;
 use crate::{exec, grep, ls, read, write};
 
 /// What every call of a run has in common.
@@ -92,21 +94,33 @@ pub async fn run(context: &Context, request: &CallRequest, mut progress: impl Fn
         Ok(invocation) => invocation,
         Err(error) => return Ended::failed(context, &error),
     };
-    let (workspace, id) = (context.workspace.clone(), request.id);
-    let result = match invocation {
-        Invocation::Read(arguments) => in_process("read", move |cut| read::run(&workspace, &arguments, cut)).await,
-        Invocation::Ls(arguments) => in_process("ls", move |cut| ls::run(&workspace, &arguments, cut)).await,
-        Invocation::Grep(arguments) => in_process("grep", move |cut| grep::run(&workspace, &arguments, cut)).await,
-        Invocation::Write(arguments) => {
-            in_process("write", move |cut| write::run(&workspace, id, &arguments, cut)).await
-        }
-        Invocation::Exec(arguments) => {
-            return exec::run(context, id, &arguments.command, request.already, &mut progress)
-                .await
-                .unwrap_or_else(|error| Ended::failed(context, &error));
-        }
-    };
-    Ended::of(context, result)
+    if let Invocation::Exec(arguments) = &invocation {
+        let ran = exec::run(context, request.id, &arguments.command, request.already, &mut progress).await;
+        return ran.unwrap_or_else(|error| Ended::failed(context, &error));
+    }
+    let (workspace, id, evidence) =
+        (context.workspace.clone(), request.id, Evidence::parse(request.evidence.as_deref()));
+    let tool = invocation.tool();
+    let work = move |cut: &Cancel| run_here(&workspace, id, &invocation, &evidence, cut);
+    Ended::of(context, in_process(tool, work).await)
+}
+
+/// Runs a tool that works on files, on a thread that may block.
+fn run_here(
+    workspace: &Path,
+    id: EffectId,
+    invocation: &Invocation,
+    evidence: &Evidence,
+    cut: &Cancel,
+) -> Result<String, ToolError> {
+    let workspace = Workspace::open(workspace)?.with(evidence.outside.clone());
+    match invocation {
+        Invocation::Read(arguments) => read::run(&workspace, arguments, cut),
+        Invocation::Ls(arguments) => ls::run(&workspace, arguments, cut),
+        Invocation::Grep(arguments) => grep::run(&workspace, arguments, cut),
+        Invocation::Write(arguments) => write::run(&workspace, id, arguments, evidence, cut),
+        Invocation::Exec(_) => Err(ToolError::Defect { tool: invocation.tool() }),
+    }
 }
 
 /// Finds out what became of a call whose process was killed. After NeverStarted this id never starts: what runs the call
@@ -114,7 +128,7 @@ pub async fn run(context: &Context, request: &CallRequest, mut progress: impl Fn
 pub async fn find(context: &Context, request: &CallRequest) -> FoundCall {
     let found = match Invocation::parse(&request.tool, &request.arguments) {
         Ok(Invocation::Exec(_)) => exec::find(context, request.id).await,
-        Ok(Invocation::Write(arguments)) => find_write(context, request, arguments).await,
+        Ok(invocation) if invocation.changes_files() => find_change(context, request, invocation).await,
         // It changes nothing, or never was a call: whether it ran makes no difference.
         _ => Ok(FoundCall { found: Found::NeverStarted, ended: None }),
     };
@@ -131,7 +145,7 @@ pub async fn end(context: &Context, request: &CallRequest, grace: Duration) -> E
             let unseen = |error| Ended { outcome: CallOutcome::Unended, ..Ended::failed(context, &error) };
             exec::end(context, request.id, grace).await.unwrap_or_else(unseen)
         }
-        Ok(Invocation::Write(arguments)) => match find_write(context, request, arguments).await {
+        Ok(invocation) if invocation.changes_files() => match find_change(context, request, invocation).await {
             Ok(FoundCall { ended: Some(ended), .. }) => ended,
             Ok(_) => cut(),
             Err(error) => Ended::failed(context, &error),
@@ -145,14 +159,17 @@ pub fn forget(calls: &Path, id: EffectId) -> std::io::Result<()> {
     CallFolder::of(calls, id).remove()
 }
 
-async fn find_write(
-    context: &Context,
-    request: &CallRequest,
-    arguments: WriteArguments,
-) -> Result<FoundCall, ToolError> {
-    let (workspace, id, evidence) = (context.workspace.clone(), request.id, request.evidence.clone());
-    let looking = tokio::task::spawn_blocking(move || write::find(&workspace, id, &arguments, evidence.as_deref()));
-    let trace = looking.await.map_err(|_| ToolError::Defect { tool: "write" })??;
-    let ended = trace.text.map(|text| Ended::of(context, Ok(text)));
-    Ok(FoundCall { found: trace.found, ended })
+async fn find_change(context: &Context, request: &CallRequest, invocation: Invocation) -> Result<FoundCall, ToolError> {
+    let (workspace, id, tool) = (context.workspace.clone(), request.id, invocation.tool());
+    let evidence = Evidence::parse(request.evidence.as_deref());
+    let look = move || {
+        let workspace = Workspace::open(&workspace)?.with(evidence.outside.clone());
+        match &invocation {
+            Invocation::Write(arguments) => write::find(&workspace, id, arguments, &evidence),
+            _ => Err(ToolError::Defect { tool }),
+        }
+    };
+    let (found, text) = tokio::task::spawn_blocking(look).await.map_err(|_| ToolError::Defect { tool })??;
+    let ended = (found == Found::Ended).then(|| Ended::of(context, Ok(text)));
+    Ok(FoundCall { found, ended })
 }

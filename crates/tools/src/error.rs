@@ -44,6 +44,23 @@ pub(crate) enum ToolError {
     /// A glob that cannot be read.
     #[error("`{glob}` is not a glob: {reason}")]
     Glob { glob: String, reason: String },
+    /// A folder that cannot be walked.
+    #[error("cannot look further: {reason}")]
+    Walk { reason: String },
+    /// A path that leads elsewhere than when it was checked.
+    #[error(
+        "{path} is outside the workspace, and that was not asked when the call was checked; nothing was done. Call again"
+    )]
+    Moved { path: String },
+    /// A file that somebody else has changed.
+    #[error(
+        "{path} was changed while this call waited (it was {before}, now it is {now}); nothing was written. Read it \
+         again, then decide"
+    )]
+    Conflict { path: String, before: String, now: String },
+    /// Several files, of which some were changed.
+    #[error("cannot change {path}: {source}. Changed were only: {done}. The same call again makes the rest")]
+    Partly { path: String, source: io::Error, done: String },
     /// The call was cut.
     #[error("the call was ended before it was done; nothing was changed")]
     Cancelled,

@@ -14,7 +14,7 @@ use crate::error::ToolError;
 use crate::folder::{CallFolder, CallState, ExitRecord};
 use crate::limits::{ATTACHED_TICK_MS, FOLLOWED_TICK_MS, REASON_BYTES, SLACK_MS};
 use crate::live::LiveOutput;
-use crate::paths;
+use crate::paths::Workspace;
 use crate::shown;
 use crate::supervise::{Job, processes};
 
@@ -138,7 +138,7 @@ async fn start(context: &Context, folder: &CallFolder, command: &str) -> Result<
     folder.make_parent().map_err(record_error(folder))?;
     let job = Job {
         command: command.to_owned(),
-        folder: paths::workspace(&context.workspace)?,
+        folder: Workspace::open(&context.workspace)?.root,
         limit_ms: context.call_ms.saturating_add(SLACK_MS),
     };
     let job = serde_json::to_vec(&job).map_err(|error| not_started(error.into()))?;

@@ -1,23 +1,21 @@
 //! The tool `grep`: a regular expression in the files of a folder, in the order of their paths.
 
 use std::fmt::Write as _;
-use std::path::Path;
 
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkMatch};
-use ignore::overrides::OverrideBuilder;
-use ignore::{Walk, WalkBuilder};
+use rustix::fs::FileType;
 
 use crate::cancel::Cancel;
 use crate::error::ToolError;
+use crate::files::kind;
 use crate::invocation::GrepArguments;
 use crate::limits::{GREP_HEAP_BYTES, GREP_LINE_BYTES, GREP_MATCHES};
-use crate::paths::{self, ResolvedPath};
+use crate::paths::{ResolvedPath, Workspace};
+use crate::walk;
 
-pub(crate) fn run(workspace: &Path, arguments: &GrepArguments, cancel: &Cancel) -> Result<String, ToolError> {
-    let path = paths::resolve(workspace, &arguments.path)?;
-    std::fs::metadata(&path.real).map_err(ToolError::file("search", path.shown.clone()))?;
-    let root = paths::workspace(workspace)?;
+pub(crate) fn run(workspace: &Workspace, arguments: &GrepArguments, cancel: &Cancel) -> Result<String, ToolError> {
+    let path = workspace.reach(&arguments.path)?;
     let matcher = matcher(arguments)?;
     let mut searcher = SearcherBuilder::new()
         .line_number(true)
@@ -26,20 +24,14 @@ pub(crate) fn run(workspace: &Path, arguments: &GrepArguments, cancel: &Cancel) 
         .build();
     let mut found = Matches { cancel, shown: String::new(), text: String::new(), count: 0 };
     let mut unread = 0_u32;
-    for entry in walk(&path, arguments.glob.as_deref())? {
+    for file in files(workspace, &path, arguments.glob.as_deref())? {
         cancel.check()?;
-        let Ok(entry) = entry else {
-            unread += 1;
-            continue;
-        };
-        // Links are not followed, so the search stays where it began; pipes and devices are not opened.
-        if !entry.file_type().is_some_and(|kind| kind.is_file()) {
-            continue;
-        }
-        found.shown = entry.path().strip_prefix(&root).unwrap_or(entry.path()).display().to_string();
-        if searcher.search_path(&matcher, entry.path(), &mut found).is_err() {
-            unread += 1;
-        }
+        let result = file.and_then(|file| {
+            let (opened, _) = file.open_file("search")?;
+            found.shown = file.shown;
+            searcher.search_file(&matcher, &opened, &mut found).map_err(ToolError::file("search", found.shown.clone()))
+        });
+        unread += u32::from(result.is_err());
         if found.is_full() {
             break;
         }
@@ -48,22 +40,26 @@ pub(crate) fn run(workspace: &Path, arguments: &GrepArguments, cancel: &Cancel) 
     Ok(found.into_text(unread))
 }
 
+/// The files to search: the one that is named, or those beneath the folder.
+fn files<'a>(
+    workspace: &'a Workspace,
+    path: &'a ResolvedPath,
+    glob: Option<&str>,
+) -> Result<Box<dyn Iterator<Item = Result<ResolvedPath, ToolError>> + 'a>, ToolError> {
+    let stat = path.stat().map_err(ToolError::file("search", path.shown.clone()))?;
+    if kind(&stat) == FileType::RegularFile {
+        return Ok(Box::new(std::iter::once(Ok(path.clone()))));
+    }
+    let entries = walk::entries(workspace, path, glob)?;
+    // Links are not followed, so the search stays where it began; pipes and devices are not opened.
+    let is_file = |entry: &Result<walk::Entry, ToolError>| entry.as_ref().map_or(true, |entry| entry.is_file);
+    Ok(Box::new(entries.filter(is_file).map(|entry| entry.map(|entry| entry.path))))
+}
+
 fn matcher(arguments: &GrepArguments) -> Result<RegexMatcher, ToolError> {
     let mut builder = RegexMatcherBuilder::new();
     let builder = builder.case_insensitive(arguments.ignore_case).line_terminator(Some(b'\n'));
     builder.build(&arguments.pattern).map_err(|error| ToolError::Pattern { reason: error.to_string() })
-}
-
-fn walk(path: &ResolvedPath, glob: Option<&str>) -> Result<Walk, ToolError> {
-    let mut builder = WalkBuilder::new(&path.real);
-    builder.require_git(false).sort_by_file_path(Path::cmp);
-    if let Some(glob) = glob {
-        let wrong = |error: ignore::Error| ToolError::Glob { glob: glob.to_owned(), reason: error.to_string() };
-        let mut overrides = OverrideBuilder::new(&path.real);
-        overrides.add(glob).map_err(wrong)?;
-        builder.overrides(overrides.build().map_err(wrong)?);
-    }
-    Ok(builder.build())
 }
 
 /// The matches so far.

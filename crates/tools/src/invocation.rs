@@ -63,6 +63,25 @@ pub(crate) enum Invocation {
 }
 
 impl Invocation {
+    /// The name of its tool.
+    pub(crate) fn tool(&self) -> &'static str {
+        match self {
+            Self::Read(_) => "read",
+            Self::Ls(_) => "ls",
+            Self::Grep(_) => "grep",
+            Self::Write(_) => "write",
+            Self::Exec(_) => "exec",
+        }
+    }
+
+    /// Whether it writes files, so that what became of it can be seen in them.
+    pub(crate) fn changes_files(&self) -> bool {
+        match self {
+            Self::Write(_) => true,
+            Self::Read(_) | Self::Ls(_) | Self::Grep(_) | Self::Exec(_) => false,
+        }
+    }
+
     /// Reads the arguments as the model wrote them. No bytes at all stand for no arguments, as some models have it.
     pub(crate) fn parse(tool: &str, arguments: &[u8]) -> Result<Self, ToolError> {
         let arguments = if arguments.trim_ascii().is_empty() { b"{}" } else { arguments };

@@ -4,12 +4,16 @@
 //! inside the process are `read`, `ls`, `grep` and `write`, one file each; `exec` runs under a supervisor (`supervise/`),
 //! a process of its own that shares nothing with the runtime but one folder (`folder.rs` draws it).
 //!
-//! What may not live here: the journal, the loop, and any path that did not come through `paths.rs`. Linux only.
+//! What may not live here: the journal, the loop, and any path that did not come through `paths.rs` and `beneath.rs`. Linux only.
 
+mod beneath;
 mod call;
 mod cancel;
+mod change;
 mod error;
+mod evidence;
 mod exec;
+mod files;
 mod folder;
 mod grep;
 mod invocation;
@@ -23,6 +27,7 @@ mod read;
 mod shown;
 mod specs;
 mod supervise;
+mod walk;
 mod write;
 
 pub use call::{CallRequest, Context, Ended, FoundCall, end, find, forget, run};

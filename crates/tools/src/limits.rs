@@ -25,6 +25,9 @@ pub(crate) const GREP_HEAP_BYTES: usize = 16 << 20;
 /// Links that one path may lead through, as the kernel has it.
 pub(crate) const LINKS: u32 = 40;
 
+/// Tries to open a path while others rename what is on the way: past them it is theirs to settle first.
+pub(crate) const OPEN_TRIES: u32 = 32;
+
 /// Bytes from the start of a command's output that the model is told.
 pub(crate) const SHOWN_HEAD_BYTES: usize = 16 << 10;
 

@@ -1,15 +1,19 @@
-//! The one way from a path that a model wrote to a path on disk. Every tool comes through here, so that the policy and the
-//! tool speak of the same file.
+//! The one way from a path that a model wrote to a place on disk. Every tool comes through here, so that the policy and the
+//! tool speak of the same file. What is resolved here is opened by `beneath.rs`, which follows no link any more.
 
 use std::ffi::OsString;
+use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 use std::{fs, io};
+
+use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use crate::error::ToolError;
 use crate::limits::LINKS;
 
 /// A path with every link in it followed, and where it leads.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) struct ResolvedPath {
     /// Absolute, without `.`, `..` or links; it need not exist.
     pub(crate) real: PathBuf,
@@ -17,34 +21,84 @@ pub(crate) struct ResolvedPath {
     pub(crate) inside: bool,
     /// How to name it to people and models: relative where it is inside.
     pub(crate) shown: String,
+    /// The folder that it is opened from: the workspace, or `/`.
+    pub(crate) base: Arc<OwnedFd>,
+    /// The names from there.
+    pub(crate) relative: PathBuf,
 }
 
-/// The workspace itself, links followed.
-pub(crate) fn workspace(path: &Path) -> Result<PathBuf, ToolError> {
-    let wrong = |source| ToolError::Workspace { path: path.display().to_string(), source };
-    let root = fs::canonicalize(path).map_err(wrong)?;
-    if root.is_dir() { Ok(root) } else { Err(wrong(io::ErrorKind::NotADirectory.into())) }
+/// The folder that an agent works in, held open while a call is checked or run: it stays the same one, whatever becomes of
+/// its path. With it, what the call may reach beside it.
+#[derive(Debug, Clone)]
+pub(crate) struct Workspace {
+    /// Its path, links followed.
+    pub(crate) root: PathBuf,
+    folder: Arc<OwnedFd>,
+    /// Places outside of it that the check of the call has named and the policy has allowed.
+    allowed: Vec<PathBuf>,
 }
 
-/// Where `given` leads: relative to the workspace, absolute, or from the home folder (`~/`). Links, `.` and `..` are
-/// followed as the kernel would; what does not exist is taken as it is written.
-pub(crate) fn resolve(workspace_path: &Path, given: &str) -> Result<ResolvedPath, ToolError> {
-    let bad = |reason| ToolError::BadPath { path: given.escape_default().to_string(), reason };
-    if given.is_empty() {
-        return Err(bad("it is empty"));
+impl Workspace {
+    /// The workspace alone.
+    pub(crate) fn open(path: &Path) -> Result<Self, ToolError> {
+        let wrong = |source| ToolError::Workspace { path: path.display().to_string(), source };
+        let root = fs::canonicalize(path).map_err(wrong)?;
+        let folder = hold(&root).map_err(wrong)?;
+        Ok(Self { root, folder: Arc::new(folder), allowed: Vec::new() })
     }
-    if given.contains('\0') {
-        return Err(bad("it has a zero byte in it"));
+
+    /// The same with these places outside of it.
+    pub(crate) fn with(self, allowed: Vec<PathBuf>) -> Self {
+        Self { allowed, ..self }
     }
-    let root = workspace(workspace_path)?;
-    let real = follow_links(&root, &expand_home(given)).ok_or_else(|| bad("its links lead in a circle"))?;
-    let relative = real.strip_prefix(&root).ok();
-    let shown = match relative {
-        Some(relative) if relative.as_os_str().is_empty() => ".".to_owned(),
-        Some(relative) => relative.display().to_string(),
-        None => real.display().to_string(),
-    };
-    Ok(ResolvedPath { inside: relative.is_some(), shown, real })
+
+    /// Where `given` leads, for a call that runs: in the workspace, or where its check saw it lead.
+    pub(crate) fn reach(&self, given: &str) -> Result<ResolvedPath, ToolError> {
+        let path = self.resolve(given)?;
+        if path.inside || self.allowed.contains(&path.real) {
+            Ok(path)
+        } else {
+            Err(ToolError::Moved { path: path.shown })
+        }
+    }
+
+    /// Where `given` leads: relative to the workspace, absolute, or from the home folder (`~/`). Links, `.` and `..` are
+    /// followed as the kernel would; what does not exist is taken as it is written.
+    pub(crate) fn resolve(&self, given: &str) -> Result<ResolvedPath, ToolError> {
+        let bad = |reason| ToolError::BadPath { path: given.escape_default().to_string(), reason };
+        if given.is_empty() {
+            return Err(bad("it is empty"));
+        }
+        if given.contains('\0') {
+            return Err(bad("it has a zero byte in it"));
+        }
+        let real = follow_links(&self.root, &expand_home(given)).ok_or_else(|| bad("its links lead in a circle"))?;
+        if let Ok(relative) = real.strip_prefix(&self.root) {
+            let shown = if relative.as_os_str().is_empty() { ".".to_owned() } else { relative.display().to_string() };
+            let (relative, base) = (relative.to_owned(), Arc::clone(&self.folder));
+            return Ok(ResolvedPath { inside: true, shown, base, relative, real });
+        }
+        if real.to_str().is_none() {
+            return Err(bad("it leads to a name that is not UTF-8"));
+        }
+        let base = hold(Path::new("/")).map_err(ToolError::file("open", "/"))?;
+        let relative = real.strip_prefix("/").unwrap_or(&real).to_owned();
+        Ok(ResolvedPath { inside: false, shown: real.display().to_string(), base: Arc::new(base), relative, real })
+    }
+
+    /// What a walk has found at `real`, beneath `folder`.
+    pub(crate) fn beneath(&self, folder: &ResolvedPath, real: &Path) -> ResolvedPath {
+        let below = real.strip_prefix(&folder.real).unwrap_or(real);
+        let shown = real.strip_prefix(&self.root).unwrap_or(real).display().to_string();
+        let (relative, base) = (folder.relative.join(below), Arc::clone(&folder.base));
+        ResolvedPath { real: real.to_owned(), inside: folder.inside, shown, base, relative }
+    }
+}
+
+/// Opens a folder for nothing but to begin from it.
+fn hold(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(openat(CWD, path, flags, Mode::empty())?)
 }
 
 fn expand_home(given: &str) -> PathBuf {
@@ -101,7 +155,7 @@ mod tests {
     use super::*;
 
     fn inside(workspace: &Path, given: &str) -> bool {
-        resolve(workspace, given).unwrap().inside
+        Workspace::open(workspace).unwrap().resolve(given).unwrap().inside
     }
 
     #[test]
@@ -127,7 +181,7 @@ mod tests {
         }
         // `..` after a link goes up from where the link leads, not from where it stands.
         assert!(!inside(&workspace, "away/../x"));
-        assert_eq!(resolve(&workspace, "near/../b").unwrap().shown, "b");
+        assert_eq!(Workspace::open(&workspace).unwrap().resolve("near/../b").unwrap().shown, "b");
     }
 
     #[test]
@@ -136,9 +190,10 @@ mod tests {
         symlink("b", home.path().join("a")).unwrap();
         symlink("a", home.path().join("b")).unwrap();
         for given in ["", "a\0b", "a"] {
-            assert!(matches!(resolve(home.path(), given), Err(ToolError::BadPath { .. })), "{given:?}");
+            let resolved = Workspace::open(home.path()).unwrap().resolve(given);
+            assert!(matches!(resolved, Err(ToolError::BadPath { .. })), "{given:?}");
         }
-        let error = resolve(&home.path().join("gone"), "x").unwrap_err().to_string();
+        let error = Workspace::open(&home.path().join("gone")).unwrap_err().to_string();
         assert!(error.contains("workspace") && error.contains("gone"), "{error}");
     }
 }

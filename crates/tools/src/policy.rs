@@ -7,9 +7,10 @@ use engine::{Hash, Policy, Settings};
 
 use crate::call::{CallRequest, Context};
 use crate::error::ToolError;
+use crate::evidence::Evidence;
 use crate::invocation::{Invocation, unknown};
 use crate::limits::QUOTED_BYTES;
-use crate::paths::{self, ResolvedPath};
+use crate::paths::{ResolvedPath, Workspace};
 use crate::write;
 
 /// The result of a check, as the engine is told.
@@ -30,16 +31,16 @@ pub fn check(settings: &Settings, context: &Context, request: &CallRequest) -> C
     let fingerprint = fingerprint(&request.tool, &request.arguments, &context.workspace);
     let verdict = judge(settings, context, request).unwrap_or_else(|error| Verdict {
         decision: Policy::Deny,
-        evidence: None,
+        evidence: Evidence::default(),
         reason: Some(error.to_string()),
     });
     let reason = verdict.reason.map(|reason| context.secrets.mask(&reason));
-    Checked { decision: verdict.decision, fingerprint, evidence: verdict.evidence, reason }
+    Checked { decision: verdict.decision, fingerprint, evidence: verdict.evidence.to_text(), reason }
 }
 
 struct Verdict {
     decision: Policy,
-    evidence: Option<String>,
+    evidence: Evidence,
     reason: Option<String>,
 }
 
@@ -47,7 +48,8 @@ fn judge(settings: &Settings, context: &Context, request: &CallRequest) -> Resul
     if settings.tool(&request.tool).is_none() {
         return Err(unknown(&request.tool, settings.tools.iter().map(|spec| spec.name.as_str())));
     }
-    let resolve = |path: &str| paths::resolve(&context.workspace, path);
+    let workspace = Workspace::open(&context.workspace)?;
+    let resolve = |path: &str| workspace.resolve(path);
     Ok(match Invocation::parse(&request.tool, &request.arguments)? {
         Invocation::Read(read) => by_place(settings, "read", &resolve(&read.path)?),
         Invocation::Ls(ls) => by_place(settings, "list", &resolve(&ls.path)?),
@@ -56,13 +58,10 @@ fn judge(settings: &Settings, context: &Context, request: &CallRequest) -> Resul
             let path = resolve(&arguments.path)?;
             let verdict = by_place(settings, "write", &path);
             // What may not be touched is not looked at either.
-            let evidence = if verdict.decision == Policy::Deny { None } else { Some(write::evidence(&path)?) };
-            Verdict { evidence, ..verdict }
+            let files = if verdict.decision == Policy::Deny { vec![] } else { write::states(&path, &arguments)? };
+            Verdict { evidence: Evidence { files, ..verdict.evidence }, ..verdict }
         }
-        Invocation::Exec(exec) => {
-            paths::workspace(&context.workspace)?;
-            by_command(settings, &exec.command)
-        }
+        Invocation::Exec(exec) => by_command(settings, &exec.command),
     })
 }
 
@@ -76,7 +75,9 @@ fn by_place(settings: &Settings, act: &str, path: &ResolvedPath) -> Verdict {
             path.shown, settings.workspace
         )),
     };
-    Verdict { decision, evidence: None, reason }
+    // The call reaches this place and no other outside, wherever its path leads by then.
+    let outside = if path.inside || decision == Policy::Deny { vec![] } else { vec![path.real.clone()] };
+    Verdict { decision, evidence: Evidence { outside, ..Evidence::default() }, reason }
 }
 
 fn by_command(settings: &Settings, command: &str) -> Verdict {
@@ -88,7 +89,7 @@ fn by_command(settings: &Settings, command: &str) -> Verdict {
                 .to_owned(),
         ),
     };
-    Verdict { decision: settings.exec, evidence: None, reason }
+    Verdict { decision: settings.exec, evidence: Evidence::default(), reason }
 }
 
 fn quoted(command: &str) -> String {

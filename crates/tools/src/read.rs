@@ -1,20 +1,19 @@
 //! The tool `read`: a piece of a text file, bounded, with a note on how to go on.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
 
 use crate::cancel::Cancel;
 use crate::error::ToolError;
 use crate::invocation::ReadArguments;
 use crate::limits::{READ_BYTES, READ_LINES, SNIFF_BYTES};
-use crate::paths::{self, ResolvedPath};
+use crate::paths::{ResolvedPath, Workspace};
 
-pub(crate) fn run(workspace: &Path, arguments: &ReadArguments, cancel: &Cancel) -> Result<String, ToolError> {
-    let path = paths::resolve(workspace, &arguments.path)?;
+pub(crate) fn run(workspace: &Workspace, arguments: &ReadArguments, cancel: &Cancel) -> Result<String, ToolError> {
+    let path = workspace.reach(&arguments.path)?;
     let failed = || ToolError::file("read", path.shown.clone());
-    let bytes = regular_file(&path)?;
-    let mut lines = Lines { source: BufReader::new(File::open(&path.real).map_err(failed())?), number: 0 };
+    let (file, bytes) = path.open_file("read")?;
+    let mut lines = Lines { source: BufReader::new(file), number: 0 };
     sniff(&path, bytes, &mut lines.source)?;
 
     let offset = arguments.offset.unwrap_or(1);
@@ -60,17 +59,6 @@ fn cut(path: &ResolvedPath, bytes: u64, mut text: Vec<u8>, lines: &Lines, offset
         offset + 1
     );
     Ok(decode(path, bytes, text)? + &note)
-}
-
-/// The size of a file that may be opened: pipes and devices could block or never end.
-fn regular_file(path: &ResolvedPath) -> Result<u64, ToolError> {
-    let metadata = fs::metadata(&path.real).map_err(ToolError::file("read", path.shown.clone()))?;
-    let shown = path.shown.clone();
-    match metadata {
-        folder if folder.is_dir() => Err(ToolError::IsFolder { path: shown }),
-        file if file.is_file() => Ok(file.len()),
-        _ => Err(ToolError::Special { path: shown }),
-    }
 }
 
 /// Looks at the beginning of the file: one with zero bytes is told as binary at once.

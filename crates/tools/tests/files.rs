@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use common::{GRACE, SECRET, World, output, request};
-use engine::{CallOutcome, Found};
+use engine::{CallOutcome, Found, Hash};
 use serde_json::{Value, json};
 
 async fn text(world: &World, tool: &str, arguments: Value) -> String {
@@ -200,6 +200,26 @@ async fn r13_a_write_that_was_cut_off_is_found_by_its_two_hashes() {
         world.put("a.txt", "someone else");
         assert_eq!(tools::find(&world.context, &request).await.found, Found::Unknown);
         assert_eq!(fs::read(world.path("a.txt")).unwrap(), b"someone else");
+    }
+}
+
+#[tokio::test]
+async fn r13_a_file_that_somebody_else_changed_is_not_overwritten() {
+    let world = World::new();
+    for (before, meanwhile) in [(None, Some("theirs")), (Some("before"), Some("theirs")), (Some("before"), None)] {
+        let _ = fs::remove_file(world.path("a.txt"));
+        before.inspect(|text| world.put("a.txt", text));
+        let mut request = request("write", json!({ "path": "a.txt", "content": "after" }));
+        request.evidence = tools::check(&world.settings, &world.context, &request).evidence;
+        let _ = fs::remove_file(world.path("a.txt"));
+        meanwhile.inspect(|text| world.put("a.txt", text));
+        let ended = world.run(&request).await;
+        let (said, now) = (output(&ended), fs::read_to_string(world.path("a.txt")).ok());
+        assert_eq!((ended.outcome, now.as_deref()), (CallOutcome::Failed, meanwhile), "{said}");
+        assert!(said.contains("a.txt was changed while this call waited"), "{said}");
+        let state = |text: Option<&str>| text.map_or("absent".to_owned(), |t| Hash::of(t.as_bytes()).to_string());
+        assert!(said.contains(&state(before)[..6]) && said.contains(&state(meanwhile)[..6]), "{said}");
+        assert_eq!(tools::find(&world.context, &request).await.found, Found::Unknown);
     }
 }
 

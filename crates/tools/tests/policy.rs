@@ -36,10 +36,12 @@ fn inside_the_workspace_files_are_free() {
         assert_eq!((checked.decision, checked.reason), (Policy::Allow, None), "{tool}");
     }
     assert_eq!(checked(&world, "read", json!({ "path": "a.txt" })).evidence, None);
-    let absent = checked(&world, "write", json!({ "path": "b.txt", "content": "" })).evidence;
-    assert_eq!(absent.as_deref(), Some("absent"));
-    let before = checked(&world, "write", json!({ "path": "a.txt", "content": "" })).evidence;
-    assert_eq!(before, Some(engine::Hash::of(b"x").to_string()));
+    let hash = |text: &str| json!(engine::Hash::of(text.as_bytes()));
+    for (path, before) in [("b.txt", Value::Null), ("a.txt", hash("x"))] {
+        let evidence = checked(&world, "write", json!({ "path": path, "content": "y" })).evidence.unwrap();
+        let files = json!({ "files": [{ "before": before, "after": hash("y") }] });
+        assert_eq!(serde_json::from_str::<Value>(&evidence).unwrap(), files);
+    }
 }
 
 #[test]

@@ -1,0 +1,173 @@
+//! The one way to open what is beneath a folder that is held open. No link is followed on the way, wherever it leads and
+//! whenever it was put there: what was resolved (`paths.rs`) is opened, or nothing is.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Component, Path};
+
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, ResolveFlags, Stat, mkdirat, openat, openat2, statat};
+use rustix::io::Errno;
+
+use crate::limits::OPEN_TRIES;
+
+/// A folder, to begin from.
+const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
+
+/// How the kernel is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// By one call, `openat2`: the kernel itself refuses links, and whatever is not beneath.
+    Whole,
+    /// Name by name, each without following a link: for a kernel or a filter that has no such call.
+    ByName,
+}
+
+/// Opens what stands at `relative`, a path without links, `.` and `..`; empty is the folder itself.
+pub(crate) fn open(folder: impl AsFd, relative: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+    let folder = folder.as_fd();
+    match open_by(Way::Whole, folder, relative, flags) {
+        // Some filters of system calls say that what they do not know is not permitted.
+        Err(Errno::NOSYS | Errno::PERM) => open_by(Way::ByName, folder, relative, flags),
+        result => result,
+    }
+    .map_err(told)
+}
+
+/// What stands at `relative`; a link is told as one. An error where something on the way is none of ours to follow.
+pub(crate) fn stat(folder: impl AsFd, relative: &Path) -> io::Result<Stat> {
+    let (above, name) = split(relative);
+    let above = open(folder, above, FOLDER)?;
+    statat(&above, name, AtFlags::SYMLINK_NOFOLLOW).map_err(told)
+}
+
+/// Opens a folder, and makes what is missing of it.
+pub(crate) fn make(folder: impl AsFd, relative: &Path) -> io::Result<OwnedFd> {
+    match open(&folder, relative, FOLDER) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        result => return result,
+    }
+    let mut at = open(folder, Path::new(""), FOLDER)?;
+    for name in names(relative)? {
+        match mkdirat(&at, name, Mode::from_raw_mode(0o777)) {
+            Ok(()) | Err(Errno::EXIST) => at = open(&at, Path::new(name), FOLDER)?,
+            Err(errno) => return Err(told(errno)),
+        }
+    }
+    Ok(at)
+}
+
+/// The names in a folder, without `.` and `..`, in no order.
+pub(crate) fn list(folder: impl AsFd) -> io::Result<Vec<Vec<u8>>> {
+    let mut found = Vec::new();
+    for entry in Dir::read_from(folder)? {
+        let name = entry?.file_name().to_bytes().to_vec();
+        if name != b"." && name != b".." {
+            found.push(name);
+        }
+    }
+    Ok(found)
+}
+
+/// The folder above, and the name in it; of the folder itself `.`.
+pub(crate) fn split(relative: &Path) -> (&Path, &OsStr) {
+    let name = relative.file_name().unwrap_or_else(|| OsStr::new("."));
+    (relative.parent().unwrap_or_else(|| Path::new("")), name)
+}
+
+fn open_by(way: Way, folder: BorrowedFd<'_>, relative: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    let flags = flags | OFlags::CLOEXEC;
+    names(relative).map_err(|_| Errno::XDEV)?;
+    match way {
+        Way::Whole => open_whole(folder, relative, flags),
+        Way::ByName => open_by_name(folder, relative, flags),
+    }
+}
+
+fn open_whole(folder: BorrowedFd<'_>, relative: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    let path = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS;
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        match openat2(folder, path, flags, Mode::empty(), resolve) {
+            // Something was renamed on the way meanwhile.
+            Err(Errno::AGAIN) if tries < OPEN_TRIES => {}
+            result => return result,
+        }
+    }
+}
+
+fn open_by_name(folder: BorrowedFd<'_>, relative: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    let (above, last) = split(relative);
+    let mut at = None;
+    for name in above {
+        let from = at.as_ref().map_or(folder, AsFd::as_fd);
+        at = Some(openat(from, name, FOLDER | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?);
+    }
+    openat(at.as_ref().map_or(folder, AsFd::as_fd), last, flags | OFlags::NOFOLLOW, Mode::empty())
+}
+
+/// The names of a path, which may hold nothing else.
+fn names(relative: &Path) -> io::Result<Vec<&OsStr>> {
+    let plain = |component| match component {
+        Component::Normal(name) => Ok(name),
+        _ => Err(io::Error::from(io::ErrorKind::InvalidInput)),
+    };
+    relative.components().map(plain).collect()
+}
+
+fn told(errno: Errno) -> io::Error {
+    match errno {
+        Errno::LOOP => io::Error::other("a link was put there while it was opened; look again"),
+        errno => errno.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// A folder with a file, and links to it, to itself and away.
+    fn world() -> (tempfile::TempDir, OwnedFd) {
+        let home = tempfile::tempdir().unwrap();
+        fs::create_dir_all(home.path().join("ws/sub")).unwrap();
+        fs::write(home.path().join("ws/sub/a"), "in").unwrap();
+        fs::write(home.path().join("out"), "out").unwrap();
+        symlink("sub", home.path().join("ws/near")).unwrap();
+        symlink("sub/a", home.path().join("ws/file")).unwrap();
+        symlink("..", home.path().join("ws/away")).unwrap();
+        let folder = openat(rustix::fs::CWD, home.path().join("ws"), FOLDER, Mode::empty()).unwrap();
+        (home, folder)
+    }
+
+    #[test]
+    fn both_ways_open_the_same_and_refuse_the_same() {
+        let (_home, folder) = world();
+        for way in [Way::Whole, Way::ByName] {
+            let opens = |path: &str| open_by(way, folder.as_fd(), Path::new(path), OFlags::RDONLY).is_ok();
+            for path in ["sub/a", "sub", ""] {
+                assert!(opens(path), "{way:?} {path}");
+            }
+            for path in ["near/a", "near", "file", "away/out", "away", "../out", "sub/../sub/a", "/etc/passwd", "gone"]
+            {
+                assert!(!opens(path), "{way:?} {path}");
+            }
+        }
+    }
+
+    #[test]
+    fn folders_are_made_but_not_behind_a_link() {
+        let (home, folder) = world();
+        make(&folder, Path::new("sub/b/c")).unwrap();
+        make(&folder, Path::new("sub/b")).unwrap();
+        assert!(home.path().join("ws/sub/b/c").is_dir());
+        for path in ["away/d", "near/d", "sub/a/d"] {
+            assert!(make(&folder, Path::new(path)).is_err(), "{path}");
+        }
+        assert!(!home.path().join("d").exists() && !home.path().join("ws/sub/d").exists());
+    }
+}

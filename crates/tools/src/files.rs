@@ -1,0 +1,69 @@
+//! Files and folders as the tools open them: only what is one, and never a pipe or a device, which could block or never end.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+
+use engine::Hash;
+use rustix::fs::{FileType, OFlags, Stat, fstat};
+
+use crate::beneath;
+use crate::error::ToolError;
+use crate::paths::ResolvedPath;
+
+/// What a file is: its hash, or nothing if it is absent.
+pub(crate) type FileState = Option<Hash>;
+
+impl ResolvedPath {
+    /// What stands there.
+    pub(crate) fn stat(&self) -> io::Result<Stat> {
+        beneath::stat(&*self.base, &self.relative)
+    }
+
+    /// The file for reading, and its size in bytes.
+    pub(crate) fn open_file(&self, act: &'static str) -> Result<(File, u64), ToolError> {
+        let failed = |source| ToolError::File { act, path: self.shown.clone(), source };
+        self.must_be_file(&self.stat().map_err(failed)?)?;
+        // Should it have become a pipe meanwhile, it is not waited for.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let file = beneath::open(&*self.base, &self.relative, flags).map_err(failed)?;
+        let stat = fstat(&file).map_err(|errno| failed(errno.into()))?;
+        self.must_be_file(&stat)?;
+        Ok((file.into(), stat.st_size as u64))
+    }
+
+    /// The folder for listing and for what is in it.
+    pub(crate) fn open_folder(&self, act: &'static str) -> Result<OwnedFd, ToolError> {
+        let failed = |source| ToolError::File { act, path: self.shown.clone(), source };
+        if kind(&self.stat().map_err(failed)?) == FileType::RegularFile {
+            return Err(ToolError::IsFile { path: self.shown.clone() });
+        }
+        beneath::open(&*self.base, &self.relative, OFlags::RDONLY | OFlags::DIRECTORY).map_err(failed)
+    }
+
+    /// What the file is now.
+    pub(crate) fn state(&self, act: &'static str) -> Result<FileState, ToolError> {
+        let mut file = match self.open_file(act) {
+            Ok((file, _)) => file,
+            Err(ToolError::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let mut hasher = blake3::Hasher::new();
+        hasher.update_reader(&mut file).map_err(ToolError::file(act, self.shown.clone()))?;
+        Ok(Some(Hash(*hasher.finalize().as_bytes())))
+    }
+
+    fn must_be_file(&self, stat: &Stat) -> Result<(), ToolError> {
+        let path = self.shown.clone();
+        match kind(stat) {
+            FileType::RegularFile => Ok(()),
+            FileType::Directory => Err(ToolError::IsFolder { path }),
+            _ => Err(ToolError::Special { path }),
+        }
+    }
+}
+
+/// What sort of thing this is.
+pub(crate) fn kind(stat: &Stat) -> FileType {
+    FileType::from_raw_mode(stat.st_mode)
+}
