@@ -48,7 +48,7 @@ use migrations::Target;
 use schema::Format;
 use snapshot::Packed;
 use space::{Outlook, Space};
-use writer::{Answer, Job, Quiet, Start, Work, Writer};
+use writer::{Answer, Job, Pace, Quiet, Start, Work, Writer};
 
 /// The oldest SQLite without the WAL-reset bug (<https://sqlite.org/wal.html#walresetbug>), as SQLite numbers itself.
 const SQLITE_AT_LEAST: i32 = 3_051_003;
@@ -77,15 +77,32 @@ impl Sqlite {
     /// # Panics
     /// If it was linked with an SQLite that may lose commits, which the bundled one is not.
     pub fn own(home: &Path) -> Result<Self, Error> {
+        Self::own_at(home, Pace::Thread, space::has_room)
+    }
+
+    /// The same without a thread: an append is written and answered before it returns, and what quiet moments are for is
+    /// done by [`Sqlite::rest`]. Whether a full disk has room again is asked of the caller. For worlds in which everything
+    /// has one order, and no clock but their own.
+    pub fn own_stepped(home: &Path, has_room: fn(&Path) -> bool) -> Result<Self, Error> {
+        Self::own_at(home, Pace::Caller, has_room)
+    }
+
+    /// Uses a quiet moment of a journal that was taken without a thread: the WAL goes into the database, next time it is
+    /// emptied, from then on a piece is collected each time.
+    pub fn rest(&self) {
+        self.writer.rest();
+    }
+
+    fn own_at(home: &Path, pace: Pace, has_room: fn(&Path) -> bool) -> Result<Self, Error> {
         let version = rusqlite::version_number();
         assert!(
             version >= SQLITE_AT_LEAST,
             "SQLite {} may lose commits: build with the bundled one",
             rusqlite::version()
         );
-        match Self::take(home) {
+        match Self::take(home, pace, has_room) {
             // The reserve is what it is for: a run can still be ended in a home that is full.
-            Err(Error::Full { .. }) if space::give_up(home) => Self::take(home),
+            Err(Error::Full { .. }) if space::give_up(home) => Self::take(home, pace, has_room),
             taken => taken,
         }
     }
@@ -102,16 +119,17 @@ impl Sqlite {
         told.recv().unwrap_or(Err(Error::Gone)).map(|_| unreadable)
     }
 
-    fn take(home: &Path) -> Result<Self, Error> {
+    fn take(home: &Path, pace: Pace, has_room: fn(&Path) -> bool) -> Result<Self, Error> {
         let home = Owned::take(home)?;
         let Opened { connection, head } = opened(&home, &migrations::THIS)?;
         let epoch = schema::become_owner(&connection, &home.database(), now())?;
         let reader = Reader::beside(home.path())?;
-        let space = Space::open(home.path())?;
+        let space = Space::open(home.path(), has_room)?;
         let outlook = space.outlook();
         let collectable = Collectable::new(&connection, epoch).map_err(failed(&home.database()))?;
         let path = home.path().to_owned();
-        let start = Start { epoch, last: head, space, quiet: Quiet::default(), collectable: collectable.clone() };
+        let quiet = Quiet::default();
+        let start = Start { epoch, last: head, space, quiet, collectable: collectable.clone(), pace };
         let writer = Writer::start(connection, home, start)?;
         Ok(Self { reader, writer, epoch, outlook, home: path, collectable })
     }

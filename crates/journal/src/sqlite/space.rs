@@ -38,23 +38,20 @@ pub(super) struct Space {
 #[derive(Debug)]
 pub(super) struct Outlook {
     home: PathBuf,
+    has_room: fn(&Path) -> bool,
     tight: Arc<AtomicBool>,
 }
 
 impl Outlook {
     /// Whether all would be taken now.
     pub(super) fn is_clear(&self) -> bool {
-        !self.tight.load(Ordering::Relaxed) || has_room(&self.home)
+        !self.tight.load(Ordering::Relaxed) || (self.has_room)(&self.home)
     }
 }
 
 impl Space {
     /// Sees to the reserve. A disk that has no room for it is full from the beginning.
-    pub(super) fn open(home: &Path) -> Result<Self, Error> {
-        Self::judged(home, has_room)
-    }
-
-    fn judged(home: &Path, has_room: fn(&Path) -> bool) -> Result<Self, Error> {
+    pub(super) fn open(home: &Path, has_room: fn(&Path) -> bool) -> Result<Self, Error> {
         let path = home.join(RESERVE);
         let space = Self { home: home.to_owned(), has_room, tight: Arc::default() };
         if !is_whole(&path) {
@@ -66,15 +63,9 @@ impl Space {
         Ok(space)
     }
 
-    /// On a disk that never has room again.
-    #[cfg(test)]
-    pub(super) fn scarce(home: &Path) -> Result<Self, Error> {
-        Self::judged(home, |_| false)
-    }
-
     /// For whoever waits for space.
     pub(super) fn outlook(&self) -> Outlook {
-        Outlook { home: self.home.clone(), tight: Arc::clone(&self.tight) }
+        Outlook { home: self.home.clone(), has_room: self.has_room, tight: Arc::clone(&self.tight) }
     }
 
     /// Whether only the ends of runs are taken.
@@ -152,16 +143,16 @@ mod tests {
     fn the_reserve_holds_its_blocks_and_is_made_once() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(RESERVE);
-        let space = Space::open(folder.path()).unwrap();
+        let space = Space::open(folder.path(), has_room).unwrap();
         assert!(!space.is_tight());
         let meta = fs::metadata(&path).unwrap();
         assert!(meta.blocks() * 512 >= RESERVE_BYTES);
         assert_eq!(meta.mode() & 0o777, 0o600);
-        Space::open(folder.path()).unwrap();
+        Space::open(folder.path(), has_room).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().ino(), meta.ino(), "it was made anew");
         // What a crash left of it is not the reserve.
         File::create(&path).unwrap().set_len(RESERVE_BYTES).unwrap();
-        Space::open(folder.path()).unwrap();
+        Space::open(folder.path(), has_room).unwrap();
         assert!(is_whole(&path));
 
         space.give_up();

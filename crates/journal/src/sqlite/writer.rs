@@ -1,10 +1,11 @@
-//! Group commit: the one thread that writes. What may not live here: what an append writes (`member`).
+//! Group commit: the one thread that writes, or the caller in its place. What may not live here: what an append writes (`member`).
 //!
 //! A group is what is queued, without waiting for more. Its strength is its strongest member's, set before `BEGIN`, since
 //! `synchronous` cannot change inside a transaction.
 
 use std::fmt;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -88,51 +89,85 @@ pub(super) struct Job {
     pub(super) done: Answer,
 }
 
+/// Who writes what is queued.
+#[derive(Debug)]
+pub(super) enum Writer {
+    /// A thread of its own.
+    Thread(Queue),
+    /// Whoever queues it, before it returns; quiet moments are its to give.
+    Caller(Box<Mutex<Group>>),
+}
+
+/// Which of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pace {
+    /// A thread of its own.
+    Thread,
+    /// Whoever queues it.
+    Caller,
+}
+
 /// The queue and the thread behind it. Dropping it writes what is queued, then ends the thread and gives up the home.
 #[derive(Debug)]
-pub(super) struct Writer {
-    queue: Option<Sender<Job>>,
+pub(super) struct Queue {
+    jobs: Option<Sender<Job>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Writer {
     pub(super) fn start(mut connection: Connection, home: Owned, start: Start) -> Result<Self, Error> {
         let path = home.database();
-        let Start { epoch, last, space, quiet, collectable } = start;
+        let Start { epoch, last, space, quiet, collectable, pace } = start;
         let wal = Wal::watch(&mut connection).map_err(failed(&path))?;
-        let (queue, jobs) = channel();
-        let ends = Ends::new(last);
-        let rest = Rest::Done;
         let mut group = Group {
             connection,
             home,
             epoch,
-            ends,
+            ends: Ends::new(last),
             space,
             wal,
             quiet,
-            rest,
+            rest: Rest::Done,
             collectable: Some(collectable),
             collection: None,
             strength: None,
             poisoned: None,
         };
-        let thread = thread::Builder::new().name("journal".to_owned()).spawn(move || group.run(&jobs));
+        if pace == Pace::Caller {
+            return Ok(Self::Caller(Box::new(Mutex::new(group))));
+        }
+        let (jobs, queued) = channel();
+        let thread = thread::Builder::new().name("journal".to_owned()).spawn(move || group.run(&queued));
         let thread = thread.map_err(|error| Error::Failed { path, detail: error.to_string() })?;
-        Ok(Self { queue: Some(queue), thread: Some(thread) })
+        Ok(Self::Thread(Queue { jobs: Some(jobs), thread: Some(thread) }))
     }
 
     pub(super) fn queue(&self, job: Job) {
-        if let Some(queue) = &self.queue {
-            // A writer that is gone gives the job back; dropping it tells its caller.
-            drop(queue.send(job));
+        match self {
+            Self::Thread(Queue { jobs: Some(jobs), .. }) => {
+                // A writer that is gone gives the job back; dropping it tells its caller.
+                drop(jobs.send(job));
+            }
+            Self::Thread(Queue { jobs: None, .. }) => {}
+            Self::Caller(group) => lock(group).serve(vec![job]),
+        }
+    }
+
+    /// Uses a quiet moment, where it is not the thread that waits for one.
+    pub(super) fn rest(&self) {
+        if let Self::Caller(group) = self {
+            lock(group).rest();
         }
     }
 }
 
-impl Drop for Writer {
+fn lock(group: &Mutex<Group>) -> MutexGuard<'_, Group> {
+    group.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Drop for Queue {
     fn drop(&mut self) {
-        drop(self.queue.take());
+        drop(self.jobs.take());
         // An answer may hold the last handle: then this is the thread itself, which ends by itself.
         let thread = self.thread.take().filter(|thread| thread.thread().id() != thread::current().id());
         if let Some(thread) = thread {
@@ -151,6 +186,7 @@ pub(super) struct Start {
     pub(super) space: Space,
     pub(super) quiet: Quiet,
     pub(super) collectable: Collectable,
+    pub(super) pace: Pace,
 }
 
 /// How long nothing must have been asked before a quiet moment is used.
@@ -183,8 +219,9 @@ enum Rest {
     Done,
 }
 
-/// What the thread holds. The connection closes before the home is given up.
-struct Group {
+/// What is written with. The connection closes before the home is given up.
+#[derive(Debug)]
+pub(super) struct Group {
     connection: Connection,
     home: Owned,
     epoch: Epoch,
@@ -205,16 +242,20 @@ struct Group {
 impl Group {
     fn run(&mut self, jobs: &Receiver<Job>) {
         while let Some(first) = self.next(jobs) {
-            let group: Vec<Job> = std::iter::once(first).chain(jobs.try_iter().take(GROUP - 1)).collect();
-            let (works, answers): (Vec<_>, Vec<_>) = group.into_iter().map(|job| (job.work, job.done)).unzip();
-            let results = self.commit(&works);
-            for (answer, result) in answers.into_iter().zip(results) {
-                answer.give(result);
-            }
-            self.rest = Rest::Checkpoint;
-            if self.wal.is_long() {
-                self.checkpoint(Reach::Passive);
-            }
+            self.serve(std::iter::once(first).chain(jobs.try_iter().take(GROUP - 1)).collect());
+        }
+    }
+
+    /// Writes a group, tells its callers, and sees to the WAL.
+    fn serve(&mut self, group: Vec<Job>) {
+        let (works, answers): (Vec<_>, Vec<_>) = group.into_iter().map(|job| (job.work, job.done)).unzip();
+        let results = self.commit(&works);
+        for (answer, result) in answers.into_iter().zip(results) {
+            answer.give(result);
+        }
+        self.rest = Rest::Checkpoint;
+        if self.wal.is_long() {
+            self.checkpoint(Reach::Passive);
         }
     }
 

@@ -18,8 +18,12 @@ use crate::{Append, Error, Journal, Memory};
 pub(crate) enum Store {
     Memory(Memory),
     #[cfg(feature = "sqlite")]
-    Sqlite(Option<crate::Sqlite>, tempfile::TempDir),
+    Sqlite(Option<crate::Sqlite>, tempfile::TempDir, Own),
 }
+
+/// How a home is taken.
+#[cfg(feature = "sqlite")]
+type Own = fn(&std::path::Path) -> Result<crate::Sqlite, Error>;
 
 impl Store {
     pub(crate) fn memory() -> Self {
@@ -30,16 +34,26 @@ impl Store {
 
     #[cfg(feature = "sqlite")]
     pub(crate) fn sqlite() -> Self {
+        Self::owned(crate::Sqlite::own)
+    }
+
+    /// Without a thread.
+    #[cfg(feature = "sqlite")]
+    pub(crate) fn stepped() -> Self {
+        Self::owned(|home| crate::Sqlite::own_stepped(home, |_| true))
+    }
+
+    #[cfg(feature = "sqlite")]
+    fn owned(own: Own) -> Self {
         let home = tempfile::tempdir().unwrap();
-        let sqlite = crate::Sqlite::own(&home.path().join("home")).unwrap();
-        Self::Sqlite(Some(sqlite), home)
+        Self::Sqlite(Some(own(&home.path().join("home")).unwrap()), home, own)
     }
 
     pub(crate) fn journal(&self) -> &dyn Journal {
         match self {
             Self::Memory(memory) => memory,
             #[cfg(feature = "sqlite")]
-            Self::Sqlite(sqlite, _) => sqlite.as_ref().unwrap(),
+            Self::Sqlite(sqlite, ..) => sqlite.as_ref().unwrap(),
         }
     }
 
@@ -51,9 +65,9 @@ impl Store {
                 memory.open();
             }
             #[cfg(feature = "sqlite")]
-            Self::Sqlite(sqlite, home) => {
+            Self::Sqlite(sqlite, home, own) => {
                 drop(sqlite.take());
-                *sqlite = Some(crate::Sqlite::own(&home.path().join("home")).unwrap());
+                *sqlite = Some(own(&home.path().join("home")).unwrap());
             }
         }
     }
@@ -121,7 +135,7 @@ impl Script {
     }
 }
 
-/// Runs each of these tests over both journals.
+/// Runs each of these tests over both journals, and over the one in SQLite without its thread.
 macro_rules! both {
     ($($test:ident)*) => {
         mod memory {
@@ -135,6 +149,13 @@ macro_rules! both {
             $(#[test]
             fn $test() {
                 super::$test(&mut crate::suite::Store::sqlite());
+            })*
+        }
+        #[cfg(feature = "sqlite")]
+        mod stepped {
+            $(#[test]
+            fn $test() {
+                super::$test(&mut crate::suite::Store::stepped());
             })*
         }
     };

@@ -13,7 +13,7 @@ use super::super::encode::Encoded;
 use super::super::home::Owned;
 use super::super::migrations::THIS;
 use super::super::space::Space;
-use super::super::writer::{Answer, Job, Quiet, Start, Work, Writer};
+use super::super::writer::{Answer, Job, Pace, Quiet, Start, Work, Writer};
 use super::super::{Opened, opened, schema};
 use super::group::Told;
 use super::{add, home, own};
@@ -37,9 +37,9 @@ impl Tight {
         let sql = format!("PRAGMA max_page_count = {}", now + pages);
         let limit: u32 = connection.query_row(&sql, [], |row| row.get(0)).unwrap();
         assert_eq!(limit, now + pages);
-        let space = Space::scarce(home).unwrap();
+        let space = Space::open(home, |_| false).unwrap();
         let collectable = Collectable::new(&connection, epoch).unwrap();
-        let start = Start { epoch, last, space, quiet, collectable };
+        let start = Start { epoch, last, space, quiet, collectable, pace: Pace::Thread };
         let writer = Writer::start(connection, owned, start).unwrap();
         Self { writer, home: home.to_owned() }
     }
