@@ -30,6 +30,9 @@ pub(crate) struct Shared {
 struct State {
     is_gone: bool,
     is_crashed: bool,
+    is_suspended: bool,
+    /// Whether a file may become longer now; none is always.
+    may_grow: Option<fn(&Path) -> bool>,
     planned: Vec<Planned>,
     log: Vec<Operation>,
     struck: Option<Operation>,
@@ -74,6 +77,57 @@ impl Disk {
         let mut state = lock(&self.0.state);
         state.planned.clear();
         (state.is_crashed, state.dying, state.struck) = (false, None, None);
+    }
+
+    /// The next process: what has struck is over, what has not struck yet still will. Files are as they are.
+    pub fn next_process(&self) {
+        let mut state = lock(&self.0.state);
+        state.planned.retain(|planned| !planned.has_struck());
+        (state.is_crashed, state.dying, state.struck) = (false, None, None);
+    }
+
+    /// The process is dead from here on, as at [`crate::What::Crash`], between two operations.
+    pub fn kill(&self) {
+        lock(&self.0.state).is_crashed = true;
+    }
+
+    /// Operations are not counted from here on, no fault strikes and watched files are not looked at, until [`Disk::resume`]:
+    /// for a look at what is there.
+    pub fn suspend(&self) {
+        lock(&self.0.state).is_suspended = true;
+    }
+
+    /// Operations are counted again, and faults strike.
+    pub fn resume(&self) {
+        lock(&self.0.state).is_suspended = false;
+    }
+
+    /// Asked, with the folder, whenever a write would make a file longer: if it may not, there is no space.
+    pub fn limit(&self, may_grow: fn(&Path) -> bool) {
+        lock(&self.0.state).may_grow = Some(may_grow);
+    }
+
+    /// How many faults are planned and have not struck yet.
+    pub fn waiting(&self) -> usize {
+        lock(&self.0.state).planned.iter().filter(|planned| !planned.has_struck()).count()
+    }
+
+    /// How many operations were counted so far.
+    pub fn counted(&self) -> u64 {
+        lock(&self.0.state).log.len() as u64
+    }
+
+    /// Puts a disk under another folder; faults that have not struck here yet go over to it.
+    pub fn move_to(&self, folder: &Path) -> io::Result<Self> {
+        let disk = Self::install(folder)?;
+        let mut state = lock(&self.0.state);
+        let planned = state.planned.drain(..).filter(|planned| !planned.has_struck()).collect();
+        let may_grow = state.may_grow;
+        drop(state);
+        let mut next = lock(&disk.0.state);
+        (next.planned, next.may_grow) = (planned, may_grow);
+        drop(next);
+        Ok(disk)
     }
 
     /// Every operation so far, in order.
@@ -178,6 +232,9 @@ impl Shared {
         if state.is_crashed {
             return Verdict::Fail(kind.io_error());
         }
+        if state.is_suspended {
+            return Verdict::Go;
+        }
         state.look();
         let file = match kind {
             OperationKind::ShmMap | OperationKind::ShmLock => FileKind::Shm,
@@ -187,7 +244,10 @@ impl Shared {
         state.log.push(operation);
         // Each counts it, whichever strikes.
         let strikes: Vec<What> = state.planned.iter_mut().filter_map(|planned| planned.count(kind)).collect();
-        let Some(what) = strikes.first() else { return Verdict::Go };
+        let Some(what) = strikes.first() else {
+            let is_full = kind == OperationKind::Write && self.is_full(&state, path, change);
+            return if is_full { What::Enospc.verdict(kind) } else { Verdict::Go };
+        };
         state.struck.get_or_insert(operation);
         if strikes.contains(&What::Crash) {
             state.is_crashed = true;
@@ -195,6 +255,14 @@ impl Shared {
             return Verdict::Fail(kind.io_error());
         }
         what.verdict(kind)
+    }
+
+    /// Whether this change would make a file longer, and it may not be.
+    fn is_full(&self, state: &State, path: &Path, change: impl FnOnce() -> Option<Change>) -> bool {
+        let Some(may_grow) = state.may_grow.filter(|_| kind_of(path) != FileKind::Shm) else { return false };
+        let length = fs::metadata(path).map_or(0, |meta| meta.len() as usize);
+        matches!(change(), Some(Change::Write { offset, bytes }) if offset + bytes.len() > length)
+            && !may_grow(&self.folder)
     }
 
     /// Whether the process is dead: what is given up then is given up by the system, and leaves files as they are.

@@ -203,6 +203,10 @@ impl Planned {
         Self { fault, seen: 0 }
     }
 
+    pub(crate) fn has_struck(&self) -> bool {
+        self.seen >= self.fault.at
+    }
+
     /// Counts an operation, and says what strikes it.
     pub(crate) fn count(&mut self, kind: OperationKind) -> Option<What> {
         if !self.fault.counts(kind) {

@@ -216,3 +216,49 @@ fn a_watched_file_has_any_content_that_it_had_and_others_are_copied() {
     let some: Vec<String> = (0..40).map(|seed| left(Cut::Torn { seed })).collect();
     assert!(["", "0", "1", "2"].iter().all(|mark| some.iter().any(|content| content == mark)), "{some:?}");
 }
+
+#[test]
+fn what_is_done_while_it_is_suspended_is_neither_counted_nor_struck() {
+    let (home, disk) = home();
+    disk.plan(Fault::at(1, What::Eio));
+    disk.suspend();
+    assert_eq!((work(home.path()), disk.counted(), disk.waiting()), (12, 0, 1));
+    disk.resume();
+    assert_eq!((work(home.path()), disk.counted() > 0, disk.waiting()), (0, true, 0));
+}
+
+#[test]
+fn the_next_process_meets_the_faults_that_have_not_struck_yet() {
+    let (home, disk) = home();
+    disk.plan(Fault::at(40, What::Crash));
+    disk.plan(Fault::at(60, What::Eio).for_ever());
+    disk.plan(Fault::at(100_000, What::Eio));
+    work(home.path());
+    assert_eq!((disk.is_crashed(), disk.counted(), disk.waiting()), (true, 40, 2));
+    disk.next_process();
+    work(home.path());
+    assert_eq!((disk.is_crashed(), disk.struck().map(|operation| operation.number)), (false, Some(60)));
+
+    // The power goes between two operations: what is planned goes over to what is left.
+    disk.kill();
+    let after = tempdir().unwrap();
+    disk.power_cut(Cut::Everything, after.path()).unwrap();
+    let next = disk.move_to(after.path()).unwrap();
+    assert_eq!((disk.waiting(), next.waiting(), work(home.path())), (0, 1, 0));
+    assert_eq!(work(after.path()), 12);
+}
+
+#[test]
+fn a_file_grows_only_while_it_may() {
+    let (home, disk) = home();
+    let connection = open(home.path()).unwrap();
+    insert(&connection, 0).unwrap();
+    disk.limit(|home| !home.join("full").exists());
+    fs::write(home.path().join("full"), "").unwrap();
+    assert_eq!(code(insert(&connection, 1)), ffi::SQLITE_FULL);
+    fs::remove_file(home.path().join("full")).unwrap();
+    assert_eq!(insert(&connection, 1), Ok(1));
+    drop(connection);
+    drop(disk);
+    assert_eq!(rows(home.path()), 2);
+}
