@@ -61,6 +61,11 @@ pub(crate) const STAGES: &[Stage] = &[
         action: Action::Fault { program: "simulator", arguments: &["liveness", "--seconds", "30"] },
     },
     Stage {
+        name: "disk",
+        about: "the real journal, with every harm at every operation of its disk, and drawn ones",
+        action: Action::Fault { program: "simulator", arguments: &["disk", "--seconds", "15"] },
+    },
+    Stage {
         name: "mutants",
         about: "each planted bug is found",
         action: Action::Fault { program: "simulator", arguments: &["mutants"] },

@@ -4,12 +4,15 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::case::{Form, InvalidCase};
+use crate::hit::Hit;
 
 /// One thing that goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// The process, or the machine, goes down.
     Crash(Form),
+    /// Something at one of the next operations of the disk; only where it is a real one.
+    Disk(Hit),
     /// The next append fails for good.
     Store(Lost),
     /// The disk has no space for so many milliseconds.
@@ -51,6 +54,7 @@ impl Fault {
             Self::Crash(Form::Process) => "fault_process",
             Self::Crash(Form::Ended) => "fault_ended",
             Self::Crash(Form::Power { .. }) => "fault_power",
+            Self::Disk(hit) => hit.harm.name(),
             Self::Store(Lost::All) => "fault_store",
             Self::Store(Lost::Word) => "fault_unsure",
             Self::Full(_) => "fault_full",
@@ -67,6 +71,7 @@ impl Fault {
         let less = |number: u64| (number > 1).then_some(number / 2);
         match self {
             Self::Crash(Form::Power { keep }) if keep > 0 => Some(Self::Crash(Form::Power { keep: keep / 2 })),
+            Self::Disk(hit) => less(hit.nth).map(|nth| Self::Disk(Hit { nth, ..hit })),
             Self::Full(ms) => less(ms).map(Self::Full),
             Self::Slow(ms) => less(ms).map(Self::Slow),
             Self::Jump(ms) if ms.abs() > 1 => Some(Self::Jump(ms / 2)),
@@ -80,6 +85,7 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Crash(form) => form.fmt(f),
+            Self::Disk(hit) => hit.fmt(f),
             Self::Store(Lost::All) => f.write_str("eio"),
             Self::Store(Lost::Word) => f.write_str("unsure"),
             Self::Full(ms) => write!(f, "full/{ms}"),
@@ -103,6 +109,9 @@ impl FromStr for Fault {
 
     fn from_str(text: &str) -> Result<Self, InvalidCase> {
         let wrong = || InvalidCase { text: text.to_owned() };
+        if text.contains('@') {
+            return text.parse().map(Self::Disk);
+        }
         let (name, number) = text.split_once('/').map_or((text, None), |(name, number)| (name, Some(number)));
         let fault = match (name, number) {
             ("eio", None) => Self::Store(Lost::All),
@@ -132,12 +141,14 @@ impl FromStr for Strike {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hit::Harm;
 
     #[test]
     fn a_strike_reads_as_it_is_printed() {
         let faults = [
             Fault::Crash(Form::Process),
             Fault::Crash(Form::Power { keep: 2 }),
+            Fault::Disk(Hit { harm: Harm::Torn, nth: 7 }),
             Fault::Store(Lost::All),
             Fault::Store(Lost::Word),
             Fault::Full(300),

@@ -7,6 +7,7 @@ pub mod case;
 pub mod checkers;
 pub mod explore;
 pub mod fault;
+pub mod hit;
 pub mod invariant;
 pub mod kept;
 pub mod plan;

@@ -11,11 +11,14 @@ use simulator::kept::{Kept, kept_cases};
 use simulator::plan::Plan;
 use simulator::random::{self, Counts, Failed, Mode, Sweep};
 use simulator::report::{Report, Tally};
+use simulator::world::Medium;
 
 const USAGE: &str = "\
 usage: simulator check [--pairs N]          crash everywhere, and again at each of the next 40 operations, in N pairs of forms [default: all]
        simulator random [OPTIONS]           draw workloads and several faults for each
        simulator liveness [OPTIONS]         draw storms of faults and users who go away; then all must come to rest
+       simulator disk [OPTIONS]             the same over the real journal, on a disk that fails, dies or loses its power at any
+                                            operation of it: first at every single one of a small workload, then drawn
          --seed N [default: 1]  --cases N [default: no end]  --seconds S [default: 30]
          --record FILE                      append what fails, made as small as it gets (failed-seeds.txt is replayed by `check`)
        simulator replay CASE                run one case again, as a failure prints it
@@ -33,6 +36,7 @@ fn main() -> ExitCode {
         ["check", "--pairs", pairs] => pairs.parse().map_or_else(|_| usage(), check),
         ["random", ref options @ ..] => drawn(Mode::Random, options),
         ["liveness", ref options @ ..] => drawn(Mode::Liveness, options),
+        ["disk", ref options @ ..] => drawn(Mode::Disk, options),
         ["replay", ref case @ ..] => case.join(" ").parse().map_or_else(|_| usage(), |case| again(&case)),
         ["invariants"] => invariants(),
         ["mutants"] => mutants(None),
@@ -161,9 +165,12 @@ fn drawn(mode: Mode, options: &[&str]) -> ExitCode {
             _ => return usage(),
         }
     }
-    let began = Instant::now();
-    let (counts, failed) = random::sweep(sweep);
-    say_counts(mode, &counts, began.elapsed());
+    let failed = every_operation_of(mode).or_else(|| {
+        let began = Instant::now();
+        let (counts, failed) = random::sweep(sweep);
+        say_counts(mode, "drawn, each twice", &counts, began.elapsed());
+        failed
+    });
     let Some(failed) = failed else { return ExitCode::SUCCESS };
     say(format!("{failed}"));
     let smallest = random::smallest(failed);
@@ -174,13 +181,28 @@ fn drawn(mode: Mode, options: &[&str]) -> ExitCode {
     again(&Kept::Drawn(smallest.trial))
 }
 
-fn say_counts(mode: Mode, counts: &Counts, took: Duration) {
+/// Over a file first every harm at every operation of the small workload; what fails there.
+fn every_operation_of(mode: Mode) -> Option<Failed> {
+    if mode.medium() == Medium::Memory {
+        return None;
+    }
+    let began = Instant::now();
+    let trials = match random::every_operation(random::SMALL) {
+        Ok(trials) => trials,
+        Err(failed) => return Some(failed),
+    };
+    let (counts, failed) = random::sweep_all(&trials);
+    say_counts(mode, "each harm at each operation", &counts, began.elapsed());
+    failed
+}
+
+fn say_counts(mode: Mode, of: &str, counts: &Counts, took: Duration) {
     let Counts { cases, operations, faults } = counts;
     let faults: Vec<String> = faults.iter().map(|(name, count)| format!("{name} {count}")).collect();
     say(format!("{}: {}", mode.name(), faults.join(", ")));
     let seconds = took.as_secs_f64().max(0.001);
     say(format!(
-        "{}: {cases} cases, each twice, of {operations} operations in {seconds:.1} s: {:.0} cases/s",
+        "{}: {cases} cases, {of}, of {operations} operations in {seconds:.1} s: {:.0} cases/s",
         mode.name(),
         *cases as f64 / seconds
     ));

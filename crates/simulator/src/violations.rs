@@ -19,7 +19,7 @@ use crate::world::always;
 use crate::world::perform::Performer;
 use crate::world::process::Process;
 use crate::world::tools::{Command, Record as Running};
-use crate::world::{Outside, View, Watch, World};
+use crate::world::{Disk, Outside, View, Watch, World};
 
 type Held = Result<(), Violation>;
 
@@ -135,7 +135,7 @@ fn a_disk_that_takes_more_after_it_failed() -> Held {
 }
 
 fn text_that_leaves_a_gap() -> Held {
-    let outside = Outside::new(&Arc::new(Plan::new(1).unwrap()));
+    let outside = Outside::new(&Arc::new(Plan::new(1).unwrap()), Disk::default());
     let effect = EffectId { run: message_id(0).into(), kind: EffectKind::Request, ordinal: 1, try_no: 1 };
     let text = TextAdded { effect, offset: 1, text: "b".into() };
     let record = Record { seq: None, at: outside.now, event: text.into() };

@@ -8,7 +8,7 @@ use simulator::case::Form;
 use simulator::checkers;
 use simulator::explore::{Explorer, Extent};
 use simulator::plan::Plan;
-use simulator::random::{self, Counts, Mode, Trial};
+use simulator::random::{self, Counts, Mode, SMALL, Trial};
 use simulator::report::Tally;
 use simulator::world::{Watch, World};
 
@@ -107,4 +107,21 @@ fn r10_drawn_workloads_hold_under_several_faults_and_do_the_same_twice() {
 fn r11_when_faults_stop_everything_comes_to_rest() {
     let counts = drawn(Mode::Liveness, 0..60);
     assert!(counts.faults.values().sum::<u64>() > 200, "{:?}", counts.faults);
+}
+
+#[test]
+fn r10_r11_r18_the_real_journal_holds_what_was_told_whatever_happens_at_any_operation_of_its_disk() {
+    // The process dies and the power goes at every operation; the program `simulator disk` does the rest.
+    let trials = random::every_operation(SMALL).unwrap_or_else(|failed| panic!("{failed}"));
+    let crashes = |trial: &Trial| ["0:process@", "0:torn@"].iter().any(|harm| trial.to_string().contains(harm));
+    let trials: Vec<Trial> = trials.into_iter().filter(crashes).collect();
+    let (counts, failed) = random::sweep_all(&trials);
+    assert_eq!(failed, None);
+    assert!(counts.cases > 400, "only {} cases", counts.cases);
+}
+
+#[test]
+fn r10_the_real_journal_under_several_faults_of_its_disk_does_the_same_twice() {
+    let counts = drawn(Mode::Disk, 0..60);
+    assert!(counts.faults.len() > 15, "some faults never came: {:?}", counts.faults);
 }

@@ -106,7 +106,7 @@ fn append_with(outside: &mut Outside, event: Event, views: Views) {
     let seq = event.progress().is_none().then(|| Seq(entries.len() as u64 + 1));
     let record = Record { seq, at, event };
     let batch = Batch { session: session_id(), branch: branch_id(), records: vec![record], bodies: vec![], views };
-    let (batch, epoch) = (Arc::new(batch), outside.disk.open());
+    let (batch, epoch) = (Arc::new(batch), outside.disk.open().unwrap());
     let now = outside.now;
     outside.disk.append(&batch, epoch, now).unwrap();
     let Outside { view, disk, .. } = outside;

@@ -8,6 +8,7 @@ use engine::{FailureClass, Limits, ResumeMode};
 use super::trial::{Mode, Part, Trial};
 use crate::case::Form;
 use crate::fault::{Fault, Lost, Strike};
+use crate::hit::{Harm, Hit};
 use crate::plan::Plan;
 use crate::workload::{
     After, Again, Ends, Leave, Pause, Script, Seed, Then, Turn, TurnCall, TurnFailure, When, Workload,
@@ -29,7 +30,7 @@ pub fn plan_of(trial: &Trial) -> Plan {
         seed: trial.seed,
         resume: settings.of(&[ResumeMode::Restart, ResumeMode::Continue]),
         leave: match mode {
-            Mode::Random => settings.of(&[Leave::Given, Leave::Given, Leave::Denied, Leave::Mistaken]),
+            Mode::Random | Mode::Disk => settings.of(&[Leave::Given, Leave::Given, Leave::Denied, Leave::Mistaken]),
             Mode::Liveness => settings.of(&[Leave::Given, Leave::Denied, Leave::Never]),
         },
         abort: None,
@@ -119,7 +120,7 @@ fn users_of(script: &mut Script, mode: Mode, chance: &mut Chance) {
     script.cancel = chance.one_in(8);
     if chance.one_in(4) {
         let then = match mode {
-            Mode::Random => chance.of(&[Then::GoesOn, Then::GoesOn, Then::Dropped]),
+            Mode::Random | Mode::Disk => chance.of(&[Then::GoesOn, Then::GoesOn, Then::Dropped]),
             Mode::Liveness => chance.of(&[Then::GoesOn, Then::Dropped, Then::Stays]),
         };
         script.pause = Some(Pause { when: chance.of(&signs), then });
@@ -181,10 +182,27 @@ pub fn strikes_of(trial: &Trial) -> Vec<Strike> {
     let (count, within) = match trial.mode {
         Mode::Random => (chance.pick(7), 60 + chance.pick(500)),
         Mode::Liveness => (5 + chance.pick(20), 60 + chance.pick(300)),
+        Mode::Disk => (1 + chance.pick(6), 1 + chance.pick(300)),
     };
-    let mut strikes: Vec<Strike> = (0..count).flat_map(|_| fault(chance.pick(within) as u32, &mut chance)).collect();
+    let mut strikes: Vec<Strike> = (0..count)
+        .flat_map(|_| {
+            let at = chance.pick(within) as u32;
+            if trial.mode == Mode::Disk && !chance.one_in(4) {
+                vec![hit(at, &mut chance)]
+            } else {
+                fault(at, &mut chance)
+            }
+        })
+        .collect();
     strikes.sort_by_key(|strike| strike.at);
     strikes
+}
+
+/// Something at one of the next operations of the disk: an append has some twenty, a new journal some hundred.
+fn hit(at: u32, chance: &mut Chance) -> Strike {
+    let harms: Vec<Harm> = Harm::all().collect();
+    let (harm, within) = (chance.of(&harms), chance.of(&[10, 50, 400]));
+    Strike { at, fault: Fault::Disk(Hit { harm, nth: 1 + chance.pick(within) as u64 }) }
 }
 
 fn fault(at: u32, chance: &mut Chance) -> Vec<Strike> {
@@ -233,5 +251,9 @@ mod tests {
             names.extend(strikes_of(&Trial::new(Mode::Random, seed)).iter().map(|strike| strike.fault.name()));
         }
         assert_eq!(names.len(), 11, "{names:?}");
+        for seed in 0..200 {
+            names.extend(strikes_of(&Trial::new(Mode::Disk, seed)).iter().map(|strike| strike.fault.name()));
+        }
+        assert_eq!(names.len(), 11 + Harm::all().count(), "{names:?}");
     }
 }

@@ -4,13 +4,15 @@
 //! the world knows, and what must hold, which the checkers know.
 
 mod draw;
+mod every;
 mod run;
 mod shrink;
 mod trial;
 
 pub use draw::{plan_of, strikes_of};
+pub use every::{SMALL, every_operation};
 #[cfg(test)]
 pub(crate) use run::comes_to_rest_in_time;
-pub use run::{Counts, Sweep, run, sweep, twice};
+pub use run::{Counts, Sweep, run, sweep, sweep_all, twice};
 pub use shrink::smallest;
 pub use trial::{Failed, Mode, Part, Trial};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use engine::tables::limits::{BACKOFF_MOST_MS, END_GRACE_MS};
@@ -12,8 +12,9 @@ use super::draw::{plan_of, strikes_of};
 use super::trial::{Failed, Mode, Trial};
 use crate::checkers;
 use crate::explore::{Tell, same};
+use crate::fault::{Fault, Strike};
 use crate::invariant::{Invariant, Violation};
-use crate::world::{Watch, World};
+use crate::world::{Disk, Watch, World};
 
 /// How much is run.
 #[derive(Debug, Clone, Copy)]
@@ -49,26 +50,40 @@ impl Counts {
     }
 }
 
-/// Runs cases on every processor. The failure that is given is that of the lowest seed that was found.
+/// Draws cases and runs them on every processor. The failure that is given is that of the lowest seed that was found.
 pub fn sweep(sweep: Sweep) -> (Counts, Option<Failed>) {
+    let drawn = |at| (at < sweep.cases).then(|| Trial::new(sweep.mode, sweep.seed.wrapping_add(at)));
+    sweep_over(drawn, twice, Instant::now() + sweep.time)
+}
+
+/// Runs each of these cases once, on every processor. The failure that is given is the first that was found.
+pub fn sweep_all(trials: &[Trial]) -> (Counts, Option<Failed>) {
+    let end = Instant::now() + Duration::from_hours(24);
+    sweep_over(|at| trials.get(at as usize).cloned(), once, end)
+}
+
+/// Runs cases by their numbers from 0, until there are no more or the time is over.
+fn sweep_over(
+    trial: impl Fn(u64) -> Option<Trial> + Sync,
+    run: fn(&Trial, &mut Counts) -> Result<(), Violation>,
+    end: Instant,
+) -> (Counts, Option<Failed>) {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let (next, end) = (AtomicU64::new(0), Instant::now() + sweep.time);
+    let (next, found) = (AtomicU64::new(0), AtomicBool::new(false));
     let work = || {
         let mut counts = Counts::default();
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
-            if at >= sweep.cases || Instant::now() >= end {
-                return (counts, None);
-            }
-            let trial = Trial::new(sweep.mode, sweep.seed.wrapping_add(at));
-            if let Err(violation) = twice(&trial, &mut counts) {
-                // The others stop at their next case.
-                next.store(sweep.cases, Ordering::Relaxed);
-                return (counts, Some(Failed { trial, violation }));
+            // The others stop at their next case.
+            let is_over = found.load(Ordering::Relaxed) || Instant::now() >= end;
+            let Some(trial) = trial(at).filter(|_| !is_over) else { return (counts, None) };
+            if let Err(violation) = run(&trial, &mut counts) {
+                found.store(true, Ordering::Relaxed);
+                return (counts, Some((at, Failed { trial, violation })));
             }
         }
     };
-    let found = std::thread::scope(|scope| {
+    let done = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
         let joined =
             threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
@@ -76,12 +91,17 @@ pub fn sweep(sweep: Sweep) -> (Counts, Option<Failed>) {
     });
     let mut counts = Counts::default();
     let mut failed = vec![];
-    for (each, failure) in found {
+    for (each, failure) in done {
         counts.add(&each);
         failed.extend(failure);
     }
-    failed.sort_by_key(|failed: &Failed| failed.trial.seed.wrapping_sub(sweep.seed));
-    (counts, failed.into_iter().next())
+    (counts, failed.into_iter().min_by_key(|(at, _)| *at).map(|(_, failed)| failed))
+}
+
+/// Runs a case once.
+fn once(trial: &Trial, counts: &mut Counts) -> Result<(), Violation> {
+    counts.cases += 1;
+    run(trial, Tell::Nothing, counts).1.map(drop)
 }
 
 /// Runs a case two times: it must do the same.
@@ -95,14 +115,17 @@ pub fn twice(trial: &Trial, counts: &mut Counts) -> Result<(), Violation> {
 /// Runs a case once, and tells it if that is wanted. A panic anywhere is a step outside of the tables.
 pub fn run(trial: &Trial, tell: Tell, counts: &mut Counts) -> (Vec<String>, Result<World, Violation>) {
     let plan = Arc::new(plan_of(trial));
-    let mut world = match World::begin(&plan, Watch::Ends) {
+    let mut strikes = strikes_of(trial);
+    let mut disk = Disk::new(trial.mode.medium(), trial.seed);
+    strikes.retain(|strike| !is_set_before(*strike, &mut disk, counts));
+    let mut world = match World::begin_on(disk, &plan, Watch::Ends) {
         Ok(world) => world,
         Err(violation) => return (vec![], Err(violation)),
     };
     if tell == Tell::Story {
         world.tell();
     }
-    let done = catch_unwind(AssertUnwindSafe(|| strike_and_settle(&mut world, trial, counts)));
+    let done = catch_unwind(AssertUnwindSafe(|| strike_and_settle(&mut world, &strikes, counts)));
     let done = done.unwrap_or_else(|_| Err(Invariant::Edge.violated("the machine panicked")));
     counts.operations += u64::from(world.operations());
     let mut story = world.story().to_vec();
@@ -113,8 +136,16 @@ pub fn run(trial: &Trial, tell: Tell, counts: &mut Counts) -> (Vec<String>, Resu
     (story, done.map(|()| world))
 }
 
-fn strike_and_settle(world: &mut World, trial: &Trial, counts: &mut Counts) -> Result<(), Violation> {
-    for strike in strikes_of(trial) {
+/// What hits the disk before the first operation of the world meets the making of the journal, if it is a file.
+fn is_set_before(strike: Strike, disk: &mut Disk, counts: &mut Counts) -> bool {
+    let Strike { at: 0, fault: Fault::Disk(hit) } = strike else { return false };
+    *counts.faults.entry(strike.fault.name()).or_default() += 1;
+    disk.set(hit);
+    true
+}
+
+fn strike_and_settle(world: &mut World, strikes: &[Strike], counts: &mut Counts) -> Result<(), Violation> {
+    for strike in strikes {
         while world.operations() < strike.at && world.step()?.is_some() {}
         if world.operations() < strike.at {
             break;

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use crate::case::InvalidCase;
 use crate::fault::Strike;
 use crate::invariant::Violation;
+use crate::world::Medium;
 
 /// What kind of cases are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,17 +15,28 @@ pub enum Mode {
     Random,
     /// Many faults in a row and users who go away, then peace: whatever can end must end.
     Liveness,
+    /// The real journal over a disk on which something goes wrong at any operation of it.
+    Disk,
 }
 
 impl Mode {
     /// Every one.
-    pub const ALL: [Self; 2] = [Self::Random, Self::Liveness];
+    pub const ALL: [Self; 3] = [Self::Random, Self::Liveness, Self::Disk];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Random => "random",
             Self::Liveness => "liveness",
+            Self::Disk => "disk",
+        }
+    }
+
+    /// What its journal is on.
+    pub fn medium(self) -> Medium {
+        match self {
+            Self::Random | Self::Liveness => Medium::Memory,
+            Self::Disk => Medium::File,
         }
     }
 }
@@ -152,6 +164,7 @@ mod tests {
         for text in [
             "MODE=random SEED=7",
             "MODE=liveness SEED=18446744073709551615 FAULTS=none",
+            "MODE=disk SEED=3 FAULTS=0:torn@7,4:eio-on@90",
             "MODE=random SEED=3 FAULTS=12:process,40:power/2,41:full/90 DROP=message/2,turn/0/1,calls/1/0,failure/1/1,user/0",
         ] {
             assert_eq!(text.parse::<Trial>().unwrap().to_string(), text);

@@ -2,13 +2,18 @@
 
 use std::sync::{Arc, mpsc};
 
-use engine::{Batch, CallId, Durability, EffectId, Epoch, Event, Position, Record, RunId, Seq, Timestamp};
+use engine::{
+    ApprovalRow, Batch, CallId, Durability, EffectId, Epoch, Event, Position, ReceiptRow, Record, RunId, RunRow, Seq,
+    SessionRow, Timestamp,
+};
 use journal::{Append, Entry, Journal, Memory, Read};
 
+use super::disk_file::{File, Kept};
 use crate::case::Form;
 use crate::fault::Lost;
+use crate::hit::Hit;
 use crate::invariant::{Invariant, Violation};
-use crate::plan::branch_id;
+use crate::plan::{branch_id, session_id};
 
 /// How far an event had come when something else happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,10 +26,22 @@ pub enum Recorded {
     Synced,
 }
 
+/// What holds the journal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Medium {
+    /// The twin in memory.
+    Memory,
+    /// The real one, over a file.
+    File,
+}
+
 /// The journal, and every batch that it took and did not lose, in order.
+///
+/// Over a file the twin in memory takes what the file took, and says what must be found again.
 #[derive(Debug, Clone, Default)]
 pub struct Disk {
     memory: Memory,
+    file: Option<File>,
     log: Vec<Arc<Batch>>,
     /// How the next append fails.
     failing: Option<Lost>,
@@ -35,14 +52,27 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// The journal, for reading.
-    pub fn journal(&self) -> &dyn Read {
-        &self.memory
+    /// An empty one; over a file its chance follows from the seed.
+    pub fn new(medium: Medium, seed: u64) -> Self {
+        let file = (medium == Medium::File).then(|| File::new(seed));
+        Self { file, ..Self::default() }
     }
 
-    /// Takes the journal over.
-    pub fn open(&self) -> Epoch {
-        self.memory.open()
+    /// The journal, for reading.
+    pub fn journal(&self) -> &dyn Read {
+        match &self.file {
+            Some(file) => file.owner(),
+            None => &self.memory,
+        }
+    }
+
+    /// Takes the journal over. A file was taken when the crash before was over.
+    pub fn open(&mut self) -> Result<Epoch, Violation> {
+        match &self.file {
+            None => Ok(self.memory.open()),
+            Some(_) if self.memory.epoch() > Epoch(0) => Ok(self.memory.epoch()),
+            Some(_) => self.crash(Form::Process).map(|_| self.memory.epoch()),
+        }
     }
 
     /// The number of the owner.
@@ -52,7 +82,22 @@ impl Disk {
 
     /// The next append fails for good.
     pub fn fail_next(&mut self, lost: Lost) {
-        self.failing = Some(lost);
+        match &self.file {
+            Some(file) => file.fail_next(lost),
+            None => self.failing = Some(lost),
+        }
+    }
+
+    /// Something goes wrong at one of the next operations of the file.
+    pub fn set(&mut self, hit: Hit) {
+        if let Some(file) = &mut self.file {
+            file.set(hit);
+        }
+    }
+
+    /// The file, if it is one.
+    pub fn file(&self) -> Option<&File> {
+        self.file.as_ref()
     }
 
     /// Batches that power loss can take.
@@ -60,13 +105,27 @@ impl Disk {
         self.memory.unsynced()
     }
 
-    /// Appends at a time, unless it is to fail.
+    /// Appends at a time, unless it is to fail. From a process that died meanwhile nobody hears ([`journal::Error::Gone`]).
     pub fn append(&mut self, batch: &Arc<Batch>, epoch: Epoch, now: Timestamp) -> Result<Position, journal::Error> {
         self.ready_at = None;
-        if self.space_at.is_some_and(|at| now < at) {
+        let full = self.space_at.is_some_and(|at| now < at);
+        self.space_at = self.space_at.filter(|_| full);
+        if let Some(file) = &mut self.file {
+            if full {
+                file.fill();
+            } else {
+                file.free();
+            }
+            return match file.append(batch, epoch) {
+                Kept::Acknowledged(position) => self.keep(batch, epoch).map(|_| position),
+                Kept::Untold => self.keep(batch, epoch).and(Err(journal::Error::Gone)),
+                Kept::Died => Err(journal::Error::Gone),
+                Kept::Refused(error) => Err(error),
+            };
+        }
+        if full {
             return Err(journal::Error::Full { path: "the simulated disk".into() });
         }
-        self.space_at = None;
         if self.failing.take_if(|lost| *lost == Lost::Word).is_some() {
             self.keep(batch, epoch)?;
             self.failing = Some(Lost::All);
@@ -88,9 +147,30 @@ impl Disk {
         Ok(position)
     }
 
-    /// Takes away what this crash takes. What is left is durable from then on.
-    pub fn crash(&mut self, form: Form) {
+    /// The process ends by itself, its journal failed or closed; a real one may crash on the way.
+    pub fn end(&mut self) -> Form {
+        self.file.as_mut().map_or(Form::Process, File::end)
+    }
+
+    /// Takes away what this crash takes, and says what it was: a file can lose its power while the next owner opens it.
+    /// What is left is durable from then on.
+    pub fn crash(&mut self, form: Form) -> Result<Form, Violation> {
         (self.failing, self.ready_at) = (None, None);
+        let Some(file) = &mut self.file else {
+            self.lose(form);
+            return Ok(form);
+        };
+        let (epoch, form) = file.crash(form)?;
+        let doubtful = file.doubtful.take();
+        let form = self.survivors(form, doubtful)?;
+        let before = self.memory.epoch();
+        Invariant::Fence.holds(epoch > before, || format!("the owner after {before} is {epoch}"))?;
+        while self.memory.open() < epoch {}
+        self.same_as_twin()?;
+        Ok(form)
+    }
+
+    fn lose(&mut self, form: Form) {
         match form {
             Form::Process | Form::Ended => self.memory.crash_process(),
             Form::Power { keep } => {
@@ -99,6 +179,40 @@ impl Disk {
                 self.memory.crash_power(keep);
             }
         }
+    }
+
+    /// Brings the twin to what is found in the file: all that was acknowledged, and perhaps the batch whose writing failed;
+    /// after a loss of power perhaps less, but never less than was synced.
+    fn survivors(&mut self, form: Form, doubtful: Option<(Arc<Batch>, Epoch)>) -> Result<Form, Violation> {
+        let least = if matches!(form, Form::Power { .. }) { 0 } else { self.memory.unsynced() };
+        let mut candidates = vec![];
+        if let Some((batch, epoch)) = doubtful {
+            let mut with = Self { file: None, ..self.clone() };
+            with.keep(&batch, epoch).map_err(|error| unreadable(&error))?;
+            let keep = with.unsynced();
+            candidates.push((with, kept(form, keep)));
+        }
+        let shorter = (least..=self.unsynced()).rev();
+        candidates.extend(shorter.map(|keep| (Self { file: None, ..self.clone() }, kept(form, keep))));
+        for (mut candidate, form) in candidates {
+            candidate.lose(form);
+            if Found::of(&candidate.memory)? == Found::of(self.journal())? {
+                (self.memory, self.log) = (candidate.memory, candidate.log);
+                return Ok(form);
+            }
+        }
+        let (count, found) = (self.log.len(), self.entries()?.len());
+        Err(Invariant::Journal.violated(format!(
+            "after {form} {found} entries are there, which are not those of {count} batches less at most {} at the end",
+            self.memory.unsynced() - least
+        )))
+    }
+
+    /// A file holds what its twin holds.
+    fn same_as_twin(&self) -> Result<(), Violation> {
+        let (found, expected) = (Found::of(self.journal())?, Found::of(&self.memory)?);
+        Invariant::Journal
+            .holds(found == expected, || format!("the file holds {found:#?}, its twin in memory {expected:#?}"))
     }
 
     /// Whether this very batch is in the journal.
@@ -126,21 +240,22 @@ impl Disk {
 
     /// The latest time that it holds.
     pub fn latest(&self) -> Result<Timestamp, Violation> {
-        self.memory.latest().map_err(|error| unreadable(&error))
+        self.journal().latest().map_err(|error| unreadable(&error))
     }
 
     /// The entries of the session's branch.
     pub fn entries(&self) -> Result<Vec<Entry>, Violation> {
-        self.memory.read(branch_id(), Seq(1)).map_err(|error| unreadable(&error))
+        self.journal().read(branch_id(), Seq(1)).map_err(|error| unreadable(&error))
     }
 
     /// The open progress of the session's branch.
     pub fn progress(&self) -> Result<Vec<Record>, Violation> {
-        self.memory.progress(branch_id()).map_err(|error| unreadable(&error))
+        self.journal().progress(branch_id()).map_err(|error| unreadable(&error))
     }
 
     /// Whether the journal holds exactly what was appended and survived.
     pub fn check(&self, entries: &[Entry]) -> Result<(), Violation> {
+        self.same_as_twin()?;
         let appended: Vec<&Record> =
             self.log.iter().flat_map(|batch| &batch.records).filter(|record| record.seq.is_some()).collect();
         Invariant::Journal.holds(appended.len() == entries.len(), || {
@@ -153,6 +268,41 @@ impl Disk {
                 .holds(same, || format!("entry {seq} is {}, not what was appended", entry.event.kind()))?;
         }
         Ok(())
+    }
+}
+
+/// A crash of which it is known what it left.
+fn kept(form: Form, keep: usize) -> Form {
+    match form {
+        Form::Process | Form::Ended => form,
+        Form::Power { .. } => Form::Power { keep },
+    }
+}
+
+/// What a journal holds of the session.
+#[derive(Debug, PartialEq)]
+struct Found {
+    entries: Vec<Entry>,
+    progress: Vec<Record>,
+    sessions: Vec<SessionRow>,
+    runs: Vec<RunRow>,
+    receipts: Vec<ReceiptRow>,
+    approvals: Vec<ApprovalRow>,
+}
+
+impl Found {
+    fn of(journal: &dyn Read) -> Result<Self, Violation> {
+        let read = || {
+            Ok(Self {
+                entries: journal.read(branch_id(), Seq(1))?,
+                progress: journal.progress(branch_id())?,
+                sessions: journal.sessions()?,
+                runs: journal.runs(None)?,
+                receipts: journal.receipts(session_id())?,
+                approvals: journal.approvals(None)?,
+            })
+        };
+        read().map_err(|error| unreadable(&error))
     }
 }
 

@@ -7,6 +7,7 @@ pub mod always;
 pub mod callers;
 pub mod chance;
 pub mod disk;
+pub mod disk_file;
 pub mod model;
 pub mod perform;
 pub mod process;
@@ -19,7 +20,8 @@ use engine::{Moment, Session, Timestamp};
 
 pub use callers::{Caller, Told};
 pub use chance::{Chance, Trace};
-pub use disk::{Disk, Recorded};
+pub use disk::{Disk, Medium, Recorded};
+pub use disk_file::File;
 pub use model::Model;
 pub use model::{only_closes, text_of};
 pub use tools::{Start, Tools};
@@ -78,10 +80,10 @@ pub struct Past {
 
 impl Outside {
     /// The world before anything has happened.
-    pub fn new(plan: &Arc<Plan>) -> Self {
+    pub fn new(plan: &Arc<Plan>, disk: Disk) -> Self {
         Self {
             plan: Arc::clone(plan),
-            disk: Disk::default(),
+            disk,
             view: View::default(),
             callers: Callers::default(),
             tools: Tools::default(),
@@ -108,8 +110,9 @@ impl Outside {
         std::iter::once(Form::Process).chain(ended).chain(power).collect()
     }
 
-    fn crash(&mut self, form: Form) -> Result<(), Violation> {
-        self.disk.crash(form);
+    /// A crash takes what it takes; says what it was in the end.
+    fn crash(&mut self, form: Form) -> Result<Form, Violation> {
+        let form = self.disk.crash(form)?;
         self.tools.crash(form, &self.plan, &self.disk);
         self.callers.crash();
         let before = self.now.plus(100);
@@ -119,7 +122,7 @@ impl Outside {
         self.disk.space_at = self.disk.space_at.map(|at| Timestamp(at.0 + self.now.0 - before.0));
         self.past.until = self.now;
         self.trace.add(form.to_string().as_bytes());
-        Ok(())
+        Ok(form)
     }
 
     fn moment(&mut self) -> Moment {
@@ -149,7 +152,12 @@ pub struct World {
 impl World {
     /// A world in which nothing has happened, with its first process.
     pub fn begin(plan: &Arc<Plan>, watch: Watch) -> Result<Self, Violation> {
-        let mut outside = Outside::new(plan);
+        Self::begin_on(Disk::default(), plan, watch)
+    }
+
+    /// The same on this disk, which is empty.
+    pub fn begin_on(disk: Disk, plan: &Arc<Plan>, watch: Watch) -> Result<Self, Violation> {
+        let mut outside = Outside::new(plan, disk);
         let process = Process::open(&mut outside, Form::Process, Owner::New)?;
         Ok(Self { outside, process, watch, story: None })
     }
@@ -157,7 +165,7 @@ impl World {
     /// This world after a crash, with its next process; the world itself goes on as if nothing had happened.
     pub fn crashed(&self, form: Form) -> Result<Self, Violation> {
         let mut outside = self.outside.clone();
-        outside.crash(form)?;
+        let form = outside.crash(form)?;
         let process = Process::open(&mut outside, form, Owner::New)?;
         self.process.is_fenced(&mut outside)?;
         let mut story = self.story.clone();
@@ -177,6 +185,10 @@ impl World {
         }
         match fault {
             Fault::Crash(form) => self.reopen(form),
+            Fault::Disk(hit) => {
+                outside.disk.set(hit);
+                Ok(())
+            }
             Fault::Store(lost) => {
                 outside.disk.fail_next(lost);
                 Ok(())
@@ -207,7 +219,10 @@ impl World {
 
     /// The process ends and the next one comes up.
     fn reopen(&mut self, form: Form) -> Result<(), Violation> {
-        self.outside.crash(form)?;
+        let form = self.outside.crash(form)?;
+        if let Some(story) = &mut self.story {
+            story.push(format!("REOPENED {form}"));
+        }
         let process = Process::open(&mut self.outside, form, Owner::New)?;
         let before = std::mem::replace(&mut self.process, process);
         before.is_fenced(&mut self.outside)
@@ -252,8 +267,9 @@ impl World {
     /// Does one operation, drawn among all that could come next, and names it; none when the world is quiet.
     pub fn step(&mut self) -> Result<Option<&'static str>, Violation> {
         match self.process.over(&self.outside) {
-            Some(Over::Closed | Over::Failed) => {
-                self.reopen(Form::Process)?;
+            Some(Over::Closed | Over::Failed | Over::Died) => {
+                let form = self.outside.disk.end();
+                self.reopen(form)?;
                 return Ok(Some("reopened"));
             }
             Some(Over::Freed) => {

@@ -46,6 +46,8 @@ enum End {
     Failed,
     /// There was no space; it waits for some.
     Parked,
+    /// It died while its journal was at work.
+    Died,
 }
 
 /// Whom an opening makes the owner.
@@ -66,6 +68,8 @@ pub enum Over {
     Failed,
     /// There is space again.
     Freed,
+    /// It is dead already.
+    Died,
 }
 
 /// Reports that an echo can bring back.
@@ -89,7 +93,7 @@ impl Process {
     /// Takes the journal over, brings the session back and takes it up.
     pub fn open(outside: &mut Outside, form: Form, owner: Owner) -> Result<Self, Violation> {
         let epoch = match owner {
-            Owner::New => outside.disk.open(),
+            Owner::New => outside.disk.open()?,
             Owner::Same => outside.disk.epoch(),
         };
         let row =
@@ -159,6 +163,7 @@ impl Process {
                 (closed && self.is_at_rest()).then_some(Over::Closed)
             }
             End::Failed => Some(Over::Failed),
+            End::Died => Some(Over::Died),
             End::Parked => {
                 let free = outside.disk.space_at.is_none_or(|at| at <= outside.now);
                 (free || outside.tools.moving().next().is_none()).then_some(Over::Freed)
@@ -313,6 +318,11 @@ impl Process {
                 self.is_refused(&batch, Invariant::Poison, outside)?;
                 self.give_up(&error, End::Failed, outside)?;
                 Ok(("append_failed", kinds))
+            }
+            // The dead tell nobody.
+            Err(journal::Error::Gone) => {
+                (self.end, self.writing) = (Some(End::Died), Some(batch));
+                Ok(("append_died", kinds))
             }
             Err(error) => Err(Invariant::Journal.violated(format!("`{kinds}` was not taken: {error}"))),
         }
