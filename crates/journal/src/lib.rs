@@ -122,6 +122,12 @@ pub trait Read: Send + Sync {
         Ok(Line { start, segments, progress })
     }
 
+    /// The same as [`Read::history`] up to one of its entries, and without progress.
+    fn history_until(&self, branch: BranchId, until: Seq) -> Result<Line, Error> {
+        let (start, segments) = line::whole(self, branch, until)?;
+        Ok(Line { start, segments, progress: vec![] })
+    }
+
     /// Progress that no entry has sealed yet, ordered by effect and offset. The records have no seq.
     fn progress(&self, branch: BranchId) -> Result<Vec<Record>, Error>;
 

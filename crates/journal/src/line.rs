@@ -102,7 +102,7 @@ pub(crate) fn whole<R: Read + ?Sized>(read: &R, branch: BranchId, until: Seq) ->
     for seq in read.snapshots(branch)? {
         match &past {
             // What was erased lies before a snapshot, or the line cannot be folded any more.
-            Err(Error::Erased { branch: of, seq: erased }) if *of == branch && (*erased..=until).contains(&seq) => {}
+            Err(Error::Erased { branch: of, seq: erased }) if seq <= until && (*of != branch || *erased <= seq) => {}
             _ => continue,
         }
         if let Some(start) = state(read, branch, seq)? {

@@ -106,27 +106,21 @@ pub struct Salvaged {
     pub held: Held,
 }
 
-/// Begins a new branch at the last good entry of a line, and holds what is under way there. The damaged branch is not
-/// touched. `line` is every branch of it up to that entry, whose chain is `hash`.
+/// Begins a new branch at the last good entry of a line, whose chain is `hash`, and holds what is under way there. The
+/// damaged branch is not touched.
 pub fn salvage(
     journal: &dyn Journal,
     key: &str,
-    line: &[(BranchId, Seq)],
+    (parent, at): (BranchId, Seq),
     hash: Hash,
     reason: &str,
 ) -> Result<Salvaged, Error> {
     let clock = Clock::new();
-    let [.., (parent, at)] = *line else { return Err(no_beginning(key)) };
     let branch = BranchId(Uuid::now_v7());
     let forked = Record { seq: Some(Seq(1)), at: clock.now(), event: Forked { parent, at, hash }.into() };
-    let mut segments = vec![];
-    for (branch, until) in line {
-        let entries = journal.range(*branch, Seq(1), *until)?.into_iter();
-        let record = |entry: journal::Entry| Record { seq: Some(entry.seq), at: entry.at, event: entry.event };
-        segments.push(engine::Segment { branch: *branch, entries: entries.map(record).collect() });
-    }
-    segments.push(engine::Segment { branch, entries: vec![forked.clone()] });
-    let mut machine = recover(journal, key, engine::Line { start: None, segments, progress: vec![] })?;
+    let mut line: engine::Line = journal.history_until(parent, at)?.into();
+    line.segments.push(engine::Segment { branch, entries: vec![forked.clone()] });
+    let mut machine = recover(journal, key, line)?;
     let held = put_to_a_human(&mut machine, key, journal.epoch(), reason)?;
     let mut batch = machine.take_batch().ok_or_else(|| no_beginning(key))?;
     batch.records.insert(0, forked);

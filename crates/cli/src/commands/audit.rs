@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use clap::Args;
 use engine::{Body, BranchId, Hash, Seq, Session, Settings};
-use journal::check::{Checkpoint, Segment, Verified};
+use journal::check::{Checkpoint, Replay, Segment, Verified};
 use journal::{Read as _, Reader};
 use serde::Serialize;
 use uuid::Uuid;
@@ -107,38 +107,61 @@ fn models(reader: &Reader, settings: Hash) -> Vec<String> {
     candidates.iter().map(|candidate| format!("{}/{}", candidate.provider, candidate.model)).collect()
 }
 
-/// The state after an entry, from the entries alone.
+/// The state after an entry: the fold of the entries up to it, from a snapshot only where some were removed.
 fn state(reader: &Reader, line: &[Segment], at: &str) -> Result<String, CliError> {
     let (branch, seq) = at.rsplit_once('@').map_or((None, at), |(branch, seq)| (Some(branch), seq));
     let seq: u64 = seq.parse().map_err(|_| CliError::Usage {
         what: format!("`{at}` is no entry"),
         hint: "write its number, or BRANCH@NUMBER, as `limulus audit` shows them".to_owned(),
     })?;
+    let seq = Seq(seq);
     let current = line.last().map(|segment| segment.branch);
-    let (mut found, mut place) = (None, None);
     let nothing = |_: &Body| Ok(String::new());
     let no_models = |_: Hash| vec![];
-    Auditor::new(&nothing, &no_models).walk(reader, line, |line, session| {
-        let is_it = branch.map_or(Some(line.branch) == current, |branch| line.branch.to_string().starts_with(branch));
-        if is_it && line.seq == Seq(seq) {
-            let checkpoint = Checkpoint { branch: line.branch, seq: line.seq };
-            place = Some(checkpoint);
-            found = session.map(|session| {
-                json(&StateAt { checkpoint: checkpoint.to_string(), state_hash: state_hash(session), session })
-            });
+    let (mut found, mut first) = (None, None);
+    Auditor::new(&nothing, &no_models).walk(reader, line, |line, replay| {
+        let is_there =
+            branch.map_or(Some(line.branch) == current, |branch| line.branch.to_string().starts_with(branch));
+        let here = Checkpoint { branch: line.branch, seq: line.seq };
+        if is_there {
+            first.get_or_insert(here);
+        }
+        if is_there && line.seq == seq {
+            found = Some(state_at(here, replay));
         }
     })?;
-    match (found, place) {
-        (Some(state), _) => Ok(state),
-        (None, Some(checkpoint)) => Err(CliError::Failed {
+    found.unwrap_or_else(|| Err(no_entry(at, seq, first)))
+}
+
+fn state_at(here: Checkpoint, replay: &Replay) -> Result<String, CliError> {
+    let not_known = format!("the state after {here} is not known");
+    match (replay.session(), replay.removed()) {
+        (Some(session), _) => {
+            Ok(json(&StateAt { checkpoint: here.to_string(), state_hash: state_hash(session), session }))
+        }
+        (None, Some(removed)) => Err(CliError::not_found(
+            format!("{not_known}: {removed} was removed, and no snapshot up to there stands for it"),
+            "a later entry may have a snapshot: `limulus audit` shows it",
+        )),
+        (None, None) => Err(CliError::Failed {
             exit: Exit::Damaged,
-            what: format!("the state after {checkpoint} is not known: an entry up to there is damaged or was removed"),
+            what: format!("{not_known}: an entry up to there is damaged"),
             hint: "`limulus audit` shows which".to_owned(),
         }),
-        (None, None) => {
-            let hint = "`limulus audit` shows those that there are";
-            Err(CliError::not_found(format!("there is no entry {at} in this session"), hint))
-        }
+    }
+}
+
+/// An entry that is not in the branch; `first` is the first one that is.
+fn no_entry(at: &str, seq: Seq, first: Option<Checkpoint>) -> CliError {
+    match first.filter(|first| (Seq(1)..first.seq).contains(&seq)) {
+        Some(first) => CliError::not_found(
+            format!("the state after {at} is not there any more: the entries before {first} were removed"),
+            "the state after that one is the first: a snapshot stands for all before it",
+        ),
+        None => CliError::not_found(
+            format!("there is no entry {at} in this session"),
+            "`limulus audit` shows those that there are",
+        ),
     }
 }
 
@@ -157,7 +180,7 @@ fn summarise(verified: &Verified, key: &str, branches: usize) -> Summary {
         bodies: verified.bodies,
         head: head.map(|head| head.checkpoint.to_string()),
         chain: head.map(|head| head.chain),
-        state_hash: verified.session.as_ref().filter(|_| verified.is_whole()).map(state_hash),
+        state_hash: verified.session().map(state_hash),
         faults: faults.chain(verified.unread.clone()).collect(),
     }
 }

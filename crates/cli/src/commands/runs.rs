@@ -120,6 +120,9 @@ fn lay_out(run: &RunStory, zone: &Zone) -> String {
     if let Some(error) = &summary.error {
         page.indented("  failure: ", error);
     }
+    if let Some(at) = &run.removed_to {
+        page.line(format!("  its first entries were removed, up to {at}: what they said and did is not shown"));
+    }
     for (number, step) in run.steps.iter().enumerate() {
         let request = step.request;
         page.line(format!("\nmessage {} (request {}, try {})", number + 1, request.ordinal, request.try_no));

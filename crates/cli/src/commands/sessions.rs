@@ -86,6 +86,9 @@ fn lay_out(session: &Shown, zone: &Zone) -> String {
     if let Some(trouble) = &session.trouble {
         page.indented("  trouble: ", trouble);
     }
+    if let Some(at) = &session.removed_to {
+        page.line(format!("the entries up to {at} were removed; what is without a number here is from its snapshot"));
+    }
     for item in session.transcript.iter().flatten() {
         lay_out_item(&mut page, item);
     }
@@ -116,7 +119,8 @@ fn flags(flags: Flags) -> String {
 }
 
 fn lay_out_item(page: &mut Page, item: &ItemStory) {
-    page.line(format!("\n{} @{}", name(&item.role), item.seq));
+    let at = item.seq.map(|seq| format!(" @{seq}")).unwrap_or_default();
+    page.line(format!("\n{}{at}", name(&item.role)));
     match item.role {
         // The model reads the whole of it, a person seldom.
         Role::Tool => page.line(format!("  {}", excerpt(&item.text, 200))),

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::{RunState, Trigger};
 use engine::{BranchId, Epoch, Event, Hash, Position, RunId, Seq, Session, Timestamp};
-use journal::check::{Audited, Content, Segment};
+use journal::check::{Audited, Content, Flaw, Replay, Segment};
 use journal::{Entry, Reader};
 use serde::Serialize;
 
@@ -48,38 +48,58 @@ pub(crate) struct Auditor<'a> {
     /// `PROVIDER/MODEL` of each candidate of settings.
     models: &'a dyn Fn(Hash) -> Vec<String>,
     narrator: Narrator<'a>,
-    session: Option<Session>,
-    /// Whether every entry so far could be folded.
-    is_whole: bool,
+    replay: Replay,
     failed: Option<CliError>,
+}
+
+/// What a state says of where a run and the session are.
+#[derive(Clone, Copy)]
+struct Stands {
+    run_state: RunState,
+    lifecycle: LifecycleKind,
+    run: Option<RunId>,
+    owner: (Epoch, Left),
+}
+
+impl Stands {
+    const BEFORE: Self = Self {
+        run_state: RunState::Idle,
+        lifecycle: LifecycleKind::Initializing,
+        run: None,
+        owner: (Epoch(0), Left::InOrder),
+    };
+
+    fn of(session: &Session) -> Self {
+        let left = if session.closed { Left::InOrder } else { Left::Not };
+        Self {
+            run_state: session.run_state(),
+            lifecycle: session.lifecycle.kind(),
+            run: session.run().map(|run| run.id),
+            owner: (session.epoch, left),
+        }
+    }
 }
 
 impl<'a> Auditor<'a> {
     /// An auditor who has seen nothing yet.
     pub(crate) fn new(texts: Texts<'a>, models: &'a dyn Fn(Hash) -> Vec<String>) -> Self {
-        Self { models, narrator: Narrator::new(vec![], texts), session: None, is_whole: true, failed: None }
+        Self { models, narrator: Narrator::new(vec![], texts), replay: Replay::default(), failed: None }
     }
 
-    /// Goes through a line and gives each of its entries to `visit`; gives the session at its end.
+    /// Goes through a line and gives each of its entries to `visit`, with what is known after it.
     pub(crate) fn walk(
         mut self,
         reader: &Reader,
         line: &[Segment],
-        mut visit: impl FnMut(AuditLine, Option<&Session>),
-    ) -> Result<Option<Session>, CliError> {
+        mut visit: impl FnMut(AuditLine, &Replay),
+    ) -> Result<(), CliError> {
         for segment in line {
-            reader.walk(segment, |audited| {
-                let line = self.line(audited);
-                visit(line, self.session.as_ref().filter(|_| self.is_whole));
-            })?;
+            reader.walk(segment, |audited| visit(self.line(reader, audited), &self.replay))?;
         }
-        match self.failed {
-            Some(error) => Err(error),
-            None => Ok(self.session.filter(|_| self.is_whole)),
-        }
+        self.failed.map_or(Ok(()), Err)
     }
 
-    fn line(&mut self, audited: &Audited) -> AuditLine {
+    fn line(&mut self, reader: &Reader, audited: &Audited) -> AuditLine {
         let mut line = AuditLine {
             branch: audited.branch,
             seq: audited.seq,
@@ -96,43 +116,42 @@ impl<'a> Auditor<'a> {
             detail: None,
             damage: audited.flaws.iter().map(ToString::to_string).collect(),
         };
-        match &audited.content {
-            Content::Event(event) => self.apply(audited, event, &mut line),
-            Content::Removed => {
-                self.is_whole = false;
-                line.detail = Some("its payload was removed; its hash stands".to_owned());
+        let begins = self.replay.is_empty().then_some(Stands::BEFORE);
+        let before = self.replay.session().map(Stands::of).or(begins);
+        if let Err(detail) = self.replay.take(reader, audited) {
+            line.damage.push(Flaw::Order { detail }.to_string());
+        }
+        let after = self.replay.session().map(Stands::of);
+        (line.from, line.lifecycle_from) = before.map(|at| (at.run_state, at.lifecycle)).unzip();
+        (line.to, line.lifecycle_to) = after.map(|at| (at.run_state, at.lifecycle)).unzip();
+        match (&audited.content, before, self.replay.session()) {
+            (Content::Event(event), Some(before), Some(session)) => {
+                line.run = before.run.or_else(|| session.run().map(|run| run.id));
+                self.tell(audited, event, before, &mut line);
             }
-            Content::Lost => self.is_whole = false,
+            (content, _, session) => {
+                // The state is a snapshot's: names that were given before it are in it.
+                if let Some(session) = session {
+                    self.narrator.learn(session);
+                    self.narrator.models = session.run().map(|run| (self.models)(run.settings)).unwrap_or_default();
+                }
+                line.detail = matches!(content, Content::Removed).then(|| removed(session.is_some()));
+            }
         }
         line
     }
 
-    fn apply(&mut self, audited: &Audited, event: &Event, line: &mut AuditLine) {
-        if !self.is_whole {
-            return;
-        }
+    fn tell(&mut self, audited: &Audited, event: &Event, before: Stands, line: &mut AuditLine) {
+        let Some(session) = self.replay.session() else { return };
         let Audited { seq, position, epoch, at, payload_hash, chain, .. } = *audited;
         let entry = Entry { seq, position, epoch, at, event: event.clone(), payload_hash, chain };
-        let before = self.session.as_ref().map(|session| {
-            let left = if session.closed { Left::InOrder } else { Left::Not };
-            let run = session.run().map(|run| run.id);
-            (session.run_state(), session.lifecycle.kind(), run, (session.epoch, left))
-        });
-        let nothing = (RunState::Idle, LifecycleKind::Initializing, None, (Epoch(0), Left::InOrder));
-        let (from, lifecycle_from, run, owner) = before.unwrap_or(nothing);
-        let Some(session) = step(&mut self.session, audited.branch, event, audited.at) else {
-            self.is_whole = false;
-            return;
-        };
         let ended = matches!(event, Event::RunEnded(_));
-        let to = if ended { RunState::Completed } else { session.run_state() };
-        line.run = run.or_else(|| session.run().map(|run| run.id));
-        (line.from, line.to) = (Some(from), Some(to));
-        (line.lifecycle_from, line.lifecycle_to) = (Some(lifecycle_from), Some(session.lifecycle.kind()));
+        let (from, to) = (before.run_state, if ended { RunState::Completed } else { session.run_state() });
+        line.to = Some(to);
         if let Event::RunStarted(started) = event {
             self.narrator.models = (self.models)(started.settings);
         }
-        let transition = Transition { entry: &entry, from, to, run: line.run, owner, session };
+        let transition = Transition { entry: &entry, from, to, run: line.run, owner: before.owner, session };
         match self.narrator.tell(&transition) {
             Ok(detail) => line.detail = detail,
             Err(error) => self.failed = self.failed.take().or(Some(error)),
@@ -140,18 +159,10 @@ impl<'a> Auditor<'a> {
     }
 }
 
-/// The session after one more entry of its line; none when the line has not begun.
-fn step<'s>(session: &'s mut Option<Session>, branch: BranchId, event: &Event, at: Timestamp) -> Option<&'s Session> {
-    match (event, session.as_mut()) {
-        (Event::Created(created), None) => *session = Some(Session::created(created, at)),
-        (Event::Forked(_), Some(session)) => {
-            session.enter(branch);
-            session.apply(event, at);
-        }
-        (_, Some(session)) => session.apply(event, at),
-        (_, None) => return None,
-    }
-    session.as_ref()
+/// What is said of an entry without its payload.
+fn removed(stands: bool) -> String {
+    let stands = if stands { "; a snapshot stands for it and all before it" } else { "" };
+    format!("its payload was removed, its hash stands{stands}")
 }
 
 /// A line for people.

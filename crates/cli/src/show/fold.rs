@@ -1,8 +1,8 @@
 //! The walk through a branch: the engine's own fold, with a look at each entry on the way.
 
 use engine::tables::transitions::RunState;
-use engine::{BranchId, Epoch, Event, RecoverError, RunId, Seq, Session};
-use journal::{Entry, Read};
+use engine::{Epoch, Event, RecoverError, RunId, Seq, Session};
+use journal::{Entry, Line};
 
 /// An entry with the state on both sides of it.
 pub(crate) struct Transition<'a> {
@@ -29,48 +29,47 @@ pub(crate) enum Left {
     Not,
 }
 
-/// The entries of a branch's line, from its first branch on.
-pub(crate) fn entries(read: &dyn Read, branch: BranchId) -> Result<Vec<Entry>, journal::Error> {
-    Ok(read.history(branch)?.segments.into_iter().flat_map(|segment| segment.entries).collect())
-}
-
-/// Walks through the entries of a line, then folds the progress of what is open.
-pub(crate) fn fold(
-    entries: &[Entry],
-    progress: &[engine::Record],
-    mut visit: impl FnMut(&Transition<'_>),
-) -> Result<Session, RecoverError> {
-    let (first, rest) = entries.split_first().ok_or(RecoverError::NoBeginning)?;
-    let Event::Created(created) = &first.event else { return Err(RecoverError::NoBeginning) };
-    let mut session = Session::created(created, first.at);
-    visit(&Transition {
-        entry: first,
-        from: RunState::Idle,
-        to: RunState::Idle,
-        run: None,
-        owner: (Epoch(0), Left::InOrder),
-        session: &session,
-    });
-    let mut last = first.seq;
-    for entry in rest {
+/// Walks through the entries of a line, then folds the progress of what is open. Where entries were removed it begins with
+/// the snapshot that stands for them.
+pub(crate) fn fold(line: &Line, mut visit: impl FnMut(&Transition<'_>)) -> Result<Session, RecoverError> {
+    let mut session = line.start.as_ref().map(|start| start.session.clone());
+    for (branch, entry) in line.entries() {
+        let Some(session) = &mut session else {
+            session = Some(begin(entry, &mut visit)?);
+            continue;
+        };
         // The line goes on in a branch that was forked here: its entries count from 1 again.
         if matches!(entry.event, Event::Forked(_)) {
-            (last, session.head) = (Seq(0), Seq(0));
+            session.enter(branch);
         }
-        let expected = Seq(last.0 + 1);
+        let expected = Seq(session.head.0 + 1);
         if entry.seq != expected {
             return Err(RecoverError::Gap { expected, found: entry.seq });
         }
-        last = entry.seq;
         let (from, run) = (session.run_state(), session.run().map(|run| run.id));
         let owner = (session.epoch, if session.closed { Left::InOrder } else { Left::Not });
         session.apply(&entry.event, entry.at);
         let to = if matches!(entry.event, Event::RunEnded(_)) { RunState::Completed } else { session.run_state() };
         let run = run.or_else(|| session.run().map(|run| run.id));
-        visit(&Transition { entry, from, to, run, owner, session: &session });
+        visit(&Transition { entry, from, to, run, owner, session });
     }
-    for record in progress {
+    let mut session = session.ok_or(RecoverError::NoBeginning)?;
+    for record in &line.progress {
         session.apply(&record.event, record.at);
     }
     Ok(session)
+}
+
+/// The first entry of a session.
+fn begin(entry: &Entry, visit: &mut impl FnMut(&Transition<'_>)) -> Result<Session, RecoverError> {
+    let Event::Created(created) = &entry.event else { return Err(RecoverError::NoBeginning) };
+    let session = Session::created(created, entry.at);
+    let (from, to, owner) = (RunState::Idle, RunState::Idle, (Epoch(0), Left::InOrder));
+    visit(&Transition { entry, from, to, run: None, owner, session: &session });
+    Ok(session)
+}
+
+/// The entry at which a line begins because those up to it were removed, `BRANCH@SEQ`.
+pub(crate) fn removed_to(line: &Line) -> Option<String> {
+    line.start.as_ref().map(|start| format!("{}@{}", start.session.branch, start.session.head))
 }

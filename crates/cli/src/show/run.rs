@@ -5,11 +5,11 @@ use engine::{
     Body, BranchId, CallId, CallOutcome, EffectId, Event, MessageSealed, Outcome, Phase, RunId, RunRow, SealedCall,
     Session, SessionId, Timestamp, ToolClass, Usage,
 };
-use journal::{Entry, Read};
+use journal::{Line, Read};
 use serde::Serialize;
 
 use super::Texts;
-use super::fold::{Transition, fold};
+use super::fold::{Transition, fold, removed_to};
 use super::lookup::FoundRun;
 use crate::error::CliError;
 
@@ -37,6 +37,9 @@ pub(crate) struct RunSummary {
 pub(crate) struct RunStory {
     #[serde(flatten)]
     pub(crate) summary: RunSummary,
+    /// Its first entries were removed, up to this one, `BRANCH@SEQ`: what they said and did is not shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) removed_to: Option<String>,
     /// What its answer says, or would say if it ended now without the open stream.
     pub(crate) text: String,
     /// The request that is answered just now, and what has come of it.
@@ -115,22 +118,17 @@ impl RunSummary {
 /// Reads a run's branch and tells its story.
 pub(crate) fn story(read: &dyn Read, found: &FoundRun, texts: Texts<'_>) -> Result<RunStory, CliError> {
     let summary = RunSummary::of(found);
-    // Progress first: what is sealed in between is then in an entry, and nothing that was shown goes missing.
-    let progress = read.progress(summary.branch)?;
-    let entries = super::fold::entries(read, summary.branch)?;
-    project(summary, &entries, &progress, texts)
+    let line = read.history(summary.branch)?;
+    project(summary, &line, texts)
 }
 
 /// The story of a run in a branch. `summary` is filled up from the entries.
-pub(crate) fn project(
-    summary: RunSummary,
-    entries: &[Entry],
-    progress: &[engine::Record],
-    texts: Texts<'_>,
-) -> Result<RunStory, CliError> {
+pub(crate) fn project(summary: RunSummary, line: &Line, texts: Texts<'_>) -> Result<RunStory, CliError> {
     let mut gathered = Gathered::new(summary);
-    let session = fold(entries, progress, |transition| gathered.visit(transition))?;
-    gathered.finish(&session, texts)
+    let session = fold(line, |transition| gathered.visit(transition))?;
+    let has_begun = gathered.summary.started_at.is_some();
+    let removed_to = removed_to(line).filter(|_| has_begun && !gathered.is_whole);
+    Ok(RunStory { removed_to, ..gathered.finish(&session, texts)? })
 }
 
 /// What a walk through the branch gives of one run.
@@ -138,6 +136,8 @@ struct Gathered {
     summary: RunSummary,
     steps: Vec<GatheredStep>,
     answer: Vec<Body>,
+    /// Whether its first entry was met.
+    is_whole: bool,
 }
 
 /// A message of the model; its text is not read yet.
@@ -156,7 +156,7 @@ struct GatheredCall {
 
 impl Gathered {
     fn new(summary: RunSummary) -> Self {
-        Self { summary, steps: vec![], answer: vec![] }
+        Self { summary, steps: vec![], answer: vec![], is_whole: false }
     }
 
     fn visit(&mut self, transition: &Transition<'_>) {
@@ -164,7 +164,9 @@ impl Gathered {
             return;
         }
         match &transition.entry.event {
-            Event::RunStarted(_) => self.summary.started_at = Some(transition.entry.at),
+            Event::RunStarted(_) => {
+                (self.summary.started_at, self.is_whole) = (Some(transition.entry.at), true);
+            }
             Event::MessageSealed(sealed) => self.sealed(sealed),
             Event::CallSettled(e) => {
                 if let Some(call) = self.call(e.call) {
@@ -217,7 +219,8 @@ impl Gathered {
         let text = self.answer.iter().map(texts).collect::<Result<String, _>>()?;
         let steps = self.steps.into_iter().map(|step| step.read(texts)).collect::<Result<Vec<_>, _>>()?;
         let (open_request, open_text) = open.unzip();
-        Ok(RunStory { summary: self.summary, text, open_request, open_text: open_text.unwrap_or_default(), steps })
+        let (summary, open_text) = (self.summary, open_text.unwrap_or_default());
+        Ok(RunStory { summary, removed_to: None, text, open_request, open_text, steps })
     }
 }
 

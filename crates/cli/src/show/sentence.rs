@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use engine::{
-    Body, CallId, CallOutcome, Event, Failure, FailureClass, Found, MessageSealed, Opened, ToolClass, WaitFor,
+    Body, CallId, CallOutcome, Event, Failure, FailureClass, Found, Item, MessageSealed, Opened, Session, ToolClass,
+    WaitFor,
 };
 use serde::Serialize;
 
@@ -25,6 +26,15 @@ pub(crate) struct Narrator<'a> {
 impl<'a> Narrator<'a> {
     pub(crate) fn new(models: Vec<String>, texts: Texts<'a>) -> Self {
         Self { models, texts, tools: BTreeMap::new() }
+    }
+
+    /// Takes the names of the calls that are in a state.
+    pub(crate) fn learn(&mut self, session: &Session) {
+        for item in session.transcript.items() {
+            if let Item::Assistant { calls, .. } = item {
+                self.tools.extend(calls.iter().map(|call| (call.id, call.tool.clone())));
+            }
+        }
     }
 
     /// What happened; none where the event's name says it all.

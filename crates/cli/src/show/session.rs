@@ -6,11 +6,11 @@ use engine::{
     Body, BranchId, CallId, EffectId, Flags, Item, MessageId, ReceiptState, RunId, Seq, Session, SessionId, SessionRow,
     Timestamp,
 };
-use journal::{Entry, Read};
+use journal::{Line, Read};
 use serde::Serialize;
 
 use super::Texts;
-use super::fold::fold;
+use super::fold::{fold, removed_to};
 use super::lookup;
 use super::run::{self, RunStory, RunSummary};
 use crate::error::CliError;
@@ -31,6 +31,9 @@ pub(crate) struct SessionSummary<R, Q> {
     pub(crate) trouble: Option<String>,
     /// The messages that wait, in order.
     pub(crate) queue: Vec<Q>,
+    /// The entry up to which all were removed, `BRANCH@SEQ`: a snapshot stands for them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) removed_to: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) transcript: Option<Vec<ItemStory>>,
     /// The active run, else the last one.
@@ -59,8 +62,8 @@ pub(crate) struct QueuedStory {
 /// One item of the conversation.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct ItemStory {
-    /// The entry that put it there.
-    pub(crate) seq: Seq,
+    /// The entry that put it there; null where that was removed.
+    pub(crate) seq: Option<Seq>,
     pub(crate) role: Role,
     pub(crate) text: String,
     /// The calls that an assistant's message asks for.
@@ -119,23 +122,21 @@ pub(crate) fn at_rest(row: &SessionRow) -> Flags {
 
 /// The state of a session as its journal has it.
 pub(crate) fn fold_branch(read: &dyn Read, row: &SessionRow) -> Result<Session, CliError> {
-    let progress = read.progress(row.branch)?;
-    Ok(fold(&super::fold::entries(read, row.branch)?, &progress, |_| {})?)
+    Ok(fold(&read.history(row.branch)?, |_| {})?)
 }
 
 /// A session with its whole conversation and its run.
 pub(crate) fn show(read: &dyn Read, row: &SessionRow, texts: Texts<'_>) -> Result<Shown, CliError> {
     let waiting = queue(read, row)?;
     let run = lookup::last(read, row)?;
-    let progress = read.progress(row.branch)?;
-    let entries = super::fold::entries(read, row.branch)?;
-    let (session, transcript) = transcript(&entries, &progress, texts)?;
+    let line = read.history(row.branch)?;
+    let (session, transcript) = transcript(&line, texts)?;
     let queue = waiting.into_iter().map(|(summary, body)| Ok(QueuedStory { summary, text: texts(&body)? }));
     let queue = queue.collect::<Result<Vec<_>, CliError>>()?;
-    let run = run.map(|found| run::project(RunSummary::of(&found), &entries, &progress, texts)).transpose()?;
+    let run = run.map(|found| run::project(RunSummary::of(&found), &line, texts)).transpose()?;
     let mut shown = summary(row, session.flags(), queue, run);
     (shown.lifecycle, shown.run_state) = (session.lifecycle.kind(), session.run_state());
-    shown.transcript = Some(transcript);
+    (shown.removed_to, shown.transcript) = (removed_to(&line), Some(transcript));
     Ok(shown)
 }
 
@@ -152,6 +153,7 @@ fn summary<R, Q>(row: &SessionRow, flags: Flags, queue: Vec<Q>, run: Option<R>) 
         last_activity: row.last_activity,
         trouble: row.trouble.clone(),
         queue,
+        removed_to: None,
         transcript: None,
         run,
     }
@@ -168,21 +170,18 @@ fn queue(read: &dyn Read, row: &SessionRow) -> Result<Vec<(QueuedSummary, Body)>
 }
 
 /// The conversation, each item with the entry that put it there.
-pub(crate) fn transcript(
-    entries: &[Entry],
-    progress: &[engine::Record],
-    texts: Texts<'_>,
-) -> Result<(Session, Vec<ItemStory>), CliError> {
-    let mut seqs: Vec<Seq> = vec![];
-    let session = fold(entries, progress, |transition| {
-        seqs.resize(transition.session.transcript.items().len(), transition.entry.seq);
+pub(crate) fn transcript(line: &Line, texts: Texts<'_>) -> Result<(Session, Vec<ItemStory>), CliError> {
+    let mut seqs: Vec<Option<Seq>> = vec![];
+    seqs.resize(line.start.as_ref().map_or(0, |start| start.session.transcript.items().len()), None);
+    let session = fold(line, |transition| {
+        seqs.resize(transition.session.transcript.items().len(), Some(transition.entry.seq));
     })?;
     let items = session.transcript.items().iter().zip(seqs);
     let items = items.map(|(item, seq)| item_story(item, seq, texts)).collect::<Result<Vec<_>, _>>()?;
     Ok((session, items))
 }
 
-fn item_story(item: &Item, seq: Seq, texts: Texts<'_>) -> Result<ItemStory, CliError> {
+fn item_story(item: &Item, seq: Option<Seq>, texts: Texts<'_>) -> Result<ItemStory, CliError> {
     let bare = |role, text| ItemStory { seq, role, text, calls: vec![], request: None, call: None, is_error: None };
     Ok(match item {
         Item::User { body, .. } => bare(Role::User, texts(body)?),

@@ -4,12 +4,14 @@ use std::fmt::Write as _;
 
 use engine::tables::lifecycle::LifecycleCause;
 use engine::tables::transitions::{RunState, Trigger};
-use engine::{Epoch, Event, MessageId, Phase, Position, PrepareStage, RunId, Seq, Session, Settings, Timestamp};
-use journal::{Entry, Read};
+use engine::{
+    Epoch, Event, MessageId, Phase, Position, PrepareStage, ReceiptState, RunId, Seq, Session, Settings, Timestamp,
+};
+use journal::{Line, Read};
 use serde::Serialize;
 
 use super::Texts;
-use super::fold::{Left, Transition, entries, fold};
+use super::fold::{Left, Transition, fold, removed_to};
 use super::human::Zone;
 use super::lookup::FoundRun;
 use super::sentence::Narrator;
@@ -51,14 +53,27 @@ pub(crate) fn trace(read: &dyn Read, found: &FoundRun, texts: Texts<'_>) -> Resu
     };
     let candidates = settings.map(|settings| settings.candidates).unwrap_or_default();
     let models = candidates.iter().map(|candidate| format!("{}/{}", candidate.provider, candidate.model)).collect();
-    project(found.run, &entries(read, branch)?, Narrator::new(models, texts))
+    let line = read.history(branch)?;
+    let lines = project(found.run, &line, Narrator::new(models, texts))?;
+    match removed_to(&line).filter(|_| lines.is_empty()) {
+        Some(at) => Err(CliError::not_found(
+            format!("the entries of the run {} are not there any more: all up to {at} were removed", found.run),
+            "`limulus runs show` shows what is known of it",
+        )),
+        None => Ok(lines),
+    }
 }
 
-/// The trace of a run in a branch.
-pub(crate) fn project(run: RunId, entries: &[Entry], mut narrator: Narrator<'_>) -> Result<Vec<TraceLine>, CliError> {
-    let mut tracer = Tracer { run, inputs: inputs(run, entries), stage: Stage::Before, lines: vec![], failed: None };
-    fold(entries, &[], |transition| {
-        // The narrator must see all of the branch: it learns names on the way.
+/// The trace of a run in a line.
+pub(crate) fn project(run: RunId, line: &Line, mut narrator: Narrator<'_>) -> Result<Vec<TraceLine>, CliError> {
+    let start = line.start.as_ref().map(|start| &start.session);
+    if let Some(session) = start {
+        narrator.learn(session);
+    }
+    let stage = start.map_or(Stage::Before, |session| stage(run, session));
+    let mut tracer = Tracer { run, inputs: inputs(run, line), stage, lines: vec![], failed: None };
+    fold(line, |transition| {
+        // The narrator must see all of the line: it learns names on the way.
         let told = narrator.tell(transition);
         if tracer.belongs(transition) {
             match told {
@@ -74,12 +89,22 @@ pub(crate) fn project(run: RunId, entries: &[Entry], mut narrator: Narrator<'_>)
 }
 
 /// The messages that the run answers: its own as long as it has not started.
-fn inputs(run: RunId, entries: &[Entry]) -> Vec<MessageId> {
-    let started = entries.iter().find_map(|entry| match &entry.event {
+fn inputs(run: RunId, line: &Line) -> Vec<MessageId> {
+    let under_way = line.start.as_ref().and_then(|start| start.session.run()).filter(|known| known.id == run);
+    let started = line.entries().find_map(|(_, entry)| match &entry.event {
         Event::RunStarted(e) if e.run == run => Some(e.inputs.clone()),
         _ => None,
     });
-    started.unwrap_or_else(|| vec![run.into()])
+    under_way.map(|run| run.inputs.clone()).or(started).unwrap_or_else(|| vec![run.into()])
+}
+
+/// How far the run had come in the state that a line starts from.
+fn stage(run: RunId, session: &Session) -> Stage {
+    match session.messages.get(&run.into()).map(|message| message.state) {
+        None => Stage::Before,
+        Some(ReceiptState::Ended) => Stage::Ended,
+        Some(_) => Stage::Accepted,
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

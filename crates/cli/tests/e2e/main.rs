@@ -1,6 +1,7 @@
 //! The real program from end to end: real processes, files, signals, HTTP and terminals. One file a subject. What may
 //! not live here: what a crate can show by itself.
 
+mod anchored;
 mod answers;
 mod asking;
 mod audit;

@@ -2,7 +2,6 @@
 
 use std::io::{IsTerminal as _, Write as _};
 
-use engine::{BranchId, Seq};
 use journal::check::{Checkpoint, Mend, Report, What};
 use journal::mend::{Did, Mender};
 use journal::{Read as _, Reader, Sqlite};
@@ -119,23 +118,12 @@ fn salvage(key: &str, globals: &Globals) -> Result<Did, CliError> {
     let reader = Reader::open(&globals.home)?;
     let gone = || CliError::not_found(format!("there is no session {key}"), "`limulus doctor` says what there is");
     let branch = reader.current_branch(key)?.ok_or_else(gone)?;
-    let lineage = reader.lineage(branch)?;
-    let verified = reader.verify(&lineage);
+    let verified = reader.verify(&reader.lineage(branch)?);
     let good = verified.last_good.ok_or_else(gone)?;
     drop(reader);
-    let mut line: Vec<(BranchId, Seq)> = vec![];
-    for segment in &lineage {
-        let is_last = segment.branch == good.checkpoint.branch;
-        line.push((
-            segment.branch,
-            if is_last { good.checkpoint.seq } else { segment.to.unwrap_or(good.checkpoint.seq) },
-        ));
-        if is_last {
-            break;
-        }
-    }
     let journal = Sqlite::own(&globals.home)?;
-    let salvaged = runtime::mend::salvage(&journal, key, &line, good.chain, UNKNOWN)?;
+    let Checkpoint { branch: parent, seq } = good.checkpoint;
+    let salvaged = runtime::mend::salvage(&journal, key, (parent, seq), good.chain, UNKNOWN)?;
     let (at, new) = (good.checkpoint, salvaged.branch);
     let mut did = vec![
         format!("{key} goes on in the new branch {new}, from {at}; what came after is not in it"),

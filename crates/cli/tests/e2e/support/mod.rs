@@ -3,6 +3,7 @@
 
 mod home;
 mod process;
+mod retention;
 mod terminal;
 
 use std::path::Path;
@@ -11,6 +12,7 @@ use std::{fs, thread};
 
 pub(crate) use home::{Finished, Home};
 pub(crate) use process::Process;
+pub(crate) use retention::{anchor, keep_snapshot};
 pub(crate) use terminal::Terminal;
 
 /// How long anything may take before a test is given up: far above what is needed, so that it bounds only a hang.

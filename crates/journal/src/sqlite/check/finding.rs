@@ -270,6 +270,7 @@ impl Finding {
             | Flaw::Chain
             | Flaw::Unreadable { .. }
             | Flaw::Row { .. }
+            | Flaw::Unfounded
             | Flaw::Order { .. } => None,
         };
         Self {

@@ -1,6 +1,6 @@
 //! Looking at a home without owning it: every entry, chain, body and file of it, also where they are damaged.
 //!
-//! `walk` reads branches entry by entry and judges each; `session` folds a line of them; `files`, `pages`, `sessions`
+//! `walk` reads branches entry by entry and judges each, `replay` folds them, `session` looks at a line of them; `files`, `pages`, `sessions`
 //! and `views` look at a whole home, and `finding` is what they say. Nothing here stops at the first fault, panics on any bytes, or
 //! changes a file. What may not live here: mending.
 
@@ -8,6 +8,7 @@ mod files;
 mod finding;
 mod header;
 mod pages;
+mod replay;
 mod session;
 mod sessions;
 mod view;
@@ -19,6 +20,7 @@ use std::path::{Path, PathBuf};
 pub(super) use pages::rfc3339;
 
 pub use finding::{Effect, Finding, Mend, UnknownMend, What, Where};
+pub use replay::Replay;
 pub use session::{Fault, Place, Verified};
 pub use walk::{Audited, Checkpoint, Content, Flaw, Segment};
 

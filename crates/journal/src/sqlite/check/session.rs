@@ -1,9 +1,9 @@
 //! A session's line as a whole: every entry judged, folded and followed, up to the first that cannot be believed.
 
-use engine::tables::transitions::{self, RunState};
-use engine::{BranchId, Event, Hash, Position, Session, Timestamp};
+use engine::{Hash, Position, Session, Timestamp};
 
-use super::walk::{Audited, Checkpoint, Content, Flaw, Segment};
+use super::replay::Replay;
+use super::walk::{Audited, Checkpoint, Flaw, Segment};
 use crate::Read as _;
 use crate::sqlite::reader::Reader;
 
@@ -43,10 +43,8 @@ pub struct Verified {
     pub bodies: u64,
     /// The last entry.
     pub head: Option<Place>,
-    /// The last entry before the first fault.
+    /// The last entry before the first fault that the state is known after.
     pub last_good: Option<Place>,
-    /// The state after the last good entry; none if that is not known.
-    pub session: Option<Session>,
     /// The first faults, in order.
     pub faults: Vec<Fault>,
     /// How many more there are.
@@ -57,6 +55,9 @@ pub struct Verified {
     pub unread: Option<String>,
     /// The hashes of snapshots of this version of the state, which can be compared.
     kept: Vec<(Checkpoint, Hash)>,
+    replay: Replay,
+    /// The entry that was removed and that no snapshot has stood for yet.
+    removed: Option<Place>,
 }
 
 impl Verified {
@@ -70,6 +71,11 @@ impl Verified {
         self.faults.is_empty() && self.unread.is_none()
     }
 
+    /// The state at the end of the line, where nothing is wrong with it.
+    pub fn session(&self) -> Option<&Session> {
+        self.replay.session().filter(|_| self.is_whole())
+    }
+
     fn add(&mut self, place: &Place, flaw: Flaw) {
         if self.faults.len() < FAULTS {
             self.faults.push(Fault { place: place.clone(), flaw });
@@ -79,57 +85,40 @@ impl Verified {
     }
 
     /// Takes one more entry in; `bodies` says what is wrong with those that it names.
-    fn take(&mut self, audited: &Audited, bodies: Vec<Flaw>) {
+    fn take(&mut self, reader: &Reader, audited: &Audited, bodies: Vec<Flaw>) {
         let place = Place::of(audited);
         self.entries += 1;
         for flaw in audited.flaws.iter().cloned().chain(bodies) {
             self.add(&place, flaw);
         }
-        if self.is_whole()
-            && let Content::Event(event) = &audited.content
-            && let Err(detail) = self.fold(audited.branch, event, audited.at)
-        {
+        if !self.is_whole() {
+            self.replay.lose();
+        }
+        if let Err(detail) = self.replay.take(reader, audited) {
             self.add(&place, Flaw::Order { detail });
         }
-        if self.is_whole() {
+        self.removed = self.replay.removed().and(self.removed.take().or_else(|| Some(place.clone())));
+        if self.session().is_some() {
             self.last_good = Some(place.clone());
             self.compare(place.checkpoint);
         }
         self.head = Some(place);
     }
 
-    /// Whether a snapshot of this entry is what the entries add up to.
-    fn compare(&mut self, here: Checkpoint) {
-        let Some((_, wrong)) = self.snapshots.iter_mut().find(|(at, wrong)| *at == here && wrong.is_none()) else {
-            return;
-        };
-        let kept = self.kept.iter().find(|(at, _)| *at == here).map(|(_, hash)| *hash);
-        let folded = self.session.as_ref().map(|session| Hash::of(&session.to_snapshot()));
-        if kept != folded {
-            *wrong = Some("it is not the state that the entries before it add up to".to_owned());
+    /// The end of the line: what was removed must be in a snapshot.
+    fn end(&mut self) {
+        if let Some(place) = self.removed.take().filter(|_| self.is_whole()) {
+            self.add(&place, Flaw::Unfounded);
         }
     }
 
-    /// The engine's own fold; an edge that the tables do not have was never taken.
-    fn fold(&mut self, branch: BranchId, event: &Event, at: Timestamp) -> Result<(), String> {
-        let Some(session) = self.session.as_mut() else {
-            let Event::Created(created) = event else { return Err("its line does not begin with `created`".into()) };
-            self.session = Some(Session::created(created, at));
-            return Ok(());
-        };
-        if matches!(event, Event::Forked(_)) {
-            session.enter(branch);
-        }
-        let from = session.run_state();
-        session.apply(event, at);
-        let to = if matches!(event, Event::RunEnded(_)) { RunState::Completed } else { session.run_state() };
-        let taken = event.trigger().filter(|_| from != RunState::Idle);
-        match taken.filter(|trigger| !transitions::allowed(from, *trigger, to)) {
-            Some(_) => {
-                self.session = None;
-                Err(format!("`{}` leads from {from} to {to}, which no run can do", event.kind()))
-            }
-            None => Ok(()),
+    /// Whether a snapshot of this entry is what the entries add up to.
+    fn compare(&mut self, here: Checkpoint) {
+        let Some((_, kept)) = self.kept.iter().find(|(at, _)| *at == here) else { return };
+        if self.session().is_none_or(|session| Hash::of(&session.to_snapshot()) != *kept) {
+            let wrong = "it is not the state that the entries before it add up to";
+            let of_it = self.snapshots.iter_mut().filter(|(at, _)| *at == here);
+            of_it.for_each(|(_, said)| *said = Some(wrong.to_owned()));
         }
     }
 }
@@ -155,13 +144,14 @@ impl Reader {
                     unread = unread.take().or(Some(error));
                     vec![]
                 });
-                verified.take(audited, bodies);
+                verified.take(self, audited, bodies);
             });
             if let Some(error) = walked.err().or(unread) {
                 verified.unread = Some(error.said());
                 break;
             }
         }
+        verified.end();
         verified
     }
 

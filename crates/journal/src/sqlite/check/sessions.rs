@@ -138,6 +138,7 @@ fn is_newer(flaw: &Flaw) -> bool {
         | Flaw::Row { .. }
         | Flaw::BodyMissing { .. }
         | Flaw::Body { .. }
+        | Flaw::Unfounded
         | Flaw::Order { .. } => false,
     }
 }

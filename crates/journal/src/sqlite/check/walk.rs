@@ -89,6 +89,9 @@ pub enum Flaw {
         /// The body.
         hash: Hash,
     },
+    /// What it did is not known any more.
+    #[error("it was removed, and no snapshot stands for it: what came after it cannot be folded")]
+    Unfounded,
     /// No machine can have written it after what stands before it.
     #[error("it does not follow from what stands before it: {detail}")]
     Order {
@@ -179,7 +182,7 @@ impl Reader {
     pub fn walk(&self, segment: &Segment, mut visit: impl FnMut(&Audited)) -> Result<(), Error> {
         let id = self.branch_id(segment.branch)?;
         let Some(id) = id else { return Ok(()) };
-        let mut walk = Walk { branch: segment.branch, expected: Expected::FIRST };
+        let mut walk = Walk { branch: segment.branch, expected: self.first(segment.branch)? };
         let to = segment.to.map_or(i64::MAX, |seq| seq.0 as i64);
         let (mut after, mut most) = (i64::MIN, PAGE);
         loop {
@@ -199,6 +202,17 @@ impl Reader {
                 return Ok(());
             }
         }
+    }
+
+    /// What a branch begins with. The `forked` of one says its parent's chain, but it may have been removed.
+    fn first(&self, branch: BranchId) -> Result<Expected, Error> {
+        let Some((parent, at)) = self.parent(branch)? else { return Ok(Expected::FIRST) };
+        let sql = "SELECT e.chain FROM entries e JOIN branches b ON b.id = e.branch WHERE b.uuid = ?1 AND e.seq = ?2";
+        let chain: Option<[u8; 32]> = self.query(|connection| {
+            let at = (parent.0.as_bytes(), at.0 as i64);
+            connection.prepare_cached(sql)?.query_row(at, |row| row.get(0)).optional()
+        })?;
+        Ok(Expected { chains: chain.map(|chain| [Hash(chain); 2]), ..Expected::FIRST })
     }
 
     fn branch_id(&self, branch: BranchId) -> Result<Option<i64>, Error> {

@@ -17,7 +17,7 @@ fn database(home: &Path) -> Connection {
 }
 
 /// Checks a home, and that looking has changed neither journal nor mark.
-fn look(home: &Path) -> Report {
+pub(super) fn look(home: &Path) -> Report {
     let files = || ["journal.db", "journal.mark"].map(|name| fs::read(home.join(name)).ok());
     let before = files();
     let mut report = check(home, &mut |_| ()).unwrap();

@@ -1,5 +1,6 @@
 //! Files, processes and groups: what only the SQLite journal has. What both have is in `suite`.
 
+mod anchored;
 mod check;
 mod damage;
 mod group;
