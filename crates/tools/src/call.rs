@@ -13,7 +13,7 @@ use crate::folder::CallFolder;
 use crate::invocation::Invocation;
 use crate::masking::Secrets;
 use crate::paths::Workspace;
-use crate::{exec, grep, ls, read, write};
+use crate::{apply_patch, edit, exec, grep, ls, read, write};
 
 /// What every call of a run has in common.
 #[derive(Debug, Clone)]
@@ -118,7 +118,10 @@ fn run_here(
         Invocation::Read(arguments) => read::run(&workspace, arguments, cut),
         Invocation::Ls(arguments) => ls::run(&workspace, arguments, cut),
         Invocation::Grep(arguments) => grep::run(&workspace, arguments, cut),
+        Invocation::Find(arguments) => crate::find::run(&workspace, arguments, cut),
         Invocation::Write(arguments) => write::run(&workspace, id, arguments, evidence, cut),
+        Invocation::Edit(arguments) => edit::run(&workspace, id, arguments, evidence, cut),
+        Invocation::ApplyPatch(arguments) => apply_patch::run(&workspace, id, arguments, evidence, cut),
         Invocation::Exec(_) => Err(ToolError::Defect { tool: invocation.tool() }),
     }
 }
@@ -166,6 +169,8 @@ async fn find_change(context: &Context, request: &CallRequest, invocation: Invoc
         let workspace = Workspace::open(&workspace)?.with(evidence.outside.clone());
         match &invocation {
             Invocation::Write(arguments) => write::find(&workspace, id, arguments, &evidence),
+            Invocation::Edit(arguments) => edit::find(&workspace, id, arguments, &evidence),
+            Invocation::ApplyPatch(arguments) => apply_patch::find(&workspace, id, arguments, &evidence),
             _ => Err(ToolError::Defect { tool }),
         }
     };

@@ -15,6 +15,7 @@ use crate::beneath;
 use crate::cancel::Cancel;
 use crate::error::ToolError;
 use crate::evidence::FileChange;
+use crate::files::FileState;
 use crate::paths::ResolvedPath;
 
 /// Held while files are put in their places: whoever holds it knows that no change is half way, and that one which was cut
@@ -67,11 +68,14 @@ fn is_pending(act: &'static str, change: &Change) -> Result<bool, ToolError> {
     match change.states {
         FileChange { after, .. } if now == after => Ok(false),
         FileChange { before, .. } if now == before => Ok(true),
-        FileChange { before, .. } => {
-            let state = |state: Option<engine::Hash>| state.map_or("absent".to_owned(), |hash| format!("{hash:.8}"));
-            Err(ToolError::Conflict { path: change.path.shown.clone(), before: state(before), now: state(now) })
-        }
+        FileChange { before, .. } => Err(conflict(&change.path, before, now)),
     }
+}
+
+/// The error for a file that is neither what it was nor what it is to be.
+pub(crate) fn conflict(path: &ResolvedPath, before: FileState, now: FileState) -> ToolError {
+    let state = |state: FileState| state.map_or("absent".to_owned(), |hash| hash.to_string()[..8].to_owned());
+    ToolError::Conflict { path: path.shown.clone(), before: state(before), now: state(now) }
 }
 
 /// What was found of a change that a crash or an end cut off. Removes what it left half done.

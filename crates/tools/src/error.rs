@@ -58,6 +58,18 @@ pub(crate) enum ToolError {
          again, then decide"
     )]
     Conflict { path: String, before: String, now: String },
+    /// A file that was not as it is now when the call was checked.
+    #[error("{path} was changed while this call was checked; nothing was written. Call again")]
+    Unchecked { path: String },
+    /// A change that does not fit its file.
+    #[error("cannot edit {path}: {reason}")]
+    NoFit { path: String, reason: String },
+    /// A text file that is too large to be changed in memory.
+    #[error("{path} is larger than {limit} bytes; change it with a command")]
+    TooLarge { path: String, limit: u64 },
+    /// A patch that cannot be read.
+    #[error("the patch cannot be read at its line {line}: {reason}. Nothing was changed")]
+    Patch { line: usize, reason: String },
     /// Several files, of which some were changed.
     #[error("cannot change {path}: {source}. Changed were only: {done}. The same call again makes the rest")]
     Partly { path: String, source: io::Error, done: String },

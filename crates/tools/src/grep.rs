@@ -12,7 +12,7 @@ use crate::files::kind;
 use crate::invocation::GrepArguments;
 use crate::limits::{GREP_HEAP_BYTES, GREP_LINE_BYTES, GREP_MATCHES};
 use crate::paths::{ResolvedPath, Workspace};
-use crate::walk;
+use crate::walk::{self, Hidden};
 
 pub(crate) fn run(workspace: &Workspace, arguments: &GrepArguments, cancel: &Cancel) -> Result<String, ToolError> {
     let path = workspace.reach(&arguments.path)?;
@@ -50,7 +50,7 @@ fn files<'a>(
     if kind(&stat) == FileType::RegularFile {
         return Ok(Box::new(std::iter::once(Ok(path.clone()))));
     }
-    let entries = walk::entries(workspace, path, glob)?;
+    let entries = walk::entries(workspace, path, glob, Hidden::LeftOut)?;
     // Links are not followed, so the search stays where it began; pipes and devices are not opened.
     let is_file = |entry: &Result<walk::Entry, ToolError>| entry.as_ref().map_or(true, |entry| entry.is_file);
     Ok(Box::new(entries.filter(is_file).map(|entry| entry.map(|entry| entry.path))))

@@ -42,6 +42,28 @@ pub(crate) struct WriteArguments {
     pub(crate) content: String,
 }
 
+/// Arguments of `edit`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(crate) struct EditArguments {
+    pub(crate) path: String,
+    pub(crate) old_text: String,
+    pub(crate) new_text: String,
+}
+
+/// Arguments of `apply_patch`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(crate) struct PatchArguments {
+    pub(crate) input: String,
+}
+
+/// Arguments of `find`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(crate) struct FindArguments {
+    pub(crate) pattern: String,
+    #[serde(default = "here")]
+    pub(crate) path: String,
+}
+
 /// Arguments of `exec`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(crate) struct ExecArguments {
@@ -58,7 +80,10 @@ pub(crate) enum Invocation {
     Read(ReadArguments),
     Ls(LsArguments),
     Grep(GrepArguments),
+    Find(FindArguments),
     Write(WriteArguments),
+    Edit(EditArguments),
+    ApplyPatch(PatchArguments),
     Exec(ExecArguments),
 }
 
@@ -69,7 +94,10 @@ impl Invocation {
             Self::Read(_) => "read",
             Self::Ls(_) => "ls",
             Self::Grep(_) => "grep",
+            Self::Find(_) => "find",
             Self::Write(_) => "write",
+            Self::Edit(_) => "edit",
+            Self::ApplyPatch(_) => "apply_patch",
             Self::Exec(_) => "exec",
         }
     }
@@ -77,8 +105,8 @@ impl Invocation {
     /// Whether it writes files, so that what became of it can be seen in them.
     pub(crate) fn changes_files(&self) -> bool {
         match self {
-            Self::Write(_) => true,
-            Self::Read(_) | Self::Ls(_) | Self::Grep(_) | Self::Exec(_) => false,
+            Self::Write(_) | Self::Edit(_) | Self::ApplyPatch(_) => true,
+            Self::Read(_) | Self::Ls(_) | Self::Grep(_) | Self::Find(_) | Self::Exec(_) => false,
         }
     }
 
@@ -91,6 +119,9 @@ impl Invocation {
             "read" => checked("read", json(arguments)?).map(Self::Read),
             "ls" => checked("ls", json(arguments)?).map(Self::Ls),
             "grep" => checked("grep", json(arguments)?).map(Self::Grep),
+            "find" => checked("find", json(arguments)?).map(Self::Find),
+            "edit" => checked("edit", json(arguments)?).map(Self::Edit),
+            "apply_patch" => checked("apply_patch", json(arguments)?).map(Self::ApplyPatch),
             "write" => checked("write", json(arguments)?).map(Self::Write),
             "exec" => checked("exec", json(arguments)?).map(Self::Exec),
             _ => Err(unknown(tool, specs::specs().iter().map(|spec| spec.name.as_str()))),
@@ -124,7 +155,7 @@ mod tests {
     #[test]
     fn bad_arguments_say_what_is_wrong_and_where() {
         let cases: [(&str, &[u8], &[&str]); 8] = [
-            ("raed", b"{}", &["no tool `raed`", "read, ls, grep, write, exec"]),
+            ("raed", b"{}", &["no tool `raed`", "read, ls, grep, find, write, edit, apply_patch, exec"]),
             ("read", b"{\"path\": \"a", &["not valid JSON", "line 1 column"]),
             ("read", b"{\"path\": \"\xff\"}", &["not valid JSON"]),
             ("read", b"[1]", &["`read`", "object"]),

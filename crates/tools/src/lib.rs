@@ -1,32 +1,38 @@
 //! What an agent can do: tools, the policy before them, the supervisor under commands.
 //!
 //! The runtime calls [`check`] before a call starts, [`run`] to run it, [`find`] after a crash and [`end`] to end it. Tools
-//! inside the process are `read`, `ls`, `grep` and `write`, one file each; `exec` runs under a supervisor (`supervise/`),
+//! inside the process work on files, one source file each; `exec` runs under a supervisor (`supervise/`),
 //! a process of its own that shares nothing with the runtime but one folder (`folder.rs` draws it).
 //!
 //! What may not live here: the journal, the loop, and any path that did not come through `paths.rs` and `beneath.rs`. Linux only.
 
+mod apply_patch;
 mod beneath;
 mod call;
 mod cancel;
 mod change;
+mod edit;
 mod error;
 mod evidence;
 mod exec;
 mod files;
+mod find;
 mod folder;
 mod grep;
+mod hunk;
 mod invocation;
 mod limits;
 mod live;
 mod ls;
 mod masking;
+mod patch;
 mod paths;
 mod policy;
 mod read;
 mod shown;
 mod specs;
 mod supervise;
+mod text;
 mod walk;
 mod write;
 

@@ -22,6 +22,21 @@ pub(crate) const GREP_LINE_BYTES: usize = 500;
 /// Bytes that a line may have before `grep` gives that file up: it bounds the memory of a search.
 pub(crate) const GREP_HEAP_BYTES: usize = 16 << 20;
 
+/// Paths that `find` shows.
+pub(crate) const FOUND_PATHS: usize = 500;
+
+/// Bytes of a file that `edit` and `apply_patch` change: they hold it whole, twice.
+pub(crate) const CHANGED_BYTES: u64 = 16 << 20;
+
+/// Lines of a file that are shown as the nearest to what was not found in it.
+pub(crate) const NEAREST_LINES: usize = 6;
+
+/// Characters of a line that are compared for likeness: it bounds the search for the nearest one.
+pub(crate) const ALIKE_CHARS: usize = 120;
+
+/// Line numbers that an error lists.
+pub(crate) const LISTED_LINES: usize = 10;
+
 /// Links that one path may lead through, as the kernel has it.
 pub(crate) const LINKS: u32 = 40;
 

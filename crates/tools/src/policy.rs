@@ -11,7 +11,7 @@ use crate::evidence::Evidence;
 use crate::invocation::{Invocation, unknown};
 use crate::limits::QUOTED_BYTES;
 use crate::paths::{ResolvedPath, Workspace};
-use crate::write;
+use crate::{apply_patch, edit, write};
 
 /// The result of a check, as the engine is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,6 +61,20 @@ fn judge(settings: &Settings, context: &Context, request: &CallRequest) -> Resul
             let files = if verdict.decision == Policy::Deny { vec![] } else { write::states(&path, &arguments)? };
             Verdict { evidence: Evidence { files, ..verdict.evidence }, ..verdict }
         }
+        Invocation::Find(find) => by_place(settings, "search", &resolve(&find.path)?),
+        Invocation::Edit(arguments) => {
+            let path = resolve(&arguments.path)?;
+            let verdict = by_place(settings, "edit", &path);
+            let files = if verdict.decision == Policy::Deny { vec![] } else { edit::states(&path, &arguments) };
+            Verdict { evidence: Evidence { files, ..verdict.evidence }, ..verdict }
+        }
+        Invocation::ApplyPatch(arguments) => {
+            let paths = apply_patch::paths(&arguments, resolve)?;
+            let verdict = by_places(settings, "change", &paths);
+            let denied = verdict.decision == Policy::Deny;
+            let files = if denied { vec![] } else { apply_patch::states(&workspace, &paths, &arguments) };
+            Verdict { evidence: Evidence { files, ..verdict.evidence }, ..verdict }
+        }
         Invocation::Exec(exec) => by_command(settings, &exec.command),
     })
 }
@@ -80,12 +94,28 @@ fn by_place(settings: &Settings, act: &str, path: &ResolvedPath) -> Verdict {
     Verdict { decision, evidence: Evidence { outside, ..Evidence::default() }, reason }
 }
 
+/// As for one place, for the first that is outside; the others outside come with it.
+fn by_places(settings: &Settings, act: &str, paths: &[ResolvedPath]) -> Verdict {
+    let outside: Vec<&ResolvedPath> = paths.iter().filter(|path| !path.inside).collect();
+    let Some(first) = outside.first().or(paths.first().as_ref()).copied() else {
+        return Verdict { decision: Policy::Allow, evidence: Evidence::default(), reason: None };
+    };
+    let verdict = by_place(settings, act, first);
+    if verdict.decision == Policy::Deny || outside.len() < 2 {
+        return verdict;
+    }
+    let shown: Vec<&str> = outside.iter().map(|path| path.shown.as_str()).collect();
+    let reason = verdict.reason.map(|_| format!("{act} {}, which are outside the workspace", shown.join(", ")));
+    let evidence = Evidence { outside: outside.iter().map(|path| path.real.clone()).collect(), ..Evidence::default() };
+    Verdict { evidence, reason, ..verdict }
+}
+
 fn by_command(settings: &Settings, command: &str) -> Verdict {
     let reason = match settings.exec {
         Policy::Allow => None,
         Policy::Ask => Some(format!("run the command `{}`", quoted(command))),
         Policy::Deny => Some(
-            "commands are denied by the configuration (policy in [tools.exec]); use read, ls, grep and write instead"
+            "commands are denied by the configuration (policy in [tools.exec]); use the tools for files instead"
                 .to_owned(),
         ),
     };

@@ -44,7 +44,7 @@ fn violation(pointer: &str, message: &str) -> String {
 }
 
 fn table() -> Vec<ToolSpec> {
-    vec![read(), ls(), grep(), write(), exec()]
+    vec![read(), ls(), grep(), find(), write(), edit(), apply_patch(), exec()]
 }
 
 fn spec(name: &str, class: ToolClass, description: &str, properties: &Value, required: &[&str]) -> ToolSpec {
@@ -108,6 +108,48 @@ fn write() -> ToolSpec {
             "content": { "type": "string", "description": "All that the file will hold." },
         }),
         &["path", "content"],
+    )
+}
+
+fn find() -> ToolSpec {
+    spec(
+        "find",
+        ToolClass::ReadOnly,
+        "Find files and folders by name, sorted. Leaves out git-ignored ones, and hidden ones unless the pattern names them.",
+        &json!({
+            "pattern": { "type": "string", "minLength": 1, "description": "A glob: `*.rs` for names anywhere, `src/**/*.rs` for paths below `path`." },
+            "path": { "type": "string", "minLength": 1, "description": "The folder; the workspace if left out." },
+        }),
+        &["pattern"],
+    )
+}
+
+fn edit() -> ToolSpec {
+    spec(
+        "edit",
+        ToolClass::Idempotent,
+        "Replace one piece of a text file. The piece must stand in it exactly once; line ends stay as they are.",
+        &json!({
+            "path": { "type": "string", "minLength": 1, "description": "The file: relative to the workspace, or absolute." },
+            "old_text": { "type": "string", "minLength": 1, "description": "What stands there now, white space included; enough of it to be unique." },
+            "new_text": { "type": "string", "description": "What is to stand there." },
+        }),
+        &["path", "old_text", "new_text"],
+    )
+}
+
+fn apply_patch() -> ToolSpec {
+    spec(
+        "apply_patch",
+        ToolClass::Idempotent,
+        "Change several files at once, all or none, by a patch: `*** Begin Patch`, then for each file \
+         `*** Add File: PATH` (every line behind `+`), `*** Delete File: PATH`, or `*** Update File: PATH` \
+         (`*** Move to: PATH` to rename) with hunks: `@@` or `@@ LINE BEFORE IT`, lines behind ` ` (kept), `-` (removed) \
+         or `+` (added); at the end `*** End Patch`.",
+        &json!({
+            "input": { "type": "string", "minLength": 1, "description": "The patch." },
+        }),
+        &["input"],
     )
 }
 

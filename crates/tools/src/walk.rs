@@ -10,6 +10,15 @@ use ignore::overrides::OverrideBuilder;
 use crate::error::ToolError;
 use crate::paths::{ResolvedPath, Workspace};
 
+/// What becomes of names that begin with a dot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hidden {
+    /// They are left out.
+    LeftOut,
+    /// They are shown, but for what git keeps for itself.
+    Shown,
+}
+
 /// One name that was found.
 pub(crate) struct Entry {
     pub(crate) path: ResolvedPath,
@@ -21,9 +30,11 @@ pub(crate) fn entries<'a>(
     workspace: &'a Workspace,
     folder: &'a ResolvedPath,
     glob: Option<&str>,
+    hidden: Hidden,
 ) -> Result<impl Iterator<Item = Result<Entry, ToolError>> + 'a, ToolError> {
     let mut builder = WalkBuilder::new(&folder.real);
-    builder.require_git(false).sort_by_file_path(Path::cmp);
+    builder.require_git(false).sort_by_file_path(Path::cmp).hidden(hidden == Hidden::LeftOut);
+    builder.filter_entry(|entry| entry.file_name() != ".git");
     if let Some(glob) = glob {
         let wrong = |error: ignore::Error| ToolError::Glob { glob: glob.to_owned(), reason: error.to_string() };
         let mut overrides = OverrideBuilder::new(&folder.real);

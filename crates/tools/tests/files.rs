@@ -154,6 +154,42 @@ async fn grep_is_bounded() {
 }
 
 #[tokio::test]
+async fn find_gives_paths_in_order_and_honours_gitignore() {
+    let world = World::new();
+    for name in ["src/b.rs", "src/a.rs", "src/deep/c.rs", "notes.md", "target/x.rs", ".github/ci.yml", ".git/x.rs"] {
+        world.put(name, "");
+    }
+    world.put(".gitignore", "target\n");
+    symlink("/etc", world.path("away.rs")).unwrap();
+    for (pattern, path, found) in [
+        ("*.rs", ".", "away.rs\nsrc/a.rs\nsrc/b.rs\nsrc/deep/c.rs\n"),
+        ("*.rs", "src/deep", "src/deep/c.rs\n"),
+        ("src/*.rs", ".", "src/a.rs\nsrc/b.rs\n"),
+        ("**/{c.rs,notes*}", ".", "notes.md\nsrc/deep/c.rs\n"),
+        ("d??p", ".", "src/deep/\n"),
+        (".github/**", ".", ".github/ci.yml\n"),
+        ("*.yml", ".", "nothing matches\n"),
+        ("passwd", ".", "nothing matches\n"),
+    ] {
+        assert_eq!(text(&world, "find", json!({ "pattern": pattern, "path": path })).await, found, "{pattern}");
+    }
+    assert!(error(&world, "find", json!({ "pattern": "{" })).await.contains("not a glob"));
+    assert!(error(&world, "find", json!({ "pattern": "*", "path": "gone" })).await.contains("cannot search gone"));
+    assert!(error(&world, "find", json!({ "pattern": "*", "path": "notes.md" })).await.contains("is a file"));
+}
+
+#[tokio::test]
+async fn find_is_bounded_and_says_so() {
+    let world = World::new();
+    (0..500).for_each(|n| world.put(&format!("d/{n:03}"), ""));
+    assert_eq!(text(&world, "find", json!({ "pattern": "???" })).await.lines().count(), 500);
+    world.put("d/zzz", "");
+    let found = text(&world, "find", json!({ "pattern": "???" })).await;
+    assert_eq!(found.lines().count(), 501);
+    assert!(found.ends_with("499\n[more follow after these 500; narrow the pattern or the path]\n"), "{found}");
+}
+
+#[tokio::test]
 async fn write_makes_and_replaces_files() {
     let world = World::new();
     let said = text(&world, "write", json!({ "path": "new/deep/a.txt", "content": "ü1" })).await;

@@ -30,7 +30,10 @@ fn inside_the_workspace_files_are_free() {
         ("read", json!({ "path": "a.txt" })),
         ("ls", json!({})),
         ("grep", json!({ "pattern": "x", "path": world.path("a.txt") })),
+        ("find", json!({ "pattern": "*.txt" })),
         ("write", json!({ "path": "not/yet/../b.txt", "content": "" })),
+        ("edit", json!({ "path": "a.txt", "old_text": "x", "new_text": "y" })),
+        ("apply_patch", json!({ "input": "*** Begin Patch\n*** Delete File: a.txt\n*** End Patch" })),
     ] {
         let checked = checked(&world, tool, arguments);
         assert_eq!((checked.decision, checked.reason), (Policy::Allow, None), "{tool}");
@@ -56,7 +59,14 @@ fn outside_the_workspace_reads_and_writes_are_as_the_settings_say() {
             ("read", json!({ "path": path })),
             ("ls", json!({ "path": path })),
             ("grep", json!({ "pattern": "x", "path": path })),
+            ("find", json!({ "pattern": "x", "path": path })),
             ("write", json!({ "path": path, "content": "x" })),
+            ("edit", json!({ "path": path, "old_text": "x", "new_text": "y" })),
+            ("apply_patch", json!({ "input": format!("*** Begin Patch\n*** Delete File: {path}\n*** End Patch") })),
+            (
+                "apply_patch",
+                json!({ "input": format!("*** Begin Patch\n*** Update File: a.txt\n*** Move to: {path}\n*** End Patch") }),
+            ),
         ] {
             let reason = denied(&world, tool, arguments.clone());
             assert!(reason.contains("outside the workspace"), "{tool} {path}: {reason}");
@@ -88,12 +98,17 @@ fn what_cannot_run_is_denied_with_a_reason() {
     broken.arguments = b"{\"command\": \"ls".as_slice().into();
     let reason = check(&world.settings, &world.context, &broken).reason.unwrap();
     assert!(reason.contains("not valid JSON") && reason.contains("column"), "{reason}");
-    assert!(denied(&world, "raed", json!({})).contains("there are: read, ls, grep, write, exec"));
+    assert!(
+        denied(&world, "raed", json!({})).contains("there are: read, ls, grep, find, write, edit, apply_patch, exec")
+    );
     assert!(denied(&world, "read", json!({ "file": "a" })).contains("path"));
     assert!(denied(&world, "write", json!({ "path": ".", "content": "" })).contains("is a folder"));
     // A tool that the run does not have is no tool, whatever is built in.
     world.settings.tools.retain(|spec| spec.name != "exec");
-    assert!(denied(&world, "exec", json!({ "command": "ls" })).contains("there are: read, ls, grep, write"));
+    assert!(
+        denied(&world, "exec", json!({ "command": "ls" }))
+            .contains("there are: read, ls, grep, find, write, edit, apply_patch")
+    );
     fs::remove_dir(&world.context.workspace).unwrap();
     let reason = denied(&world, "ls", json!({}));
     assert!(reason.contains("workspace") && reason.contains("config.toml"), "{reason}");

@@ -1,0 +1,192 @@
+//! The tool `apply_patch`: several files changed by one patch, all or none. Everything is worked out before the first is
+//! written; what a crash cuts in the middle is completed by the same call, file by file, by their hashes.
+
+use engine::{EffectId, Found};
+
+use crate::cancel::Cancel;
+use crate::change::{self, Change};
+use crate::error::ToolError;
+use crate::evidence::{Evidence, FileChange};
+use crate::files::FileState;
+use crate::hunk;
+use crate::invocation::PatchArguments;
+use crate::patch::{FileAct, parse};
+use crate::paths::{ResolvedPath, Workspace};
+use crate::text::TextFile;
+
+/// Every path of the patch, resolved, each once, in the order in which the files are changed: those that go come last, so
+/// that what is moved is never nowhere.
+pub(crate) fn paths(
+    arguments: &PatchArguments,
+    resolve: impl Fn(&str) -> Result<ResolvedPath, ToolError>,
+) -> Result<Vec<ResolvedPath>, ToolError> {
+    let mut found: Vec<(ResolvedPath, bool)> = Vec::new();
+    let mut name = |path: &str, goes: bool| {
+        let path = resolve(path)?;
+        match found.iter_mut().find(|(known, _)| known.real == path.real) {
+            Some((_, known)) => *known = goes,
+            None => found.push((path, goes)),
+        }
+        Ok(())
+    };
+    for act in parse(&arguments.input)? {
+        match act {
+            FileAct::Add { path, .. } => name(&path, false)?,
+            FileAct::Delete { path } => name(&path, true)?,
+            FileAct::Update { path, moved_to, .. } => {
+                name(&path, moved_to.is_some())?;
+                moved_to.map_or(Ok(()), |target| name(&target, false))?;
+            }
+        }
+    }
+    found.sort_by_key(|(_, goes)| *goes);
+    Ok(found.into_iter().map(|(path, _)| path).collect())
+}
+
+/// What the files are, and what they are to become; nothing if the patch does not fit: then its run says why.
+pub(crate) fn states(workspace: &Workspace, paths: &[ResolvedPath], arguments: &PatchArguments) -> Vec<FileChange> {
+    let changes = Draft::new(paths, &[]).and_then(|draft| draft.changes(workspace, arguments));
+    changes.map_or(vec![], |changes| changes.into_iter().map(|change| change.states).collect())
+}
+
+pub(crate) fn run(
+    workspace: &Workspace,
+    id: EffectId,
+    arguments: &PatchArguments,
+    evidence: &Evidence,
+    cancel: &Cancel,
+) -> Result<String, ToolError> {
+    let paths = paths(arguments, |path| workspace.reach(path))?;
+    let changes = Draft::new(&paths, &evidence.files)?.changes(workspace, arguments)?;
+    for (number, change) in changes.iter().enumerate() {
+        let Some(known) = evidence.files.get(number) else {
+            return Err(ToolError::Unchecked { path: change.path.shown.clone() });
+        };
+        if change.states != *known {
+            return Err(change::conflict(&change.path, known.before, change.states.before));
+        }
+    }
+    change::apply("write", id, &changes, cancel)?;
+    Ok(done(workspace, arguments))
+}
+
+/// What became of it, and for Ended what the model is told.
+pub(crate) fn find(
+    workspace: &Workspace,
+    id: EffectId,
+    arguments: &PatchArguments,
+    evidence: &Evidence,
+) -> Result<(Found, String), ToolError> {
+    let paths = paths(arguments, |path| workspace.reach(path))?;
+    if evidence.files.len() != paths.len() {
+        // One that did not fit has changed nothing.
+        return Ok((Found::NeverStarted, String::new()));
+    }
+    let files: Vec<_> = paths.into_iter().zip(evidence.files.iter().copied()).collect();
+    Ok((change::find("write", id, &files)?, done(workspace, arguments)))
+}
+
+fn done(workspace: &Workspace, arguments: &PatchArguments) -> String {
+    let shown = |path: &str| workspace.resolve(path).map_or(path.to_owned(), |path| path.shown);
+    let line = |act: FileAct| match act {
+        FileAct::Add { path, .. } => format!("A {}\n", shown(&path)),
+        FileAct::Delete { path } => format!("D {}\n", shown(&path)),
+        FileAct::Update { path, moved_to: None, .. } => format!("M {}\n", shown(&path)),
+        FileAct::Update { path, moved_to: Some(target), .. } => format!("R {} -> {}\n", shown(&path), shown(&target)),
+    };
+    let acts = parse(&arguments.input).unwrap_or_default();
+    "applied the patch:\n".to_owned() + &acts.into_iter().map(line).collect::<String>()
+}
+
+/// The files of a patch as they would be.
+struct Draft {
+    files: Vec<DraftFile>,
+}
+
+struct DraftFile {
+    path: ResolvedPath,
+    /// What it was when the call was checked; if it was not, what it is.
+    before: FileState,
+    /// Its text by now.
+    text: Option<String>,
+    /// What it is to be, if it is that already.
+    made: Option<FileState>,
+}
+
+impl Draft {
+    fn new(paths: &[ResolvedPath], known: &[FileChange]) -> Result<Self, ToolError> {
+        let file = |(number, path): (usize, &ResolvedPath)| {
+            let now = path.state("read")?;
+            let known = known.get(number);
+            if let Some(known) = known.filter(|known| known.after == now) {
+                let (before, made) = (known.before, Some(known.after));
+                return Ok(DraftFile { path: path.clone(), before, text: None, made });
+            }
+            let file = now.map(|_| TextFile::read("edit", path)).transpose()?;
+            let before = file.as_ref().and_then(|file| file.state);
+            Ok(DraftFile { path: path.clone(), before, text: file.map(|file| file.text), made: None })
+        };
+        Ok(Self { files: paths.iter().enumerate().map(file).collect::<Result<_, _>>()? })
+    }
+
+    fn changes(mut self, workspace: &Workspace, arguments: &PatchArguments) -> Result<Vec<Change>, ToolError> {
+        for act in parse(&arguments.input)? {
+            self.draft(workspace, act)?;
+        }
+        let change = |file: DraftFile| {
+            let content = file.text.map(String::into_bytes);
+            let after = file.made.unwrap_or_else(|| content.as_deref().map(engine::Hash::of));
+            Change { path: file.path, states: FileChange { before: file.before, after }, content }
+        };
+        Ok(self.files.into_iter().map(change).collect())
+    }
+
+    fn draft(&mut self, workspace: &Workspace, act: FileAct) -> Result<(), ToolError> {
+        match act {
+            FileAct::Add { path, content } => self.add(workspace, &path, content),
+            FileAct::Delete { path } => {
+                let file = self.file(workspace, &path)?;
+                if file.made.is_none() && file.text.take().is_none() {
+                    return Err(no_fit(file, "it is not there, so it cannot be deleted"));
+                }
+                Ok(())
+            }
+            FileAct::Update { path, moved_to, hunks } => {
+                let target = moved_to.as_deref().unwrap_or(&path);
+                if self.file(workspace, target)?.made.is_none() {
+                    let file = self.file(workspace, &path)?;
+                    let text =
+                        file.text.as_deref().ok_or_else(|| no_fit(file, "it is not there; use `*** Add File`"))?;
+                    let text = hunk::apply(text, &hunks).map_err(|reason| no_fit(file, &reason))?;
+                    file.text = None;
+                    return self.add(workspace, target, text);
+                }
+                if moved_to.is_some() {
+                    self.file(workspace, &path)?.text = None;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn add(&mut self, workspace: &Workspace, path: &str, content: String) -> Result<(), ToolError> {
+        let file = self.file(workspace, path)?;
+        match file {
+            DraftFile { made: Some(_), .. } => {}
+            DraftFile { text: Some(_), .. } => return Err(no_fit(file, "it is there already; use `*** Update File`")),
+            DraftFile { text, .. } => *text = Some(content),
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, workspace: &Workspace, path: &str) -> Result<&mut DraftFile, ToolError> {
+        let path = workspace.resolve(path)?;
+        let file = self.files.iter_mut().find(|file| file.path.real == path.real);
+        // Its links were put elsewhere since its paths were resolved.
+        file.ok_or(ToolError::Moved { path: path.shown })
+    }
+}
+
+fn no_fit(file: &DraftFile, reason: &str) -> ToolError {
+    ToolError::NoFit { path: file.path.shown.clone(), reason: format!("{reason}\nNothing of the patch was applied") }
+}

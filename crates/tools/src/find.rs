@@ -1,0 +1,57 @@
+//! The tool `find`: files and folders whose path matches a glob, in the order of their paths.
+
+use globset::{GlobBuilder, GlobMatcher};
+
+use crate::cancel::Cancel;
+use crate::error::ToolError;
+use crate::files::kind;
+use crate::invocation::FindArguments;
+use crate::limits::FOUND_PATHS;
+use crate::paths::Workspace;
+use crate::walk::{self, Hidden};
+
+pub(crate) fn run(workspace: &Workspace, arguments: &FindArguments, cancel: &Cancel) -> Result<String, ToolError> {
+    let folder = workspace.reach(&arguments.path)?;
+    folder.open_folder("search")?;
+    let (matcher, hidden) = (matcher(&arguments.pattern)?, hidden(&arguments.pattern));
+    let (mut lines, mut unread) = (Vec::new(), 0);
+    for entry in walk::entries(workspace, &folder, None, hidden)? {
+        cancel.check()?;
+        // What cannot be looked at beneath the folder is not named either: a link may have led the walk elsewhere.
+        let Some((stat, path)) = entry.ok().and_then(|entry| Some((entry.path.stat().ok()?, entry.path))) else {
+            unread += 1;
+            continue;
+        };
+        if !matcher.is_match(path.real.strip_prefix(&folder.real).unwrap_or(&path.real)) {
+            continue;
+        }
+        if lines.len() == FOUND_PATHS {
+            lines.push(format!("[more follow after these {FOUND_PATHS}; narrow the pattern or the path]\n"));
+            break;
+        }
+        let slash = if kind(&stat).is_dir() { "/" } else { "" };
+        lines.push(format!("{}{slash}\n", path.shown));
+    }
+    cancel.check()?;
+    if lines.is_empty() {
+        lines.push("nothing matches\n".to_owned());
+    }
+    if unread > 0 {
+        lines.push(format!("[{unread} files or folders could not be read]\n"));
+    }
+    Ok(lines.concat())
+}
+
+/// A pattern without a slash is for names, wherever they are; one with a slash for whole paths.
+fn matcher(pattern: &str) -> Result<GlobMatcher, ToolError> {
+    let wrong = |error: globset::Error| ToolError::Glob { glob: pattern.to_owned(), reason: error.to_string() };
+    let whole = pattern.trim_start_matches("./").trim_end_matches('/');
+    let whole = if whole.contains('/') { whole.to_owned() } else { format!("**/{whole}") };
+    Ok(GlobBuilder::new(&whole).literal_separator(true).build().map_err(wrong)?.compile_matcher())
+}
+
+/// What is hidden is found only by a pattern that names something hidden.
+fn hidden(pattern: &str) -> Hidden {
+    let names_hidden = pattern.split('/').any(|name| name.starts_with('.') && name != "." && name != "..");
+    if names_hidden { Hidden::Shown } else { Hidden::LeftOut }
+}
