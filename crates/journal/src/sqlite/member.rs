@@ -1,13 +1,13 @@
-//! One append within a group: its bodies, records and views, inside its own savepoint. What may not live here: begin,
-//! commit, answers.
+//! One append within a group: its bodies, records and views. What may not live here: begin, commit, answers.
 
 use std::collections::HashMap;
 
 use engine::{BranchId, EffectId, Event, Forked, Hash, Position, Record, Seq, VERSION};
-use rusqlite::{Connection, OptionalExtension as _, Params, params};
+use rusqlite::{OptionalExtension as _, Params, Row, params};
 
 use super::encode::{Bytes, Encoded, Packed};
 use super::rows;
+use super::statements::Statements;
 use crate::Error;
 use crate::chain::{self, Head, Link};
 
@@ -90,19 +90,17 @@ impl Ends {
     }
 
     /// The branch, from the tables when it is met for the first time.
-    fn branch(&mut self, connection: &Connection, id: BranchId) -> rusqlite::Result<Option<Branch>> {
+    fn branch(&mut self, statements: &Statements<'_>, id: BranchId) -> rusqlite::Result<Option<Branch>> {
         if let Some(branch) = self.branches.get(&id) {
             return Ok(Some(*branch));
         }
         let sql = "SELECT b.id, e.seq, e.chain FROM branches b JOIN entries e ON e.branch = b.id \
                    WHERE b.uuid = ?1 ORDER BY e.seq DESC LIMIT 1";
-        let branch = connection
-            .prepare_cached(sql)?
-            .query_row([id.0.as_bytes()], |row| {
-                let head = Head { seq: Seq(row.get::<_, i64>(1)? as u64), chain: Hash(row.get(2)?) };
-                Ok(Branch { id: row.get(0)?, head })
-            })
-            .optional()?;
+        let columns = |row: &Row<'_>| {
+            let head = Head { seq: Seq(row.get::<_, i64>(1)? as u64), chain: Hash(row.get(2)?) };
+            Ok(Branch { id: row.get(0)?, head })
+        };
+        let branch = statements.with(sql, |statement| statement.query_row([id.0.as_bytes()], columns).optional())?;
         if let Some(branch) = branch {
             self.branches.insert(id, branch);
         }
@@ -110,14 +108,14 @@ impl Ends {
     }
 }
 
-/// Writes one append; the caller holds the savepoint, and takes `ends` back if this fails.
-pub(super) fn write(connection: &Connection, ends: &mut Ends, encoded: &Encoded) -> Result<Position, Fault> {
+/// Writes one append. If this fails the caller takes `ends` back, and what was written.
+pub(super) fn write(statements: &Statements<'_>, ends: &mut Ends, encoded: &Encoded) -> Result<Position, Fault> {
     let batch = &encoded.append.batch;
-    let member = Member { connection, encoded };
+    let member = Member { statements, encoded };
     for body in &encoded.bodies {
         member.body(body)?;
     }
-    let mut branch = ends.branch(connection, batch.branch)?;
+    let mut branch = ends.branch(statements, batch.branch)?;
     for (record, bytes) in batch.records.iter().zip(&encoded.records) {
         chain::admit(batch, branch.map(|branch| branch.head), record)?;
         member.check_bodies(&record.event)?;
@@ -127,18 +125,18 @@ pub(super) fn write(connection: &Connection, ends: &mut Ends, encoded: &Encoded)
         };
         branch = Some(member.record(ends, open, record, bytes)?);
     }
-    rows::write(connection, &batch.views, &encoded.views)?;
+    rows::write(statements, &batch.views, &encoded.views)?;
     Ok(ends.last.0)
 }
 
-struct Member<'a> {
-    connection: &'a Connection,
+struct Member<'a, 'c> {
+    statements: &'a Statements<'c>,
     encoded: &'a Encoded,
 }
 
-impl Member<'_> {
-    fn execute(&self, sql: &str, parameters: impl Params) -> rusqlite::Result<usize> {
-        self.connection.prepare_cached(sql)?.execute(parameters)
+impl Member<'_, '_> {
+    fn execute(&self, sql: &'static str, parameters: impl Params) -> rusqlite::Result<usize> {
+        self.statements.execute(sql, parameters)
     }
 
     fn body(&self, body: &Packed) -> rusqlite::Result<usize> {
@@ -152,7 +150,7 @@ impl Member<'_> {
         for hash in event.references() {
             let own = self.encoded.bodies.iter().any(|body| body.hash == hash);
             let sql = "SELECT 1 FROM bodies WHERE hash = ?1";
-            if !own && !self.connection.prepare_cached(sql)?.exists([hash.0])? {
+            if !own && !self.statements.with(sql, |statement| statement.exists([hash.0]))? {
                 return Err(Error::MissingBody { branch: self.encoded.append.batch.branch, hash }.into());
             }
         }
@@ -171,7 +169,7 @@ impl Member<'_> {
         let session = batch.session.0.as_bytes();
         let (parent, parent_seq) = (parent.map(|(id, _)| id), parent.map(|(_, seq)| seq.0 as i64));
         self.execute(sql, params![batch.branch.0.as_bytes(), session, parent, parent_seq, record.at.0])?;
-        let id = self.connection.last_insert_rowid();
+        let id = self.statements.connection().last_insert_rowid();
         if let Event::Created(created) = &record.event {
             let sql = "INSERT INTO sessions(uuid, key, branch) VALUES (?1, ?2, ?3) ON CONFLICT(key) DO NOTHING";
             if self.execute(sql, params![session, created.key, id])? == 0 {
@@ -185,10 +183,10 @@ impl Member<'_> {
 
     fn parent(&self, ends: &mut Ends, forked: &Forked) -> Result<(i64, Head), Fault> {
         let unknown = || Error::UnknownParent { parent: forked.parent, at: forked.at };
-        let parent = ends.branch(self.connection, forked.parent)?.ok_or_else(unknown)?;
+        let parent = ends.branch(self.statements, forked.parent)?.ok_or_else(unknown)?;
         let sql = "SELECT 1 FROM entries WHERE branch = ?1 AND seq = ?2 AND chain = ?3";
         let known = params![parent.id, forked.at.0 as i64, forked.hash.0];
-        if !self.connection.prepare_cached(sql)?.exists(known)? {
+        if !self.statements.with(sql, |statement| statement.exists(known))? {
             return Err(unknown().into());
         }
         Ok((parent.id, Head::forked(forked.hash)))

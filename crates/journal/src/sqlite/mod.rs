@@ -19,6 +19,7 @@ mod rows;
 mod schema;
 mod snapshot;
 mod space;
+mod statements;
 mod stored;
 #[cfg(test)]
 mod tests;

@@ -7,14 +7,15 @@ use rusqlite::{Connection, OptionalExtension as _, Params, ToSql, params};
 use serde::de::DeserializeOwned;
 
 use super::encode::ViewJson;
+use super::statements::Statements;
 use crate::Error;
 use crate::views::Rebuilt;
 
 const DAY_MS: i64 = 86_400_000;
 
 /// Writes the rows of one batch.
-pub(super) fn write(connection: &Connection, views: &Views, json: &ViewJson) -> rusqlite::Result<()> {
-    let tables = Tables(connection);
+pub(super) fn write(statements: &Statements<'_>, views: &Views, json: &ViewJson) -> rusqlite::Result<()> {
+    let tables = Tables(statements);
     if let (Some(row), Some(json)) = (&views.session, &json.session) {
         tables.session(row, json)?;
     }
@@ -37,11 +38,11 @@ pub(super) fn write(connection: &Connection, views: &Views, json: &ViewJson) -> 
 
 /// The tables of the views. A column that an index holds is written only when its row is new or it changes: SQLite takes
 /// whatever is set out of its index and puts it back, the same or not.
-struct Tables<'a>(&'a Connection);
+struct Tables<'a, 'c>(&'a Statements<'c>);
 
-impl Tables<'_> {
-    fn put(&self, sql: &str, parameters: &[&dyn ToSql]) -> rusqlite::Result<usize> {
-        self.0.prepare_cached(sql)?.execute(parameters)
+impl Tables<'_, '_> {
+    fn put(&self, sql: &'static str, parameters: &[&dyn ToSql]) -> rusqlite::Result<usize> {
+        self.0.execute(sql, parameters)
     }
 
     fn session(&self, row: &SessionRow, json: &str) -> rusqlite::Result<()> {
@@ -92,7 +93,8 @@ fn whose(row: &SessionRow) -> i64 {
 }
 
 /// Writes all rows anew, but for those of sessions that could not be read.
-pub(super) fn rebuild(connection: &Connection, rebuilt: &Rebuilt) -> rusqlite::Result<()> {
+pub(super) fn rebuild(statements: &Statements<'_>, rebuilt: &Rebuilt) -> rusqlite::Result<()> {
+    let connection = statements.connection();
     let hex = |(session, _): &(SessionId, Error)| session.0.simple().to_string().to_uppercase();
     let stay = serde_json::to_string(&rebuilt.unreadable.iter().map(hex).collect::<Vec<_>>());
     let stay = stay.expect("texts are plain data");
@@ -101,7 +103,7 @@ pub(super) fn rebuild(connection: &Connection, rebuilt: &Rebuilt) -> rusqlite::R
         connection.execute(&sql, [&stay])?;
     }
     connection.execute("DELETE FROM view_usage WHERE run NOT IN (SELECT run FROM view_runs)", [])?;
-    rebuilt.rows.iter().try_for_each(|views| write(connection, views, &ViewJson::of(views)))
+    rebuilt.rows.iter().try_for_each(|views| write(statements, views, &ViewJson::of(views)))
 }
 
 /// Rows of a view in the order in which they were first recorded: `tail` is what follows `SELECT row FROM`.

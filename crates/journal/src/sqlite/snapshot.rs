@@ -4,6 +4,7 @@ use engine::{BranchId, Hash, Seq};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::encode;
+use super::statements::Statements;
 use crate::{Error, Snapshot};
 
 /// A snapshot, ready to be bound.
@@ -24,21 +25,20 @@ impl Packed {
     }
 
     /// Writes it in the place of the older ones, if its branch has come as far.
-    pub(super) fn write(&self, connection: &Connection) -> rusqlite::Result<()> {
+    pub(super) fn write(&self, statements: &Statements<'_>) -> rusqlite::Result<()> {
         let Self { branch, seq, state_hash, content } = self;
         let (branch, seq) = (branch.0.as_bytes(), seq.0 as i64);
         let sql = "INSERT OR REPLACE INTO snapshots(branch, seq, state_hash, content) \
                    SELECT b.id, e.seq, ?3, ?4 FROM branches b JOIN entries e ON e.branch = b.id \
                    WHERE b.uuid = ?1 AND e.seq = ?2";
-        if connection.prepare_cached(sql)?.execute(params![branch, seq, state_hash.0, content])? == 0 {
+        if statements.execute(sql, params![branch, seq, state_hash.0, content])? == 0 {
             return Ok(());
         }
         // The first entry of a branch has no payload only where those before it were removed.
         let sql = "DELETE FROM snapshots WHERE branch = (SELECT id FROM branches WHERE uuid = ?1) AND seq < ?2 \
                    AND NOT EXISTS (SELECT 1 FROM entries e WHERE e.branch = snapshots.branch AND e.seq = snapshots.seq \
                    AND e.payload IS NULL AND e.seq = (SELECT min(seq) FROM entries WHERE branch = e.branch))";
-        connection.prepare_cached(sql)?.execute(params![branch, seq])?;
-        Ok(())
+        statements.execute(sql, params![branch, seq]).map(|_| ())
     }
 }
 

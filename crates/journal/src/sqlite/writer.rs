@@ -21,6 +21,7 @@ use super::member::{self, Ends, Fault};
 use super::rows;
 use super::snapshot::Packed;
 use super::space::Space;
+use super::statements::Statements;
 use crate::views::Rebuilt;
 use crate::{Done, Error};
 
@@ -95,7 +96,7 @@ pub(super) enum Writer {
     /// A thread of its own.
     Thread(Queue),
     /// Whoever queues it, before it returns; quiet moments are its to give.
-    Caller(Box<Mutex<Group>>),
+    Caller(Box<Mutex<Held>>),
 }
 
 /// Which of them.
@@ -119,8 +120,7 @@ impl Writer {
         let path = home.database();
         let Start { epoch, last, space, quiet, collectable, pace } = start;
         let wal = Wal::watch(&mut connection).map_err(failed(&path))?;
-        let mut group = Group {
-            connection,
+        let state = State {
             home,
             epoch,
             ends: Ends::new(last),
@@ -133,11 +133,16 @@ impl Writer {
             strength: None,
             poisoned: None,
         };
+        let mut held = Held { connection, state };
         if pace == Pace::Caller {
-            return Ok(Self::Caller(Box::new(Mutex::new(group))));
+            return Ok(Self::Caller(Box::new(Mutex::new(held))));
         }
         let (jobs, queued) = channel();
-        let thread = thread::Builder::new().name("journal".to_owned()).spawn(move || group.run(&queued));
+        let run = move || {
+            let Held { connection, state } = &mut held;
+            Group { statements: Statements::keep(connection), state }.run(&queued);
+        };
+        let thread = thread::Builder::new().name("journal".to_owned()).spawn(run);
         let thread = thread.map_err(|error| Error::Failed { path, detail: error.to_string() })?;
         Ok(Self::Thread(Queue { jobs: Some(jobs), thread: Some(thread) }))
     }
@@ -149,20 +154,20 @@ impl Writer {
                 drop(jobs.send(job));
             }
             Self::Thread(Queue { jobs: None, .. }) => {}
-            Self::Caller(group) => lock(group).serve(vec![job]),
+            Self::Caller(held) => lock(held).group().serve(vec![job]),
         }
     }
 
     /// Uses a quiet moment, where it is not the thread that waits for one.
     pub(super) fn rest(&self) {
-        if let Self::Caller(group) = self {
-            lock(group).rest();
+        if let Self::Caller(held) = self {
+            lock(held).group().rest();
         }
     }
 }
 
-fn lock(group: &Mutex<Group>) -> MutexGuard<'_, Group> {
-    group.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(held: &Mutex<Held>) -> MutexGuard<'_, Held> {
+    held.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Drop for Queue {
@@ -221,8 +226,21 @@ enum Rest {
 
 /// What is written with. The connection closes before the home is given up.
 #[derive(Debug)]
-pub(super) struct Group {
+pub(super) struct Held {
     connection: Connection,
+    state: State,
+}
+
+impl Held {
+    /// For one group: the statements stay with the connection.
+    fn group(&mut self) -> Group<'_> {
+        Group { statements: Statements::lend(&self.connection), state: &mut self.state }
+    }
+}
+
+/// What is known between two groups.
+#[derive(Debug)]
+struct State {
     home: Owned,
     epoch: Epoch,
     ends: Ends,
@@ -239,7 +257,13 @@ pub(super) struct Group {
     poisoned: Option<String>,
 }
 
-impl Group {
+/// Writes a group after another.
+struct Group<'a> {
+    statements: Statements<'a>,
+    state: &'a mut State,
+}
+
+impl Group<'_> {
     fn run(&mut self, jobs: &Receiver<Job>) {
         while let Some(first) = self.next(jobs) {
             self.serve(std::iter::once(first).chain(jobs.try_iter().take(GROUP - 1)).collect());
@@ -253,8 +277,8 @@ impl Group {
         for (answer, result) in answers.into_iter().zip(results) {
             answer.give(result);
         }
-        self.rest = Rest::Checkpoint;
-        if self.wal.is_long() {
+        self.state.rest = Rest::Checkpoint;
+        if self.state.wal.is_long() {
             self.checkpoint(Reach::Passive);
         }
     }
@@ -262,11 +286,11 @@ impl Group {
     /// Waits for work; what is quiet meanwhile is used. None when there will be no more.
     fn next(&mut self, jobs: &Receiver<Job>) -> Option<Job> {
         loop {
-            let quiet = match self.rest {
-                Rest::Checkpoint => self.quiet.soon,
-                Rest::Empty => self.quiet.later,
-                Rest::Collect if self.collection.is_some() => Duration::ZERO,
-                Rest::Collect => self.quiet.long,
+            let quiet = match self.state.rest {
+                Rest::Checkpoint => self.state.quiet.soon,
+                Rest::Empty => self.state.quiet.later,
+                Rest::Collect if self.state.collection.is_some() => Duration::ZERO,
+                Rest::Collect => self.state.quiet.long,
                 Rest::Done => return jobs.recv().ok(),
             };
             match jobs.recv_timeout(quiet) {
@@ -278,16 +302,20 @@ impl Group {
     }
 
     fn rest(&mut self) {
-        self.rest = match self.rest {
+        self.state.rest = match self.state.rest {
             Rest::Checkpoint => {
-                if self.wal.is_worth() {
+                if self.state.wal.is_worth() {
                     self.checkpoint(Reach::Passive);
                 }
                 Rest::Empty
             }
             Rest::Empty => {
                 self.checkpoint(Reach::Empty);
-                if self.collectable.is_some() || self.collection.is_some() { Rest::Collect } else { Rest::Done }
+                if self.state.collectable.is_some() || self.state.collection.is_some() {
+                    Rest::Collect
+                } else {
+                    Rest::Done
+                }
             }
             Rest::Collect => self.collect(),
             Rest::Done => Rest::Done,
@@ -296,43 +324,44 @@ impl Group {
 
     /// The next piece of the collection. What comes in between goes first.
     fn collect(&mut self) -> Rest {
-        if let Some(collectable) = self.collectable.take().filter(|_| self.poisoned.is_none()) {
-            self.collection = Some(Collection::new(&collectable));
+        if let Some(collectable) = self.state.collectable.take().filter(|_| self.state.poisoned.is_none()) {
+            self.state.collection = Some(Collection::new(&collectable));
         }
-        let Some(collection) = &mut self.collection else { return Rest::Done };
-        match collection.step(&self.connection, &self.home.database()) {
+        let Some(collection) = &mut self.state.collection else { return Rest::Done };
+        match collection.step(self.statements.connection(), &self.state.home.database()) {
             Ok(None) => return Rest::Collect,
             // What cannot be read, or has no space, is not collected; whoever needs it says so.
             Ok(Some(_)) | Err(Error::Full { .. } | Error::Damaged { .. }) => {}
-            Err(error) => self.poisoned = Some(error.to_string()),
+            Err(error) => self.state.poisoned = Some(error.to_string()),
         }
-        self.collection = None;
+        self.state.collection = None;
         Rest::Checkpoint
     }
 
     /// A failed write is one also where it loses nothing, but for space: then all stays in the WAL.
     fn checkpoint(&mut self, reach: Reach) {
-        if self.poisoned.is_some() {
+        if self.state.poisoned.is_some() {
             return;
         }
-        let done = self.wal.checkpoint(&self.connection, reach).map_err(failed(&self.home.database()));
+        let done =
+            self.state.wal.checkpoint(self.statements.connection(), reach).map_err(failed(&self.state.home.database()));
         if let Err(error) = done
             && !matches!(error, Error::Full { .. })
         {
-            self.poisoned = Some(error.to_string());
+            self.state.poisoned = Some(error.to_string());
         }
     }
 
     /// What became of each member.
     fn commit(&mut self, members: &[Work]) -> Vec<Result<Position, Error>> {
-        if let Some(cause) = &self.poisoned {
+        if let Some(cause) = &self.state.poisoned {
             return members.iter().map(|_| Err(Error::Poisoned { cause: cause.clone() })).collect();
         }
-        self.space.look();
+        self.state.space.look();
         let strength = members.iter().map(Work::strength).max().unwrap_or(Durability::Written);
         match self.transaction(members, strength) {
             Ok(results) => {
-                self.ends.keep();
+                self.state.ends.keep();
                 results
             }
             Err(error) => {
@@ -344,107 +373,146 @@ impl Group {
 
     /// Takes a group back that failed as a whole. No space is the one failure that all goes on after.
     fn give_back(&mut self, error: &Error) {
-        self.ends.back_to(0);
+        self.state.ends.back_to(0);
         // Nothing of it may be committed by a later group.
-        let undone = self.connection.is_autocommit() || self.connection.execute_batch("ROLLBACK").is_ok();
+        let undone = self.statements.connection().is_autocommit()
+            || self.statements.connection().execute_batch("ROLLBACK").is_ok();
         if undone && matches!(error, Error::Full { .. }) {
-            self.space.give_up();
+            self.state.space.give_up();
             // The blocks that the WAL has serve again once it begins anew.
             self.checkpoint(Reach::Passive);
         } else {
-            self.poisoned = Some(error.to_string());
+            self.state.poisoned = Some(error.to_string());
         }
     }
 
     /// An error here is the whole group's.
     fn transaction(&mut self, members: &[Work], strength: Durability) -> Result<Vec<Result<Position, Error>>, Error> {
         self.set_strength(strength)?;
-        self.execute("BEGIN IMMEDIATE")?;
-        self.check_owner()?;
-        let results = members.iter().map(|member| self.member(member)).collect::<Result<Vec<_>, Error>>()?;
+        self.begin()?;
+        let results = match self.together(members)? {
+            Some(results) => results,
+            None => self.apart(members)?,
+        };
         self.execute("COMMIT")?;
         if strength == Durability::Synced {
-            let (position, chain) = self.ends.last;
+            let (position, chain) = self.state.ends.last;
             // The group is committed, so that no error of the mark may pass for one that can be taken back.
-            self.home.set_mark(position, chain)?;
+            self.state.home.set_mark(position, chain)?;
         }
         Ok(results)
     }
 
+    fn begin(&self) -> Result<(), Error> {
+        self.execute("BEGIN IMMEDIATE")?;
+        self.check_owner()
+    }
+
+    /// All members without savepoints, of which each would keep every page that it changes a second time. None if one is
+    /// refused once it has begun to write: hardly ever.
+    fn together(&mut self, members: &[Work]) -> Result<Option<Vec<Result<Position, Error>>>, Error> {
+        let mut results = Vec::with_capacity(members.len());
+        for member in members {
+            results.push(match self.admit(member) {
+                Ok(()) => match self.write(member)? {
+                    Ok(position) => Ok(position),
+                    Err(_) => return Ok(None),
+                },
+                Err(refused) => Err(refused),
+            });
+        }
+        Ok(Some(results))
+    }
+
+    /// From the beginning, each member in a savepoint, so that what a refused one has written can be taken back alone.
+    fn apart(&mut self, members: &[Work]) -> Result<Vec<Result<Position, Error>>, Error> {
+        self.execute("ROLLBACK")?;
+        self.state.ends.back_to(0);
+        self.begin()?;
+        members.iter().map(|member| self.member(member)).collect()
+    }
+
     /// One member in its savepoint: the outer error is the group's, the inner one its own.
     fn member(&mut self, work: &Work) -> Result<Result<Position, Error>, Error> {
+        if let Err(refused) = self.admit(work) {
+            return Ok(Err(refused));
+        }
+        let mark = self.state.ends.mark();
+        self.execute("SAVEPOINT member")?;
+        let result = self.write(work)?;
+        if result.is_err() {
+            self.execute("ROLLBACK TO member")?;
+            self.state.ends.back_to(mark);
+        }
+        self.execute("RELEASE member")?;
+        Ok(result)
+    }
+
+    /// Whether a member may begin to write.
+    fn admit(&self, work: &Work) -> Result<(), Error> {
         if let Work::Append(Encoded { append, .. }) = work
-            && append.epoch != self.epoch
+            && append.epoch != self.state.epoch
         {
-            return Ok(Err(Error::Fenced { epoch: append.epoch, owner: self.epoch }));
+            return Err(Error::Fenced { epoch: append.epoch, owner: self.state.epoch });
         }
         let admitted = match work {
-            Work::Append(encoded) => self.space.admits(&encoded.append.batch),
-            Work::Snapshot(_) | Work::Views(..) => !self.space.is_tight(),
+            Work::Append(encoded) => self.state.space.admits(&encoded.append.batch),
+            Work::Snapshot(_) | Work::Views(..) => !self.state.space.is_tight(),
         };
-        if !admitted {
-            return Ok(Err(Error::Full { path: self.home.database() }));
-        }
-        let mark = self.ends.mark();
-        self.execute("SAVEPOINT member")?;
+        if admitted { Ok(()) } else { Err(Error::Full { path: self.state.home.database() }) }
+    }
+
+    /// Writes a member; the inner error is its own, and then the transaction still stands.
+    fn write(&mut self, work: &Work) -> Result<Result<Position, Error>, Error> {
         let written = match work {
-            Work::Append(encoded) => member::write(&self.connection, &mut self.ends, encoded),
-            Work::Snapshot(packed) => packed.write(&self.connection).map(|()| self.ends.last.0).map_err(Fault::Sqlite),
+            Work::Append(encoded) => member::write(&self.statements, &mut self.state.ends, encoded),
+            Work::Snapshot(packed) => {
+                packed.write(&self.statements).map(|()| self.state.ends.last.0).map_err(Fault::Sqlite)
+            }
             Work::Views(head, rebuilt) => self.rebuild(*head, rebuilt),
         };
         let error = match written {
-            Ok(position) => {
-                self.execute("RELEASE member")?;
-                return Ok(Ok(position));
-            }
+            Ok(position) => return Ok(Ok(position)),
             Err(Fault::Rule(error)) => error,
-            Err(Fault::Sqlite(error)) => failed(&self.home.database())(error),
+            Err(Fault::Sqlite(error)) => failed(&self.state.home.database())(error),
         };
         // A full disk, an I/O error or no memory may have rolled back the whole transaction.
-        if !error.is_refusal() || self.connection.is_autocommit() {
-            return Err(error);
-        }
-        self.execute("ROLLBACK TO member")?;
-        self.execute("RELEASE member")?;
-        self.ends.back_to(mark);
-        Ok(Err(error))
+        if !error.is_refusal() || self.statements.connection().is_autocommit() { Err(error) } else { Ok(Err(error)) }
     }
 
     fn rebuild(&self, head: Position, rebuilt: &Rebuilt) -> Result<Position, Fault> {
-        let (position, _) = self.ends.last;
+        let (position, _) = self.state.ends.last;
         if position != head {
             let detail = "entries were appended while the views were made anew".to_owned();
             return Err(Error::Constraint { detail }.into());
         }
-        rows::rebuild(&self.connection, rebuilt)?;
+        rows::rebuild(&self.statements, rebuilt)?;
         Ok(position)
     }
 
     fn check_owner(&self) -> Result<(), Error> {
         let epoch = self
-            .connection
-            .prepare_cached("SELECT epoch FROM owner")
-            .and_then(|mut statement| statement.query_row([], |row| row.get::<_, i64>(0)))
-            .map_err(failed(&self.home.database()))?;
+            .statements
+            .with("SELECT epoch FROM owner", |statement| statement.query_row([], |row| row.get::<_, i64>(0)));
+        let epoch = epoch.map_err(failed(&self.state.home.database()))?;
         let owner = Epoch(epoch as u64);
-        if owner == self.epoch { Ok(()) } else { Err(Error::Fenced { epoch: self.epoch, owner }) }
+        if owner == self.state.epoch { Ok(()) } else { Err(Error::Fenced { epoch: self.state.epoch, owner }) }
     }
 
     fn set_strength(&mut self, strength: Durability) -> Result<(), Error> {
-        if self.strength == Some(strength) {
+        if self.state.strength == Some(strength) {
             return Ok(());
         }
         let sql = match strength {
             Durability::Written => "PRAGMA synchronous = NORMAL",
             Durability::Synced => "PRAGMA synchronous = FULL",
         };
-        self.connection.execute_batch(sql).map_err(failed(&self.home.database()))?;
-        self.strength = Some(strength);
+        self.statements.connection().execute_batch(sql).map_err(failed(&self.state.home.database()))?;
+        self.state.strength = Some(strength);
         Ok(())
     }
 
-    fn execute(&self, sql: &str) -> Result<(), Error> {
-        let done = self.connection.prepare_cached(sql).and_then(|mut statement| statement.execute([]));
-        done.map(|_| ()).map_err(failed(&self.home.database()))
+    fn execute(&self, sql: &'static str) -> Result<(), Error> {
+        self.statements.execute(sql, []).map(|_| ()).map_err(failed(&self.state.home.database()))
     }
 }
