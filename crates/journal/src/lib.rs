@@ -23,7 +23,7 @@ use engine::{
 };
 
 pub use error::{Error, Kind};
-pub use line::{Line, Segment, Snapshot, Start};
+pub use line::{Line, Segment, Snapshot, Start, Unsaved};
 pub use memory::Memory;
 #[cfg(feature = "sqlite")]
 pub use sqlite::{Collected, ROOM_BYTES, Reader, Sqlite, check, mend};

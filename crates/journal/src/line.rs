@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::{BranchId, Event, Hash, Record, Seq, Session};
+use engine::{Batch, BranchId, Event, Hash, Record, Seq, Session};
 
 use crate::{Entry, Error, Read};
 
@@ -36,6 +36,37 @@ impl Snapshot {
             }
             session => Ok(session),
         }
+    }
+}
+
+/// What was folded or decided since a session's last snapshot: what the next one would spare.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Unsaved {
+    entries: u64,
+    /// Bytes of that snapshot.
+    bytes: u64,
+}
+
+impl Unsaved {
+    /// What this line has behind its start.
+    pub fn of(line: &Line) -> Self {
+        let bytes = line.start.as_ref().map_or(0, |start| start.bytes);
+        Self { entries: line.entries().count() as u64, bytes }
+    }
+
+    /// Counts what is in the journal now.
+    pub fn add(&mut self, batch: &Batch) {
+        self.entries += batch.records.iter().filter(|record| record.seq.is_some()).count() as u64;
+    }
+
+    /// The snapshot that is due, which counts as kept from now on. The state must not be ahead of the journal.
+    pub fn take_due(&mut self, session: &Session) -> Option<Snapshot> {
+        if !session.snapshot_due(self.entries, self.bytes) {
+            return None;
+        }
+        let content = session.to_snapshot();
+        *self = Self { entries: 0, bytes: content.len() as u64 };
+        Some(Snapshot::new(session.branch, session.head, content))
     }
 }
 

@@ -8,6 +8,7 @@ use engine::{
     Answer, CallId, Command, Do, EffectId, EffectKind, Epoch, Input, Lifecycle, Phase, Pump, Refusal, Report, RunId,
     Stage, Timestamp,
 };
+use journal::Unsaved;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
@@ -15,7 +16,7 @@ use crate::conversation::Conversation;
 use crate::crashpoint;
 use crate::perform::lane::{self, Wish};
 use crate::perform::{self, Job};
-use crate::recovered::{Recovered, Unsaved};
+use crate::recovered::Recovered;
 use crate::runtime::{Published, Question, Shared};
 
 /// Who waits for an answer.

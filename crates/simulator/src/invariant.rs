@@ -47,6 +47,7 @@ invariants! {
     Published = "INV-PUBLISHED", "C1", "what a subscriber saw is in the journal; only unsynced ends of it vanish with the power", "at each opening and at the end";
     Journal = "INV-JOURNAL", "B1 B2", "the journal is exactly what was appended and survived, gapless", "at each append and at the end";
     Fold = "INV-FOLD", "B4", "the recovered state is the live state", "at each append of the exhaustive mode, and at the end";
+    Snapshot = "INV-SNAPSHOT", "B5", "a fold through a snapshot is the fold from the beginning", "at each opening";
     Repeat = "INV-REPEAT", "B4", "a case that runs twice does the same", "after each random case, and of every sixteenth point";
     Poison = "INV-POISON", "B7", "after a failed write nothing more is acknowledged by that process", "at each failed append";
     Stream = "INV-STREAM", "C1 C2", "streamed text comes without gap or repeat, and is what the journal seals", "at each publication and opening";

@@ -8,7 +8,9 @@ use engine::{
     Batch, BodyKind, Content, Effect, EffectId, EffectKind, Ending, Item, Lifecycle, Line, Machine, Outcome, Phase,
     ReceiptState, Record, Run, Session, TextAdded, Timestamp, Views,
 };
+use journal::Snapshot;
 
+use crate::case::Form;
 use crate::checkers::tests as quiet;
 use crate::explore;
 use crate::invariant::{Invariant, Violation};
@@ -33,6 +35,7 @@ const PLANTED: &[Planted] = &[
     (Invariant::Owner, a_run_with_nothing_under_way),
     (Invariant::Journal, an_entry_that_is_gone),
     (Invariant::Fold, an_entry_that_the_machine_never_made),
+    (Invariant::Snapshot, a_snapshot_of_another_state),
     (Invariant::Repeat, two_cases_that_differ),
     (Invariant::Poison, a_disk_that_takes_more_after_it_failed),
     (Invariant::Stream, text_that_leaves_a_gap),
@@ -116,6 +119,16 @@ fn an_entry_that_the_machine_never_made() -> Held {
     let (process, outside) = world.parts();
     quiet::append(outside, quiet::event_of(outside, "message_accepted"));
     process.check_fold(outside)
+}
+
+fn a_snapshot_of_another_state() -> Held {
+    let mut world = begin();
+    world.settle().unwrap();
+    let mut session = session_of(&world);
+    session.keys.clear();
+    let snapshot = Snapshot::new(session.branch, session.head, session.to_snapshot());
+    world.parts().1.disk.keep_snapshot(snapshot).unwrap();
+    world.crashed(Form::Process).map(drop)
 }
 
 fn two_cases_that_differ() -> Held {

@@ -61,6 +61,19 @@ fn r11_a_run_is_taken_up_after_two_crashes() {
 }
 
 #[test]
+fn r17_sessions_are_opened_through_snapshots_at_rest_and_in_the_middle_of_runs() {
+    let mut world = World::begin(&plan(1), Watch::Ends).expect("a new world holds");
+    let mut phases = BTreeSet::new();
+    while world.step().expect("the world holds without a crash").is_some() {
+        let line = world.outside().disk.line().expect("a journal in memory can be read");
+        phases.extend(line.start.map(|start| start.session.run_state().name()));
+    }
+    for phase in ["idle", "preparing", "tool_exec"] {
+        assert!(phases.contains(phase), "no snapshot while {phase}, only {phases:?}");
+    }
+}
+
+#[test]
 fn r12_cut_text_is_struck_or_is_a_part_of_the_answer() {
     let cut = |event: &Event| matches!(event, Event::StreamCut(e) if e.cause == CutCause::Crash && e.text.is_some());
     let kept = |event: &Event| matches!(event, Event::MessageSealed(e) if e.next == Next::Cut && e.text.is_some());

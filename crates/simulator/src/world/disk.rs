@@ -6,7 +6,7 @@ use engine::{
     ApprovalRow, Batch, CallId, Durability, EffectId, Epoch, Event, Position, ReceiptRow, Record, RunId, RunRow, Seq,
     SessionRow, Timestamp,
 };
-use journal::{Append, Entry, Journal, Memory, Read};
+use journal::{Append, Entry, Journal, Line, Memory, Read, Snapshot};
 
 use super::disk_file::{File, Kept};
 use crate::case::Form;
@@ -213,6 +213,20 @@ impl Disk {
         let (found, expected) = (Found::of(self.journal())?, Found::of(&self.memory)?);
         Invariant::Journal
             .holds(found == expected, || format!("the file holds {found:#?}, its twin in memory {expected:#?}"))
+    }
+
+    /// Keeps a snapshot behind what was appended. A process that dies of it hears no more ([`journal::Error::Gone`]).
+    pub fn keep_snapshot(&self, snapshot: Snapshot) -> Result<(), journal::Error> {
+        if let Some(file) = &self.file {
+            return file.keep_snapshot(snapshot);
+        }
+        self.memory.keep_snapshot(snapshot);
+        Ok(())
+    }
+
+    /// What the session's state is folded from, from its newest snapshot on.
+    pub fn line(&self) -> Result<Line, Violation> {
+        self.journal().line(branch_id()).map_err(|error| unreadable(&error))
     }
 
     /// Whether this very batch is in the journal.

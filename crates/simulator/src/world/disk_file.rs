@@ -8,7 +8,7 @@ use std::sync::{Arc, mpsc};
 
 use engine::{Batch, Epoch, Position};
 use faulty_vfs::{Cut, Disk, Fault, Operation, OperationKind, What};
-use journal::{Append, Error, Journal as _, Sqlite};
+use journal::{Append, Error, Journal as _, Snapshot, Sqlite};
 use tempfile::TempDir;
 
 use super::Chance;
@@ -137,6 +137,14 @@ impl File {
             }
             (Err(error), false) => Kept::Refused(self.refused(error, batch, epoch)),
         }
+    }
+
+    /// Keeps a snapshot, unless the process dies of it.
+    pub fn keep_snapshot(&self, snapshot: Snapshot) -> Result<(), Error> {
+        self.disk.resume();
+        self.owner().keep_snapshot(snapshot);
+        self.disk.suspend();
+        if self.disk.is_crashed() { Err(Error::Gone) } else { Ok(()) }
     }
 
     /// An error of a disk that was struck, of whatever kind, is a failed write; one without a fault is none.

@@ -16,6 +16,7 @@ use engine::{
     Batch, CallOutcome, Command, Do, EffectId, Epoch, Event, Hash, Input, Line, Machine, Pump, Record, Report, Segment,
     Session, Settings, Timestamp,
 };
+use journal::Unsaved;
 
 /// One life of the runtime.
 #[derive(Debug)]
@@ -27,6 +28,8 @@ pub struct Process {
     /// Whether something was offered since the pump last decided.
     offered: bool,
     writing: Option<Arc<Batch>>,
+    /// What the next snapshot would spare.
+    unsaved: Unsaved,
     performers: BTreeMap<EffectId, Performer>,
     armed: Option<Timestamp>,
     /// The last reports, newest first.
@@ -72,6 +75,10 @@ pub enum Over {
     Died,
 }
 
+/// Each entry counts as so many, so that cases of a hundred entries have snapshots at rest and in the middle of runs. Owners
+/// that come later, and are many, make fewer.
+const ENTRY_COUNTS: u64 = 16;
+
 /// Reports that an echo can bring back.
 const HEARD: usize = 8;
 
@@ -98,8 +105,8 @@ impl Process {
         };
         let row =
             outside.disk.journal().session(SESSION_KEY).map_err(|e| Invariant::Journal.violated(e.to_string()))?;
-        let machine = if row.is_some() { recover(outside, form)? } else { Machine::new() };
-        let mut process = Self::around(machine, epoch);
+        let (machine, unsaved) = if row.is_some() { recover(outside, form)? } else { Default::default() };
+        let mut process = Self { unsaved, ..Self::around(machine, epoch) };
         if row.is_none() {
             outside.view.come_back(&[], &[], form, outside.disk.journal())?;
             checkers::acknowledged(outside, &[])?;
@@ -119,6 +126,7 @@ impl Process {
             tasks: VecDeque::new(),
             offered: false,
             writing: None,
+            unsaved: Unsaved::default(),
             performers: BTreeMap::new(),
             armed: None,
             heard: VecDeque::new(),
@@ -303,7 +311,8 @@ impl Process {
         let Some(batch) = self.writing.take() else { return Ok(("nothing", String::new())) };
         let kinds: Vec<&str> = batch.records.iter().map(|record| record.event.kind()).collect();
         let kinds = kinds.join(" ");
-        match outside.disk.append(&batch, self.epoch, outside.now) {
+        let appended = outside.disk.append(&batch, self.epoch, outside.now);
+        match appended.and_then(|position| self.keep_snapshot(&batch, outside).map(|()| position)) {
             Ok(position) => {
                 self.pump.committed(position);
                 self.take_tasks()?;
@@ -326,6 +335,13 @@ impl Process {
             }
             Err(error) => Err(Invariant::Journal.violated(format!("`{kinds}` was not taken: {error}"))),
         }
+    }
+
+    /// Keeps the state where that pays: it is that of the journal, whose last batch this is. The process can die of it.
+    fn keep_snapshot(&mut self, batch: &Batch, outside: &Outside) -> Result<(), journal::Error> {
+        (0..ENTRY_COUNTS.div_ceil(self.epoch.0)).for_each(|_| self.unsaved.add(batch));
+        let snapshot = self.pump.session().and_then(|session| self.unsaved.take_due(session));
+        snapshot.map_or(Ok(()), |snapshot| outside.disk.keep_snapshot(snapshot))
     }
 
     /// The machine is ahead of the journal and is thrown away. Its callers are told.
@@ -428,14 +444,24 @@ fn no_process_is_left(batch: &Batch, outside: &Outside) -> Result<(), Violation>
     Invariant::Orphan.holds(left.is_none(), || format!("its run has ended, and this lives: {left:?}"))
 }
 
-fn recover(outside: &mut Outside, form: Form) -> Result<Machine, Violation> {
+fn recover(outside: &mut Outside, form: Form) -> Result<(Machine, Unsaved), Violation> {
     let (entries, progress) = (outside.disk.entries()?, outside.disk.progress()?);
     outside.view.come_back(&entries, &progress, form, outside.disk.journal())?;
     if outside.disk.unsynced() == 0 {
         outside.view.relies_on_all();
     }
     checkers::acknowledged(outside, &entries)?;
-    machine(line(&entries, &progress), outside)
+    let recent = outside.disk.line()?;
+    let unsaved = Unsaved::of(&recent);
+    let is_shorter = recent.start.is_some();
+    let recovered = machine(recent.into(), outside)?;
+    if is_shorter {
+        let whole = machine(line(&entries, &progress), outside)?;
+        Invariant::Snapshot.holds(recovered.session() == whole.session(), || {
+            format!("through the snapshot: {:#?}\nfrom the beginning: {:#?}", recovered.session(), whole.session())
+        })?;
+    }
+    Ok((recovered, unsaved))
 }
 
 fn line(entries: &[journal::Entry], progress: &[Record]) -> Line {
