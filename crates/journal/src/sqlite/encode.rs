@@ -19,6 +19,9 @@ const PACK_FROM_BYTES: usize = 1024;
 /// The level that packs transcripts about five times at 300 MB/s.
 const PACK_LEVEL: i32 = 3;
 
+/// Room for the row of a view, bytes: nearly all fit.
+const ROW_BYTES: usize = 512;
+
 /// Packed settings and prompts that are kept at hand: hardly more are in use at once.
 const AGAIN: usize = 8;
 
@@ -112,7 +115,9 @@ impl ViewJson {
 }
 
 fn json(row: &impl Serialize) -> String {
-    serde_json::to_string(row).expect("rows of views are plain data")
+    let mut bytes = Vec::with_capacity(ROW_BYTES);
+    serde_json::to_writer(&mut bytes, row).expect("rows of views are plain data");
+    String::from_utf8(bytes).expect("JSON is UTF-8")
 }
 
 impl Bytes {

@@ -8,6 +8,7 @@ pub mod check;
 mod checkpoint;
 mod collect;
 mod encode;
+mod group;
 mod home;
 mod mark;
 mod member;
@@ -44,12 +45,13 @@ use crate::views;
 use crate::{Append, Done, Entry, Error, Journal, Read, Snapshot};
 use collect::{Collectable, Collection};
 use encode::Encoded;
+use group::Quiet;
 use home::Owned;
 use migrations::Target;
 use schema::Format;
 use snapshot::Packed;
 use space::{Outlook, Space};
-use writer::{Answer, Job, Pace, Quiet, Start, Work, Writer};
+use writer::{Answer, Job, Pace, Start, Work, Writer};
 
 /// The oldest SQLite without the WAL-reset bug (<https://sqlite.org/wal.html#walresetbug>), as SQLite numbers itself.
 const SQLITE_AT_LEAST: i32 = 3_051_003;

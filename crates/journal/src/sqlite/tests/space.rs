@@ -10,10 +10,11 @@ use engine::{Batch, Closed, Content, EndingSet, Epoch, Event, Hash, Outcome, Pos
 
 use super::super::collect::Collectable;
 use super::super::encode::Encoded;
+use super::super::group::Quiet;
 use super::super::home::Owned;
 use super::super::migrations::THIS;
 use super::super::space::Space;
-use super::super::writer::{Answer, Job, Pace, Quiet, Start, Work, Writer};
+use super::super::writer::{Answer, Job, Pace, Start, Work, Writer};
 use super::super::{Opened, opened, schema};
 use super::group::Told;
 use super::{add, home, own};
