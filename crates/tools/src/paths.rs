@@ -2,7 +2,7 @@
 //! tool speak of the same file. What is resolved here is opened by `beneath.rs`, which follows no link any more.
 
 use std::ffi::OsString;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::{fs, io};
@@ -42,8 +42,8 @@ impl Workspace {
     /// The workspace alone.
     pub(crate) fn open(path: &Path) -> Result<Self, ToolError> {
         let wrong = |source| ToolError::Workspace { path: path.display().to_string(), source };
-        let root = fs::canonicalize(path).map_err(wrong)?;
-        let folder = hold(&root).map_err(wrong)?;
+        let folder = hold(path).map_err(wrong)?;
+        let root = place_of(&folder).or_else(|_| fs::canonicalize(path)).map_err(wrong)?;
         Ok(Self { root, folder: Arc::new(folder), allowed: Vec::new() })
     }
 
@@ -97,8 +97,13 @@ impl Workspace {
 
 /// Opens a folder for nothing but to begin from it.
 fn hold(path: &Path) -> io::Result<OwnedFd> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    Ok(openat(CWD, path, flags, Mode::empty())?)
+    Ok(openat(CWD, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+/// The path of a folder that is held open, links followed: one question to the kernel, where `canonicalize` asks for each
+/// name on the way. An error where there is no `/proc`.
+fn place_of(folder: &OwnedFd) -> io::Result<PathBuf> {
+    fs::read_link(format!("/proc/self/fd/{}", folder.as_raw_fd()))
 }
 
 fn expand_home(given: &str) -> PathBuf {
