@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use engine::{BranchId, Event, Hash, Position, Session, SessionId, Settings, Touched, Views};
+use engine::{BranchId, Event, Hash, MessageSettled, Position, Session, SessionId, Settings, Touched, Views};
 
 use crate::{Entry, Error, Line, Read};
 
@@ -16,35 +16,56 @@ pub struct Rebuilt {
     pub unreadable: Vec<(SessionId, Error)>,
 }
 
-/// Folds every session and gives the rows of the views. What is read must not change meanwhile.
-pub fn rebuilt(read: &dyn Read) -> Result<Rebuilt, Error> {
+/// What the entries of one session give.
+#[derive(Debug)]
+pub struct OfSession {
+    /// The session.
+    pub session: SessionId,
+    /// Its rows in no order, only the last state of each; an error where it cannot be read.
+    pub rows: Result<Vec<Placed>, Error>,
+    /// Whether all of its entries are there. Where some were removed there are also rows that nothing gives any more.
+    pub is_whole: bool,
+}
+
+/// A row with its place in the order in which rows were first recorded.
+#[derive(Debug)]
+pub struct Placed {
+    /// The entry that first recorded it, and which of its rows it is.
+    pub first: (Position, usize),
+    /// The one row.
+    pub row: Views,
+}
+
+/// Folds every session, one after the other, and gives the rows of each. What is read must not change meanwhile.
+pub fn each(read: &dyn Read, visit: &mut dyn FnMut(OfSession) -> Result<(), Error>) -> Result<(), Error> {
     let mut sessions = BTreeMap::<SessionId, Vec<BranchId>>::new();
     for (branch, session) in read.branches()? {
         sessions.entry(session).or_default().push(branch);
     }
-    let (mut rows, mut rebuilt) = (Rows::default(), Rebuilt::default());
     for (session, branches) in sessions {
-        match of_session(read, &branches) {
-            Ok(of_session) => rows.extend(of_session),
+        let mut rows = Rows::default();
+        let (rows, is_whole) = match rows.read(read, &branches) {
+            Ok(is_whole) => (Ok(rows.placed()), is_whole),
             Err(error) if error.kind() == crate::Kind::Store => return Err(error),
-            Err(error) => rebuilt.unreadable.push((session, error)),
-        }
+            Err(error) => (Err(error), false),
+        };
+        visit(OfSession { session, rows, is_whole })?;
     }
-    rebuilt.rows = rows.in_order();
-    Ok(rebuilt)
+    Ok(())
 }
 
-/// The rows of one session. Its last branch must be readable; of one that it left, what can be read is taken.
-fn of_session(read: &dyn Read, branches: &[BranchId]) -> Result<Rows, Error> {
-    let mut rows = Rows::default();
-    for (at, branch) in branches.iter().enumerate() {
-        match read.history(*branch) {
-            Ok(line) => rows.walk(read, &line),
-            Err(error) if at + 1 == branches.len() || error.kind() == crate::Kind::Store => return Err(error),
-            Err(_) => {}
+/// The rows of every session at once.
+pub fn rebuilt(read: &dyn Read) -> Result<Rebuilt, Error> {
+    let (mut placed, mut unreadable) = (vec![], vec![]);
+    each(read, &mut |OfSession { session, rows, .. }| {
+        match rows {
+            Ok(rows) => placed.extend(rows),
+            Err(error) => unreadable.push((session, error)),
         }
-    }
-    Ok(rows)
+        Ok(())
+    })?;
+    placed.sort_by_key(|placed: &Placed| placed.first);
+    Ok(Rebuilt { rows: placed.into_iter().map(|placed| placed.row).collect(), unreadable })
 }
 
 /// What a row is about: table and key.
@@ -68,9 +89,32 @@ struct Kept {
 struct Rows(BTreeMap<Key, Kept>);
 
 impl Rows {
+    /// Takes the branches of a session; says whether all of their entries are there. Its last branch must be readable; of one
+    /// that it left, what can be read is taken.
+    fn read(&mut self, read: &dyn Read, branches: &[BranchId]) -> Result<bool, Error> {
+        let mut is_whole = true;
+        for (at, branch) in branches.iter().enumerate() {
+            match read.history(*branch) {
+                Ok(line) => {
+                    is_whole &= line.start.is_none();
+                    self.walk(read, &line);
+                }
+                Err(error) if at + 1 == branches.len() || error.kind() == crate::Kind::Store => return Err(error),
+                Err(_) => {}
+            }
+        }
+        Ok(is_whole)
+    }
+
     fn walk(&mut self, read: &dyn Read, line: &Line) {
         let mut session = line.start.as_ref().map(|start| start.session.clone());
-        let mut settings: Option<(Hash, Arc<Settings>)> = None;
+        let under_way = session.as_ref().and_then(Session::run).map(|run| run.settings);
+        let mut settings: Option<(Hash, Arc<Settings>)> = under_way.and_then(|hash| settings_of(read, hash));
+        if let Some(session) = &session {
+            // Before every entry that is there.
+            let rows = known(session).rows(session, settings.as_ref().map(|(_, settings)| &**settings), &mut None);
+            self.put(rows, Position(0));
+        }
         for (branch, entry) in line.entries() {
             let touched = step(&mut session, settings.as_ref().map(|(_, settings)| &**settings), branch, entry);
             let Some(session) = &session else { continue };
@@ -106,15 +150,19 @@ impl Rows {
         }
     }
 
-    fn extend(&mut self, other: Self) {
-        self.0.extend(other.0);
+    fn placed(self) -> Vec<Placed> {
+        self.0.into_values().map(|Kept { first, row, .. }| Placed { first, row }).collect()
     }
+}
 
-    fn in_order(self) -> Vec<Views> {
-        let mut rows: Vec<Kept> = self.0.into_values().collect();
-        rows.sort_by_key(|kept| kept.first);
-        rows.into_iter().map(|kept| kept.row).collect()
+/// The rows that a state gives by itself: what became of each message, and what is under way.
+fn known(session: &Session) -> Touched {
+    let mut touched = Touched::default();
+    for (id, message) in &session.messages {
+        let settled = MessageSettled { message: *id, state: message.state, run: Some(message.run) };
+        touched.note(session, None, &settled.into(), message.accepted_at);
     }
+    touched
 }
 
 /// Folds one entry; says which rows it changes.

@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::sync::Arc;
 
 use clap::Args;
-use engine::{Answer, BodyKind, Command, Content, Event, MessageId, Outcome, Overrides, RunEnded, RunId, Seq};
+use engine::{Answer, BodyKind, Command, Content, Event, MessageId, Outcome, Overrides, RunEnded, RunId};
 use uuid::Uuid;
 
 use super::writer::{Happening, Writer};
@@ -64,7 +64,7 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
     };
     let answers = writer.session(&key, vec![message]).await;
     let ended = match answers.as_deref() {
-        Ok([Answer::Receipt(receipt), ..]) => follow(&mut writer, receipt.run).await,
+        Ok([Answer::Receipt(receipt), ..]) => follow(&mut writer, &key, receipt.run).await,
         Ok(_) => Err(CliError::bug("a message was answered without a receipt")),
         Err(error) => Err(error.clone()),
     };
@@ -75,8 +75,8 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
 }
 
 /// Follows the session until this run has ended.
-async fn follow(writer: &mut Writer, run: RunId) -> Result<RunEnded, CliError> {
-    if let Some(ended) = ended_before(writer, run)? {
+async fn follow(writer: &mut Writer, key: &SessionKey, run: RunId) -> Result<RunEnded, CliError> {
+    if let Some(ended) = ended_before(writer, key, run)? {
         return Ok(ended);
     }
     let mut interrupts = 0;
@@ -107,23 +107,28 @@ async fn follow(writer: &mut Writer, run: RunId) -> Result<RunEnded, CliError> {
 }
 
 /// The same key again: the run has ended before, its answer is printed from the journal.
-fn ended_before(writer: &mut Writer, run: RunId) -> Result<Option<RunEnded>, CliError> {
+fn ended_before(writer: &mut Writer, key: &SessionKey, run: RunId) -> Result<Option<RunEnded>, CliError> {
     let journal = Arc::clone(writer.runtime.journal());
     let Some(row) = journal.run(run)?.filter(|row| row.outcome.is_some()) else { return Ok(None) };
-    let Some(session) = journal.sessions()?.into_iter().find(|session| session.session == row.session) else {
-        return Ok(None);
-    };
-    for entry in journal.read(row.branch, Seq(1))? {
-        if let Event::RunEnded(ended) = &entry.event
-            && ended.run == run
-        {
-            writer.catch_up();
+    let Some(session) = journal.session(&key.to_string())? else { return Ok(None) };
+    let line = journal.history(row.branch)?;
+    let ended = line.entries().map(|(_, entry)| entry).find_map(|entry| match &entry.event {
+        Event::RunEnded(ended) if ended.run == run => Some((entry, ended)),
+        _ => None,
+    });
+    writer.catch_up();
+    match ended {
+        Some((entry, ended)) => {
             writer.screen.say(&format!("run {run} has answered this key before"));
-            writer.screen.draw_again(&session, &entry)?;
-            return Ok(Some(ended.clone()));
+            writer.screen.draw_again(&session, entry)?;
+            Ok(Some(ended.clone()))
         }
+        None => Err(CliError::Refused {
+            exit: Exit::Refused,
+            what: format!("run {run} has answered this key before, and its answer was removed since"),
+            hint: format!("`limulus runs show {run}` shows what is known of it; another key asks again"),
+        }),
     }
-    Ok(None)
 }
 
 /// As a crash would: what is recorded is recorded.

@@ -30,7 +30,7 @@ pub(crate) struct AuditArgs {
     /// Begin with this entry of the current branch
     #[arg(long, value_name = "SEQ")]
     from: Option<u64>,
-    /// A branch that the session has left, instead of the current one
+    /// A branch that the session has left, or that no session goes on in, instead of the current one
     #[arg(long, value_name = "BRANCH")]
     branch: Option<Uuid>,
     /// Print the state after this entry as JSON, and nothing else
@@ -65,24 +65,29 @@ struct StateAt<'a> {
 /// Prints what was asked.
 pub(crate) fn run(args: &AuditArgs, globals: &Globals) -> Result<(), CliError> {
     let reader = open(globals)?;
-    let row = lookup::session(&reader, args.key.as_deref())?;
-    let line = reader.lineage(args.branch.map_or(row.branch, BranchId))?;
+    let (key, branch) = match (lookup::session(&reader, args.key.as_deref()), args.branch) {
+        (Ok(row), branch) => (row.key, branch.map_or(row.branch, BranchId)),
+        // What was put aside is of no session any more.
+        (Err(_), Some(branch)) => ("no session".to_owned(), BranchId(branch)),
+        (Err(error), None) => return Err(error),
+    };
+    let line = reader.lineage(branch)?;
     if let Some(at) = &args.state {
         return print(&state(&reader, &line, at)?);
     }
     let verified = if args.verify { Some(reader.verify(&line)) } else { None };
     let lines = lines(&reader, &line, args.from.map(Seq))?;
-    let summary = verified.as_ref().map(|verified| summarise(verified, &row.key, line.len()));
+    let summary = verified.as_ref().map(|verified| summarise(verified, &key, line.len()));
     print(&if args.json {
         let summary = summary.iter().map(|summary| json_line(&serde_json::json!({ "verified": summary })));
         lines.iter().map(json_line).chain(summary).collect()
     } else {
-        page(&row.key, &lines, summary.as_ref(), &Zone::local())
+        page(&key, &lines, summary.as_ref(), &Zone::local())
     })?;
     let mut faults = damaged(&lines);
     let found = verified.iter().flat_map(|verified| &verified.faults).map(|fault| fault.place.checkpoint);
     faults.extend(found);
-    ended(&row.key, &faults)
+    ended(&key, &faults)
 }
 
 /// The lines from this entry of the current branch on, or all.

@@ -1,6 +1,8 @@
 //! `limulus doctor`: looks at a home for damage. What it changes it changes only when asked to (`mend`).
 
+mod aside;
 mod mend;
+mod rest;
 
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
@@ -32,7 +34,7 @@ pub(crate) struct DoctorArgs {
     /// Print nothing but what is wrong
     #[arg(long, short, conflicts_with = "json")]
     quiet: bool,
-    /// Mend what is wrong: snapshots, snapshot:KEY, session:KEY, views, loss, wal, rescue
+    /// Mend what is wrong: snapshots, snapshot:KEY, session:KEY, views, loss, wal, rescue, collect
     #[arg(long, value_name = "WHAT")]
     mend: Option<Mend>,
     /// Do not ask before mending
@@ -47,12 +49,14 @@ pub(crate) fn run(args: &DoctorArgs, globals: &Globals) -> Result<(), CliError> 
         None => vec![],
     };
     let owner = owner(&globals.home);
-    let report = look(globals)?;
+    let mut report = look(globals)?;
+    rest::note(&mut report, globals);
     let home = globals.home.display().to_string();
     let healthy = report.findings.is_empty();
     if args.json {
-        let Report { findings, notes, counts } = &report;
-        print(&json(&Shown { home, did: &did, healthy, owner: owner.as_ref(), checked: *counts, findings, notes }))?;
+        let Report { findings, notes, counts, collectable } = &report;
+        let (owner, checked, collectable) = (owner.as_ref(), *counts, *collectable);
+        print(&json(&Shown { home, did: &did, healthy, owner, checked, collectable, findings, notes }))?;
     } else if !(args.quiet && healthy) {
         print(&(mend::told(&did) + &lay_out(&home, owner.as_ref(), &report, &Zone::local())))?;
     }

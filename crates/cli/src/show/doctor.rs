@@ -2,6 +2,7 @@
 //! done. What may not live here: how it is found, and how it is mended.
 
 use engine::Timestamp;
+use journal::Collected;
 use journal::check::{Counts, Finding, Mend, Report, Where};
 use serde::Serialize;
 
@@ -20,6 +21,8 @@ pub(crate) struct Shown<'a> {
     pub(crate) healthy: bool,
     pub(crate) owner: Option<&'a Owner>,
     pub(crate) checked: Counts,
+    /// What `--mend collect` would remove from the journal.
+    pub(crate) collectable: Collected,
     pub(crate) findings: &'a [Finding],
     pub(crate) notes: &'a [String],
 }
@@ -87,7 +90,7 @@ fn ends(counts: &Counts) -> String {
 }
 
 /// Bytes for people, as powers of 1024.
-fn size(bytes: u64) -> String {
+pub(crate) fn size(bytes: u64) -> String {
     match bytes {
         0..1024 => format!("{bytes} B"),
         1024..1_048_576 => format!("{} KiB", bytes.div_ceil(1024)),
@@ -128,7 +131,8 @@ pub(crate) fn promise(mend: &Mend) -> &'static [&'static str] {
         Mend::Snapshots(_) => &["drops what cannot be believed; the state is folded from the entries again"],
         Mend::Session(_) => &[
             "begins a new branch at the last good entry; the damaged one stays as it is and can be audited.",
-            "What came after is not in the new one; a run that was under way waits for you, nothing is run again",
+            "What came after is not in the new one; a run that was under way waits for you, nothing is run again.",
+            "A session that has no good entry is put aside instead: what can be read of it is kept as text, its key is free",
         ],
         Mend::Loss => &[
             "accepts that what is gone is gone: the mark is set to where the journal ends, a copy of it is kept.",
@@ -140,6 +144,10 @@ pub(crate) fn promise(mend: &Mend) -> &'static [&'static str] {
             "sessions that miss entries then are salvaged, and what is gone is told",
         ],
         Mend::Views => &["makes the rows of every list anew from the entries"],
+        Mend::Collect => &[
+            "removes what nothing names any more: bodies, output of what has ended, folders of calls that nobody waits for.",
+            "No copy of it is kept; nothing that an entry, a list or a snapshot names is touched",
+        ],
     }
 }
 

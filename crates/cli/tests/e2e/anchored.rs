@@ -79,8 +79,43 @@ fn r10_r17_r18_a_session_that_begins_at_an_anchor_is_read_by_every_command() {
     let gone = home.run(&["runs", "trace", &first]).expect_code(4);
     assert!(gone.verdict().contains("were removed"), "{gone:?}");
 
+    // Made anew, the lists still tell what only removed entries gave.
+    home.run(&["doctor", "--mend", "views", "--yes"]).expect_code(0);
+    assert_eq!((home.json(&["runs", "list"]), &home.json(&["sessions", "show"])), (runs, &session));
     home.assert_usable("main");
     home.run(&["doctor"]).expect_code(0);
+}
+
+#[test]
+fn r10_lists_of_an_anchored_session_are_made_from_its_snapshot() {
+    let (home, _) = two_runs();
+    let last = audit(&home).len() as u64;
+    let before = home.json(&["sessions", "list"]);
+    anchor(&home.path(), KEY, Seq(last));
+    let journal = rusqlite::Connection::open(home.path().join("journal.db")).expect("a journal");
+    journal.execute("DELETE FROM view_sessions", []).expect("they can be lost");
+    let receipts = journal.execute("DELETE FROM view_receipts", []).expect("they can be lost");
+    drop(journal);
+    home.run(&["doctor"]).expect_code(65);
+    home.run(&["doctor", "--mend", "views", "--yes"]).expect_code(0);
+    assert_eq!(home.json(&["sessions", "list"]), before);
+    let journal = rusqlite::Connection::open(home.path().join("journal.db")).expect("a journal");
+    let made: i64 = journal.query_row("SELECT count(*) FROM view_receipts", [], |row| row.get(0)).expect("a number");
+    assert_eq!(usize::try_from(made), Ok(receipts));
+}
+
+#[test]
+fn r13_a_key_that_was_answered_before_what_was_removed_is_still_the_same_message() {
+    let home = Home::new();
+    let ask = ["agent", "--key", "k", "-m", "tokens=3 Who are you?"];
+    let answer = home.run(&ask).expect_code(0).out;
+    let end = audit(&home).len() as u64;
+    home.assert_usable("main");
+    assert_eq!(home.run(&ask).expect_code(0).out, answer);
+    anchor(&home.path(), KEY, Seq(end));
+    let again = home.run(&ask).expect_code(3);
+    assert!(again.verdict().contains("has answered this key before, and its answer was removed"), "{again:?}");
+    assert_eq!(home.json(&["runs", "list"]).as_array().map(Vec::len), Some(2), "nothing is run again");
 }
 
 #[test]
@@ -138,6 +173,27 @@ fn r10_r17_an_anchored_session_is_salvaged_from_behind_its_anchor() {
     assert_eq!((&lines[0]["branch"], &lines[0]["seq"]), (&branch.to_string().into(), &end.into()));
     assert!(lines.iter().any(|line| line["event"] == "forked"));
     assert_eq!(texts(&home)[..before.len() - 1], before[..before.len() - 1]);
+    home.assert_usable("main");
+    home.run(&["doctor"]).expect_code(0);
+}
+
+#[test]
+fn r10_a_session_whose_beginning_is_gone_is_put_aside_with_its_texts() {
+    let (home, end) = two_runs();
+    let branch = anchor(&home.path(), KEY, Seq(end)).to_string();
+    let answer = texts(&home).pop().expect("an answer");
+    let journal = rusqlite::Connection::open(home.path().join("journal.db")).expect("a journal");
+    journal.execute("DELETE FROM snapshots", []).expect("it can be lost");
+    drop(journal);
+    let found = home.run(&["doctor"]).expect_code(65).out;
+    assert!(found.contains("no snapshot stands for it") && found.contains("no entry before it is good"), "{found}");
+    let did = home.run(&["doctor", "--mend", "session:agent:main:main", "--yes"]).expect_code(0).out;
+    let name = format!("agent-main-main.{branch}.txt");
+    assert!(did.contains(&format!("what can be read of it is kept as {name}")), "{did}");
+    let kept = std::fs::read_to_string(home.path().join(name)).expect("a text");
+    assert!(kept.contains("Who are you?") && kept.contains(&answer), "{kept}");
+    home.run(&["audit", "--branch", &branch]).expect_code(0);
+    home.run(&["sessions", "show"]).expect_code(4);
     home.assert_usable("main");
     home.run(&["doctor"]).expect_code(0);
 }

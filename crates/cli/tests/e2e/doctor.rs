@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use crate::support::Home;
+use crate::support::{Home, until};
 
 const PAGE_BYTES: usize = 4096;
 
@@ -285,7 +285,8 @@ fn r10_r18_a_damaged_entry_closes_its_own_session_alone() {
     home.run(&["audit", "other", "--verify"]).expect_code(0);
 }
 
-fn damaged(name: &str) -> Home {
+/// A home with this damage.
+pub(crate) fn damaged(name: &str) -> Home {
     let (_, _, make) = DAMAGES.iter().find(|(known, ..)| *known == name).expect("a damage of that name");
     make()
 }
@@ -381,14 +382,96 @@ fn r10_r13_a_salvaged_session_goes_on_in_a_new_branch_and_nothing_is_run_again()
 #[test]
 fn r10_what_can_be_read_is_rescued_and_the_rest_is_told() {
     let home = damaged("page");
-    // One session has lost its beginning: nothing can be salvaged of it, and it stays a finding.
+    // One session has lost its beginning: nothing can be salvaged of it, and whether it is put aside is its user's to say.
     let said = mend(&home, "rescue", 65);
     assert!(said.contains("nothing could be read at positions"), "{said}");
     assert!(said.contains("session agent:main:other is refused"), "{said}");
+    assert!(said.contains("--mend session:agent:main:other"), "{said}");
     assert!(said.contains("agent:main:main waits for you"), "{said}");
     home.run(&["resume", "main", "--force"]).expect_code(0);
     home.assert_usable("main");
     let kept = fs::read_dir(home.path()).expect("a folder").flatten();
     assert_eq!(kept.filter(|file| file.file_name().to_string_lossy().starts_with("journal.db.damaged-")).count(), 1);
     home.run(&["agent", "--session", "new", "-m", "Who are you?"]).expect_code(0);
+
+    let said = mend(&home, "session:agent:main:other", 0);
+    assert!(said.contains("agent:main:other is put aside"), "{said}");
+    let lists = home.run(&["sessions", "list"]).expect_code(0);
+    assert!(!lists.out.contains("agent:main:other"), "{lists:?}");
+    let doctor = home.run(&["doctor"]).expect_code(0).out;
+    let branch =
+        doctor.split("no session goes on in ").nth(1).and_then(|rest| rest.split(':').next()).expect("a branch");
+    let audit = home.run(&["audit", "--branch", branch]).expect_code(65);
+    assert!(audit.out.contains("closed") && audit.out.contains("the entries before it are missing"), "{audit:?}");
+    // Its key is free.
+    home.assert_usable("other");
+    home.run(&["doctor", "--mend", "collect", "--yes"]).expect_code(0);
+    home.run(&["audit", "other", "--verify"]).expect_code(0);
+}
+
+#[test]
+fn r10_what_nothing_needs_is_told_and_collected_by_command() {
+    let home = copy(good());
+    let journal = rusqlite::Connection::open(database(&home)).expect("a journal");
+    let bodies = "INSERT INTO bodies SELECT randomblob(32), 'message', 3, 'raw', x'010203' FROM bodies;
+                  INSERT INTO progress SELECT branch, (payload ->> 'run') || '/request/1/1', 0, at, 'text_added', x'78'
+                  FROM entries WHERE kind = 'run_ended' LIMIT 1";
+    journal.execute_batch(bodies).expect("it can be written");
+    drop(journal);
+    let run = home.json(&["runs", "list"])[0]["run"].as_str().expect("a run").to_owned();
+    let call = home.path().join("calls").join(format!("{run}.run_call.9.1"));
+    fs::create_dir_all(&call).expect("a folder");
+    fs::write(call.join("exit.json"), r#"{"bytes":0,"survivors":[],"started_at":0,"ended_at":0}"#).expect("a file");
+    fs::write(home.path().join("calls/notes"), "mine").expect("a file");
+
+    let told = home.run(&["doctor"]).expect_code(0).out;
+    for part in
+        ["8 bodies (24 B) and 1 piece of output that nothing needs", "1 folder in calls/", "calls/notes is nothing"]
+    {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    assert_eq!(home.json(&["doctor"])["collectable"], serde_json::json!({"bodies": 8, "bytes": 24, "progress": 1}));
+    let asked = home.run(&["doctor", "--mend", "collect"]).expect_code(3);
+    assert!(asked.verdict().contains("--yes") && call.exists(), "{asked:?}");
+    let did = home.run(&["doctor", "--mend", "collect", "--yes"]).expect_code(0).out;
+    assert!(
+        did.contains("→ 8 bodies (24 B) and 1 piece of output that nothing needs are removed, and 1 folder in calls/"),
+        "{did}"
+    );
+    assert!(!did.contains("--mend collect") && !call.exists() && home.path().join("calls/notes").exists(), "{did}");
+    home.assert_usable("main");
+    // Nobody knows what a damaged home needs.
+    let home = damaged("payload");
+    let refused = home.run(&["doctor", "--mend", "collect", "--yes"]).expect_code(3);
+    assert!(refused.verdict().contains("to be mended first"), "{refused:?}");
+}
+
+#[test]
+fn r13_nothing_of_a_call_that_is_open_is_collected() {
+    let home = Home::new();
+    let agent = home.start(&[
+        "agent",
+        "--yes",
+        "--json",
+        "-m",
+        "run `echo $$ >> pids; while test ! -e go; do sleep 0.05; done; echo done`",
+    ]);
+    until("the command runs", || !home.text("pids").is_empty());
+    agent.kill();
+    let calls = || fs::read_dir(home.path().join("calls")).expect("a folder").count();
+    assert_eq!(calls(), 1);
+    home.run(&["doctor", "--mend", "collect", "--yes"]).expect_code(0);
+    home.put("go", "");
+    until("the command ends", || {
+        fs::read_dir(home.path().join("calls"))
+            .expect("a folder")
+            .flatten()
+            .any(|call| call.path().join("exit.json").exists())
+    });
+    home.run(&["doctor", "--mend", "collect", "--yes"]).expect_code(0);
+    assert_eq!(calls(), 1, "its result is not recorded yet");
+    let resumed = home.run(&["resume"]).expect_code(0);
+    let call = &home.json(&["runs", "show"])["steps"][0]["calls"][0];
+    assert!(call["output"].as_str().is_some_and(|output| output.contains("done")), "{call} {resumed:?}");
+    assert_eq!(calls(), 0);
 }

@@ -1,4 +1,4 @@
-//! Collection: bodies that nothing names any more, and progress of runs that have ended.
+//! Collection: bodies that nothing names any more, and progress of what is not open.
 //!
 //! First everything that may name a body is read, a bounded piece at a time, and whatever looks like a hash is remembered.
 //! Then bodies that were never met go, each time in a transaction that first reads what was appended meanwhile. A body that
@@ -6,13 +6,14 @@
 //! nothing may go that is needed. What may not live here: when it is done.
 
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use engine::{EffectId, Epoch};
+use engine::{EffectId, Epoch, Event};
 use rusqlite::{Connection, Row};
 
-use super::failed;
+use super::reader::Reader;
+use super::{failed, home};
 use crate::Error;
 
 /// Rows of one step; a step takes some milliseconds.
@@ -23,14 +24,53 @@ const SNAPSHOTS: usize = 8;
 const DIGITS: usize = 64;
 
 /// What was collected.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Collected {
     /// Bodies that nothing named.
     pub bodies: u64,
     /// Their bytes, as they were stored.
     pub bytes: u64,
-    /// Pieces of progress of runs that had ended.
+    /// Pieces of progress that an entry had sealed, or whose run had ended.
     pub progress: u64,
+}
+
+/// What the next owner would collect, without changing anything: also beside an owner at work.
+pub(super) fn collectable(reader: &Reader) -> Result<Collected, Error> {
+    let path = PathBuf::from(home::DATABASE);
+    // Bodies that come later are named by entries that this does not read.
+    let collectable = reader.query(|connection| Collectable::new(connection, Epoch(0)))?;
+    let mut collection = Collection::new(&collectable);
+    while !matches!(collection.stage, Stage::Bodies { .. }) {
+        reader.query(|connection| Ok(collection.step(connection, &path)))??;
+    }
+    reader.query(|connection| {
+        let mut after = 0;
+        loop {
+            let bodies = collection.bodies(connection, after)?;
+            for body in &bodies {
+                if !collection.names(body) {
+                    collection.collected.add(body);
+                }
+            }
+            match bodies.last() {
+                Some(last) if bodies.len() == ROWS => after = last.row,
+                _ => break,
+            }
+        }
+        for (branch, effect) in closed_progress(connection)? {
+            let sql = "SELECT count(*) FROM progress WHERE branch = ?1 AND effect = ?2";
+            let pieces: i64 = connection.prepare_cached(sql)?.query_row((branch, effect), |row| row.get(0))?;
+            collection.collected.progress += pieces as u64;
+        }
+        Ok(collection.collected)
+    })
+}
+
+impl Collected {
+    fn add(&mut self, body: &Stored) {
+        self.bodies += 1;
+        self.bytes += body.bytes.unwrap_or_default() as u64;
+    }
 }
 
 /// How often entries were removed by this owner: what was read before may have missed what they named.
@@ -197,46 +237,86 @@ impl Collection {
         })
     }
 
+    /// Whether a body was perhaps named.
+    fn names(&self, body: &Stored) -> bool {
+        self.named.contains(&u64::from_be_bytes(body.hash[..8].try_into().expect("eight of 32 bytes")))
+    }
+
+    /// Bodies that may be collected, if nothing names them.
+    ///
     /// The last body of all stays: its number is not given a second time, so that numbers tell how old a body is.
-    fn collect_some(&mut self, connection: &Connection, after: i64) -> rusqlite::Result<Stage> {
+    fn bodies(&self, connection: &Connection, after: i64) -> rusqlite::Result<Vec<Stored>> {
         let sql = "SELECT rowid, hash, length(content) FROM bodies WHERE rowid > ?1 AND rowid <= ?2 \
                    AND rowid < (SELECT max(rowid) FROM bodies) ORDER BY rowid LIMIT ?3";
-        let columns = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get::<_, Option<i64>>(2)?));
+        let columns = |row: &Row<'_>| Ok(Stored { row: row.get(0)?, hash: row.get(1)?, bytes: row.get(2)? });
         let mut statement = connection.prepare_cached(sql)?;
-        let bodies: Vec<(i64, [u8; 32], Option<i64>)> =
-            statement.query_map((after, self.collectable.youngest, ROWS as i64), columns)?.collect::<Result<_, _>>()?;
-        for (row, hash, bytes) in &bodies {
-            let first = u64::from_be_bytes(hash[..8].try_into().expect("eight of 32 bytes"));
-            if !self.named.contains(&first) {
-                connection.prepare_cached("DELETE FROM bodies WHERE rowid = ?1")?.execute([row])?;
-                self.collected.bodies += 1;
-                self.collected.bytes += bytes.unwrap_or_default() as u64;
+        statement.query_map((after, self.collectable.youngest, ROWS as i64), columns)?.collect()
+    }
+
+    fn collect_some(&mut self, connection: &Connection, after: i64) -> rusqlite::Result<Stage> {
+        let bodies = self.bodies(connection, after)?;
+        for body in &bodies {
+            if !self.names(body) {
+                connection.prepare_cached("DELETE FROM bodies WHERE rowid = ?1")?.execute([body.row])?;
+                self.collected.add(body);
             }
         }
         match bodies.last() {
-            Some((last, ..)) if bodies.len() == ROWS => Ok(Stage::Bodies { after: *last }),
+            Some(last) if bodies.len() == ROWS => Ok(Stage::Bodies { after: last.row }),
             _ => Ok(Stage::Progress),
         }
     }
 }
 
-/// Progress that no entry will seal: its run has ended.
+/// A row of `bodies`.
+struct Stored {
+    row: i64,
+    hash: [u8; 32],
+    bytes: Option<i64>,
+}
+
 fn drop_progress(connection: &Connection) -> rusqlite::Result<u64> {
-    let open = "SELECT DISTINCT branch, effect FROM progress";
-    let ended = "SELECT 1 FROM entries WHERE branch = ?1 AND kind = 'run_ended' AND json_valid(payload) \
-                 AND payload ->> 'run' = ?2";
-    let mut statement = connection.prepare_cached(open)?;
-    let open = statement.query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?;
     let mut dropped = 0;
-    for (branch, effect) in open.collect::<rusqlite::Result<Vec<_>>>()? {
-        // What does not read is for someone to look at.
-        let Ok(id) = effect.parse::<EffectId>() else { continue };
-        if connection.prepare_cached(ended)?.exists((branch, id.run.to_string()))? {
-            let sql = "DELETE FROM progress WHERE branch = ?1 AND effect = ?2";
-            dropped += connection.prepare_cached(sql)?.execute((branch, effect))? as u64;
-        }
+    for (branch, effect) in closed_progress(connection)? {
+        let sql = "DELETE FROM progress WHERE branch = ?1 AND effect = ?2";
+        dropped += connection.prepare_cached(sql)?.execute((branch, effect))? as u64;
     }
     Ok(dropped)
+}
+
+/// Progress that no entry will seal: it is sealed already, or its run has ended.
+fn closed_progress(connection: &Connection) -> rusqlite::Result<Vec<(i64, String)>> {
+    let mut statement = connection.prepare_cached("SELECT DISTINCT branch, effect FROM progress")?;
+    let open = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let mut closed = vec![];
+    for (branch, effect) in open.collect::<rusqlite::Result<Vec<(i64, String)>>>()? {
+        // What does not read is for someone to look at.
+        let Ok(id) = effect.parse::<EffectId>() else { continue };
+        if is_closed(connection, branch, id)? {
+            closed.push((branch, effect));
+        }
+    }
+    Ok(closed)
+}
+
+fn is_closed(connection: &Connection, branch: i64, id: EffectId) -> rusqlite::Result<bool> {
+    let sql = "SELECT kind, version, payload FROM entries WHERE branch = ?1 AND kind IN \
+               ('run_ended', 'message_sealed', 'stream_cut', 'failed', 'call_settled') AND instr(payload, ?2)";
+    let event = |row: &Row<'_>| {
+        let (kind, payload) = (row.get_ref(0)?.as_str()?, row.get_ref(2)?.as_bytes()?);
+        Ok(Event::decode(kind, row.get(1)?, payload).ok())
+    };
+    let closes = |event: &Event| {
+        event.seals().is_some_and(|sealed| sealed.covers(id))
+            || matches!(event, Event::RunEnded(ended) if ended.run == id.run)
+    };
+    let mut statement = connection.prepare_cached(sql)?;
+    for found in statement.query_map((branch, id.run.to_string()), event)? {
+        if found?.is_some_and(|event| closes(&event)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Runs something in a transaction of this owner; whatever it did is taken back where it fails.

@@ -15,12 +15,10 @@ use super::encode::Encoded;
 use super::failed;
 use super::home::Owned;
 use super::member::{self, Ends, Fault};
-use super::rows;
 use super::space::Space;
 use super::statements::Statements;
 use super::writer::{Job, Start, Work};
 use crate::Error;
-use crate::views::Rebuilt;
 
 /// Members of one group at most, so that the first is not kept waiting by those who queue behind it.
 const GROUP: usize = 4096;
@@ -312,7 +310,7 @@ impl Group<'_> {
         }
         let admitted = match work {
             Work::Append(encoded) => self.state.space.admits(&encoded.append.batch),
-            Work::Snapshot(_) | Work::Views(..) => !self.state.space.is_tight(),
+            Work::Snapshot(_) => !self.state.space.is_tight(),
         };
         if admitted { Ok(()) } else { Err(Error::Full { path: self.state.home.database() }) }
     }
@@ -324,7 +322,6 @@ impl Group<'_> {
             Work::Snapshot(packed) => {
                 packed.write(&self.statements).map(|()| self.state.ends.last.0).map_err(Fault::Sqlite)
             }
-            Work::Views(head, rebuilt) => self.rebuild(*head, rebuilt),
         };
         let error = match written {
             Ok(position) => return Ok(Ok(position)),
@@ -333,16 +330,6 @@ impl Group<'_> {
         };
         // A full disk, an I/O error or no memory may have rolled back the whole transaction.
         if !error.is_refusal() || self.statements.connection().is_autocommit() { Err(error) } else { Ok(Err(error)) }
-    }
-
-    fn rebuild(&self, head: Position, rebuilt: &Rebuilt) -> Result<Position, Fault> {
-        let (position, _) = self.state.ends.last;
-        if position != head {
-            let detail = "entries were appended while the views were made anew".to_owned();
-            return Err(Error::Constraint { detail }.into());
-        }
-        rows::rebuild(&self.statements, rebuilt)?;
-        Ok(position)
     }
 
     fn check_owner(&self) -> Result<(), Error> {

@@ -1,7 +1,7 @@
 //! The journal in SQLite: owned by one process, written by one thread, read beside it.
 //!
 //! `home` is the folder and its lock, `space` its reserve, `schema` the tables, `migrations` the way from older ones, `encode` what the caller's thread prepares,
-//! `writer` the group commit, `member` one append within it, `checkpoint` the WAL, `reader` and `rows` the way back. What may not live here: rules about what may
+//! `writer` the group commit, `member` one append within it, `checkpoint` the WAL, `reader` and `rows` the way back, `remake` the views made anew. What may not live here: rules about what may
 //! follow what; they are in `chain`, for both journals.
 
 pub mod check;
@@ -15,6 +15,7 @@ mod member;
 pub mod mend;
 mod migrations;
 mod reader;
+mod remake;
 mod retain;
 mod rows;
 mod schema;
@@ -27,7 +28,7 @@ mod tests;
 mod writer;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use engine::{
@@ -41,7 +42,6 @@ pub use collect::Collected;
 pub use reader::Reader;
 pub use space::ROOM_BYTES;
 
-use crate::views;
 use crate::{Append, Done, Entry, Error, Journal, Read, Snapshot};
 use collect::{Collectable, Collection};
 use encode::Encoded;
@@ -110,16 +110,11 @@ impl Sqlite {
         }
     }
 
-    /// Drops every row of the views and writes them anew from the entries, in one transaction. Gives the sessions that
-    /// cannot be read: their rows stay as they are. Nothing may be appended meanwhile.
+    /// Drops every row of the views and writes them anew from the entries, in one transaction; holds the rows of one session at
+    /// a time. Gives the sessions that cannot be read: their rows stay as they are. So do rows of what was removed from a
+    /// session. Nothing may be appended meanwhile.
     pub fn rebuild_views(&self) -> Result<Vec<(SessionId, Error)>, Error> {
-        let head = self.reader.head()?;
-        let rebuilt = views::rebuilt(&self.reader)?;
-        let unreadable = rebuilt.unreadable.clone();
-        let (tell, told) = mpsc::channel();
-        let done = Answer::new(Box::new(move |answer| drop(tell.send(answer))));
-        self.writer.queue(Job { work: Work::Views(head, rebuilt), done });
-        told.recv().unwrap_or(Err(Error::Gone)).map(|_| unreadable)
+        remake::remake(&self.home, self.epoch, &self.reader)
     }
 
     fn take(home: &Path, pace: Pace, has_room: fn(&Path) -> bool) -> Result<Self, Error> {

@@ -123,6 +123,13 @@ impl Reader {
         self.path.metadata().map_or(0, |meta| meta.len())
     }
 
+    /// The branches that belong to the session of this key, in the order in which they were begun.
+    pub fn branches_of(&self, key: &str) -> Result<Vec<BranchId>, Error> {
+        let sql = "SELECT b.uuid FROM branches b JOIN sessions s ON s.uuid = b.session WHERE s.key = ?1 ORDER BY b.id";
+        let id = |row: &Row<'_>| Ok(BranchId(Uuid::from_bytes(row.get(0)?)));
+        self.query(|connection| connection.prepare_cached(sql)?.query_map([key], id)?.collect())
+    }
+
     /// What the chain of a branch is before the entry `from`; none when there is no entry before it.
     fn head_before(&self, branch: BranchId, from: Seq) -> Result<Option<Head>, Error> {
         let Some(seq) = from.0.checked_sub(1).filter(|seq| *seq > 0) else { return Ok(Some(Head::EMPTY)) };
@@ -243,7 +250,9 @@ impl Read for Reader {
     }
 
     fn branches(&self) -> Result<Vec<(BranchId, SessionId)>, Error> {
-        let sql = "SELECT uuid, session FROM branches WHERE kind = 'session' AND session IS NOT NULL ORDER BY id";
+        // What a mend has put aside is of no session.
+        let sql = "SELECT uuid, session FROM branches WHERE kind = 'session' AND session IN (SELECT uuid FROM sessions) \
+                   ORDER BY id";
         let ids =
             |row: &Row<'_>| Ok((BranchId(Uuid::from_bytes(row.get(0)?)), SessionId(Uuid::from_bytes(row.get(1)?))));
         self.query(|connection| connection.prepare_cached(sql)?.query_map([], ids)?.collect())

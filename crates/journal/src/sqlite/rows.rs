@@ -8,8 +8,6 @@ use serde::de::DeserializeOwned;
 
 use super::encode::ViewJson;
 use super::statements::Statements;
-use crate::Error;
-use crate::views::Rebuilt;
 
 const DAY_MS: i64 = 86_400_000;
 
@@ -92,18 +90,21 @@ fn whose(row: &SessionRow) -> i64 {
     }
 }
 
-/// Writes all rows anew, but for those of sessions that could not be read.
-pub(super) fn rebuild(statements: &Statements<'_>, rebuilt: &Rebuilt) -> rusqlite::Result<()> {
-    let connection = statements.connection();
-    let hex = |(session, _): &(SessionId, Error)| session.0.simple().to_string().to_uppercase();
-    let stay = serde_json::to_string(&rebuilt.unreadable.iter().map(hex).collect::<Vec<_>>());
+/// Removes every row but for those of these sessions.
+pub(super) fn clear(connection: &Connection, stay: &[SessionId]) -> rusqlite::Result<()> {
+    let hex = |session: &SessionId| session.0.simple().to_string().to_uppercase();
+    let stay = serde_json::to_string(&stay.iter().map(hex).collect::<Vec<_>>());
     let stay = stay.expect("texts are plain data");
     for table in ["view_sessions", "view_runs", "view_receipts", "view_approvals"] {
         let sql = format!("DELETE FROM {table} WHERE hex(session) NOT IN (SELECT value FROM json_each(?1))");
         connection.execute(&sql, [&stay])?;
     }
-    connection.execute("DELETE FROM view_usage WHERE run NOT IN (SELECT run FROM view_runs)", [])?;
-    rebuilt.rows.iter().try_for_each(|views| write(statements, views, &ViewJson::of(views)))
+    connection.execute("DELETE FROM view_usage WHERE run NOT IN (SELECT run FROM view_runs)", []).map(|_| ())
+}
+
+/// Writes rows of no batch.
+pub(super) fn write_alone(connection: &Connection, views: &Views) -> rusqlite::Result<()> {
+    write(&Statements::lend(connection), views, &ViewJson::of(views))
 }
 
 /// Rows of a view in the order in which they were first recorded: `tail` is what follows `SELECT row FROM`.

@@ -16,7 +16,6 @@ use super::group::{Held, Quiet};
 use super::home::Owned;
 use super::snapshot::Packed;
 use super::space::Space;
-use crate::views::Rebuilt;
 use crate::{Done, Error};
 
 /// Whom to tell; told [`Error::Gone`] if it is dropped untold, so that nobody waits for a writer that panicked.
@@ -60,8 +59,6 @@ pub(super) enum Work {
     Append(Encoded),
     /// A snapshot, behind the append that it stands for.
     Snapshot(Packed),
-    /// The views made anew, as they are at this position.
-    Views(Position, Rebuilt),
 }
 
 impl Work {
@@ -69,7 +66,6 @@ impl Work {
         match self {
             Self::Append(encoded) => encoded.append.batch.durability(),
             Self::Snapshot(_) => Durability::Written,
-            Self::Views(..) => Durability::Synced,
         }
     }
 }

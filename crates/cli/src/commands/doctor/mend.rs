@@ -7,7 +7,8 @@ use journal::mend::{Did, Mender};
 use journal::{Read as _, Reader, Sqlite};
 use runtime::mend::Held;
 
-use super::{DoctorArgs, Line, look};
+use super::aside::keep_texts;
+use super::{DoctorArgs, Line, look, rest};
 use crate::config::Globals;
 use crate::error::{CliError, Exit};
 use crate::show::doctor::promise;
@@ -18,9 +19,9 @@ const UNKNOWN: &str = "the journal was mended, and what this run did after the l
 /// Mends; gives what was done, a line each.
 pub(super) fn run(wanted: &Mend, args: &DoctorArgs, globals: &Globals) -> Result<Did, CliError> {
     let report = look(globals)?;
-    // Views can be made anew at will.
+    // Views can be made anew, and what nothing needs be removed, at will.
     let is_needed = report.findings.iter().any(|finding| is_for(wanted, finding.mend.as_ref()));
-    if !is_needed && *wanted != Mend::Views {
+    if !is_needed && !matches!(wanted, Mend::Views | Mend::Collect) {
         return Err(CliError::Refused {
             exit: Exit::Refused,
             what: format!("nothing here needs the mend `{wanted}`; nothing was changed"),
@@ -52,10 +53,14 @@ pub(super) fn run(wanted: &Mend, args: &DoctorArgs, globals: &Globals) -> Result
         }
         Mend::Session(key) => {
             let mut did = vec![Mender::take(&globals.home)?.keep_copy()?];
-            did.extend(salvage(key, globals)?);
+            did.extend(match salvage(key, globals)? {
+                Some(salvaged) => salvaged,
+                None => put_aside(key, globals)?,
+            });
             did.extend(make_lists(globals)?);
             Ok(did)
         }
+        Mend::Collect => rest::collect(&report, globals),
     }
 }
 
@@ -100,7 +105,8 @@ fn rescue(globals: &Globals) -> Result<Did, CliError> {
     did.extend(hold(globals)?);
     for finding in look(globals)?.findings {
         if let Some(Mend::Session(key)) = finding.mend {
-            did.extend(salvage(&key, globals)?);
+            // One that has no good entry stays a finding: whether it is put aside is for its user to say.
+            did.extend(salvage(&key, globals)?.into_iter().flatten());
         }
     }
     Ok(did)
@@ -113,13 +119,24 @@ fn make_lists(globals: &Globals) -> Result<Did, CliError> {
     Ok(std::iter::once("the rows of every list are made anew from the entries".to_owned()).chain(none).collect())
 }
 
-/// Begins a new branch at the last good entry of a session.
-fn salvage(key: &str, globals: &Globals) -> Result<Did, CliError> {
+/// Puts a session aside of which nothing can be folded, with what can be read of it.
+fn put_aside(key: &str, globals: &Globals) -> Result<Did, CliError> {
     let reader = Reader::open(&globals.home)?;
-    let gone = || CliError::not_found(format!("there is no session {key}"), "`limulus doctor` says what there is");
-    let branch = reader.current_branch(key)?.ok_or_else(gone)?;
-    let verified = reader.verify(&reader.lineage(branch)?);
-    let good = verified.last_good.ok_or_else(gone)?;
+    let texts = keep_texts(&globals.home, &reader, key)?;
+    let branches = reader.branches_of(key)?;
+    drop(reader);
+    let mut did = Mender::take(&globals.home)?.put_aside(key)?;
+    did.extend(texts.map(|name| format!("what can be read of it is kept as {name}")));
+    let shown = branches.iter().map(|branch| format!("its entries stay: `limulus audit --branch {branch}` shows them"));
+    did.extend(shown);
+    Ok(did)
+}
+
+/// Begins a new branch at the last good entry of a session; none where there is no such entry.
+fn salvage(key: &str, globals: &Globals) -> Result<Option<Did>, CliError> {
+    let reader = Reader::open(&globals.home)?;
+    let Some(branch) = reader.current_branch(key)? else { return Ok(None) };
+    let Some(good) = reader.verify(&reader.lineage(branch)?).last_good else { return Ok(None) };
     drop(reader);
     let journal = Sqlite::own(&globals.home)?;
     let Checkpoint { branch: parent, seq } = good.checkpoint;
@@ -130,7 +147,7 @@ fn salvage(key: &str, globals: &Globals) -> Result<Did, CliError> {
         format!("the damaged branch stays as it is: `limulus audit {key} --branch {branch}` shows it"),
     ];
     did.extend(told_of(&salvaged.held));
-    Ok(did)
+    Ok(Some(did))
 }
 
 /// What waits for a human, and what must be sent again.

@@ -78,6 +78,8 @@ pub enum Effect {
     Refused(String),
     /// Lists may be wrong.
     Lists,
+    /// What nothing needs stays.
+    Kept,
 }
 
 impl fmt::Display for Effect {
@@ -89,6 +91,7 @@ impl fmt::Display for Effect {
             Self::Lists => {
                 f.write_str("lists may be wrong, and what is unfinished may be missed; no entry is harmed by it")
             }
+            Self::Kept => f.write_str("what nothing names cannot be collected; no session is harmed by it"),
         }
     }
 }
@@ -98,7 +101,7 @@ impl fmt::Display for Effect {
 pub enum Mend {
     /// Snapshots that cannot be believed are dropped: of one session, or all.
     Snapshots(Option<String>),
-    /// A session goes on in a new branch from its last good entry.
+    /// A session goes on in a new branch from its last good entry; one that has none is put aside.
     Session(String),
     /// The loss is accepted: the mark is set to what is there.
     Loss,
@@ -108,6 +111,8 @@ pub enum Mend {
     Rescue,
     /// The views are made anew from the entries.
     Views,
+    /// What nothing needs is removed.
+    Collect,
 }
 
 impl fmt::Display for Mend {
@@ -120,6 +125,7 @@ impl fmt::Display for Mend {
             Self::Wal => f.write_str("wal"),
             Self::Rescue => f.write_str("rescue"),
             Self::Views => f.write_str("views"),
+            Self::Collect => f.write_str("collect"),
         }
     }
 }
@@ -132,7 +138,7 @@ impl Serialize for Mend {
 
 /// A mend that there is not.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no mend `{name}`; there are snapshots, snapshot:KEY, session:KEY, loss, wal, rescue, views")]
+#[error("there is no mend `{name}`; there are snapshots, snapshot:KEY, session:KEY, loss, wal, rescue, views, collect")]
 pub struct UnknownMend {
     /// What was asked for.
     pub name: String,
@@ -153,6 +159,7 @@ impl FromStr for Mend {
                 "wal" => Ok(Self::Wal),
                 "rescue" => Ok(Self::Rescue),
                 "views" => Ok(Self::Views),
+                "collect" => Ok(Self::Collect),
                 _ => Err(unknown()),
             },
         }
@@ -238,14 +245,35 @@ impl Finding {
         }
     }
 
-    /// A snapshot of this session that cannot be believed.
-    pub(super) fn of_snapshot(key: &str, snapshot: Checkpoint, detail: &str) -> Self {
+    /// A snapshot of this session that cannot be believed. One that is needed for what was removed is not dropped.
+    pub(super) fn of_snapshot(key: &str, snapshot: Checkpoint, detail: &str, is_needed: bool) -> Self {
+        let (harm, mend) = if is_needed {
+            ("what was removed before it is in it alone", Mend::Session(key.to_owned()))
+        } else {
+            ("no entry is harmed by it", Mend::Snapshots(Some(key.to_owned())))
+        };
         Self {
             what: What::Snapshot,
             place: Where { checkpoint: Some(snapshot.to_string()), snapshot: Some(snapshot), ..Where::session(key) },
-            detail: format!("{detail}; no entry is harmed by it"),
+            detail: format!("{detail}; {harm}"),
             effect: Effect::Refused(key.to_owned()),
-            mend: Some(Mend::Snapshots(Some(key.to_owned()))),
+            mend: Some(mend),
+        }
+    }
+
+    /// The same in a branch that its session has left.
+    pub(super) fn of_left_snapshot(key: &str, snapshot: Checkpoint, detail: &str) -> Self {
+        Self { effect: Effect::Kept, ..Self::of_snapshot(key, snapshot, detail, false) }
+    }
+
+    /// A session that has no entry.
+    pub(super) fn of_branch(key: &str, detail: &str) -> Self {
+        Self {
+            what: What::Branch,
+            place: Where::session(key),
+            detail: detail.to_owned(),
+            effect: Effect::Refused(key.to_owned()),
+            mend: Some(Mend::Session(key.to_owned())),
         }
     }
 
@@ -285,7 +313,7 @@ impl Finding {
             },
             detail: format!("{flaw}; {}", good_up_to(last_good)),
             effect: Effect::Refused(key.to_owned()),
-            mend: last_good.map(|_| Mend::Session(key.to_owned())),
+            mend: Some(Mend::Session(key.to_owned())),
         }
     }
 }

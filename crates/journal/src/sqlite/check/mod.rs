@@ -1,7 +1,7 @@
 //! Looking at a home without owning it: every entry, chain, body and file of it, also where they are damaged.
 //!
-//! `walk` reads branches entry by entry and judges each, `replay` folds them, `session` looks at a line of them; `files`, `pages`, `sessions`
-//! and `views` look at a whole home, and `finding` is what they say. Nothing here stops at the first fault, panics on any bytes, or
+//! `walk` reads branches entry by entry and judges each, `replay` folds them, `session` looks at a line of them; `files`, `pages`, `sessions`,
+//! `views` and `rest` look at a whole home, and `finding` is what they say. Nothing here stops at the first fault, panics on any bytes, or
 //! changes a file. What may not live here: mending.
 
 mod files;
@@ -9,6 +9,7 @@ mod finding;
 mod header;
 mod pages;
 mod replay;
+mod rest;
 mod session;
 mod sessions;
 mod view;
@@ -24,6 +25,7 @@ pub use replay::Replay;
 pub use session::{Fault, Place, Verified};
 pub use walk::{Audited, Checkpoint, Content, Flaw, Segment};
 
+use super::collect::Collected;
 use super::home::DATABASE;
 use super::reader::Sees;
 use super::schema;
@@ -53,6 +55,8 @@ pub struct Report {
     pub notes: Vec<String>,
     /// How much was looked at.
     pub counts: Counts,
+    /// What nothing needs, and `Sqlite::collect` would remove; nothing where anything is wrong.
+    pub collectable: Collected,
 }
 
 /// How much was looked at.
@@ -118,6 +122,7 @@ impl Check {
                 self.ends(&view, mark);
                 self.sessions(&view, watch);
                 self.views(&view, watch);
+                self.rest(&view, watch);
             }
         }
         self.report.findings.sort_by_key(|finding| finding.what);

@@ -76,6 +76,12 @@ impl Verified {
         self.replay.session().filter(|_| self.is_whole())
     }
 
+    /// Whether the snapshot of this entry is all that tells what was removed before it.
+    pub fn needs(&self, at: Checkpoint) -> bool {
+        let removed = |fault: &Fault| fault.flaw == Flaw::Unfounded && fault.place.checkpoint.branch == at.branch;
+        self.faults.iter().any(|fault| removed(fault) && fault.place.checkpoint.seq <= at.seq)
+    }
+
     fn add(&mut self, place: &Place, flaw: Flaw) {
         if self.faults.len() < FAULTS {
             self.faults.push(Fault { place: place.clone(), flaw });

@@ -3,7 +3,7 @@
 use engine::BranchId;
 use rusqlite::OptionalExtension as _;
 
-use super::finding::{Effect, Finding, What, Where};
+use super::finding::{Finding, What};
 use super::session::Verified;
 use super::view::View;
 use super::walk::Flaw;
@@ -70,19 +70,23 @@ impl Check {
     fn session(&mut self, reader: &Reader, session: &Listed) {
         let key = &session.key;
         let Some(branch) = session.branch else {
-            let (place, effect) = (Where::session(key), Effect::Refused(key.clone()));
-            let detail = "the branch that it should be in is not there".to_owned();
-            return self.find(Finding { what: What::Branch, place, detail, effect, mend: None });
+            return self.find(Finding::of_branch(key, "the branch that it should be in is not there"));
         };
         let verified = match reader.lineage(branch) {
-            Ok(line) => reader.verify(&line),
+            Ok(line) => {
+                let verified = reader.verify(&line);
+                if let Err(error) = self.left(reader, key, &line) {
+                    self.note(format!("what session {key} has left was not looked at: {}", error.said()));
+                }
+                verified
+            }
             Err(error) => Verified::nothing(error.said()),
         };
         self.report.counts.entries += verified.entries;
         self.report.counts.snapshots += verified.snapshots.len() as u64;
         for (at, wrong) in &verified.snapshots {
             if let Some(detail) = wrong {
-                self.find(Finding::of_snapshot(key, *at, detail));
+                self.find(Finding::of_snapshot(key, *at, detail, verified.needs(*at)));
             }
         }
         let good = verified.last_good.as_ref().map(|place| place.checkpoint);
@@ -99,9 +103,7 @@ impl Check {
         } else if let Some(detail) = &verified.unread {
             self.find(Finding::unread(key, detail, good));
         } else if verified.entries == 0 {
-            let (place, effect) = (Where::session(key), Effect::Refused(key.clone()));
-            let detail = "it has no entry".to_owned();
-            self.find(Finding { what: What::Branch, place, detail, effect, mend: None });
+            self.find(Finding::of_branch(key, "it has no entry"));
         }
     }
 

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use engine::{ReceiptRow, RunRow, SessionRow, Timestamp};
+use engine::{CallId, MessageId, ReceiptRow, RunId, RunRow, SessionId, SessionRow, Timestamp, Views};
 
 use super::finding::{Finding, What};
 use super::view::View;
 use super::{Check, Progress, Watch};
 use crate::sqlite::reader::Reader;
-use crate::views::{Rebuilt, rebuilt};
+use crate::views::{OfSession, Placed, each};
 use crate::{Error, Read as _};
 
 /// Findings about views; one mend is for all of them.
@@ -40,43 +40,66 @@ impl Check {
     }
 }
 
-/// The rows that are missing or different, with the session that they are of.
+/// The rows that are missing or different, with the session that they are of; the first of them.
 type Wrong = Vec<(Option<String>, String)>;
 
 fn wrong_rows(reader: &Reader) -> Result<Wrong, Error> {
-    let Rebuilt { rows, .. } = rebuilt(reader)?;
-    let sessions: BTreeMap<_, _> = reader.sessions()?.into_iter().map(|row| (row.session, row)).collect();
-    let runs: BTreeMap<_, _> = reader.runs(None)?.into_iter().map(|row| (row.run, row)).collect();
-    let asked: BTreeSet<_> = reader.approvals(None)?.into_iter().map(|row| row.call).collect();
-    let mut receipts = BTreeMap::new();
-    for session in sessions.keys() {
-        receipts.extend(reader.receipts(*session)?.into_iter().map(|row| (row.message, row)));
-    }
     let mut wrong = Wrong::new();
-    for views in rows {
-        let of = |row: Option<&SessionRow>| row.map(|row| row.key.clone());
-        if let Some(row) = &views.session
-            && sessions.get(&row.session).is_none_or(|kept| !same_session(kept, row))
-        {
-            wrong.push((Some(row.key.clone()), differs(sessions.contains_key(&row.session), "the session")));
+    each(reader, &mut |OfSession { session, rows, .. }| {
+        let mut rows = rows.unwrap_or_default();
+        if wrong.len() < FINDINGS {
+            rows.sort_by_key(|placed| placed.first);
+            wrong.extend(Stored::of(reader, session, &rows)?.wrong(&rows));
         }
-        for row in views.runs.iter().filter(|row| runs.get(&row.run).is_none_or(|kept| !same_run(kept, row))) {
-            let what = differs(runs.contains_key(&row.run), &format!("run {}", row.run));
-            wrong.push((of(sessions.get(&row.session)), what));
-        }
-        let other = |row: &&ReceiptRow| receipts.get(&row.message) != Some(*row);
-        for row in views.receipts.iter().filter(other) {
-            let what = differs(receipts.contains_key(&row.message), &format!("message {}", row.message));
-            wrong.push((of(sessions.get(&row.session)), what));
-        }
-        for row in views.approvals.iter().filter(|row| row.allowed.is_none() != asked.contains(&row.call)) {
-            wrong.push((
-                of(sessions.get(&row.session)),
-                differs(asked.contains(&row.call), &format!("call {}", row.call)),
-            ));
-        }
-    }
+        Ok(())
+    })?;
     Ok(wrong)
+}
+
+/// The rows of one session as they are.
+struct Stored {
+    session: Option<SessionRow>,
+    runs: BTreeMap<RunId, RunRow>,
+    receipts: BTreeMap<MessageId, ReceiptRow>,
+    /// Questions that are open.
+    asked: BTreeSet<CallId>,
+}
+
+impl Stored {
+    /// The session is found by the key that its entries say.
+    fn of(reader: &Reader, session: SessionId, rows: &[Placed]) -> Result<Self, Error> {
+        let key = rows.iter().find_map(|placed| placed.row.session.as_ref()).map(|row| &row.key);
+        let row = key.map(|key| reader.session(key)).transpose()?.flatten();
+        Ok(Self {
+            session: row.filter(|row| row.session == session),
+            runs: reader.runs(Some(session))?.into_iter().map(|row| (row.run, row)).collect(),
+            receipts: reader.receipts(session)?.into_iter().map(|row| (row.message, row)).collect(),
+            asked: reader.approvals(Some(session))?.into_iter().map(|row| row.call).collect(),
+        })
+    }
+
+    fn wrong(&self, rows: &[Placed]) -> Wrong {
+        let key = rows.iter().find_map(|placed| placed.row.session.as_ref()).map(|row| row.key.clone());
+        let whats = rows.iter().flat_map(|placed| self.differing(&placed.row));
+        whats.map(|what| (key.clone(), what)).collect()
+    }
+
+    /// What is wrong with the rows beside these.
+    fn differing(&self, views: &Views) -> Vec<String> {
+        let Self { session, runs, receipts, asked } = self;
+        let other = |row: &&SessionRow| session.as_ref().is_none_or(|kept| !same_session(kept, row));
+        let of_session = views.session.iter().filter(other).map(|_| differs(session.is_some(), "the session"));
+        let other = |row: &&RunRow| runs.get(&row.run).is_none_or(|kept| !same_run(kept, row));
+        let of_runs = views.runs.iter().filter(other);
+        let of_runs = of_runs.map(|row| differs(runs.contains_key(&row.run), &format!("run {}", row.run)));
+        let other = |row: &&ReceiptRow| receipts.get(&row.message) != Some(*row);
+        let of_receipts = views.receipts.iter().filter(other);
+        let of_receipts =
+            of_receipts.map(|row| differs(receipts.contains_key(&row.message), &format!("message {}", row.message)));
+        let of_calls = views.approvals.iter().filter(|row| row.allowed.is_none() != asked.contains(&row.call));
+        let of_calls = of_calls.map(|row| differs(asked.contains(&row.call), &format!("call {}", row.call)));
+        of_session.chain(of_runs).chain(of_receipts).chain(of_calls).collect()
+    }
 }
 
 fn differs(is_there: bool, what: &str) -> String {

@@ -108,6 +108,27 @@ impl Mender {
         Ok(did)
     }
 
+    /// Gives up a session of which nothing can be folded: its key is free, and it is in no list. Its branches stay as they
+    /// are, and nothing of what they name is collected.
+    pub fn put_aside(&self, key: &str) -> Result<Did, Error> {
+        let (database, connection) = (self.home.database(), self.open()?);
+        let sqlite = failed(&database);
+        let transaction = connection.unchecked_transaction().map_err(&sqlite)?;
+        let mine = "(SELECT uuid FROM sessions WHERE key = ?1 UNION SELECT session FROM view_sessions WHERE key = ?1)";
+        for rows in [
+            "view_usage WHERE run IN (SELECT run FROM view_runs WHERE session IN",
+            "view_runs WHERE (session IN",
+            "view_receipts WHERE (session IN",
+            "view_approvals WHERE (session IN",
+            "view_sessions WHERE (session IN",
+            "sessions WHERE (uuid IN",
+        ] {
+            transaction.execute(&format!("DELETE FROM {rows} {mine})"), [key]).map_err(&sqlite)?;
+        }
+        transaction.commit().map_err(&sqlite)?;
+        Ok(vec![format!("{key} is put aside: its key is free, and the next message to it begins a new session")])
+    }
+
     /// Keeps a copy of the whole journal, what is in its WAL included; says where.
     pub fn keep_copy(&self) -> Result<String, Error> {
         let kept = migrations::keep_copy(&self.open()?, &aside_name(&self.home.database(), "before"))?;

@@ -40,7 +40,7 @@ fn state(home: &Path, branch: BranchId, until: Seq) -> Session {
 }
 
 /// Three sessions; the first one has eight entries and a snapshot of its state at the fourth.
-fn kept() -> (tempfile::TempDir, PathBuf, Script) {
+pub(super) fn kept() -> (tempfile::TempDir, PathBuf, Script) {
     let (folder, home, mut scripts) = three();
     let mut script = scripts.remove(0);
     let sqlite = own(&home);
@@ -75,7 +75,7 @@ fn good(verified: &Verified) -> Option<Checkpoint> {
 }
 
 /// A branch that leaves this one here, with one entry more.
-fn fork(home: &Path, script: &Script, at: Seq) -> Script {
+pub(super) fn fork(home: &Path, script: &Script, at: Seq) -> Script {
     let sqlite = own(home);
     let hash = sqlite.range(script.branch, at, at).unwrap()[0].chain;
     let mut child = Script { branch: BranchId(id(9)), seq: 0, ..script.clone() };

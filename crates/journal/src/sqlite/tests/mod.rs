@@ -7,6 +7,7 @@ mod group;
 mod mend;
 mod migrations;
 mod ownership;
+mod rest;
 mod retain;
 mod snapshots;
 mod space;

@@ -1,0 +1,84 @@
+//! What a home holds that nothing needs: told as notes, removed by `--mend collect`. What may not live here: what is damaged.
+
+use std::collections::BTreeSet;
+
+use engine::RunId;
+use journal::check::Report;
+use journal::mend::Did;
+use journal::{Collected, Read, Reader, Sqlite};
+use tools::Strays;
+
+use crate::config::Globals;
+use crate::error::{CliError, Exit};
+use crate::show::doctor::size;
+use crate::show::human::count;
+
+const MEND: &str = "`limulus doctor --mend collect`";
+
+/// Adds to a report what nothing needs. Where anything is wrong, nobody knows.
+pub(super) fn note(report: &mut Report, globals: &Globals) {
+    if !report.findings.is_empty() {
+        return;
+    }
+    if report.collectable != Collected::default() {
+        report.notes.push(format!("{} that nothing needs; {MEND} removes them", told(&report.collectable)));
+    }
+    let found = Reader::open(&globals.home).map_err(CliError::from).and_then(|reader| strays(&reader, globals));
+    let Ok(Strays { calls, foreign }) = found else {
+        return report.notes.push("what is left in calls/ could not be looked at".to_owned());
+    };
+    if !calls.is_empty() {
+        report.notes.push(format!("{} in calls/ of calls that nobody waits for; {MEND} removes them", folders(&calls)));
+    }
+    for name in foreign {
+        report.notes.push(format!("calls/{name} is nothing that limulus made: it stays"));
+    }
+}
+
+/// Removes it.
+pub(super) fn collect(report: &Report, globals: &Globals) -> Result<Did, CliError> {
+    if !report.findings.is_empty() {
+        return Err(CliError::Refused {
+            exit: Exit::Refused,
+            what: "nothing is collected in a home that something is wrong with: what it needs is not known".to_owned(),
+            hint: "`limulus doctor` says what is to be mended first".to_owned(),
+        });
+    }
+    let journal = Sqlite::own(&globals.home)?;
+    let collected = journal.collect()?;
+    let strays = strays(&journal, globals)?;
+    strays.remove().map_err(|error| unreadable(&error))?;
+    Ok(vec![format!("{} that nothing needs are removed, and {} in calls/", told(&collected), folders(&strays.calls))])
+}
+
+/// A run is under way as long as its session's row says so; the rows are what the entries give, or it is a finding.
+fn strays(read: &dyn Read, globals: &Globals) -> Result<Strays, CliError> {
+    let calls = globals.home.join("calls");
+    // Listed first, for whoever owns the home may begin a run meanwhile.
+    let listed = tools::strays(&calls, &|_| false).map_err(|error| unreadable(&error))?;
+    if listed == Strays::default() {
+        return Ok(listed);
+    }
+    let under_way: BTreeSet<RunId> = read.sessions()?.into_iter().filter_map(|row| row.run).collect();
+    let mut still = tools::strays(&calls, &|run| under_way.contains(&run)).map_err(|error| unreadable(&error))?;
+    still.calls.retain(|path| listed.calls.contains(path));
+    Ok(still)
+}
+
+fn unreadable(error: &std::io::Error) -> CliError {
+    CliError::Failed {
+        exit: Exit::Store,
+        what: format!("what is in calls/ could not be looked at or removed ({error})"),
+        hint: "look at the folder calls/ of the home".to_owned(),
+    }
+}
+
+fn told(collected: &Collected) -> String {
+    let Collected { bodies, bytes, progress } = *collected;
+    let bodies = if bodies == 1 { "1 body".to_owned() } else { format!("{bodies} bodies") };
+    format!("{bodies} ({}) and {} of output", size(bytes), count(progress as usize, "piece"))
+}
+
+fn folders(calls: &[std::path::PathBuf]) -> String {
+    count(calls.len(), "folder")
+}

@@ -1,0 +1,88 @@
+//! What a home holds beside the lines of its sessions: branches that were left, and what nothing needs. Nothing here closes a
+//! session. What may not live here: the lines themselves (`sessions`), and removing anything.
+
+use engine::{BranchId, Seq};
+use rusqlite::Row;
+
+use super::finding::Finding;
+use super::view::View;
+use super::walk::{Audited, Checkpoint, Flaw, Segment};
+use super::{Check, Progress, Watch};
+use crate::sqlite::collect::collectable;
+use crate::sqlite::reader::Reader;
+use crate::{Error, Read as _};
+
+/// Branches of no session that are named.
+const NAMED: usize = 3;
+
+impl Check {
+    /// What a session has left behind: the entries of its branches that are not in its line. Nothing goes on there.
+    pub(super) fn left(&mut self, reader: &Reader, key: &str, line: &[Segment]) -> Result<(), Error> {
+        for branch in branches(reader, "session = (SELECT uuid FROM sessions WHERE key = ?1)", [key])? {
+            let after = match line.iter().find(|segment| segment.branch == branch) {
+                None => Seq(0),
+                Some(Segment { to: Some(to), .. }) => *to,
+                Some(Segment { to: None, .. }) => continue,
+            };
+            if let Some((at, flaw)) = self.first_fault(reader, branch, after)? {
+                self.note(format!("{at}, which session {key} has left, cannot be believed: {flaw}; `limulus audit {key} --branch {branch}` shows it"));
+            }
+            for seq in reader.snapshots(branch)?.into_iter().filter(|seq| *seq > after) {
+                if let Err(error) = reader.snapshot(branch, seq) {
+                    self.find(Finding::of_left_snapshot(key, Checkpoint { branch, seq }, &error.said()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn first_fault(
+        &mut self,
+        reader: &Reader,
+        branch: BranchId,
+        after: Seq,
+    ) -> Result<Option<(Checkpoint, Flaw)>, Error> {
+        let (mut entries, mut first) = (0, None);
+        reader.walk(&Segment { branch, to: None }, |audited| {
+            if audited.seq > after {
+                entries += 1;
+                first = first.take().or_else(|| Some((audited.checkpoint(), flaw(reader, audited)?)));
+            }
+        })?;
+        self.report.counts.entries += entries;
+        Ok(first)
+    }
+
+    /// What nothing needs. It takes space, and is no danger.
+    pub(super) fn rest(&mut self, view: &View, watch: Watch<'_>) {
+        let none =
+            branches(&view.reader, "session NOT IN (SELECT uuid FROM sessions) AND ?1", [true]).unwrap_or_default();
+        if !none.is_empty() {
+            let named: Vec<String> = none.iter().take(NAMED).map(ToString::to_string).collect();
+            let more =
+                none.len().checked_sub(NAMED + 1).map(|more| format!(" and {} more", more + 1)).unwrap_or_default();
+            let named = named.join(", ");
+            self.note(format!("no session goes on in {named}{more}: `limulus audit --branch` shows them"));
+        }
+        // Of what cannot be read nobody knows what it needs.
+        if !self.report.findings.is_empty() {
+            return;
+        }
+        watch(Progress { step: "bodies", done: 0, of: self.report.counts.bodies });
+        match collectable(&view.reader) {
+            Ok(collectable) => self.report.collectable = collectable,
+            Err(error) => self.note(format!("what nothing names was not counted: {}", error.said())),
+        }
+    }
+}
+
+fn flaw(reader: &Reader, audited: &Audited) -> Option<Flaw> {
+    let bodies = || reader.body_flaws(audited.event()?).ok()?.into_iter().next();
+    audited.flaws.first().cloned().or_else(bodies)
+}
+
+fn branches(reader: &Reader, which: &str, of: impl rusqlite::Params) -> Result<Vec<BranchId>, Error> {
+    let sql = format!("SELECT uuid FROM branches WHERE kind = 'session' AND {which} ORDER BY id");
+    let id = |row: &Row<'_>| Ok(BranchId(uuid::Uuid::from_bytes(row.get(0)?)));
+    reader.query(|connection| connection.prepare_cached(&sql)?.query_map(of, id)?.collect())
+}
