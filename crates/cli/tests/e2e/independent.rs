@@ -14,7 +14,8 @@ use engine::{Batch, BranchId, Event, Forked, Record, Seq, Session, Views};
 use journal::{Append, Journal as _, Read as _, Reader, Sqlite};
 use serde_json::Value;
 
-use crate::support::{Home, until};
+use crate::doctor::damaged;
+use crate::support::{Home, anchor, until};
 
 /// The Python to use, if there is one with the modules; where it was promised, its lack is a failure.
 fn python() -> Option<&'static str> {
@@ -79,9 +80,17 @@ fn compare(python: &str, home: &Home) -> Value {
     let sessions = home.json(&["sessions", "list"]);
     assert_eq!(list(&told["sessions"]).len(), list(&sessions).len());
     let listed = home.json(&["runs", "list"]);
-    let runs: Vec<&Value> = list(&told["sessions"]).iter().flat_map(|session| list(&session["runs"])).collect();
-    assert_eq!(runs.len(), list(&listed).len());
-    for run in runs {
+    let runs = list(&told["sessions"]).iter().flat_map(|session| list(&session["runs"])).count();
+    assert_eq!(runs, list(&listed).len());
+    agree(&told, home);
+    told
+}
+
+/// What the reader tells of sessions and runs is what the program tells of them.
+#[track_caller]
+fn agree(told: &Value, home: &Home) {
+    let listed = home.json(&["runs", "list"]);
+    for run in list(&told["sessions"]).iter().flat_map(|session| list(&session["runs"])) {
         let shown = list(&listed).iter().find(|shown| shown["run"] == run["run"]).expect("it is listed");
         assert_eq!(assert_agrees(run, shown), 9, "{run}");
         let shown = home.json(&["runs", "show", run["run"].as_str().expect("an id")]);
@@ -94,7 +103,6 @@ fn compare(python: &str, home: &Home) -> Value {
         }
         assert_eq!(session["whole"], true);
     }
-    told
 }
 
 /// Six sessions: tools, a body that is packed, a call that was not allowed, one that is long enough for a snapshot, an
@@ -229,6 +237,43 @@ fn r17_a_reader_of_the_page_follows_a_fork() {
     // Nobody has written views for it, and that is all that is wrong.
     let whats: Vec<&Value> = list(&told["findings"]).iter().map(|finding| &finding["what"]).collect();
     assert!(code == Some(1) && !whats.is_empty() && whats.iter().all(|what| **what == "view"), "{}", told["findings"]);
+}
+
+/// R17, R18: a session that goes on from an anchor; its first run is in the snapshot alone.
+#[test]
+fn r17_r18_a_reader_of_the_page_reads_a_home_that_was_anchored() {
+    let Some(python) = python() else { return };
+    let home = Home::new();
+    home.run(&["agent", "--yes", "-m", "run `echo hi > a`"]).expect_code(0);
+    let end = home.run(&["audit", "--json"]).lines().len() as u64;
+    home.assert_usable("main");
+    anchor(&home.path(), "agent:main:main", Seq(end));
+    home.assert_usable("main");
+    let told = read_whole(python, &home.path());
+    agree(&told, &home);
+    let session = &told["sessions"][0];
+    assert_eq!(list(&session["runs"]).len(), 2, "{session}");
+    assert!(list(&session["transcript"]).iter().any(|item| item["seq"].is_null()), "{session}");
+    assert_eq!(told["checked"]["snapshots"], 1);
+}
+
+/// R10, R18: a session that goes on in a new branch. The damaged one is as it was, and no session's line goes through it.
+#[test]
+fn r10_r18_a_reader_of_the_page_reads_a_home_that_was_salvaged() {
+    let Some(python) = python() else { return };
+    let home = damaged("payload");
+    let old = home.json(&["sessions", "show", "other"]);
+    let branch = home.run(&["audit", "--json"]).lines()[0]["branch"].clone();
+    home.run(&["doctor", "--mend", "session:agent:main:main", "--yes"]).expect_code(0);
+    home.run(&["resume", "main", "--force"]).expect_code(0);
+    home.assert_usable("main");
+    let (code, told) = read(python, &home.path());
+    let seqs: Vec<_> = list(&told["findings"]).iter().map(|finding| (&finding["branch"], &finding["what"])).collect();
+    assert_eq!((code, seqs), (Some(1), vec![(&branch, &"payload".into())]), "{}", told["findings"]);
+    agree(&told, &home);
+    let session = list(&told["sessions"]).iter().find(|session| session["key"] == "agent:main:main").expect("it");
+    assert_ne!(session["branch"], branch);
+    assert_eq!(home.json(&["sessions", "show", "other"]), old);
 }
 
 /// Makes this branch of the first session's, from this entry on.
