@@ -56,6 +56,7 @@ impl Owner {
             mode: None,
             key: None,
             overrides: Overrides::default(),
+            attachments: vec![],
         });
         let effect = owner.effect(EffectKind::Lane);
         owner.offer(Report::LaneEntered { effect, settings: Arc::new(settings()) });

@@ -23,6 +23,10 @@ pub enum BodyKind {
     Prompt,
     /// Resolved settings, JSON.
     Settings,
+    /// The order and the signatures of a message's blocks, JSON ([`crate::Blocks`]).
+    Blocks,
+    /// An image or a file, its bytes as they are.
+    File,
 }
 
 impl BodyKind {
@@ -35,6 +39,8 @@ impl BodyKind {
             Self::Output => "output",
             Self::Prompt => "prompt",
             Self::Settings => "settings",
+            Self::Blocks => "blocks",
+            Self::File => "file",
         }
     }
 }
@@ -84,6 +90,37 @@ impl Content {
 impl fmt::Debug for Content {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Content({:?}, {} bytes, {:.8})", self.body.kind, self.body.bytes, self.body.hash.to_string())
+    }
+}
+
+/// An image or a file that belongs to a message or a result.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Attachment {
+    /// Its bytes.
+    pub body: Body,
+    /// What they are, as told by the bytes themselves: `image/png`.
+    pub media_type: String,
+    /// Its name, without folders.
+    pub name: String,
+}
+
+/// An attachment with its bytes, on the way to the journal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attached {
+    /// Its bytes.
+    pub content: Content,
+    /// What they are: `image/png`.
+    pub media_type: String,
+    /// Its name, without folders.
+    pub name: String,
+}
+
+impl Attached {
+    /// Names these bytes.
+    pub fn new(media_type: &str, name: &str, bytes: impl Into<Arc<[u8]>>) -> Self {
+        let content = Content::new(BodyKind::File, bytes);
+        Self { content, media_type: media_type.to_owned(), name: name.to_owned() }
     }
 }
 

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::body::Content;
+use crate::body::{Attached, Content};
 use crate::event::{CallOutcome, Found, Overrides, QueueMode, ReceiptState, Usage};
 use crate::failure::Failure;
 use crate::ids::{BranchId, CallId, EffectId, Epoch, Hash, MessageId, RunId, SessionId};
 use crate::settings::{Policy, Settings};
+use crate::state::BlockOf;
 
 /// Something for the machine to decide on.
 #[derive(Debug, Clone)]
@@ -55,6 +56,8 @@ pub enum Command {
         key: Option<String>,
         /// What it asks to be different for its run.
         overrides: Overrides,
+        /// Images and files that come with it.
+        attachments: Vec<Attached>,
     },
     /// Take a queued message back.
     Cancel {
@@ -122,6 +125,35 @@ pub enum Part {
         /// What is added to its arguments.
         arguments: String,
     },
+    /// The provider's signature of a block: of the last one of its kind, or of one that holds nothing else.
+    Signature {
+        /// The kind of the block.
+        block: BlockOf,
+        /// The provider's own text, in the adapter's form.
+        signature: String,
+    },
+    /// An image, whole.
+    Image(Attached),
+}
+
+/// What a call gave back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Given {
+    /// Done or Failed; Unended from an `end_call` that gave up.
+    pub outcome: CallOutcome,
+    /// What the model is told.
+    pub output: Content,
+    /// All that it gave back, when that is more.
+    pub whole: Option<Content>,
+    /// Images and files that the model is shown.
+    pub attachments: Vec<Attached>,
+}
+
+impl Given {
+    /// An output that is told whole.
+    pub fn new(outcome: CallOutcome, output: Content) -> Self {
+        Self { outcome, output, whole: None, attachments: vec![] }
+    }
 }
 
 /// What can happen. A report about an effect names it, and is dropped and counted when it is not wanted.
@@ -223,12 +255,8 @@ pub enum Report {
     CallEnded {
         /// The `run_call` or `end_call` effect.
         effect: EffectId,
-        /// Done or Failed; Unended from an `end_call` that gave up.
-        outcome: CallOutcome,
-        /// What the model is told.
-        output: Content,
-        /// All that it gave back, when that is more.
-        whole: Option<Content>,
+        /// What it gave back.
+        given: Given,
     },
     /// What was found of a call that a crash cut off.
     CallFound {
@@ -236,8 +264,8 @@ pub enum Report {
         effect: EffectId,
         /// What.
         found: Found,
-        /// For Ended: how, and what it gave back.
-        ended: Option<(CallOutcome, Content, Option<Content>)>,
+        /// For Ended: what it gave back.
+        ended: Option<Given>,
     },
     /// A reply arrived.
     Delivered {

@@ -19,7 +19,7 @@ pub mod tables;
 mod views;
 
 pub use batch::{ApprovalRow, Batch, ReceiptRow, Record, RunRow, SessionRow, Views};
-pub use body::{Body, BodyKind, Content, estimate_tokens};
+pub use body::{Attached, Attachment, Body, BodyKind, Content, estimate_tokens};
 pub use effect::Effect;
 pub use event::*;
 pub use failure::{Failure, FailureClass};
@@ -27,12 +27,13 @@ pub use ids::{
     BranchId, CallId, EffectId, EffectKind, Epoch, Hash, InvalidId, MessageId, Moment, Position, RunId, Seq, SessionId,
     Timestamp,
 };
-pub use input::{Answer, Command, Input, Part, Receipt, Refusal, Report};
+pub use input::{Answer, Command, Given, Input, Part, Receipt, Refusal, Report};
 pub use machine::{IllegalEdge, Line, Machine, RecoverError, Segment, SettingsSource};
 pub use pump::{Do, Pump};
 pub use settings::{Candidate, Limits, Policy, ResumeMode, Settings, ToolClass, ToolSpec};
 pub use state::{
-    Call, Clock, Ending, Flags, InvalidSnapshot, Item, ItemCall, Lifecycle, Message, PartialCall, Phase, PrepareStage,
-    Queued, Run, STATE_VERSION, Sent, Session, Stage, Step, Stream, Transcript, Unpaired,
+    Block, BlockList, BlockOf, Blocks, Call, Clock, Ending, Flags, InvalidSnapshot, Item, ItemCall, Lifecycle, Message,
+    PartialCall, Phase, PrepareStage, Queued, Run, STATE_VERSION, Sent, Session, Stage, Step, Stream, Transcript,
+    Unpaired,
 };
 pub use views::Touched;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use engine::tables::limits::QUEUED_MESSAGES;
 use engine::{
-    BodyKind, CallOutcome, Command, Content, Effect, EffectId, EffectKind, Failure, FailureClass, Found, Hash,
-    Lifecycle, MessageId, Overrides, Part, Policy, Report, ResumeMode, Stage, Usage,
+    Attached, BlockOf, BodyKind, CallOutcome, Command, Content, Effect, EffectId, EffectKind, Failure, FailureClass,
+    Found, Given, Hash, Lifecycle, MessageId, Overrides, Part, Policy, Report, ResumeMode, Stage, Usage,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence};
@@ -201,13 +201,13 @@ fn report(world: &World, effect: EffectId, how: usize, class: usize) -> Report {
         EffectKind::FindCall => {
             let found = [Found::NeverStarted, Found::Running, Found::Ended, Found::Unknown][how % 4];
             let ended = (found == Found::Ended && class.is_multiple_of(2))
-                .then(|| (CallOutcome::Done, text(BodyKind::Output, "found"), None));
+                .then(|| Given::new(CallOutcome::Done, text(BodyKind::Output, "found")));
             Report::CallFound { effect, found, ended }
         }
         _ => {
             let outcome = [CallOutcome::Done, CallOutcome::Failed, CallOutcome::Unended][how % 3];
             let whole = (class.is_multiple_of(3)).then(|| text(BodyKind::Output, "all of it"));
-            Report::CallEnded { effect, outcome, output: text(BodyKind::Output, "it"), whole }
+            Report::CallEnded { effect, given: Given { whole, ..Given::new(outcome, text(BodyKind::Output, "it")) } }
         }
     }
 }
@@ -215,12 +215,17 @@ fn report(world: &World, effect: EffectId, how: usize, class: usize) -> Report {
 fn request_report(effect: EffectId, how: usize, class: usize) -> Report {
     let tool = ["ls", "read", "exec", "write", "fly"][class % 5];
     let arguments = if class.is_multiple_of(7) { "{\"pa" } else { "{}" };
-    let part = match how % 12 {
+    let part = match how % 14 {
         0 => return Report::RequestOpened { effect },
         1 => return Report::RequestFailed { effect, failure: failure(class) },
         2..=4 => return Report::RequestEnded { effect, usage: Usage { output: 3, ..Usage::default() } },
         5 => Part::Text("said ".into()),
         6 => Part::Reasoning("hm ".into()),
+        12 => Part::Signature {
+            block: [BlockOf::Reasoning, BlockOf::Text, BlockOf::Call((class % 3) as u32)][class % 3],
+            signature: "signed".into(),
+        },
+        13 => Part::Image(Attached::new("image/png", "a.png", *b"png")),
         _ => Part::Call {
             index: (class % 3) as u32,
             provider_id: Some("p".into()),
@@ -270,6 +275,7 @@ fn message(world: &mut World, key: Option<u8>, content: u8) -> Command {
         mode: None,
         key: key.map(|key| format!("key {key}")),
         overrides: Overrides::default(),
+        attachments: vec![],
     }
 }
 

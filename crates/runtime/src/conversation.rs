@@ -123,7 +123,7 @@ impl Conversation {
                 reasoning: optional(reasoning)?,
                 calls: calls.iter().map(|call| self.call(call, store)).collect::<Result<_, _>>()?,
             },
-            Item::Result { call, output, is_error } => {
+            Item::Result { call, output, is_error, .. } => {
                 let asked = asked(transcript, *call);
                 Message::Result {
                     provider_id: asked.map(|asked| asked.provider_id.as_str().into()).unwrap_or_default(),

@@ -121,6 +121,7 @@ fn end(event: &Event) -> Option<(EffectId, u64)> {
         Event::ReasoningAdded(e) => e.text.len() as u64,
         Event::OutputAdded(e) => e.text.len() as u64,
         Event::CallPartAdded(e) => e.bytes(),
+        Event::BlockSigned(e) => e.signature.len() as u64,
         _ => 0,
     };
     Some((effect, offset + bytes))

@@ -5,7 +5,7 @@ use std::sync::{Arc, mpsc};
 
 use engine::{
     BodyKind, BranchId, CallOutcome, Command, Content, EffectId, EffectKind, Epoch, Failure, FailureClass, Forked,
-    Found, Hash, Machine, MessageId, Policy, Record, Refusal, Report, RunId, Seq, Session, SessionRow, Settings,
+    Found, Given, Hash, Machine, MessageId, Policy, Record, Refusal, Report, RunId, Seq, Session, SessionRow, Settings,
 };
 use journal::{Append, Journal};
 use uuid::Uuid;
@@ -82,7 +82,7 @@ fn not_known(effect: EffectId) -> Option<Report> {
         EffectKind::FindCall => Some(Report::CallFound { effect, found: Found::Unknown, ended: None }),
         EffectKind::RunCall | EffectKind::EndCall => {
             let output = Content::text(BodyKind::Output, NOT_KNOWN);
-            Some(Report::CallEnded { effect, outcome: CallOutcome::Interrupted, output, whole: None })
+            Some(Report::CallEnded { effect, given: Given::new(CallOutcome::Interrupted, output) })
         }
         _ => None,
     }

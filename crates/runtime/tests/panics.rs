@@ -78,6 +78,7 @@ fn message(text: &str) -> Command {
         mode: None,
         key: None,
         overrides: Overrides::default(),
+        attachments: vec![],
     }
 }
 

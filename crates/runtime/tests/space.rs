@@ -67,6 +67,7 @@ fn message() -> Command {
         mode: None,
         key: None,
         overrides: Overrides::default(),
+        attachments: vec![],
     }
 }
 

@@ -263,6 +263,8 @@ def length_of(row):
         part = json.loads(row["bytes"])
         texts = (part["provider_id"], part["name"], part["arguments"])
         return max(1, sum(len(text.encode()) for text in texts if text))
+    if row["kind"] == "block_signed":
+        return len(json.loads(row["bytes"])["signature"].encode())
     if row["kind"] not in ("text_added", "reasoning_added", "output_added"):
         raise ValueError(f"`{row['kind']}` is no kind of progress")
     return len(row["bytes"].decode().encode())

@@ -61,6 +61,7 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
         mode: None,
         key: args.key,
         overrides,
+        attachments: vec![],
     };
     let answers = writer.session(&key, vec![message]).await;
     let ended = match answers.as_deref() {

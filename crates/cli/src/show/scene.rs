@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use engine::{
     BodyKind, BranchId, CallOutcome, Candidate, Command, Content, Effect, EffectId, EffectKind, Epoch, Event, Failure,
-    Found, Hash, Input, Limits, Machine, MessageId, Moment, Overrides, Part, Policy, Report, ResumeMode, Seq,
+    Found, Given, Hash, Input, Limits, Machine, MessageId, Moment, Overrides, Part, Policy, Report, ResumeMode, Seq,
     SessionId, Settings, Timestamp, Usage,
 };
 use journal::{Append, Journal as _, Memory, Read as _};
@@ -64,6 +64,7 @@ impl Scene {
             mode: None,
             key: None,
             overrides: Overrides::default(),
+            attachments: vec![],
         });
     }
 
@@ -127,7 +128,7 @@ impl Scene {
     pub(crate) fn settle(&mut self, output: &str) {
         let effect = self.effect(EffectKind::RunCall);
         let output = Content::text(BodyKind::Output, output);
-        self.offer(Report::CallEnded { effect, outcome: CallOutcome::Done, output, whole: None });
+        self.offer(Report::CallEnded { effect, given: Given::new(CallOutcome::Done, output) });
     }
 
     /// The lost call was looked up.

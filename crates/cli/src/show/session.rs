@@ -193,7 +193,7 @@ fn item_story(item: &Item, seq: Option<Seq>, texts: Texts<'_>) -> Result<ItemSto
             let text = text.as_ref().map(texts).transpose()?.unwrap_or_default();
             ItemStory { calls, request: Some(*request), ..bare(Role::Assistant, text) }
         }
-        Item::Result { call, output, is_error } => {
+        Item::Result { call, output, is_error, .. } => {
             ItemStory { call: Some(*call), is_error: Some(*is_error), ..bare(Role::Tool, texts(output)?) }
         }
     })

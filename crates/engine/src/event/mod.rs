@@ -7,7 +7,7 @@ mod payload;
 mod trigger;
 mod words;
 
-use crate::body::Body;
+use crate::body::{Attachment, Body};
 use crate::ids::{EffectId, Hash};
 use crate::settings::ToolClass;
 
@@ -143,12 +143,14 @@ events! {
     "call_checked" CallChecked Written;
     "call_lost" CallLost Written;
     "call_found" CallFound Written;
+    "image_made" ImageMade Written;
     "compaction_begun" CompactionBegun Written;
     "compaction_failed" CompactionFailed Written;
     "failed" Failed Written;
     "text_added" TextAdded Progress;
     "reasoning_added" ReasoningAdded Progress;
     "call_part_added" CallPartAdded Progress;
+    "block_signed" BlockSigned Progress;
     "output_added" OutputAdded Progress;
 }
 
@@ -168,6 +170,7 @@ impl Event {
             Self::TextAdded(e) => Some((e.effect, e.offset)),
             Self::ReasoningAdded(e) => Some((e.effect, e.offset)),
             Self::CallPartAdded(e) => Some((e.effect, e.offset)),
+            Self::BlockSigned(e) => Some((e.effect, e.offset)),
             Self::OutputAdded(e) => Some((e.effect, e.offset)),
             _ => None,
         }
@@ -187,16 +190,18 @@ impl Event {
 
     /// The bodies that this event names.
     pub fn bodies(&self) -> Vec<Body> {
+        let all = |attachments: &[Attachment]| attachments.iter().map(|a| a.body).collect::<Vec<_>>();
         match self {
-            Self::MessageAccepted(e) => vec![e.body],
+            Self::MessageAccepted(e) => std::iter::once(e.body).chain(all(&e.attachments)).collect(),
+            Self::ImageMade(e) => vec![e.image.body],
             Self::StepBegun(e) => vec![e.prompt],
             Self::StreamCut(e) => e.text.into_iter().collect(),
             Self::Failed(e) => e.text.into_iter().collect(),
             Self::MessageSealed(e) => {
                 let calls = e.calls.iter().flat_map(|call| [Some(call.arguments), call.answer]);
-                [e.text, e.reasoning].into_iter().chain(calls).flatten().collect()
+                [e.text, e.reasoning, e.blocks].into_iter().chain(calls).flatten().chain(all(&e.images)).collect()
             }
-            Self::CallSettled(e) => std::iter::once(e.output).chain(e.whole).collect(),
+            Self::CallSettled(e) => std::iter::once(e.output).chain(e.whole).chain(all(&e.attachments)).collect(),
             Self::Compacted(e) => vec![e.summary],
             Self::RunEnded(e) => e.text.clone(),
             _ => vec![],

@@ -6,10 +6,11 @@ use super::words::{
     CallOutcome, CutCause, EndingCause, Found, Next, Outcome, Overrides, QueueMode, ReceiptState, SealedCall, Usage,
     WaitFor,
 };
-use crate::body::Body;
+use crate::body::{Attachment, Body};
 use crate::failure::Failure;
 use crate::ids::{BranchId, CallId, EffectId, Epoch, Hash, MessageId, RunId, Seq, SessionId, Timestamp};
 use crate::settings::{Policy, ToolClass};
+use crate::state::BlockOf;
 use crate::tables::lifecycle::{LifecycleCause, LifecycleKind};
 
 macro_rules! payload {
@@ -67,6 +68,9 @@ payload! {
         key: Option<String>,
         /// What it asks to be different for its run.
         overrides: Overrides,
+        /// Images and files that came with it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        attachments: Vec<Attachment>,
     }
     /// A message came to an end without a run of its own.
     MessageSettled {
@@ -123,6 +127,13 @@ payload! {
         /// Which.
         request: EffectId,
     }
+    /// The model made an image; it is a part of the message that is sealed later.
+    ImageMade {
+        /// The request.
+        request: EffectId,
+        /// The image.
+        image: Attachment,
+    }
     /// A message of the model is finished.
     MessageSealed {
         /// The request that it answers.
@@ -137,6 +148,12 @@ payload! {
         usage: Usage,
         /// What it leads to.
         next: Next,
+        /// Its blocks, where they do not simply follow as reasoning, text and calls, or are signed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        blocks: Option<Body>,
+        /// The images that it has made.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        images: Vec<Attachment>,
     }
     /// A call was checked against its schema and the policy.
     CallChecked {
@@ -211,6 +228,9 @@ payload! {
         output: Body,
         /// All that it gave back, when that is more than the model is told.
         whole: Option<Body>,
+        /// Images and files that the model is shown with it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        attachments: Vec<Attachment>,
     }
     /// The history is being summarised.
     CompactionBegun {
@@ -343,6 +363,17 @@ payload! {
         name: Option<String>,
         /// What is added to its arguments.
         arguments: String,
+    }
+    /// The provider signed a block of the answer.
+    BlockSigned {
+        /// The request.
+        effect: EffectId,
+        /// Bytes of this effect's output before it.
+        offset: u64,
+        /// The kind of the block: the last one of its kind, or one that holds nothing else.
+        block: BlockOf,
+        /// The provider's own text, sent back as it is, to the same model alone.
+        signature: String,
     }
     /// A running call wrote something.
     OutputAdded {

@@ -12,7 +12,11 @@ impl Event {
         match self {
             Self::RunStarted(_) => Some(Trigger::UserInput),
             Self::RequestOpened(_) => Some(Trigger::ModelStarted),
-            Self::TextAdded(_) | Self::ReasoningAdded(_) | Self::CallPartAdded(_) => Some(Trigger::TextDelta),
+            Self::TextAdded(_)
+            | Self::ReasoningAdded(_)
+            | Self::CallPartAdded(_)
+            | Self::BlockSigned(_)
+            | Self::ImageMade(_) => Some(Trigger::TextDelta),
             Self::MessageSealed(e) => sealed(e),
             Self::StreamCut(_) => Some(Trigger::StreamCut),
             Self::Failed(e) => Some(match e.failure.class {

@@ -8,6 +8,7 @@ use crate::event::{
     WaitBegan, WaitFor,
 };
 use crate::ids::{CallId, EffectId, EffectKind, Moment};
+use crate::input::Given;
 use crate::mutants::{Mutant, planted};
 use crate::settings::{Policy, ToolClass};
 use crate::state::{Call, Phase, Session, Stage};
@@ -32,7 +33,7 @@ impl Machine {
             Policy::Ask => self.emit(CallAsked { call, fingerprint, question: reason }, moment.now),
             Policy::Deny => {
                 let output = Content::text(BodyKind::Output, &reason);
-                self.settle_call(call, CallOutcome::Denied, output, None, moment);
+                self.settle_call(call, Given::new(CallOutcome::Denied, output), moment);
             }
         }
     }
@@ -65,58 +66,40 @@ impl Machine {
     }
 
     /// A call has its one result.
-    pub(super) fn settle_call(
-        &mut self,
-        id: CallId,
-        outcome: CallOutcome,
-        output: Content,
-        whole: Option<Content>,
-        moment: Moment,
-    ) {
+    pub(super) fn settle_call(&mut self, id: CallId, given: Given, moment: Moment) {
         let Some(call) = self.call(id) else { return };
         // The try before, where this one has not started: its output is sealed as well.
         let tried = call.started_at.map_or(call.try_no - 1, |_| call.try_no);
         let effect = (tried > 0).then(|| EffectId { try_no: tried, ..call.effect(EffectKind::RunCall) });
-        let output = self.keep(output);
-        let whole = whole.map(|whole| self.keep(whole));
-        self.emit(CallSettled { call: id, effect, outcome, output, whole }, moment.now);
+        let (outcome, output) = (given.outcome, self.keep(given.output));
+        let whole = given.whole.map(|whole| self.keep(whole));
+        let attachments = self.keep_attached(given.attachments);
+        self.emit(CallSettled { call: id, effect, outcome, output, whole, attachments }, moment.now);
     }
 
     pub(super) fn settle_with(&mut self, id: CallId, outcome: CallOutcome, sentence: &str, moment: Moment) {
-        self.settle_call(id, outcome, Content::text(BodyKind::Output, sentence), None, moment);
+        self.settle_call(id, Given::new(outcome, Content::text(BodyKind::Output, sentence)), moment);
     }
 
     /// The result of a call that was run or ended.
-    pub(super) fn call_ended(
-        &mut self,
-        id: CallId,
-        outcome: CallOutcome,
-        (output, whole): (Content, Option<Content>),
-        moment: Moment,
-    ) {
+    pub(super) fn call_ended(&mut self, id: CallId, given: Given, moment: Moment) {
         let why = match self.call(id).map(|call| &call.stage) {
             Some(Stage::Ending { why }) => Some(*why),
             _ => None,
         };
-        let outcome = match (outcome, why) {
-            (CallOutcome::Unended, _) | (_, None) => outcome,
+        let outcome = match (given.outcome, why) {
+            (CallOutcome::Unended, _) | (_, None) => given.outcome,
             (_, Some(EndingCause::Limit)) => CallOutcome::TimedOut,
             (_, Some(EndingCause::Run)) => CallOutcome::Aborted,
         };
-        self.settle_call(id, outcome, output, whole, moment);
+        self.settle_call(id, Given { outcome, ..given }, moment);
     }
 
     /// What the look-up of a lost call gave.
-    pub(super) fn call_found(
-        &mut self,
-        id: CallId,
-        found: Found,
-        ended: Option<(CallOutcome, Content, Option<Content>)>,
-        moment: Moment,
-    ) {
+    pub(super) fn call_found(&mut self, id: CallId, found: Found, ended: Option<Given>, moment: Moment) {
         self.emit(CallFound { call: id, found }, moment.now);
         match (found, ended) {
-            (Found::Ended, Some((outcome, output, whole))) => self.settle_call(id, outcome, output, whole, moment),
+            (Found::Ended, Some(given)) => self.settle_call(id, given, moment),
             (Found::Running, _) => self.take_up(id, moment),
             (Found::Unknown | Found::Ended, _) => self.settle_with(id, CallOutcome::Interrupted, INTERRUPTED, moment),
             (Found::NeverStarted, _) => {}

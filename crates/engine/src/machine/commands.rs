@@ -2,13 +2,13 @@
 
 use super::Machine;
 use super::sentences::denied;
-use crate::body::{BodyKind, Content};
+use crate::body::{Attached, BodyKind, Content};
 use crate::event::{
     AskAnswered, CallOutcome, Created, CutCause, Event, LifecycleChanged, MessageAccepted, MessageSettled, Outcome,
     OverrideSet, Overrides, Paused, QueueMode, ReceiptState, Resumed,
 };
 use crate::ids::{CallId, Hash, MessageId, Moment, RunId};
-use crate::input::{Answer, Command, Receipt, Refusal};
+use crate::input::{Answer, Command, Given, Receipt, Refusal};
 use crate::mutants::{Mutant, planted};
 use crate::state::{Lifecycle, Session, Stage};
 use crate::tables::lifecycle::{LifecycleCause, LifecycleKind};
@@ -22,6 +22,7 @@ struct Offered {
     mode: Option<QueueMode>,
     key: Option<String>,
     overrides: Overrides,
+    attachments: Vec<Attached>,
 }
 
 impl Machine {
@@ -37,8 +38,8 @@ impl Machine {
         }
         match command {
             Command::Create { .. } => unreachable!("taken above"),
-            Command::Message { message, content, mode, key, overrides } => {
-                self.message(Offered { message, content, mode, key, overrides }, moment)
+            Command::Message { message, content, mode, key, overrides, attachments } => {
+                self.message(Offered { message, content, mode, key, overrides, attachments }, moment)
             }
             Command::Cancel { message } => self.cancel(message, moment),
             Command::Abort { run } => self.abort(run, moment),
@@ -69,12 +70,12 @@ impl Machine {
     }
 
     fn message(&mut self, offered: Offered, moment: Moment) -> Result<Answer, Refusal> {
-        let Offered { message, content, mode, key, overrides } = offered;
+        let Offered { message, content, mode, key, overrides, attachments } = offered;
         let Some(session) = &self.session else { return Err(Refusal::NotFound { what: "the session".into() }) };
         let key_of = key.as_ref().filter(|_| !planted(Mutant::KeyForgotten));
         let known = key_of.and_then(|key| session.keys.get(key)).copied();
         if let Some(earlier) = known.or_else(|| session.messages.contains_key(&message).then_some(message)) {
-            return repeated(session, earlier, &content, key.as_deref());
+            return repeated(session, earlier, (&content, &attachments), key.as_deref());
         }
         if content.body.bytes > MESSAGE_BYTES {
             let (is, most) = (content.body.bytes.div_ceil(1 << 20), MESSAGE_BYTES >> 20);
@@ -91,8 +92,9 @@ impl Machine {
             return Err(state_refusal(session, &reason));
         }
         let body = self.keep(content);
+        let attachments = self.keep_attached(attachments);
         let mode = mode.unwrap_or_default();
-        self.emit(MessageAccepted { message, body, mode, key, overrides }, moment.now);
+        self.emit(MessageAccepted { message, body, mode, key, overrides, attachments }, moment.now);
         self.advance(moment);
         let session = self.session.as_ref().ok_or(Refusal::NotFound { what: "the session".into() })?;
         Ok(Answer::Receipt(receipt(session, message)))
@@ -179,7 +181,7 @@ impl Machine {
         self.emit(AskAnswered { call, allow, by }, moment.now);
         if !allow {
             let output = Content::text(BodyKind::Output, &told);
-            self.settle_call(call, CallOutcome::Denied, output, None, moment);
+            self.settle_call(call, Given::new(CallOutcome::Denied, output), moment);
         }
         self.advance(moment);
         Ok(Answer::Done)
@@ -245,9 +247,17 @@ impl Machine {
 }
 
 /// The answer to a message that was accepted before: the same content is the same run, other content a conflict.
-fn repeated(session: &Session, earlier: MessageId, content: &Content, key: Option<&str>) -> Result<Answer, Refusal> {
+fn repeated(
+    session: &Session,
+    earlier: MessageId,
+    (content, attached): (&Content, &[Attached]),
+    key: Option<&str>,
+) -> Result<Answer, Refusal> {
     let receipt = receipt(session, earlier);
-    let same = session.messages.get(&earlier).is_some_and(|message| message.body.hash == content.body.hash);
+    let same = session.messages.get(&earlier).is_some_and(|message| {
+        let files = message.attachments.iter().map(|attachment| attachment.body.hash);
+        message.body.hash == content.body.hash && files.eq(attached.iter().map(|attached| attached.content.body.hash))
+    });
     if same {
         return Ok(Answer::Receipt(receipt));
     }

@@ -17,7 +17,7 @@ mod sentences;
 use std::sync::Arc;
 
 use crate::batch::{Batch, Record, RunRow};
-use crate::body::{BodyKind, Content};
+use crate::body::{Attached, Attachment, BodyKind, Content};
 use crate::event::{Event, LifecycleChanged};
 use crate::ids::{EffectId, Moment, Timestamp};
 use crate::input::{Answer, Input, Refusal};
@@ -144,6 +144,11 @@ impl Machine {
         let body = content.body;
         self.open.bodies.push(content);
         body
+    }
+
+    fn keep_attached(&mut self, attached: Vec<Attached>) -> Vec<Attachment> {
+        let keep = |Attached { content, media_type, name }| Attachment { body: self.keep(content), media_type, name };
+        attached.into_iter().map(keep).collect()
     }
 
     fn keep_text(&mut self, kind: BodyKind, text: &str) -> crate::body::Body {

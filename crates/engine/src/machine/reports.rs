@@ -62,9 +62,7 @@ impl Machine {
                     self.emit(OutputAdded { effect, offset, text }, moment.now);
                 }
             }
-            Report::CallEnded { outcome, output, whole, .. } => {
-                self.call_ended(call, outcome, (output, whole), moment);
-            }
+            Report::CallEnded { given, .. } => self.call_ended(call, given, moment),
             Report::CallFound { found, ended, .. } => self.call_found(call, found, ended, moment),
             _ => self.late += 1,
         }

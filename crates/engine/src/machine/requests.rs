@@ -3,8 +3,8 @@
 use super::Machine;
 use crate::body::{BodyKind, Content};
 use crate::event::{
-    CallPartAdded, CutCause, Failed, MessageSealed, Next, ReasoningAdded, RequestOpened, RequestSent, SealedCall,
-    StreamCut, TextAdded, TextStruck, Usage,
+    BlockSigned, CallPartAdded, CutCause, Failed, ImageMade, MessageSealed, Next, ReasoningAdded, RequestOpened,
+    RequestSent, SealedCall, StreamCut, TextAdded, TextStruck, Usage,
 };
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{CallId, EffectId, EffectKind, Moment};
@@ -12,7 +12,7 @@ use crate::input::Part;
 use crate::machine::sentences::NOT_RUN;
 use crate::mutants::{Mutant, planted};
 use crate::settings::{ResumeMode, ToolClass};
-use crate::state::{PartialCall, Phase, PrepareStage, Session, Stream};
+use crate::state::{Blocks, PartialCall, Phase, PrepareStage, Session, Stream};
 use crate::tables::limits::{CALLS_PER_MESSAGE, STREAM_BYTES};
 
 impl Machine {
@@ -70,6 +70,14 @@ impl Machine {
             Part::Call { index, provider_id, name, arguments } => {
                 self.emit(CallPartAdded { effect, offset, index, provider_id, name, arguments }, moment.now);
             }
+            Part::Signature { signature, .. } if signature.is_empty() => {}
+            Part::Signature { block, signature } => {
+                self.emit(BlockSigned { effect, offset, block, signature }, moment.now);
+            }
+            Part::Image(image) => {
+                let image = self.keep_attached(vec![image]).remove(0);
+                self.emit(ImageMade { request: effect, image }, moment.now);
+            }
         }
     }
 
@@ -82,7 +90,7 @@ impl Machine {
                 format!("the answer asks for {} calls, at most {CALLS_PER_MESSAGE} are taken", stream.calls.len());
             return self.request_failed(request, Failure::new(FailureClass::Malformed, message), moment);
         }
-        if stream.calls.is_empty() && stream.text.trim().is_empty() {
+        if stream.calls.is_empty() && stream.text.trim().is_empty() && stream.images.is_empty() {
             let failure = Failure::new(FailureClass::Malformed, "the model gave an empty answer");
             return self.request_failed(request, failure, moment);
         }
@@ -94,18 +102,32 @@ impl Machine {
     /// Makes a message of a stream. Calls of a cut one are answered where they are complete and dropped where not.
     fn seal(&mut self, stream: &Stream, usage: Usage, next: Next, moment: Moment) {
         let text = (!stream.text.is_empty()).then(|| self.keep_text(BodyKind::Message, &stream.text));
-        let keep_reasoning = next != Next::Cut && !stream.reasoning.is_empty();
-        let reasoning = keep_reasoning.then(|| self.keep_text(BodyKind::Reasoning, &stream.reasoning));
+        let mut blocks = stream.blocks.clone();
+        let reasoning =
+            if next == Next::Cut { blocks.keep_signed(&stream.reasoning) } else { stream.reasoning.clone() };
+        let reasoning = (!reasoning.is_empty()).then(|| self.keep_text(BodyKind::Reasoning, &reasoning));
         let mut partial: Vec<&PartialCall> = stream.calls.iter().collect();
         partial.sort_by_key(|call| call.index);
         partial.retain(|call| next != Next::Cut || is_complete(call));
+        let indices: Vec<u32> = partial.iter().map(|call| call.index).collect();
         let calls: Vec<SealedCall> =
             partial.into_iter().enumerate().map(|(at, call)| self.sealed_call(call, at as u32, next)).collect();
-        if next == Next::Cut && text.is_none() && calls.is_empty() {
+        let images = stream.images.clone();
+        if next == Next::Cut && text.is_none() && calls.is_empty() && images.is_empty() {
             return;
         }
+        let blocks = blocks.sealed(|index| indices.iter().position(|known| *known == index).map(|at| at as u32));
+        let blocks = blocks.map(|blocks| self.keep(Blocks { model: self.model_name(), blocks }.content()));
         let request = stream.sent.request;
-        self.emit(MessageSealed { request, text, reasoning, calls, usage, next }, moment.now);
+        self.emit(MessageSealed { request, text, reasoning, calls, usage, next, blocks, images }, moment.now);
+    }
+
+    /// The model of the request that is out, `PROVIDER/MODEL`.
+    fn model_name(&self) -> String {
+        let run = self.session.as_ref().and_then(Session::run);
+        let candidate = run.map(|run| run.candidate as usize).zip(self.settings.as_ref());
+        let candidate = candidate.and_then(|(at, settings)| settings.candidates.get(at));
+        candidate.map(|candidate| format!("{}/{}", candidate.provider, candidate.model)).unwrap_or_default()
     }
 
     fn sealed_call(&mut self, call: &PartialCall, at: u32, next: Next) -> SealedCall {
@@ -173,6 +195,8 @@ impl Machine {
                     calls: vec![],
                     usage: Usage::default(),
                     next: Next::Cut,
+                    blocks: None,
+                    images: vec![],
                 };
                 self.emit(sealed, moment.now);
             }

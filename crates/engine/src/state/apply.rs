@@ -1,14 +1,15 @@
 //! The fold: how each event changes the state. Total: an event that does not fit changes nothing, so a journal can
 //! always be read. Used by live decisions, recovery and replay alike.
 
+use super::blocks::{BlockList, BlockOf};
 use super::call::{Call, Stage};
 use super::run::{PartialCall, Phase, PrepareStage, Run, Sent, Step, Stream};
 use super::session::{Lifecycle, Message, Queued, Session};
 use super::transcript::{Item, ItemCall, Transcript};
 use crate::event::{
     AskAnswered, CallChecked, CallOutcome, CallPartAdded, CallSettled, CallStarted, Created, Event, Failed, Found,
-    LifecycleChanged, MessageAccepted, MessageSealed, MessageSettled, Next, Opened, ReceiptState, RequestSent,
-    RunStarted, StreamCut, WaitBegan,
+    ImageMade, LifecycleChanged, MessageAccepted, MessageSealed, MessageSettled, Next, Opened, ReceiptState,
+    RequestSent, RunStarted, StreamCut, WaitBegan,
 };
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{BranchId, CallId, EffectId, Epoch, Seq, Timestamp};
@@ -119,6 +120,7 @@ impl Session {
         }
         let message = Message {
             body: e.body,
+            attachments: e.attachments.clone(),
             key: e.key.clone(),
             state: ReceiptState::Queued,
             run: e.message.into(),
@@ -141,7 +143,11 @@ impl Session {
             if let Some(message) = self.messages.get_mut(input) {
                 message.state = ReceiptState::Started;
                 message.run = e.run;
-                self.transcript.push(Item::User { message: *input, body: message.body });
+                self.transcript.push(Item::User {
+                    message: *input,
+                    body: message.body,
+                    attachments: message.attachments.clone(),
+                });
             }
         }
         self.queue.retain(|queued| !e.inputs.contains(&queued.message));
@@ -235,10 +241,12 @@ impl Session {
             text: e.text,
             reasoning: e.reasoning,
             calls: item_calls.collect(),
+            blocks: e.blocks,
+            images: e.images.clone(),
         });
         for call in calls {
             if let Some(output) = call.answer {
-                self.transcript.push(Item::Result { call: call.id, output, is_error: true });
+                self.transcript.push(Item::Result { call: call.id, output, is_error: true, attachments: vec![] });
             }
         }
         if let Some(run) = self.run_mut() {
@@ -255,9 +263,9 @@ impl Session {
         let calls = std::mem::take(&mut run.step.calls);
         run.phase = Phase::Preparing { stage: PrepareStage::Gathering };
         for call in calls {
-            if let Stage::Settled { outcome, output } = call.stage {
+            if let Stage::Settled { outcome, output, attachments } = call.stage {
                 let is_error = outcome != CallOutcome::Done;
-                self.transcript.push(Item::Result { call: call.id, output, is_error });
+                self.transcript.push(Item::Result { call: call.id, output, is_error, attachments });
             }
         }
     }
@@ -267,13 +275,16 @@ impl Session {
         match event {
             Event::TextAdded(e) => run.streamed(e.effect, e.offset, at, |stream| {
                 stream.text.push_str(&e.text);
-                e.text.len() as u64
+                stream.blocks.add(BlockOf::Text, e.text.len())
             }),
             Event::ReasoningAdded(e) => run.streamed(e.effect, e.offset, at, |stream| {
                 stream.reasoning.push_str(&e.text);
-                e.text.len() as u64
+                stream.blocks.add(BlockOf::Reasoning, e.text.len())
             }),
             Event::CallPartAdded(e) => run.streamed(e.effect, e.offset, at, |stream| stream.call_part(e)),
+            Event::BlockSigned(e) => {
+                run.streamed(e.effect, e.offset, at, |stream| stream.blocks.sign(e.block, &e.signature))
+            }
             Event::OutputAdded(e) => {
                 let next = |call: &Call| call.effect(e.effect.kind) == e.effect && call.output_bytes == e.offset;
                 let same = |call: &&mut Call| next(call) && !call.is_settled();
@@ -292,6 +303,7 @@ impl Stream {
             self.calls.push(PartialCall { index: e.index, ..PartialCall::default() });
             self.calls.len() - 1
         });
+        self.blocks.add(BlockOf::Call(e.index), 0);
         let call = &mut self.calls[at];
         call.provider_id.push_str(e.provider_id.as_deref().unwrap_or_default());
         call.name.push_str(e.name.as_deref().unwrap_or_default());
@@ -325,6 +337,7 @@ impl Run {
             }
             Event::RequestOpened(e) => self.request_opened(e.request, at),
             Event::StreamCut(e) => self.stream_cut(e),
+            Event::ImageMade(e) => self.image_made(e),
             Event::TextStruck(_) => self.step.kept.clear(),
             Event::Failed(e) => self.failed(e),
             Event::RetryScheduled(e) => {
@@ -367,9 +380,19 @@ impl Run {
                 text: String::new(),
                 reasoning: String::new(),
                 calls: vec![],
+                blocks: BlockList::default(),
+                images: vec![],
                 bytes: 0,
                 last_at: at,
             });
+        }
+    }
+
+    fn image_made(&mut self, e: &ImageMade) {
+        let Phase::Streaming(stream) = &mut self.phase else { return };
+        if stream.sent.request == e.request {
+            stream.blocks.add(BlockOf::Image(stream.images.len() as u32), 0);
+            stream.images.push(e.image.clone());
         }
     }
 
@@ -447,7 +470,7 @@ impl Run {
             self.unended.push(e.call);
         }
         self.change(e.call, |call| {
-            call.stage = Stage::Settled { outcome: e.outcome, output: e.output };
+            call.stage = Stage::Settled { outcome: e.outcome, output: e.output, attachments: e.attachments.clone() };
             // Its progress is sealed: a restart does not see it any more.
             call.output_bytes = 0;
         });

@@ -8,7 +8,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::body::Body;
+use crate::body::{Attachment, Body};
 use crate::event::{CallOutcome, EndingCause, SealedCall};
 use crate::ids::{CallId, EffectId, EffectKind, Epoch, Hash, Timestamp};
 use crate::settings::ToolClass;
@@ -74,6 +74,9 @@ pub enum Stage {
         outcome: CallOutcome,
         /// What the model is told.
         output: Body,
+        /// Images and files that it is shown.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        attachments: Vec<Attachment>,
     },
 }
 

@@ -1,6 +1,7 @@
 //! What a session is at one point of its journal. Plain data: `apply` folds events into it, everything else only reads.
 
 mod apply;
+mod blocks;
 mod call;
 mod flags;
 mod run;
@@ -8,6 +9,7 @@ mod session;
 mod snapshot;
 mod transcript;
 
+pub use blocks::{Block, BlockList, BlockOf, Blocks};
 pub use call::{Call, Stage};
 pub use flags::Flags;
 pub use run::{Clock, Ending, PartialCall, Phase, PrepareStage, Run, Sent, Step, Stream};

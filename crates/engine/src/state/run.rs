@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::blocks::BlockList;
 use super::call::Call;
-use crate::body::Body;
+use crate::body::{Attachment, Body};
 use crate::event::{Outcome, Usage, WaitFor};
 use crate::failure::Failure;
 use crate::ids::{CallId, EffectId, EffectKind, Epoch, Hash, MessageId, RunId, Seq, Timestamp};
@@ -125,6 +126,10 @@ pub struct Stream {
     pub reasoning: String,
     /// The calls so far, by their place in the answer.
     pub calls: Vec<PartialCall>,
+    /// Its blocks so far.
+    pub blocks: BlockList,
+    /// Its images so far.
+    pub images: Vec<Attachment>,
     /// Bytes of everything so far: the offset of what comes next.
     pub bytes: u64,
     /// When something last came.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::run::Run;
 use super::transcript::Transcript;
-use crate::body::Body;
+use crate::body::{Attachment, Body};
 use crate::event::{Overrides, ReceiptState};
 use crate::failure::Failure;
 use crate::ids::{BranchId, Epoch, MessageId, RunId, Seq, SessionId, Timestamp};
@@ -130,6 +130,9 @@ pub struct Queued {
 pub struct Message {
     /// Its text.
     pub body: Body,
+    /// What came with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<Attachment>,
     /// The sender's key.
     pub key: Option<String>,
     /// Its state.

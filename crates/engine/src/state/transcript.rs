@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::body::Body;
+use crate::body::{Attachment, Body};
 use crate::ids::{CallId, EffectId, MessageId};
 
 /// One item of a conversation.
@@ -15,6 +15,9 @@ pub enum Item {
         message: MessageId,
         /// Its text.
         body: Body,
+        /// What came with it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        attachments: Vec<Attachment>,
     },
     /// A message of the model. Two in a row mean that the first was cut off and the model was asked to go on.
     Assistant {
@@ -26,6 +29,12 @@ pub enum Item {
         reasoning: Option<Body>,
         /// Its calls, in source order.
         calls: Vec<ItemCall>,
+        /// Its blocks, where their order or their signatures matter.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        blocks: Option<Body>,
+        /// Its images.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        images: Vec<Attachment>,
     },
     /// The result of a call.
     Result {
@@ -35,6 +44,9 @@ pub enum Item {
         output: Body,
         /// Whether it is told as an error.
         is_error: bool,
+        /// What the model is shown with it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        attachments: Vec<Attachment>,
     },
 }
 

@@ -3,27 +3,27 @@
 
 use engine::tables::lifecycle::{LifecycleCause, LifecycleKind};
 use engine::{
-    Body, BodyKind, BranchId, CallAsked, CallChecked, CallEnding, CallFound, CallId, CallLost, CallOutcome,
-    CallPartAdded, CallSettled, CallStarted, Closed, Compacted, CompactionBegun, CompactionFailed, Created, CutCause,
-    DeliveryEnded, DeliveryStarted, EffectId, EffectKind, EndingCause, EndingSet, Epoch, Event, Failed, Failure,
-    FailureClass, Forked, Found, Hash, LifecycleChanged, MessageAccepted, MessageId, MessageSealed, MessageSettled,
-    Next, Opened, Outcome, OutputAdded, OverrideSet, Overrides, Paused, Policy, QueueMode, ReasoningAdded,
-    ReceiptState, RequestOpened, RequestSent, Resumed, RetryScheduled, RunEnded, RunId, RunStarted, SealedCall, Seq,
-    SessionId, StepBegun, StreamCut, TextAdded, TextStruck, Timestamp, ToolClass, UnreadableEvent, Usage, VERSION,
-    WaitBegan, WaitEnded, WaitFor,
+    Attachment, BlockOf, BlockSigned, Body, BodyKind, BranchId, CallAsked, CallChecked, CallEnding, CallFound, CallId,
+    CallLost, CallOutcome, CallPartAdded, CallSettled, CallStarted, Closed, Compacted, CompactionBegun,
+    CompactionFailed, Created, CutCause, DeliveryEnded, DeliveryStarted, EffectId, EffectKind, EndingCause, EndingSet,
+    Epoch, Event, Failed, Failure, FailureClass, Forked, Found, Hash, ImageMade, LifecycleChanged, MessageAccepted,
+    MessageId, MessageSealed, MessageSettled, Next, Opened, Outcome, OutputAdded, OverrideSet, Overrides, Paused,
+    Policy, QueueMode, ReasoningAdded, ReceiptState, RequestOpened, RequestSent, Resumed, RetryScheduled, RunEnded,
+    RunId, RunStarted, SealedCall, Seq, SessionId, StepBegun, StreamCut, TextAdded, TextStruck, Timestamp, ToolClass,
+    UnreadableEvent, Usage, VERSION, WaitBegan, WaitEnded, WaitFor,
 };
 use uuid::Uuid;
 
 mod page;
 
-/// The kinds of the design, synced, written, progress.
+/// The kinds of the design, synced, written, progress; beside them `image_made` and `block_signed`.
 const KINDS: &str = "
     created forked opened closed message_accepted message_settled run_started request_sent message_sealed call_asked
     ask_answered call_started call_ending call_settled compacted wait_began wait_ended retry_scheduled ending_set
     run_ended paused resumed lifecycle_changed override_set delivery_started delivery_ended
-    step_begun request_opened stream_cut text_struck call_checked call_lost call_found compaction_begun
+    step_begun request_opened stream_cut text_struck call_checked call_lost call_found image_made compaction_begun
     compaction_failed failed
-    text_added reasoning_added call_part_added output_added";
+    text_added reasoning_added call_part_added block_signed output_added";
 
 const ID: Uuid = Uuid::from_u128(7);
 const RUN: RunId = RunId(ID);
@@ -68,7 +68,15 @@ fn session_samples() -> Vec<Event> {
         Forked { parent: BranchId(ID), at: Seq(4), hash: HASH }.into(),
         Opened { epoch: Epoch(2), last_activity: Timestamp(9) }.into(),
         Closed { epoch: Epoch(2) }.into(),
-        MessageAccepted { message, body: BODY, mode: QueueMode::SteerBacklog, key: Some("k".into()), overrides }.into(),
+        MessageAccepted {
+            message,
+            body: BODY,
+            mode: QueueMode::SteerBacklog,
+            key: Some("k".into()),
+            overrides,
+            attachments: vec![attachment()],
+        }
+        .into(),
         MessageSettled { message, state: ReceiptState::Cancelled, run: Some(RUN) }.into(),
         RunStarted { run: RUN, inputs: vec![message], settings: HASH }.into(),
         RequestSent { request: EFFECT, epoch: Epoch(2), candidate: 1, items: 4 }.into(),
@@ -86,9 +94,15 @@ fn session_samples() -> Vec<Event> {
             }],
             usage: usage(),
             next: Next::Cut,
+            blocks: Some(BODY),
+            images: vec![attachment()],
         }
         .into(),
     ]
+}
+
+fn attachment() -> Attachment {
+    Attachment { body: BODY, media_type: "image/png".into(), name: "a.png".into() }
 }
 
 fn call_samples() -> Vec<Event> {
@@ -103,6 +117,7 @@ fn call_samples() -> Vec<Event> {
             outcome: CallOutcome::TimedOut,
             output: BODY,
             whole: Some(BODY),
+            attachments: vec![attachment()],
         }
         .into(),
     ]
@@ -149,6 +164,7 @@ fn written_samples() -> Vec<Event> {
         .into(),
         CallLost { call: CALL }.into(),
         CallFound { call: CALL, found: Found::NeverStarted }.into(),
+        ImageMade { request: EFFECT, image: attachment() }.into(),
         CompactionBegun { try_no: 1 }.into(),
         CompactionFailed { failure: failure() }.into(),
         Failed { request: Some(EFFECT), failure: failure(), text: Some(BODY) }.into(),
@@ -168,6 +184,7 @@ fn progress_samples() -> Vec<Event> {
             arguments: "{".into(),
         }
         .into(),
+        BlockSigned { effect: EFFECT, offset: 5, block: BlockOf::Text, signature: "s".into() }.into(),
         OutputAdded { effect: EFFECT, offset: 5, text: "out".into() }.into(),
     ]
 }
@@ -208,7 +225,7 @@ fn r10_what_this_version_does_not_know_is_refused() {
 
 #[test]
 fn r10_progress_and_entries() {
-    let progress = ["text_added", "reasoning_added", "call_part_added", "output_added"];
+    let progress = ["text_added", "reasoning_added", "call_part_added", "block_signed", "output_added"];
     for event in samples() {
         let expected = progress.contains(&event.kind()).then_some((EFFECT, 5));
         assert_eq!(event.progress(), expected, "{}", event.kind());

@@ -20,6 +20,8 @@ struct Field<'a> {
     form: &'a str,
     is_list: bool,
     may_be_null: bool,
+    /// It is left out where it would be empty.
+    may_be_absent: bool,
 }
 
 /// The cells of the rows of the table under this heading of its first column.
@@ -37,9 +39,10 @@ fn fields(cell: &str) -> Vec<Field<'_>> {
     }
     let field = |text| {
         let (name, form): (&str, &str) = str::split_once(text, ": ").unwrap_or_else(|| panic!("{text}: no form"));
+        let (form, may_be_absent) = form.strip_suffix('*').map_or((form, false), |form| (form, true));
         let bare = form.trim_end_matches('?');
         let form_alone = bare.trim_start_matches('[').trim_end_matches(']');
-        Field { name, form: form_alone, is_list: bare != form_alone, may_be_null: form.ends_with('?') }
+        Field { name, form: form_alone, is_list: bare != form_alone, may_be_null: form.ends_with('?'), may_be_absent }
     };
     cell.trim_matches('`').split(", ").map(field).collect()
 }
@@ -69,6 +72,14 @@ impl Check<'_> {
         Event::decode(self.event.kind(), VERSION, payload.to_string().as_bytes())
     }
 
+    /// What the event says when the field at this place is left out.
+    fn without(&self, place: &str) -> Result<Event, UnreadableEvent> {
+        let mut payload = self.payload.clone();
+        let (object, name) = place.rsplit_once('/').expect("a place in an object");
+        payload.pointer_mut(object).and_then(Value::as_object_mut).expect("an object").remove(name);
+        Event::decode(self.event.kind(), VERSION, payload.to_string().as_bytes())
+    }
+
     fn object(&self, place: &str, fields: &[Field<'_>]) {
         let object = self.payload.pointer(place).and_then(Value::as_object).expect("an object");
         let mut expected: Vec<&str> = fields.iter().map(|field| field.name).collect();
@@ -83,6 +94,7 @@ impl Check<'_> {
         let what = format!("{}{place}", self.event.kind());
         let is_nullable = self.with(place, Value::Null).is_ok();
         assert_eq!(is_nullable, field.may_be_null, "whether {what} may be null");
+        assert!(!field.may_be_absent || self.without(place).is_ok(), "{what} may be left out");
         match self.payload.pointer(place).expect("every field is set in the samples") {
             Value::Array(values) => {
                 assert!(field.is_list && !values.is_empty(), "{what}");

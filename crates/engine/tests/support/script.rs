@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use engine::BodyKind;
 use engine::{
-    CallId, CallOutcome, Command, Content, Effect, EffectId, EffectKind, Epoch, Failure, FailureClass, Found, Hash,
-    Input, MessageId, Overrides, Part, Policy, Report, ResumeMode, RunId, Usage,
+    CallId, CallOutcome, Command, Content, Effect, EffectId, EffectKind, Epoch, Failure, FailureClass, Found, Given,
+    Hash, Input, MessageId, Overrides, Part, Policy, Report, ResumeMode, RunId, Usage,
 };
 use uuid::Uuid;
 
@@ -178,6 +178,7 @@ fn message(world: &mut World, words: &Words) -> Command {
         mode: None,
         key: words.option("key").map(str::to_owned),
         overrides: Overrides::default(),
+        attachments: vec![],
     }
 }
 
@@ -263,13 +264,14 @@ fn call_report(world: &World, words: &Words) -> Option<Report> {
         }
         "ended" => Report::CallEnded {
             effect: effect(&[EffectKind::RunCall, EffectKind::EndCall]),
-            outcome: outcome(2),
-            output: output(3),
-            whole: words.option("whole").map(|whole| Content::text(BodyKind::Output, whole)),
+            given: Given {
+                whole: words.option("whole").map(|whole| Content::text(BodyKind::Output, whole)),
+                ..Given::new(outcome(2), output(3))
+            },
         },
         "found" => {
             let found: Found = serde_json::from_value(words.at(2).into()).expect("a finding");
-            let ended = (found == Found::Ended).then(|| (CallOutcome::Done, output(3), None));
+            let ended = (found == Found::Ended).then(|| Given::new(CallOutcome::Done, output(3)));
             Report::CallFound { effect: effect(&[EffectKind::FindCall]), found, ended }
         }
         _ => return None,

@@ -6,8 +6,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use engine::{
-    BodyKind, CallPartAdded, EffectId, Event, Hash, OutputAdded, ReasoningAdded, Record, TextAdded, UnreadableEvent,
-    VERSION, Views,
+    BodyKind, EffectId, Event, Hash, OutputAdded, ReasoningAdded, Record, TextAdded, UnreadableEvent, VERSION, Views,
 };
 use serde::Serialize;
 use zstd::bulk::{Compressor, Decompressor};
@@ -133,7 +132,12 @@ impl Packed {
         let engine::Content { body, bytes } = content;
         let content = match body.kind {
             BodyKind::Settings | BodyKind::Prompt => Content::again(body.hash, bytes),
-            BodyKind::Message | BodyKind::Reasoning | BodyKind::Arguments | BodyKind::Output => Content::of(bytes),
+            BodyKind::Message
+            | BodyKind::Reasoning
+            | BodyKind::Arguments
+            | BodyKind::Output
+            | BodyKind::Blocks
+            | BodyKind::File => Content::of(bytes),
         };
         Self { hash: body.hash, kind: body.kind, size: bytes.len() as u64, content }
     }
@@ -225,11 +229,9 @@ pub(super) fn progress_event(
         "text_added" => Ok(TextAdded { effect, offset, text: text()? }.into()),
         "reasoning_added" => Ok(ReasoningAdded { effect, offset, text: text()? }.into()),
         "output_added" => Ok(OutputAdded { effect, offset, text: text()? }.into()),
-        "call_part_added" => match Event::decode(kind, VERSION, bytes)? {
-            Event::CallPartAdded(CallPartAdded { effect: e, offset: o, .. }) if (e, o) != (effect, offset) => {
-                Err(unreadable("it names another effect or offset than its row".to_owned()))
-            }
-            event => Ok(event),
+        "call_part_added" | "block_signed" => match Event::decode(kind, VERSION, bytes)? {
+            event if event.progress() == Some((effect, offset)) => Ok(event),
+            _ => Err(unreadable("it names another effect or offset than its row".to_owned())),
         },
         _ => Err(UnreadableEvent::Kind { kind: kind.to_owned() }),
     }

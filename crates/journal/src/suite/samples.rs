@@ -3,14 +3,14 @@
 use engine::tables::lifecycle::{LifecycleCause, LifecycleKind};
 use engine::tables::transitions::RunState;
 use engine::{
-    ApprovalRow, AskAnswered, Body, BodyKind, CallAsked, CallChecked, CallEnding, CallFound, CallId, CallLost,
-    CallOutcome, CallPartAdded, CallSettled, CallStarted, Closed, Compacted, CompactionBegun, CompactionFailed,
-    Content, CutCause, DeliveryEnded, DeliveryStarted, EffectId, EffectKind, EndingCause, EndingSet, Epoch, Event,
-    Failed, Failure, FailureClass, Found, Hash, LifecycleChanged, MessageAccepted, MessageId, MessageSealed,
-    MessageSettled, Next, Opened, Outcome, OutputAdded, OverrideSet, Overrides, Paused, Policy, QueueMode,
-    ReasoningAdded, ReceiptRow, ReceiptState, RequestOpened, RequestSent, Resumed, RetryScheduled, RunEnded, RunId,
-    RunRow, RunStarted, SealedCall, Seq, SessionRow, StepBegun, StreamCut, TextAdded, TextStruck, Timestamp, ToolClass,
-    Usage, WaitBegan, WaitEnded, WaitFor,
+    ApprovalRow, AskAnswered, BlockOf, BlockSigned, Body, BodyKind, CallAsked, CallChecked, CallEnding, CallFound,
+    CallId, CallLost, CallOutcome, CallPartAdded, CallSettled, CallStarted, Closed, Compacted, CompactionBegun,
+    CompactionFailed, Content, CutCause, DeliveryEnded, DeliveryStarted, EffectId, EffectKind, EndingCause, EndingSet,
+    Epoch, Event, Failed, Failure, FailureClass, Found, Hash, LifecycleChanged, MessageAccepted, MessageId,
+    MessageSealed, MessageSettled, Next, Opened, Outcome, OutputAdded, OverrideSet, Overrides, Paused, Policy,
+    QueueMode, ReasoningAdded, ReceiptRow, ReceiptState, RequestOpened, RequestSent, Resumed, RetryScheduled, RunEnded,
+    RunId, RunRow, RunStarted, SealedCall, Seq, SessionRow, StepBegun, StreamCut, TextAdded, TextStruck, Timestamp,
+    ToolClass, Usage, WaitBegan, WaitEnded, WaitFor,
 };
 
 use super::{Script, id};
@@ -35,19 +35,34 @@ pub(crate) fn text_added(ordinal: u32, offset: u64, text: &str) -> Event {
 
 pub(crate) fn sealed(ordinal: u32, body: Body) -> Event {
     let request = effect(EffectKind::Request, ordinal);
-    MessageSealed { request, text: Some(body), reasoning: None, calls: vec![], usage: USAGE, next: Next::Finish }.into()
+    MessageSealed {
+        request,
+        text: Some(body),
+        reasoning: None,
+        calls: vec![],
+        usage: USAGE,
+        next: Next::Finish,
+        blocks: None,
+        images: vec![],
+    }
+    .into()
 }
 
 pub(crate) fn accepted(body: Body) -> Event {
     let (key, overrides) = (Some("k-1".to_owned()), Overrides { deadline_ms: Some(5), ..Overrides::default() });
-    MessageAccepted { message: MessageId(id(77)), body, mode: QueueMode::Steer, key, overrides }.into()
+    MessageAccepted { message: MessageId(id(77)), body, mode: QueueMode::Steer, key, overrides, attachments: vec![] }
+        .into()
 }
 
 /// The result of a call that this effect ran.
 pub(crate) fn settled(effect: EffectId) -> (Event, Content) {
     let (call, output) = (CallId { run: run(), step: 1, index: effect.ordinal }, text("its result"));
     let outcome = CallOutcome::Done;
-    (CallSettled { call, effect: Some(effect), outcome, output: output.body, whole: None }.into(), output)
+    (
+        CallSettled { call, effect: Some(effect), outcome, output: output.body, whole: None, attachments: vec![] }
+            .into(),
+        output,
+    )
 }
 
 /// A Written event that stands alone.
@@ -89,7 +104,17 @@ fn of_a_run(body: Body) -> Vec<Event> {
         RequestOpened { request }.into(),
         StreamCut { request, cause: CutCause::Crash, text: Some(body) }.into(),
         TextStruck { request }.into(),
-        MessageSealed { request, text: None, reasoning: Some(body), calls, usage: USAGE, next: Next::Calls }.into(),
+        MessageSealed {
+            request,
+            text: None,
+            reasoning: Some(body),
+            calls,
+            usage: USAGE,
+            next: Next::Calls,
+            blocks: None,
+            images: vec![],
+        }
+        .into(),
         RunEnded { run: run(), outcome: Outcome::Completed, failure: None, text: vec![body, body], usage: USAGE }
             .into(),
     ]
@@ -107,7 +132,15 @@ fn of_calls(body: Body) -> Vec<Event> {
         CallEnding { call, why: EndingCause::Limit }.into(),
         CallLost { call }.into(),
         CallFound { call, found: Found::Unknown }.into(),
-        CallSettled { call, effect: Some(effect), outcome: CallOutcome::Done, output: body, whole: None }.into(),
+        CallSettled {
+            call,
+            effect: Some(effect),
+            outcome: CallOutcome::Done,
+            output: body,
+            whole: None,
+            attachments: vec![],
+        }
+        .into(),
     ]
 }
 
@@ -143,6 +176,7 @@ fn of_streams() -> Vec<Event> {
         text_added(9, 0, "caf\u{e9} "),
         ReasoningAdded { effect: request, offset: 6, text: "hm".to_owned() }.into(),
         CallPartAdded { effect: request, offset: 8, index: 0, provider_id, name, arguments: "{\"a".to_owned() }.into(),
+        BlockSigned { effect: request, offset: 18, block: BlockOf::Call(0), signature: "sig".to_owned() }.into(),
         OutputAdded { effect: call, offset: 0, text: "line\n".to_owned() }.into(),
     ]
 }

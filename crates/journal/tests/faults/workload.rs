@@ -313,7 +313,7 @@ impl Script {
 
     fn accepted(&self, body: Body) -> Event {
         let (message, mode) = (MessageId(self.session.0), QueueMode::Followup);
-        MessageAccepted { message, body, mode, key: None, overrides: Overrides::default() }.into()
+        MessageAccepted { message, body, mode, key: None, overrides: Overrides::default(), attachments: vec![] }.into()
     }
 
     fn started(&self) -> (Vec<Event>, Vec<Content>) {
@@ -326,7 +326,7 @@ impl Script {
 
     fn settled(&self, call: CallId, output: Body) -> Event {
         let effect = Some(self.effect(EffectKind::RunCall));
-        CallSettled { call, effect, outcome: CallOutcome::Done, output, whole: None }.into()
+        CallSettled { call, effect, outcome: CallOutcome::Done, output, whole: None, attachments: vec![] }.into()
     }
 
     fn ended(&self, text: Body) -> Event {
@@ -337,7 +337,17 @@ impl Script {
 
 fn sealed(request: EffectId, text: Body) -> Event {
     let usage = Usage::default();
-    MessageSealed { request, text: Some(text), reasoning: None, calls: vec![], usage, next: Next::Finish }.into()
+    MessageSealed {
+        request,
+        text: Some(text),
+        reasoning: None,
+        calls: vec![],
+        usage,
+        next: Next::Finish,
+        blocks: None,
+        images: vec![],
+    }
+    .into()
 }
 
 /// Two kilobytes that do not pack.

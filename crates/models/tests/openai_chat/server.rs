@@ -177,6 +177,7 @@ impl Answer {
         match part {
             Part::Text(text) => self.text += &text,
             Part::Reasoning(text) => self.reasoning += &text,
+            Part::Signature { .. } | Part::Image(_) => unreachable!("not in this format"),
             Part::Call { index, provider_id, name, arguments } => {
                 let at = index as usize;
                 if at == self.calls.len() {

@@ -3,11 +3,11 @@
 use engine::Report;
 use tools::{CallRequest, Context};
 
-use super::Reporter;
+use super::{Reporter, given};
 
 pub(super) async fn perform(context: Context, request: CallRequest, reporter: Reporter) {
     let effect = reporter.effect();
     let found = tools::find(&context, &request).await;
-    let ended = found.ended.map(|ended| (ended.outcome, ended.output, ended.whole));
+    let ended = found.ended.map(given);
     reporter.report(Report::CallFound { effect, found: found.found, ended }).await;
 }

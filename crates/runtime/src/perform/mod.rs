@@ -12,7 +12,7 @@ use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use engine::{Body, CallId, Effect, EffectId, Failure, FailureClass, Report, Session, Settings};
+use engine::{Body, CallId, Effect, EffectId, Failure, FailureClass, Given, Report, Session, Settings};
 use futures_util::FutureExt as _;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
@@ -46,6 +46,12 @@ impl Reporter {
     pub(crate) async fn report(&self, report: Report) {
         let _ = self.data.send(Offer::report(report)).await;
     }
+}
+
+/// What a tool gave back, for the engine.
+fn given(ended: tools::Ended) -> Given {
+    let tools::Ended { outcome, output, whole } = ended;
+    Given { outcome, output, whole, attachments: vec![] }
 }
 
 /// Begins an effect. What cannot begin is reported as failed.

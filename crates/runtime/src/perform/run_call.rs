@@ -5,7 +5,7 @@ use engine::Report;
 use tokio::sync::mpsc;
 use tools::{CallRequest, Context};
 
-use super::Reporter;
+use super::{Reporter, given};
 use crate::crashpoint;
 
 /// Pieces of live output that may wait; more waits in the output's file.
@@ -34,6 +34,5 @@ pub(super) async fn perform(context: Context, request: CallRequest, reporter: Re
     };
     let (ended, ()) = tokio::join!(run, tell);
     crashpoint::hit("call_ended");
-    let tools::Ended { outcome, output, whole } = ended;
-    reporter.report(Report::CallEnded { effect, outcome, output, whole }).await;
+    reporter.report(Report::CallEnded { effect, given: given(ended) }).await;
 }

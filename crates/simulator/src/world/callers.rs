@@ -230,5 +230,6 @@ fn message(index: usize, message: MessageId, plan: &Plan, more: &str) -> Command
         mode: None,
         key: Some(message_key(index)),
         overrides: Overrides::default(),
+        attachments: vec![],
     }
 }

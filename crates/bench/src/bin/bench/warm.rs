@@ -179,6 +179,7 @@ pub(super) fn message(text: &str) -> Asked {
         mode: None,
         key: None,
         overrides: Overrides::default(),
+        attachments: vec![],
     }
 }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use engine::{
     Batch, BodyKind, BranchId, CallOutcome, Candidate, Command, Content, Do, Effect, EffectId, Epoch, Failure,
-    FailureClass, Found, Hash, Input, Limits, Machine, MessageId, Moment, Overrides, Part, Policy, Position, Pump,
-    Report, ResumeMode, SessionId, Settings, Timestamp, ToolClass, ToolSpec, Usage,
+    FailureClass, Found, Given, Hash, Input, Limits, Machine, MessageId, Moment, Overrides, Part, Policy, Position,
+    Pump, Report, ResumeMode, SessionId, Settings, Timestamp, ToolClass, ToolSpec, Usage,
 };
 use journal::{Append, Journal as _, Sqlite};
 use uuid::Uuid;
@@ -173,14 +173,21 @@ impl World {
         self.offer(Report::CallChecked { effect, decision, fingerprint, evidence: None, reason: None });
         let effect = self.next().id();
         let output = Content::text(BodyKind::Output, output);
-        self.offer(Report::CallEnded { effect, outcome: CallOutcome::Done, output, whole: None });
+        self.offer(Report::CallEnded { effect, given: Given::new(CallOutcome::Done, output) });
         self.next().id()
     }
 
     fn message(&mut self) -> MessageId {
         let message = MessageId(self.id());
         let content = Content::text(BodyKind::Message, "How many inputs a second?");
-        self.offer(Command::Message { message, content, mode: None, key: None, overrides: Overrides::default() });
+        self.offer(Command::Message {
+            message,
+            content,
+            mode: None,
+            key: None,
+            overrides: Overrides::default(),
+            attachments: vec![],
+        });
         message
     }
 
@@ -277,7 +284,7 @@ impl World {
     fn run_call(&mut self, effect: EffectId) {
         self.offer(Report::CallOutput { effect, offset: 0, text: "twenty bytes of text".into() });
         self.offer(Report::CallOutput { effect, offset: 20, text: "twenty bytes of text".into() });
-        self.offer(Report::CallEnded { effect, outcome: CallOutcome::Done, output: output(), whole: None });
+        self.offer(Report::CallEnded { effect, given: Given::new(CallOutcome::Done, output()) });
     }
 
     fn run_that_fails_once(&mut self) {
@@ -303,7 +310,7 @@ impl World {
         self.started.clear();
         self.offer(Report::Opened { epoch: Epoch(self.epoch) });
         let effect = self.next().id();
-        let ended = Some((CallOutcome::Done, output(), None));
+        let ended = Some(Given::new(CallOutcome::Done, output()));
         self.offer(Report::CallFound { effect, found: Found::Ended, ended });
         let request = self.next().id();
         self.words(request, 2);
@@ -317,7 +324,7 @@ impl World {
         self.offer(Command::Override { model: None });
         self.offer(Command::Abort { run: None });
         let Effect::EndCall { id, .. } = self.next() else { panic!("a started call is ended") };
-        self.offer(Report::CallEnded { effect: id, outcome: CallOutcome::Failed, output: output(), whole: None });
+        self.offer(Report::CallEnded { effect: id, given: Given::new(CallOutcome::Failed, output()) });
         // What comes late is dropped and counted.
         self.offer(Report::CallOutput { effect: running, offset: 0, text: "late".into() });
     }

@@ -156,6 +156,7 @@ impl Script {
                     mode: QueueMode::Followup,
                     key: Some(turn_key(turn)),
                     overrides: Overrides::default(),
+                    attachments: vec![],
                 };
                 (vec![accepted.into()], vec![body])
             }
@@ -264,7 +265,17 @@ impl Script {
 
 fn sealed(request: EffectId, text: Body) -> Event {
     let usage = Usage { input: 10, output: 20, ..Usage::default() };
-    MessageSealed { request, text: Some(text), reasoning: None, calls: vec![], usage, next: Next::Finish }.into()
+    MessageSealed {
+        request,
+        text: Some(text),
+        reasoning: None,
+        calls: vec![],
+        usage,
+        next: Next::Finish,
+        blocks: None,
+        images: vec![],
+    }
+    .into()
 }
 
 fn turn_key(turn: u64) -> String {
