@@ -391,7 +391,6 @@ impl Run {
     fn image_made(&mut self, e: &ImageMade) {
         let Phase::Streaming(stream) = &mut self.phase else { return };
         if stream.sent.request == e.request {
-            stream.blocks.add(BlockOf::Image(stream.images.len() as u32), 0);
             stream.images.push(e.image.clone());
         }
     }

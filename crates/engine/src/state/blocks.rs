@@ -15,8 +15,6 @@ pub enum BlockOf {
     Text,
     /// The call of this index: while it streams the provider's, in a message its place among the calls.
     Call(u32),
-    /// The image at this place among the images.
-    Image(u32),
 }
 
 /// One block.
@@ -121,10 +119,9 @@ impl BlockList {
             BlockOf::Reasoning => 0,
             BlockOf::Text => 1,
             BlockOf::Call(place) => 2 + u64::from(place),
-            BlockOf::Image(_) => 0,
         };
-        let plain = |block: &Block| block.signature.is_none() && !matches!(block.of, BlockOf::Image(_));
-        let is_plain = blocks.iter().all(plain) && blocks.is_sorted_by(|a, b| rank(a) < rank(b));
+        let unsigned = |block: &Block| block.signature.is_none();
+        let is_plain = blocks.iter().all(unsigned) && blocks.is_sorted_by(|a, b| rank(a) < rank(b));
         (!is_plain).then_some(blocks)
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use engine::BodyKind;
 use engine::{
-    CallId, CallOutcome, Command, Content, Effect, EffectId, EffectKind, Epoch, Failure, FailureClass, Found, Given,
-    Hash, Input, MessageId, Overrides, Part, Policy, Report, ResumeMode, RunId, Usage,
+    Attached, BlockOf, CallId, CallOutcome, Command, Content, Effect, EffectId, EffectKind, Epoch, Failure,
+    FailureClass, Found, Given, Hash, Input, MessageId, Overrides, Part, Policy, Report, ResumeMode, RunId, Usage,
 };
 use uuid::Uuid;
 
@@ -221,6 +221,15 @@ fn part(words: &Words) -> Part {
     match words.at(1) {
         "text" => Part::Text(words.at(2).to_owned()),
         "reasoning" => Part::Reasoning(words.at(2).to_owned()),
+        "image" => Part::Image(Attached::new("image/png", words.at(2), words.at(2).as_bytes())),
+        "signature" => {
+            let block = match words.at(2) {
+                "reasoning" => BlockOf::Reasoning,
+                "text" => BlockOf::Text,
+                index => BlockOf::Call(index.parse().expect("reasoning, text or a call's index")),
+            };
+            Part::Signature { block, signature: words.at(3).to_owned() }
+        }
         "call" => Part::Call {
             index: words.number(2) as u32,
             provider_id: Some(format!("p{}", words.number(2))),
