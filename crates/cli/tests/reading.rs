@@ -98,6 +98,7 @@ fn settings() -> Settings {
             profile: None,
             context_window: 128_000,
             max_output: 8_192,
+            thinking: None,
         }],
         limits: Limits::default(),
         resume: ResumeMode::Restart,

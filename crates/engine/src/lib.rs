@@ -30,7 +30,7 @@ pub use ids::{
 pub use input::{Answer, Command, Given, Input, Part, Receipt, Refusal, Report};
 pub use machine::{IllegalEdge, Line, Machine, RecoverError, Segment, SettingsSource};
 pub use pump::{Do, Pump};
-pub use settings::{Candidate, Limits, Policy, ResumeMode, Settings, ToolClass, ToolSpec};
+pub use settings::{Candidate, Limits, Policy, ResumeMode, Settings, Thinking, ToolClass, ToolSpec};
 pub use state::{
     Block, BlockList, BlockOf, Blocks, Call, Clock, Ending, Flags, InvalidSnapshot, Item, ItemCall, Lifecycle, Message,
     PartialCall, Phase, PrepareStage, Queued, Run, STATE_VERSION, Sent, Session, Stage, Step, Stream, Transcript,

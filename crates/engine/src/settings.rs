@@ -55,6 +55,24 @@ pub struct ToolSpec {
     pub schema: serde_json::Value,
 }
 
+/// How much a model is to think before it answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Thinking {
+    /// Not at all, where it can be switched off.
+    Off,
+    /// As little as it can.
+    Minimal,
+    /// A little.
+    Low,
+    /// Some.
+    Medium,
+    /// Much.
+    High,
+    /// As much as it can.
+    Xhigh,
+}
+
 /// One model with one auth profile, as a run may try it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -69,6 +87,9 @@ pub struct Candidate {
     pub context_window: u64,
     /// Tokens that it may write in one answer; always sent.
     pub max_output: u64,
+    /// How much it is to think before it answers; none = as the provider does by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thinking: Option<Thinking>,
 }
 
 /// The limits of a run, milliseconds unless the name says otherwise.

@@ -58,12 +58,21 @@ pub struct Endpoint {
     pub base_url: String,
     /// The key, if the server wants one.
     pub key: Option<Secret>,
+    /// Headers beside those of the format, name and value. They may hold secrets.
+    pub headers: Vec<(String, Secret)>,
+    /// The address of an HTTP proxy; none = as the environment says (`HTTPS_PROXY`, `NO_PROXY`).
+    pub proxy: Option<String>,
 }
 
 impl Endpoint {
     /// The endpoint of the built-in model.
     pub fn offline() -> Self {
-        Self { api: Api::Offline, base_url: String::new(), key: None }
+        Self::new(Api::Offline, String::new(), None)
+    }
+
+    /// An endpoint without headers of its own.
+    pub fn new(api: Api, base_url: impl Into<String>, key: Option<Secret>) -> Self {
+        Self { api, base_url: base_url.into(), key, headers: vec![], proxy: None }
     }
 }
 
@@ -81,11 +90,8 @@ mod tests {
 
     #[test]
     fn a_secret_is_not_shown() {
-        let endpoint = Endpoint {
-            api: Api::OpenAiChat,
-            base_url: "http://localhost".to_owned(),
-            key: Some(Secret::new(" sk-very-secret\n")),
-        };
+        let key = Some(Secret::new(" sk-very-secret\n"));
+        let endpoint = Endpoint::new(Api::OpenAiChat, "http://localhost", key);
         assert!(!format!("{endpoint:?}").contains("very-secret"));
         assert_eq!(endpoint.key.unwrap().reveal(), "sk-very-secret");
     }

@@ -43,6 +43,12 @@ impl Fault {
         Self { status: body.status, code: body.code, ..fault }
     }
 
+    /// A frame that is not of the format.
+    pub(crate) fn not_a_frame(data: &[u8]) -> Self {
+        let begins = String::from_utf8_lossy(&data[..data.len().min(80)]).into_owned();
+        Self::new(FailureClass::Malformed, "sent something that is not its format").with_detail(begins)
+    }
+
     /// A stream that just ends.
     pub(crate) fn cut() -> Self {
         Self::new(FailureClass::Network, "ended the stream before its end mark")
@@ -59,6 +65,10 @@ pub(crate) struct Subject {
 impl Subject {
     pub(crate) fn new(candidate: Candidate, endpoint: Endpoint) -> Self {
         Self { candidate, endpoint }
+    }
+
+    pub(crate) fn candidate(&self) -> &Candidate {
+        &self.candidate
     }
 
     pub(crate) fn endpoint(&self) -> &Endpoint {
@@ -104,7 +114,8 @@ impl Subject {
             }
             FailureClass::Malformed => {
                 format!(
-                    "Check that `base_url` in [providers.{provider}] is an OpenAI-compatible API (most end in /v1)."
+                    "Check that `base_url` in [providers.{provider}] speaks `{}`, its `api` (most addresses end in /v1).",
+                    self.endpoint.api.name()
                 )
             }
             FailureClass::ContextOverflow => {
@@ -164,10 +175,11 @@ mod tests {
             profile: Some("first".to_owned()),
             context_window: 1000,
             max_output: 100,
+            thinking: None,
         };
         Subject::new(
             candidate,
-            Endpoint { api: Api::OpenAiChat, base_url: "http://127.0.0.1:1/v1".to_owned(), key: key.map(Secret::new) },
+            Endpoint::new(Api::OpenAiChat, "http://127.0.0.1:1/v1".to_owned(), key.map(Secret::new)),
         )
     }
 

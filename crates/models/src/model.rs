@@ -18,16 +18,11 @@ pub enum Message {
     User {
         /// UTF-8.
         text: Arc<str>,
+        /// What came with it.
+        files: Vec<File>,
     },
     /// What the model said.
-    Assistant {
-        /// Its text, if there was any.
-        text: Option<Arc<str>>,
-        /// Its reasoning, sent back only to providers that ask for it.
-        reasoning: Option<Arc<str>>,
-        /// The calls that it asked for, in order.
-        calls: Vec<CallOf>,
-    },
+    Assistant(Answer),
     /// What a call gave back.
     Result {
         /// The id of the call.
@@ -38,20 +33,101 @@ pub enum Message {
         text: Arc<str>,
         /// Whether the call failed, was refused or was not run.
         is_error: bool,
+        /// What the model is shown with it.
+        files: Vec<File>,
     },
 }
 
 impl Message {
-    /// Bytes of its texts, but for reasoning.
+    /// A message of a person that is text alone.
+    pub fn user(text: impl Into<Arc<str>>) -> Self {
+        Self::User { text: text.into(), files: vec![] }
+    }
+
+    /// Bytes of its texts and files, but for reasoning and images of the model.
     pub fn bytes(&self) -> usize {
         match self {
-            Self::User { text } | Self::Result { text, .. } => text.len(),
-            Self::Assistant { text, calls, .. } => {
-                let calls: usize = calls.iter().map(|call| call.tool.len() + call.arguments.len()).sum();
-                text.as_ref().map_or(0, |text| text.len()) + calls
+            Self::User { text, files } | Self::Result { text, files, .. } => {
+                text.len() + files.iter().map(|file| file.bytes.len()).sum::<usize>()
+            }
+            Self::Assistant(answer) => {
+                answer.text().len() + answer.calls().map(|call| call.tool.len() + call.arguments.len()).sum::<usize>()
             }
         }
     }
+}
+
+/// What a model said: blocks in the order in which it said them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// The model, `PROVIDER/MODEL`: no other can read the signatures. Empty where none is signed.
+    pub model: Arc<str>,
+    /// In order.
+    pub blocks: Vec<Block>,
+}
+
+/// A block of an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Block {
+    /// What it holds.
+    pub held: Held,
+    /// The provider's own text for it, in the adapter's form.
+    pub signature: Option<Arc<str>>,
+}
+
+/// What a block holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Held {
+    /// Text.
+    Text(Arc<str>),
+    /// Reasoning, sent back only to providers that ask for it; empty where only its signature is known.
+    Reasoning(Arc<str>),
+    /// A call.
+    Call(CallOf),
+    /// An image.
+    Image(File),
+}
+
+impl Answer {
+    /// An answer without signatures: reasoning, text, calls.
+    pub fn plain(reasoning: Option<Arc<str>>, text: Option<Arc<str>>, calls: Vec<CallOf>) -> Self {
+        let reasoning = reasoning.map(Held::Reasoning);
+        let held = reasoning.into_iter().chain(text.map(Held::Text)).chain(calls.into_iter().map(Held::Call));
+        Self { model: "".into(), blocks: held.map(|held| Block { held, signature: None }).collect() }
+    }
+
+    /// Its calls, in order.
+    pub fn calls(&self) -> impl Iterator<Item = &CallOf> {
+        self.blocks.iter().filter_map(|block| match &block.held {
+            Held::Call(call) => Some(call),
+            Held::Text(_) | Held::Reasoning(_) | Held::Image(_) => None,
+        })
+    }
+
+    /// Its text, one block after the other.
+    pub fn text(&self) -> String {
+        self.joined(|held| if let Held::Text(text) = held { Some(text) } else { None })
+    }
+
+    /// Its reasoning, one block after the other.
+    pub fn reasoning(&self) -> String {
+        self.joined(|held| if let Held::Reasoning(text) = held { Some(text) } else { None })
+    }
+
+    fn joined<'a>(&'a self, part: impl Fn(&'a Held) -> Option<&'a Arc<str>>) -> String {
+        self.blocks.iter().filter_map(|block| part(&block.held)).map(|text| &**text).collect()
+    }
+}
+
+/// An image or a file in a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct File {
+    /// What its bytes are: `image/png`.
+    pub media_type: Arc<str>,
+    /// Its name, without folders.
+    pub name: Arc<str>,
+    /// Its bytes.
+    pub bytes: Arc<[u8]>,
 }
 
 /// A call in an assistant's message.

@@ -1,15 +1,15 @@
-//! All adapters in one place: a request goes to the one for its endpoint's API.
+//! All adapters in one place: a request goes to the format of its endpoint's API.
 
-use crate::endpoint::Api;
 use crate::model::{Model, Request, SaidStream};
 use crate::offline::Offline;
-use crate::openai_chat::OpenAiChat;
+use crate::wire::{self, Clients};
 
-/// Every adapter that is built in. Making one costs nothing: clients are made by the first request that needs them.
-#[derive(Debug, Default)]
+/// Every adapter that is built in. Making it costs nothing: clients are made by the first request that needs them. Clones
+/// share their connections.
+#[derive(Debug, Clone, Default)]
 pub struct ModelSet {
     offline: Offline,
-    openai_chat: OpenAiChat,
+    clients: Clients,
 }
 
 impl ModelSet {
@@ -23,17 +23,17 @@ impl ModelSet {
         Self { offline, ..self }
     }
 
-    /// The adapter for an API.
-    pub fn model(&self, api: Api) -> &dyn Model {
-        match api {
-            Api::Offline => &self.offline,
-            Api::OpenAiChat => &self.openai_chat,
-        }
+    /// The body that this request is sent with: JSON, UTF-8; empty for the offline model.
+    pub fn body(request: &Request) -> Vec<u8> {
+        wire::format(request.endpoint.api).map(|format| format.body(request)).unwrap_or_default()
     }
 }
 
 impl Model for ModelSet {
     fn stream(&self, request: Request) -> SaidStream {
-        self.model(request.endpoint.api).stream(request)
+        match wire::format(request.endpoint.api) {
+            Some(format) => wire::exchange(&self.clients, format, request),
+            None => self.offline.stream(request),
+        }
     }
 }

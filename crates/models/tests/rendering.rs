@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use engine::{Candidate, ToolClass, ToolSpec};
-use models::{Api, Cached, CallOf, Endpoint, Message, OpenAiChat, Request};
+use models::{Answer, Api, Cached, CallOf, Endpoint, Message, ModelSet, Request};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence};
 
 /// The wire formats.
-const FORMATS: &[fn(&Request) -> Vec<u8>] = &[OpenAiChat::body];
+fn formats() -> impl Iterator<Item = Api> {
+    Api::ALL.into_iter().map(|(api, _)| api).filter(|api| *api != Api::Offline)
+}
 
 /// Servers between which a format writes a message differently.
 const SERVERS: [&str; 2] = ["http://localhost/v1", "https://api.deepseek.com/v1"];
@@ -26,13 +28,14 @@ fn call() -> impl Strategy<Value = CallOf> {
 fn message() -> impl Strategy<Value = Message> {
     let assistant = (prop::option::of(text()), prop::option::of(text()), vec(call(), 0..3));
     prop_oneof![
-        text().prop_map(|text| Message::User { text }),
-        assistant.prop_map(|(text, reasoning, calls)| Message::Assistant { text, reasoning, calls }),
+        text().prop_map(Message::user),
+        assistant.prop_map(|(text, reasoning, calls)| Message::Assistant(Answer::plain(reasoning, text, calls))),
         (text(), text(), text(), any::<bool>()).prop_map(|(provider_id, tool, text, is_error)| Message::Result {
             provider_id,
             tool,
             text,
-            is_error
+            is_error,
+            files: vec![],
         }),
     ]
 }
@@ -54,11 +57,12 @@ fn request(system: &Arc<str>, tools: usize) -> Request {
             profile: None,
             context_window: 1_000,
             max_output: 77,
+            thinking: None,
         },
         system: Cached::from(Arc::clone(system)),
         messages: vec![],
         tools: Cached::from(["ls", "read"].iter().take(tools).map(|name| tool(name)).collect::<Vec<_>>()),
-        endpoint: Endpoint { api: Api::OpenAiChat, base_url: String::new(), key: None },
+        endpoint: Endpoint::new(Api::OpenAiChat, String::new(), None),
     }
 }
 
@@ -88,9 +92,10 @@ proptest! {
         for (message, server) in steps {
             request.messages.push(Cached::from(message));
             SERVERS[server].clone_into(&mut request.endpoint.base_url);
-            for body in FORMATS {
-                let bytes = body(&request);
-                prop_assert_eq!(&bytes, &body(&alone(&request)));
+            for api in formats() {
+                request.endpoint.api = api;
+                let bytes = ModelSet::body(&request);
+                prop_assert_eq!(&bytes, &ModelSet::body(&alone(&request)));
                 prop_assert!(serde_json::from_slice::<serde_json::Value>(&bytes).is_ok());
             }
         }

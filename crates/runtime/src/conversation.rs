@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use engine::{Batch, Body, BodyKind, Hash, Item, ItemCall, Settings, ToolSpec, Transcript};
+use engine::{
+    Attachment, Batch, BlockOf, Blocks, Body, BodyKind, Hash, Item, ItemCall, Settings, ToolSpec, Transcript,
+};
 use journal::Read;
-use models::{Cached, CallOf, Message};
+use models::{Answer, Block, Cached, CallOf, File, Held, Message};
 
 use crate::latest::Latest;
 
@@ -78,15 +80,15 @@ impl Conversation {
 
     /// The text of a body.
     pub(crate) fn text(&self, body: &Body, store: &dyn Read) -> Result<Arc<str>, journal::Error> {
+        Ok(String::from_utf8_lossy(&self.bytes(body, store)?).into())
+    }
+
+    fn bytes(&self, body: &Body, store: &dyn Read) -> Result<Arc<[u8]>, journal::Error> {
         let bytes = match self.fresh.get(&body.hash) {
             Some(bytes) => Some(Arc::clone(bytes)),
             None => store.body(&body.hash)?,
         };
-        let bytes = bytes.ok_or_else(|| journal::Error::Damaged {
-            path: std::path::PathBuf::new(),
-            detail: format!("the body {} is not there", body.hash),
-        })?;
-        Ok(String::from_utf8_lossy(&bytes).into())
+        bytes.ok_or_else(|| damaged(format!("the body {} is not there", body.hash)))
     }
 
     /// The messages of the first `items` items.
@@ -98,10 +100,10 @@ impl Conversation {
     ) -> Result<Vec<Cached<Message>>, journal::Error> {
         for item in transcript.items().iter().take(items).skip(self.items) {
             let message = self.message(item, transcript, store)?;
-            if self.last_was_cut && matches!(message, Message::Assistant { .. }) {
+            if self.last_was_cut && matches!(message, Message::Assistant(_)) {
                 self.rendered.push(go_on());
             }
-            self.last_was_cut = matches!(&message, Message::Assistant { calls, .. } if calls.is_empty());
+            self.last_was_cut = matches!(&message, Message::Assistant(answer) if answer.calls().next().is_none());
             self.bytes += message.bytes();
             self.rendered.push(message.into());
             self.items += 1;
@@ -117,22 +119,40 @@ impl Conversation {
     fn message(&self, item: &Item, transcript: &Transcript, store: &dyn Read) -> Result<Message, journal::Error> {
         let optional = |body: &Option<Body>| body.as_ref().map(|body| self.text(body, store)).transpose();
         Ok(match item {
-            Item::User { body, .. } => Message::User { text: self.text(body, store)? },
-            Item::Assistant { text, reasoning, calls, .. } => Message::Assistant {
-                text: optional(text)?,
-                reasoning: optional(reasoning)?,
-                calls: calls.iter().map(|call| self.call(call, store)).collect::<Result<_, _>>()?,
-            },
-            Item::Result { call, output, is_error, .. } => {
+            Item::User { body, attachments, .. } => {
+                Message::User { text: self.text(body, store)?, files: self.files(attachments, store)? }
+            }
+            Item::Assistant { text, reasoning, calls, blocks, images, .. } => {
+                let calls = calls.iter().map(|call| self.call(call, store)).collect::<Result<_, _>>()?;
+                let plain = Answer::plain(optional(reasoning)?, optional(text)?, calls);
+                let mut answer = match blocks {
+                    Some(blocks) => in_order(plain, &self.bytes(blocks, store)?, blocks)?,
+                    None => plain,
+                };
+                let images = self.files(images, store)?.into_iter();
+                answer.blocks.extend(images.map(|image| Block { held: Held::Image(image), signature: None }));
+                Message::Assistant(answer)
+            }
+            Item::Result { call, output, is_error, attachments } => {
                 let asked = asked(transcript, *call);
                 Message::Result {
                     provider_id: asked.map(|asked| asked.provider_id.as_str().into()).unwrap_or_default(),
                     tool: asked.map(|asked| asked.tool.as_str().into()).unwrap_or_default(),
                     text: self.text(output, store)?,
                     is_error: *is_error,
+                    files: self.files(attachments, store)?,
                 }
             }
         })
+    }
+
+    fn files(&self, attachments: &[Attachment], store: &dyn Read) -> Result<Vec<File>, journal::Error> {
+        let file = |attachment: &Attachment| {
+            let Attachment { body, media_type, name } = attachment;
+            let bytes = self.bytes(body, store)?;
+            Ok(File { media_type: media_type.as_str().into(), name: name.as_str().into(), bytes })
+        };
+        attachments.iter().map(file).collect()
     }
 
     fn call(&self, call: &ItemCall, store: &dyn Read) -> Result<CallOf, journal::Error> {
@@ -152,7 +172,39 @@ impl Conversation {
 }
 
 fn go_on() -> Cached<Message> {
-    Message::User { text: GO_ON.into() }.into()
+    Message::user(GO_ON).into()
+}
+
+fn damaged(detail: String) -> journal::Error {
+    journal::Error::Damaged { path: std::path::PathBuf::new(), detail }
+}
+
+/// The same answer in the order of its blocks, with their signatures.
+fn in_order(plain: Answer, bytes: &[u8], body: &Body) -> Result<Answer, journal::Error> {
+    let Blocks { model, blocks } =
+        Blocks::from_bytes(bytes).map_err(|error| damaged(format!("the blocks {} do not read: {error}", body.hash)))?;
+    let calls: Vec<_> = plain.calls().cloned().collect();
+    let (text, reasoning) = (plain.text(), plain.reasoning());
+    let (mut text, mut reasoning) = (text.as_str(), reasoning.as_str());
+    let held = |block: &engine::Block| {
+        Some(match block.of {
+            BlockOf::Text => Held::Text(taken(&mut text, block.bytes)?.into()),
+            BlockOf::Reasoning => Held::Reasoning(taken(&mut reasoning, block.bytes)?.into()),
+            BlockOf::Call(place) => Held::Call(calls.get(place as usize)?.clone()),
+        })
+    };
+    let held: Option<Vec<Held>> = blocks.iter().map(held).collect();
+    let held = held.ok_or_else(|| damaged(format!("the blocks {} do not fit their message", body.hash)))?;
+    let signatures = blocks.into_iter().map(|block| block.signature.map(Arc::from));
+    let blocks = held.into_iter().zip(signatures).map(|(held, signature)| Block { held, signature });
+    Ok(Answer { model: model.into(), blocks: blocks.collect() })
+}
+
+/// The first bytes of a text, which is then what follows them; none if it has not so many.
+fn taken<'a>(text: &mut &'a str, bytes: u64) -> Option<&'a str> {
+    let (taken, rest) = text.split_at_checked(usize::try_from(bytes).ok()?)?;
+    *text = rest;
+    Some(taken)
 }
 
 /// The call that a result answers: in the nearest message before it, so the search is short.

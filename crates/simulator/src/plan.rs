@@ -212,6 +212,7 @@ fn settings(workload: &Workload, seed: Seed) -> Settings {
             profile: None,
             context_window: 100_000,
             max_output: 1_000,
+            thinking: None,
         }],
         limits: workload.limits,
         resume: seed.resume,

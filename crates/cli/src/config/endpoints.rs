@@ -87,7 +87,7 @@ impl Config {
         let api = Api::from_name(route.api)
             .ok_or_else(|| ConfigError::UnsupportedApi { provider: provider.to_owned(), api: route.api.to_owned() })?;
         let key = profile.map(|profile| self.key(provider, &route, profile)).transpose()?;
-        Ok(Endpoint { api, base_url: route.base_url.to_owned(), key })
+        Ok(Endpoint::new(api, route.base_url, key))
     }
 
     fn key(&self, provider: &str, route: &Route<'_>, profile: &str) -> Result<Secret, ConfigError> {

@@ -111,6 +111,7 @@ impl Config {
             profile: route.profiles.first().map(|(name, _)| (*name).to_owned()),
             context_window: figures.context_window.unwrap_or(known.context_window),
             max_output: figures.max_output.unwrap_or(known.max_output),
+            thinking: None,
         })
     }
 

@@ -173,6 +173,7 @@ fn settings(resume: ResumeMode) -> Settings {
             profile: None,
             context_window: 128_000,
             max_output: 8_192,
+            thinking: None,
         }],
         limits: Limits::default(),
         resume,

@@ -283,7 +283,7 @@ impl Session {
             }),
             Event::CallPartAdded(e) => run.streamed(e.effect, e.offset, at, |stream| stream.call_part(e)),
             Event::BlockSigned(e) => {
-                run.streamed(e.effect, e.offset, at, |stream| stream.blocks.sign(e.block, &e.signature))
+                run.streamed(e.effect, e.offset, at, |stream| stream.blocks.sign(e.block, &e.signature));
             }
             Event::OutputAdded(e) => {
                 let next = |call: &Call| call.effect(e.effect.kind) == e.effect && call.output_bytes == e.offset;

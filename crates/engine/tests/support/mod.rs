@@ -236,6 +236,7 @@ pub(crate) fn settings() -> Settings {
         profile: None,
         context_window: 100_000,
         max_output: 4_096,
+        thinking: None,
     };
     Settings {
         agent: "main".into(),

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::grammar::{Act, acts};
 use super::*;
 use crate::endpoint::Endpoint;
-use crate::model::CallOf;
+use crate::model::{Answer, CallOf};
 use crate::rendering::Cached;
 
 fn list(path: &str) -> Act {
@@ -164,7 +164,7 @@ fn any_text_is_taken() {
 }
 
 fn user(text: &str) -> Message {
-    Message::User { text: text.into() }
+    Message::user(text)
 }
 
 /// Runs a conversation to its answer with the tools' results from a table; gives the calls and the answer.
@@ -182,9 +182,10 @@ async fn converse(messages: &mut Vec<Message>, world: &[(&str, &str, &str)]) -> 
             tool: call.tool.clone(),
             text: text.into(),
             is_error,
+            files: vec![],
         });
         let at = messages.len() - 1;
-        messages.insert(at, Message::Assistant { text: None, reasoning: None, calls: vec![call] });
+        messages.insert(at, Message::Assistant(Answer::plain(None, None, vec![call])));
     }
 }
 
@@ -196,6 +197,7 @@ async fn ask(messages: &[Message]) -> (Option<CallOf>, String) {
             profile: None,
             context_window: 1,
             max_output: 1,
+            thinking: None,
         },
         system: Cached::from(Arc::from("prompt")),
         messages: messages.iter().cloned().map(Cached::from).collect(),
@@ -240,8 +242,7 @@ async fn a_question_about_a_folder_is_answered_from_the_folder() {
 
 #[tokio::test(flavor = "current_thread")]
 async fn several_requests_are_one_call_a_step_and_one_answer() {
-    let mut messages =
-        vec![user("hello"), Message::Assistant { text: Some("…".into()), reasoning: None, calls: vec![] }];
+    let mut messages = vec![user("hello"), Message::Assistant(Answer::plain(None, Some("…".into()), vec![]))];
     messages.push(user("list src, read gone.txt; search for crab. Run `wc -l x`, then write hi to n.txt"));
     let world = [
         ("ls", "src", "a.rs  10 bytes\n"),
@@ -275,12 +276,13 @@ async fn r32_a_steer_is_a_further_request_and_a_skipped_call_is_asked_again() {
     let mut messages = vec![user("list src")];
     let (call, _) = ask(&messages).await;
     let call = call.unwrap();
-    messages.push(Message::Assistant { text: None, reasoning: None, calls: vec![call.clone()] });
+    messages.push(Message::Assistant(Answer::plain(None, None, vec![call.clone()])));
     messages.push(Message::Result {
         provider_id: call.provider_id,
         tool: call.tool,
         text: turn_skipped().into(),
         is_error: true,
+        files: vec![],
     });
     messages.push(user("[STEER] read a.txt"));
     let world = [("ls", "src", "b.rs  1 bytes\n"), ("read", "a.txt", "one\ntwo\n")];
@@ -298,7 +300,7 @@ async fn r12_a_cut_answer_goes_on_where_it_stopped() {
     let mut messages = vec![user("list")];
     let (_, whole) = converse(&mut messages, &[("ls", "{}", LISTING)]).await;
     let (kept, rest) = whole.split_at(20);
-    messages.push(Message::Assistant { text: Some(kept.into()), reasoning: None, calls: vec![] });
+    messages.push(Message::Assistant(Answer::plain(None, Some(kept.into()), vec![])));
     messages.push(user("The answer was cut off. Go on exactly where it stopped."));
     assert_eq!(ask(&messages).await.1, rest);
 }

@@ -44,9 +44,9 @@ impl Turn {
         let mut turn = Self::default();
         for message in &messages[begin(messages)..] {
             match &**message {
-                Message::User { text } => turn.take_request(text),
-                Message::Assistant { text: Some(text), calls, .. } if calls.is_empty() => turn.said.push_str(text),
-                Message::Assistant { .. } => {}
+                Message::User { text, .. } => turn.take_request(text),
+                Message::Assistant(answer) if answer.calls().next().is_none() => turn.said.push_str(&answer.text()),
+                Message::Assistant(_) => {}
                 Message::Result { text, .. } if text.trim() == SKIPPED => {}
                 Message::Result { text, is_error, .. } => {
                     turn.results.push(Output { text: text.clone(), is_error: *is_error });
@@ -70,11 +70,12 @@ impl Turn {
 
 /// After the last answer; an answer that a person or the runtime asks to go on is a part of the turn.
 fn begin(messages: &[Cached<Message>]) -> usize {
-    let is_answer = |message: &Message| matches!(message, Message::Assistant { calls, .. } if calls.is_empty());
+    let is_answer =
+        |message: &Message| matches!(message, Message::Assistant(answer) if answer.calls().next().is_none());
     let mut end = messages.len();
     while let Some(answer) = messages[..end].iter().rposition(|message| is_answer(message)) {
         let goes_on = match messages.get(answer + 1).map(|next| &**next) {
-            Some(Message::User { text }) => asks_to_go_on(text),
+            Some(Message::User { text, .. }) => asks_to_go_on(text),
             Some(next) => is_answer(next),
             None => false,
         };

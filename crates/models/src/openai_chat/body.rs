@@ -1,13 +1,17 @@
 //! The body of a request: what is particular to it, then the tools and the messages as they were rendered once.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use engine::ToolSpec;
 use serde::Serialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use crate::endpoint::{Api, Endpoint};
-use crate::model::{CallOf, Message, Request};
-use crate::rendering::{Dialect, List, Object};
+use crate::files::Shown;
+use crate::model::{CallOf, File, Message, Request};
+use crate::rendering::{Cached, Dialect, List, Object};
 
 #[derive(Serialize)]
 struct Head<'a> {
@@ -42,13 +46,40 @@ struct Function<'a> {
 struct WireMessage<'a> {
     role: &'static str,
     /// `null` for an assistant that only calls, as the providers themselves write it.
-    content: Option<&'a str>,
+    content: Option<Content<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    reasoning_content: Option<&'a str>,
+    reasoning_content: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tool_calls: Vec<WireCall<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_call_id: Option<&'a str>,
+}
+
+/// Text alone, which all servers take, or parts.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Content<'a> {
+    Text(Cow<'a, str>),
+    Parts(Vec<WirePart<'a>>),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum WirePart<'a> {
+    Text { text: Cow<'a, str> },
+    ImageUrl { image_url: Url },
+    File { file: FileData<'a> },
+}
+
+#[derive(Serialize)]
+struct Url {
+    url: String,
+}
+
+#[derive(Serialize)]
+struct FileData<'a> {
+    filename: &'a str,
+    file_data: String,
 }
 
 #[derive(Serialize)]
@@ -86,14 +117,36 @@ pub(super) fn render(request: &Request) -> Vec<u8> {
             list.value(&text_message("system", system));
         }
     });
-    let messages = request.messages.iter().map(|cached| cached.items(&dialect, message));
-    let messages: Vec<_> = std::iter::once(system).chain(messages).collect();
+    let mut messages = vec![system];
+    for (at, cached) in request.messages.iter().enumerate() {
+        messages.push(cached.items(&dialect, message));
+        // Results are text alone, and nothing may come between them.
+        let is_last = !matches!(request.messages.get(at + 1).map(|next| &**next), Some(Message::Result { .. }));
+        if matches!(&**cached, Message::Result { .. }) && is_last {
+            messages.extend(files_of_results(&request.messages[..=at]));
+        }
+    }
     Object::document(&head(request), &messages, |body| {
         // Tools before messages: what changes least comes first, for the providers' caches.
         if !tools.is_empty() {
             body.list("tools", |list| list.items(&tools));
         }
         body.list("messages", |list| messages.iter().for_each(|items| list.items(items)));
+    })
+}
+
+/// What the results at the end of these messages show, as a message of the user.
+fn files_of_results(messages: &[Cached<Message>]) -> Option<Arc<[u8]>> {
+    let files = |message: &'_ Cached<Message>| match &**message {
+        Message::Result { files, .. } => Some(files.clone()),
+        _ => None,
+    };
+    let mut groups: Vec<_> = messages.iter().rev().map_while(files).collect();
+    groups.reverse();
+    let files = groups.concat();
+    (!files.is_empty()).then(|| {
+        let shown = user("What the tools have shown:", &files);
+        serde_json::to_vec(&shown).expect("strings can be written").into()
     })
 }
 
@@ -120,21 +173,39 @@ fn wire_tool(tool: &ToolSpec) -> Tool<'_> {
 }
 
 fn text_message<'a>(role: &'static str, text: &'a str) -> WireMessage<'a> {
-    WireMessage { role, content: Some(text), reasoning_content: None, tool_calls: Vec::new(), tool_call_id: None }
+    let content = Some(Content::Text(text.into()));
+    WireMessage { role, content, reasoning_content: None, tool_calls: Vec::new(), tool_call_id: None }
+}
+
+fn user<'a>(text: &'a str, files: &'a [File]) -> WireMessage<'a> {
+    let mut message = text_message("user", text);
+    if !files.is_empty() {
+        let text = (!text.is_empty()).then(|| WirePart::Text { text: text.into() });
+        message.content = Some(Content::Parts(text.into_iter().chain(files.iter().map(wire_file)).collect()));
+    }
+    message
+}
+
+fn wire_file(file: &File) -> WirePart<'_> {
+    match file.shown() {
+        Shown::Text(text) => WirePart::Text { text: text.into() },
+        Shown::Image(file) => WirePart::ImageUrl { image_url: Url { url: file.data_url() } },
+        Shown::Document(file) => WirePart::File { file: FileData { filename: &file.name, file_data: file.data_url() } },
+    }
 }
 
 /// None for an assistant without text and calls: providers refuse an empty message.
 fn wire_message(message: &Message, with_reasoning: bool) -> Option<WireMessage<'_>> {
     match message {
-        Message::User { text } => Some(text_message("user", text)),
-        Message::Assistant { text, reasoning, calls } => {
-            let content = text.as_deref().filter(|text| !text.is_empty());
-            let reasoning_content = reasoning.as_deref().filter(|_| with_reasoning && !calls.is_empty());
-            let tool_calls: Vec<_> = calls.iter().map(wire_call).collect();
-            (content.is_some() || !tool_calls.is_empty()).then_some(WireMessage {
+        Message::User { text, files } => Some(user(text, files)),
+        Message::Assistant(answer) => {
+            let text = answer.text();
+            let tool_calls: Vec<_> = answer.calls().map(wire_call).collect();
+            let reasoning = (with_reasoning && !tool_calls.is_empty()).then(|| answer.reasoning());
+            (!text.is_empty() || !tool_calls.is_empty()).then_some(WireMessage {
                 role: "assistant",
-                content,
-                reasoning_content,
+                content: (!text.is_empty()).then_some(Content::Text(text.into())),
+                reasoning_content: reasoning.filter(|reasoning| !reasoning.is_empty()),
                 tool_calls,
                 tool_call_id: None,
             })
@@ -162,6 +233,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::model::Answer;
     use crate::rendering::Cached;
 
     fn request(model: &str, base_url: &str) -> Request {
@@ -172,11 +244,12 @@ mod tests {
                 profile: None,
                 context_window: 1000,
                 max_output: 77,
+                thinking: None,
             },
             system: Cached::from(Arc::from("")),
             messages: Vec::new(),
             tools: Cached::from(vec![]),
-            endpoint: Endpoint { api: Api::OpenAiChat, base_url: base_url.to_owned(), key: None },
+            endpoint: Endpoint::new(Api::OpenAiChat, base_url.to_owned(), None),
         }
     }
 
@@ -219,16 +292,28 @@ mod tests {
             schema: json!({ "type": "object" }),
         }]);
         request.messages = cached([
-            Message::User { text: "hi".into() },
-            Message::Assistant {
-                text: None,
-                reasoning: Some("hm".into()),
-                calls: vec![call("c1", r#"{"path":1.0}"#), call("c2", "{\"pa")],
+            Message::user("hi"),
+            Message::Assistant(Answer::plain(
+                Some("hm".into()),
+                None,
+                vec![call("c1", r#"{"path":1.0}"#), call("c2", "{\"pa")],
+            )),
+            Message::Result {
+                provider_id: "c1".into(),
+                tool: "ls".into(),
+                text: "a\n".into(),
+                is_error: false,
+                files: vec![],
             },
-            Message::Result { provider_id: "c1".into(), tool: "ls".into(), text: "a\n".into(), is_error: false },
-            Message::Result { provider_id: "c2".into(), tool: "ls".into(), text: "not JSON".into(), is_error: true },
-            Message::Assistant { text: Some("".into()), reasoning: None, calls: vec![] },
-            Message::Assistant { text: Some("done".into()), reasoning: None, calls: vec![] },
+            Message::Result {
+                provider_id: "c2".into(),
+                tool: "ls".into(),
+                text: "not JSON".into(),
+                is_error: true,
+                files: vec![],
+            },
+            Message::Assistant(Answer::plain(None, Some("".into()), vec![])),
+            Message::Assistant(Answer::plain(None, Some("done".into()), vec![])),
         ]);
         assert_eq!(
             rendered(&request),
@@ -255,7 +340,7 @@ mod tests {
     fn reasoning_goes_back_with_its_calls_where_it_is_wanted() {
         let mut request = request("deepseek-reasoner", "https://api.deepseek.com/v1");
         let reasoning = Some(Arc::from("hm"));
-        request.messages = cached([Message::Assistant { text: None, reasoning, calls: vec![call("c", "{}")] }]);
+        request.messages = cached([Message::Assistant(Answer::plain(reasoning, None, vec![call("c", "{}")]))]);
         assert_eq!(rendered(&request)["messages"][0]["reasoning_content"], "hm");
     }
 }

@@ -1,7 +1,7 @@
 //! Every recorded answer, cut at every byte: always a typed result, never a false end, never another text.
 
 use engine::FailureClass;
-use models::{Model, OpenAiChat};
+use models::{Model, ModelSet};
 
 use crate::server::{Answer, Reply, read, request_to, serve, sized, until_close};
 use crate::{CALLS, ERROR_IN_STREAM, HTML, NO_DONE, OVERLOADED, REASONING, TEXT};
@@ -10,7 +10,7 @@ use crate::{CALLS, ERROR_IN_STREAM, HTML, NO_DONE, OVERLOADED, REASONING, TEXT};
 async fn cuts(bytes: Vec<u8>) -> Vec<Answer> {
     let count = bytes.len() + 1;
     let server = serve(move |number| Reply::Close(bytes[..number].to_vec())).await;
-    let model = OpenAiChat::new();
+    let model = ModelSet::new();
     let mut answers = Vec::with_capacity(count);
     for _ in 0..count {
         answers.push(read(model.stream(request_to(&server.base_url))).await);

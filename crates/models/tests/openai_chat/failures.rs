@@ -1,14 +1,14 @@
 //! What goes wrong before and in an answer, as the runtime hears of it.
 
 use engine::FailureClass;
-use models::{Model, OpenAiChat};
+use models::{Model, ModelSet};
 use tokio::net::TcpListener;
 
 use crate::server::{Answer, Reply, answer, ask, read, request_to, sized, until_close};
 use crate::{ERROR_IN_STREAM, HTML, OVERLOADED, TEXT, said};
 
 async fn replied(bytes: Vec<u8>) -> Answer {
-    ask(&OpenAiChat::new(), move || Reply::Close(bytes.clone())).await
+    ask(&ModelSet::new(), move || Reply::Close(bytes.clone())).await
 }
 
 async fn refused(status: u16, headers: &str, body: &str) -> engine::Failure {
@@ -81,7 +81,7 @@ async fn c5_a_line_without_end_is_malformed() {
 #[tokio::test]
 async fn a_server_that_is_not_there_is_a_network_failure_that_names_it() {
     let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let answer = read(OpenAiChat::new().stream(request_to(&format!("http://{free}/v1")))).await;
+    let answer = read(ModelSet::new().stream(request_to(&format!("http://{free}/v1")))).await;
     let failure = answer.failure();
     assert_eq!(failure.class, FailureClass::Network);
     let expected = format!("acme could not be reached at http://{free}/v1/chat/completions: Connection refused");
@@ -92,7 +92,7 @@ async fn a_server_that_is_not_there_is_a_network_failure_that_names_it() {
 #[tokio::test]
 async fn an_address_that_is_none_is_said_to_be_one() {
     for base_url in ["", "localhost:1/v1", "ftp://localhost/v1"] {
-        let answer = read(OpenAiChat::new().stream(request_to(base_url))).await;
+        let answer = read(ModelSet::new().stream(request_to(base_url))).await;
         assert_eq!(answer.failure().class, FailureClass::InvalidRequest, "{base_url}");
         assert!(answer.failure().message.contains("base_url"), "{}", answer.failure().message);
     }

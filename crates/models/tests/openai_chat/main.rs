@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 
 use engine::FailureClass;
 use futures_util::StreamExt;
-use models::{Model, ModelSet, OpenAiChat, Said};
+use models::{Model, ModelSet, Said};
 use server::{Answer, Reply, ask, chunked, read, request_to, serve, sized, until_close};
 
 const TEXT: &str = include_str!("../wire/text.txt");
@@ -25,7 +25,7 @@ const SAID: &str = "The tide is 潮汐 and 🦀s come.\nLine \"two\".";
 
 async fn said(body: &str) -> Answer {
     let bytes = sized(body.as_bytes());
-    ask(&OpenAiChat::new(), move || Reply::Close(bytes.clone())).await
+    ask(&ModelSet::new(), move || Reply::Close(bytes.clone())).await
 }
 
 #[tokio::test]
@@ -75,7 +75,7 @@ async fn c3_neither_finish_reason_nor_end_mark_is_a_network_failure() {
 #[tokio::test]
 async fn c3_a_server_that_never_closes_after_its_finish_reason_has_ended() {
     let head = until_close(NO_DONE.as_bytes());
-    let answer = ask(&OpenAiChat::new(), move || Reply::Hang(head.clone())).await;
+    let answer = ask(&ModelSet::new(), move || Reply::Hang(head.clone())).await;
     assert_eq!(answer.text, "Half a crab");
     answer.usage();
 }
@@ -86,13 +86,13 @@ async fn c5_line_ends_chunks_and_content_types_make_no_difference() {
     for body in [TEXT.to_owned(), TEXT.replace('\n', "\r\n"), TEXT.replace('\n', "\r"), format!("\u{feff}{TEXT}")] {
         for size in [1, 2, 3, 7, 64, body.len()] {
             let bytes = chunked(body.as_bytes(), size);
-            assert_eq!(ask(&OpenAiChat::new(), move || Reply::Keep(bytes.clone())).await, whole, "chunks of {size}");
+            assert_eq!(ask(&ModelSet::new(), move || Reply::Keep(bytes.clone())).await, whole, "chunks of {size}");
         }
     }
     for content_type in ["application/json", "text/plain", "application/octet-stream"] {
         let bytes =
             server::answer(200, &format!("content-type: {content_type}\r\nconnection: close\r\n"), TEXT.as_bytes());
-        assert_eq!(ask(&OpenAiChat::new(), move || Reply::Close(bytes.clone())).await, whole, "{content_type}");
+        assert_eq!(ask(&ModelSet::new(), move || Reply::Close(bytes.clone())).await, whole, "{content_type}");
     }
 }
 
@@ -145,7 +145,7 @@ async fn the_request_is_what_the_api_wants_and_the_connection_is_used_again() {
 async fn r15_dropping_the_stream_closes_the_connection() {
     let begin: String = TEXT.split_inclusive("\n\n").take(2).collect();
     let server = serve(move |_| Reply::Hang(until_close(begin.as_bytes()))).await;
-    let mut stream = OpenAiChat::new().stream(request_to(&server.base_url));
+    let mut stream = ModelSet::new().stream(request_to(&server.base_url));
     assert_eq!(stream.next().await, Some(Ok(Said::Opened)));
     assert!(matches!(stream.next().await, Some(Ok(Said::Part(_)))));
     drop(stream);

@@ -129,15 +129,12 @@ pub(crate) fn request_to(base_url: &str) -> Request {
             profile: Some("first".to_owned()),
             context_window: 100_000,
             max_output: 4_096,
+            thinking: None,
         },
         system: Cached::from(Arc::from("be brief")),
-        messages: vec![Cached::from(Message::User { text: "hi".into() })],
+        messages: vec![Cached::from(Message::user("hi"))],
         tools: Cached::from(vec![]),
-        endpoint: Endpoint {
-            api: Api::OpenAiChat,
-            base_url: base_url.to_owned(),
-            key: Some(Secret::new("canary-key-1234")),
-        },
+        endpoint: Endpoint::new(Api::OpenAiChat, base_url, Some(Secret::new("canary-key-1234"))),
     }
 }
 

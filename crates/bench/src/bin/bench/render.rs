@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use engine::{Candidate, estimate_tokens};
-use models::{Api, Cached, CallOf, Endpoint, Message, OpenAiChat, Request};
+use models::{Answer, Api, Cached, CallOf, Endpoint, Message, ModelSet, Request};
 
 use super::table::{Line, Row, Samples, Target};
 use bench::prose::Prose;
@@ -21,11 +21,7 @@ const TIMES: usize = 25;
 type Render = fn(&Request) -> Vec<u8>;
 
 pub(super) fn measure() -> Vec<Line> {
-    lines(
-        "openai-chat: rendering the next request of 200,000 tokens",
-        "the same, nothing rendered yet",
-        OpenAiChat::body,
-    )
+    lines("openai-chat: rendering the next request of 200,000 tokens", "the same, nothing rendered yet", ModelSet::body)
 }
 
 fn lines(next: &'static str, first: &'static str, render: Render) -> Vec<Line> {
@@ -64,10 +60,10 @@ fn round(request: &mut Request, prose: &mut Prose) {
         CallOf { provider_id: provider_id.clone(), tool: tool.clone(), arguments: r#"{"path":"notes.txt"}"#.into() };
     let text = prose.text(OUTPUT_BYTES).into();
     let round = [
-        Message::User { text: prose.text(TEXT_BYTES).into() },
-        Message::Assistant { text: None, reasoning: None, calls: vec![call] },
-        Message::Result { provider_id, tool, text, is_error: false },
-        Message::Assistant { text: Some(prose.text(TEXT_BYTES).into()), reasoning: None, calls: vec![] },
+        Message::user(prose.text(TEXT_BYTES)),
+        Message::Assistant(Answer::plain(None, None, vec![call])),
+        Message::Result { provider_id, tool, text, is_error: false, files: vec![] },
+        Message::Assistant(Answer::plain(None, Some(prose.text(TEXT_BYTES).into()), vec![])),
     ];
     request.messages.extend(round.map(Cached::from));
 }
@@ -80,10 +76,11 @@ fn request(prose: &mut Prose) -> Request {
             profile: None,
             context_window: 2 * TOKENS,
             max_output: 8_192,
+            thinking: None,
         },
         system: Cached::from(Arc::from(prose.text(OUTPUT_BYTES))),
         messages: vec![],
         tools: Cached::from(tools::specs()),
-        endpoint: Endpoint { api: Api::OpenAiChat, base_url: "http://localhost/v1".to_owned(), key: None },
+        endpoint: Endpoint::new(Api::OpenAiChat, "http://localhost/v1".to_owned(), None),
     }
 }

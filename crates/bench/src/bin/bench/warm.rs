@@ -69,6 +69,7 @@ impl runtime::Resolver for Local {
             // Far more than any figure sends: nothing is to be refused for its length.
             context_window: 100_000_000,
             max_output: 8_192,
+            thinking: None,
         };
         Ok(Settings {
             agent: agent.to_owned(),
@@ -85,7 +86,7 @@ impl runtime::Resolver for Local {
 
     fn endpoint(&self, _: &Candidate) -> Result<models::Endpoint, Failure> {
         let key = Some(models::Secret::new("not-a-secret"));
-        Ok(models::Endpoint { api: models::Api::OpenAiChat, base_url: self.base_url.clone(), key })
+        Ok(models::Endpoint::new(models::Api::OpenAiChat, self.base_url.clone(), key))
     }
 }
 

@@ -377,6 +377,7 @@ pub(super) fn settings() -> Settings {
             profile: None,
             context_window: 200_000,
             max_output: 8_192,
+            thinking: None,
         }],
         limits: Limits::default(),
         resume: ResumeMode::Restart,

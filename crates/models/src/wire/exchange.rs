@@ -4,14 +4,14 @@ use engine::{Failure, FailureClass};
 use reqwest::{Response, header};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::body;
 use super::client::{Clients, broken};
-use super::decoder::Decoder;
+use super::lines::LineReader;
+use super::sse::SseReader;
+use super::{Decode, Format, Frame, Framing, TooLong};
 use crate::classify::ErrorBody;
 use crate::fault::{Fault, Subject};
 use crate::limits::{BODY_BYTES, DRAIN, EVENT_BYTES, TAIL};
 use crate::model::{Request, Said};
-use crate::sse::{SseReader, TooLong};
 
 /// ```text
 /// Ready ──sent──▶ Reading ──end mark, end of the body──▶ Closing ──▶ Over
@@ -25,49 +25,84 @@ enum Stage {
 }
 
 impl Stage {
-    fn reading(response: Response) -> Self {
-        let reading = Reading { response, reader: SseReader::default(), head: Vec::new(), patience: None };
+    fn reading(response: Response, framing: Framing) -> Self {
+        let reader = match framing {
+            Framing::Events => Reader::Events(SseReader::default()),
+            Framing::Lines => Reader::Lines(LineReader::default()),
+        };
+        let reading = Reading { response, reader, head: Vec::new(), patience: None };
         Self::Reading(Box::new(reading))
     }
 }
 
 struct Reading {
     response: Response,
-    reader: SseReader,
+    reader: Reader,
     /// The beginning of the body until its first event, to tell what it is if it has none.
     head: Vec<u8>,
     /// When to stop waiting for what may follow the finish reason.
     patience: Option<Instant>,
 }
 
+/// Cuts the body into frames.
+enum Reader {
+    Events(SseReader),
+    Lines(LineReader),
+}
+
+impl Reader {
+    fn push(&mut self, bytes: &[u8]) {
+        match self {
+            Self::Events(reader) => reader.push(bytes),
+            Self::Lines(reader) => reader.push(bytes),
+        }
+    }
+
+    fn next_frame(&mut self) -> Result<Option<Frame<'_>>, TooLong> {
+        match self {
+            Self::Events(reader) => reader.next_frame(),
+            Self::Lines(reader) => reader.next_frame(),
+        }
+    }
+
+    fn last_frame(&mut self) -> Option<Frame<'_>> {
+        match self {
+            Self::Events(reader) => reader.last_frame(),
+            Self::Lines(reader) => reader.last_frame(),
+        }
+    }
+}
+
 pub(super) struct Exchange {
     clients: Clients,
+    format: &'static dyn Format,
     subject: Subject,
     request_bytes: usize,
-    decoder: Decoder,
+    decoder: Box<dyn Decode>,
     stage: Stage,
 }
 
 impl Exchange {
-    pub(super) fn new(clients: Clients, request: Request) -> Self {
-        let body = body::render(&request);
+    pub(super) fn new(clients: Clients, format: &'static dyn Format, request: Request) -> Self {
+        let body = format.body(&request);
         Self {
             clients,
+            format,
             request_bytes: body.len(),
+            decoder: format.decoder(&request),
             subject: Subject::new(request.candidate, request.endpoint),
-            decoder: Decoder::default(),
             stage: Stage::Ready(body),
         }
     }
 
     pub(super) async fn next(&mut self) -> Option<Result<Said, Failure>> {
         loop {
-            if let Some(said) = self.decoder.next_said() {
+            if let Some(said) = self.decoder.answer().next_said() {
                 return Some(Ok(said));
             }
             self.stage = match std::mem::replace(&mut self.stage, Stage::Over) {
-                Stage::Ready(body) => match self.clients.send(self.subject.endpoint(), body).await {
-                    Ok(response) => Stage::reading(response),
+                Stage::Ready(body) => match self.clients.send(self.format, &self.subject, body).await {
+                    Ok(response) => Stage::reading(response, self.format.framing()),
                     Err(fault) => Stage::Closing(Err(fault)),
                 },
                 Stage::Reading(reading) => self.read(reading).await.unwrap_or_else(|fault| Stage::Closing(Err(fault))),
@@ -88,11 +123,11 @@ impl Exchange {
         match chunk {
             Ok(Some(bytes)) => {
                 self.decode(&mut reading, &bytes)?;
-                if self.decoder.is_done() {
+                if self.decoder.answer().is_done() {
                     drain(&mut reading.response).await;
                     return Ok(self.end());
                 }
-                if self.decoder.is_finished() && reading.patience.is_none() {
+                if self.decoder.answer().is_finished() && reading.patience.is_none() {
                     reading.patience = Some(Instant::now() + TAIL);
                 }
                 Ok(Stage::Reading(reading))
@@ -107,30 +142,30 @@ impl Exchange {
     }
 
     fn decode(&mut self, reading: &mut Reading, bytes: &[u8]) -> Result<(), Fault> {
-        if self.decoder.is_untouched() && reading.head.len() < BODY_BYTES {
+        if self.decoder.answer().is_untouched() && reading.head.len() < BODY_BYTES {
             reading.head.extend_from_slice(&bytes[..bytes.len().min(BODY_BYTES - reading.head.len())]);
         }
         reading.reader.push(bytes);
-        while let Some(event) =
-            reading.reader.next_event().map_err(|_: TooLong| too_long(reading_head(&reading.head)))?
+        while let Some(frame) =
+            reading.reader.next_frame().map_err(|_: TooLong| too_long(reading_head(&reading.head)))?
         {
-            self.decoder.take_event(&event)?;
+            self.decoder.take(&frame)?;
         }
-        if !self.decoder.is_untouched() {
+        if !self.decoder.answer().is_untouched() {
             reading.head = Vec::new();
         }
         Ok(())
     }
 
     fn end_of_body(&mut self, reading: &mut Reading) -> Result<Stage, Fault> {
-        if let Some(event) = reading.reader.last_event()
-            && let Err(fault) = self.decoder.take_event(&event)
+        if let Some(frame) = reading.reader.last_frame()
+            && let Err(fault) = self.decoder.take(&frame)
         {
-            // An event that is not closed and cannot be read was cut, whatever it looks like.
-            let is_cut = fault.class == FailureClass::Malformed && !self.decoder.is_finished();
+            // A frame that is not closed and cannot be read was cut, whatever it looks like.
+            let is_cut = fault.class == FailureClass::Malformed && !self.decoder.answer().is_finished();
             return Err(if is_cut { Fault::cut() } else { fault });
         }
-        if self.decoder.is_untouched() {
+        if self.decoder.answer().is_untouched() {
             let content_type = reading.response.headers().get(header::CONTENT_TYPE);
             let content_type = content_type.and_then(|value| value.to_str().ok()).unwrap_or_default();
             return Err(not_a_stream(&reading.head, content_type));
@@ -157,6 +192,9 @@ fn too_long(begins: String) -> Fault {
     Fault::new(FailureClass::Malformed, what).with_detail(begins)
 }
 
+/// Fields that only a whole answer has, in one format or another.
+const WHOLE: &[&str] = &["choices", "stop_reason", "output", "candidates"];
+
 /// A success without a single event: what came instead?
 fn not_a_stream(head: &[u8], content_type: &str) -> Fault {
     let malformed = |what: &str| Fault::new(FailureClass::Malformed, what);
@@ -170,7 +208,7 @@ fn not_a_stream(head: &[u8], content_type: &str) -> Fault {
         return malformed("answered with a web page");
     }
     match serde_json::from_slice::<serde_json::Value>(text) {
-        Ok(value) if value.get("choices").is_some() => {
+        Ok(value) if WHOLE.iter().any(|field| value.get(field).is_some()) => {
             malformed("answered in one piece although a stream was asked for")
         }
         Ok(value) if value.get("error").is_some() || value.get("message").is_some() => {

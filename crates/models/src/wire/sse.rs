@@ -1,19 +1,7 @@
 //! Server-sent events: from bytes in any pieces to events, with bounded memory. No meaning is given to them here.
 
+use super::{Frame, TooLong};
 use crate::limits::EVENT_BYTES;
-
-/// A line or an event that is longer than [`EVENT_BYTES`].
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct TooLong;
-
-/// One event.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Event<'a> {
-    /// What follows `event:`, mostly empty.
-    pub(crate) name: &'a [u8],
-    /// What follows `data:`, lines joined with a newline.
-    pub(crate) data: &'a [u8],
-}
 
 /// Takes bytes and gives events. Lines end with LF, CRLF or CR; comments and other fields are passed over.
 #[derive(Debug, Default)]
@@ -52,14 +40,14 @@ impl SseReader {
     }
 
     /// The next event that is whole: a blank line has closed it.
-    pub(crate) fn next_event(&mut self) -> Result<Option<Event<'_>>, TooLong> {
+    pub(crate) fn next_frame(&mut self) -> Result<Option<Frame<'_>>, TooLong> {
         self.forget_given();
         while let Some((from, to)) = self.next_line()? {
             if from < to {
                 self.take_field(from, to)?;
             } else if self.pending == Pending::Data {
                 self.pending = Pending::Given;
-                return Ok(Some(Event { name: &self.name, data: &self.data }));
+                return Ok(Some(Frame { name: &self.name, data: &self.data }));
             } else {
                 self.name.clear();
             }
@@ -68,13 +56,13 @@ impl SseReader {
     }
 
     /// At the end of the body: an event whose lines are whole though no blank line closed it.
-    pub(crate) fn last_event(&mut self) -> Option<Event<'_>> {
+    pub(crate) fn last_frame(&mut self) -> Option<Frame<'_>> {
         self.forget_given();
         if self.pending == Pending::Nothing {
             return None;
         }
         self.pending = Pending::Given;
-        Some(Event { name: &self.name, data: &self.data })
+        Some(Frame { name: &self.name, data: &self.data })
     }
 
     fn forget_given(&mut self) {
@@ -149,11 +137,11 @@ mod tests {
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
         for piece in bytes.chunks(size) {
             reader.push(piece);
-            while let Some(event) = reader.next_event().unwrap() {
+            while let Some(event) = reader.next_frame().unwrap() {
                 events.push((text(event.name), text(event.data)));
             }
         }
-        if let Some(event) = reader.last_event() {
+        if let Some(event) = reader.last_frame() {
             events.push((text(event.name), text(event.data)));
         }
         events
@@ -189,7 +177,7 @@ mod tests {
         let piece = vec![b'x'; 64 << 10];
         let refused = (0..100).find(|_| {
             reader.push(&piece);
-            reader.next_event().is_err()
+            reader.next_frame().is_err()
         });
         assert_eq!(refused, Some(16));
 
@@ -197,7 +185,7 @@ mod tests {
         let line = [b"data: ".as_slice(), &piece, b"\n"].concat();
         let refused = (0..100).find(|_| {
             reader.push(&line);
-            reader.next_event().is_err()
+            reader.next_frame().is_err()
         });
         assert_eq!(refused, Some(15), "fifteen lines with the newlines between them are the last that fit");
     }

@@ -1,15 +1,17 @@
 //! The HTTP side of a request: clients, address, headers, and what a failed send or an error answer means.
 
+use std::collections::BTreeMap;
 use std::error::Error as _;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use engine::FailureClass;
-use reqwest::header::{self, HeaderMap, HeaderValue};
-use reqwest::{Client, Response, Url, redirect, retry};
+use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Client, Proxy, Response, Url, redirect, retry};
 use tokio::time::timeout;
 
-use crate::endpoint::{Endpoint, Secret};
-use crate::fault::Fault;
+use super::{Format, Framing};
+use crate::endpoint::Endpoint;
+use crate::fault::{Fault, Subject};
 use crate::limits;
 
 const USER_AGENT: &str = concat!("limulus/", env!("CARGO_PKG_VERSION"));
@@ -17,15 +19,21 @@ const USER_AGENT: &str = concat!("limulus/", env!("CARGO_PKG_VERSION"));
 /// The clients, each made by the first request that needs it and then shared with its connections. The one for plain
 /// HTTP loads no root certificates, which takes longer than a whole local request.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Clients {
+pub(crate) struct Clients {
     plain: Arc<OnceLock<Client>>,
     secure: Arc<OnceLock<Client>>,
+    /// By the address of the proxy.
+    proxied: Arc<Mutex<BTreeMap<String, Arc<OnceLock<Client>>>>>,
 }
 
 impl Clients {
-    fn client(&self, url: &Url) -> Result<Client, Fault> {
-        let is_secure = url.scheme() == "https";
-        let place = if is_secure { &self.secure } else { &self.plain };
+    fn client(&self, url: &Url, proxy: Option<&str>) -> Result<Client, Fault> {
+        let is_secure = url.scheme() == "https" || proxy.is_some();
+        let place = match (proxy, is_secure) {
+            (Some(proxy), _) => self.place_of(proxy),
+            (None, true) => Arc::clone(&self.secure),
+            (None, false) => Arc::clone(&self.plain),
+        };
         if let Some(client) = place.get() {
             return Ok(client.clone());
         }
@@ -37,49 +45,91 @@ impl Clients {
             .redirect(redirect::Policy::none())
             .retry(retry::never());
         let builder = if is_secure { builder } else { builder.tls_certs_only([]) };
+        let builder = match proxy {
+            Some(address) => builder.proxy(Proxy::all(address).map_err(|error| no_proxy(&error))?),
+            None => builder,
+        };
         let client = builder.build().map_err(|error| unsent(&error))?;
         Ok(place.get_or_init(|| client).clone())
     }
 
+    fn place_of(&self, proxy: &str) -> Arc<OnceLock<Client>> {
+        let mut proxied = self.proxied.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(proxied.entry(proxy.to_owned()).or_default())
+    }
+
     /// Sends a request; gives an answer whose status is a success.
-    pub(super) async fn send(&self, endpoint: &Endpoint, body: Vec<u8>) -> Result<Response, Fault> {
-        let url = address(&endpoint.base_url)?;
-        let mut request = self.client(&url)?.post(url.clone());
-        if let Some(key) = endpoint.key.as_ref().filter(|key| !key.reveal().is_empty()) {
-            request = request.header(header::AUTHORIZATION, bearer(key)?);
-        }
+    pub(super) async fn send(&self, format: &dyn Format, subject: &Subject, body: Vec<u8>) -> Result<Response, Fault> {
+        let endpoint = subject.endpoint();
+        let (path, query) = format.path(subject.candidate());
+        let url = address(&endpoint.base_url, &path, query)?;
         let request =
-            request.header(header::CONTENT_TYPE, "application/json").header(header::ACCEPT, "text/event-stream");
+            self.client(&url, endpoint.proxy.as_deref())?.post(url.clone()).headers(headers(format, endpoint)?);
         let response = request.body(body).send().await.map_err(|error| unreachable(&url, &error))?;
         if response.status().is_success() { Ok(response) } else { Err(refusal(response).await) }
     }
 }
 
 /// The address of the call: the base with its query, if it has one (Azure), and the path.
-fn address(base_url: &str) -> Result<Url, Fault> {
+fn address(base_url: &str, path: &str, query: Option<&str>) -> Result<Url, Fault> {
     let wrong = |why: &str| Fault::new(FailureClass::InvalidRequest, format!("has a `base_url` that {why}"));
     let mut url = Url::parse(base_url.trim()).map_err(|error| wrong("is no address").with_detail(error.to_string()))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(wrong("begins with neither http:// nor https://"));
     }
-    if !url.path().trim_end_matches('/').ends_with("/chat/completions") {
-        let mut path = url.path_segments_mut().expect("http addresses have a path");
-        path.pop_if_empty().extend(["chat", "completions"]);
+    if !url.path().trim_end_matches('/').ends_with(&format!("/{path}")) {
+        let mut segments = url.path_segments_mut().expect("http addresses have a path");
+        segments.pop_if_empty().extend(path.split('/'));
+    }
+    if let Some((name, value)) = query.and_then(|query| query.split_once('=')) {
+        url.query_pairs_mut().append_pair(name, value);
     }
     Ok(url)
 }
 
-fn bearer(key: &Secret) -> Result<HeaderValue, Fault> {
-    let value = HeaderValue::from_str(&format!("Bearer {}", key.reveal()));
-    let mut value = value.map_err(|_| {
-        Fault::new(FailureClass::Auth, "was not asked: the key holds characters that cannot be sent in a header")
-    })?;
+/// Those of the format, the key, and those of the endpoint, which go before the others.
+fn headers(format: &dyn Format, endpoint: &Endpoint) -> Result<HeaderMap, Fault> {
+    let mut headers = HeaderMap::new();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::ACCEPT, HeaderValue::from_static(accepted(format.framing())));
+    for (name, value) in format.headers() {
+        headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+    }
+    if let Some(key) = endpoint.key.as_ref().filter(|key| !key.reveal().is_empty()) {
+        let (name, before) = format.key_header();
+        headers.insert(HeaderName::from_static(name), secret(&format!("{before}{}", key.reveal()), "the key")?);
+    }
+    for (name, value) in &endpoint.headers {
+        let what = format!("the header `{name}`");
+        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| unsendable(&what))?;
+        headers.insert(name, secret(value.reveal(), &what)?);
+    }
+    Ok(headers)
+}
+
+fn accepted(framing: Framing) -> &'static str {
+    match framing {
+        Framing::Events => "text/event-stream",
+        Framing::Lines => "application/x-ndjson",
+    }
+}
+
+fn secret(value: &str, what: &str) -> Result<HeaderValue, Fault> {
+    let mut value = HeaderValue::from_str(value).map_err(|_| unsendable(what))?;
     value.set_sensitive(true);
     Ok(value)
 }
 
+fn unsendable(what: &str) -> Fault {
+    Fault::new(FailureClass::Auth, format!("was not asked: {what} holds characters that cannot be sent in a header"))
+}
+
 fn unsent(error: &reqwest::Error) -> Fault {
     Fault::new(FailureClass::Network, "could not be asked: there is no HTTP client").with_detail(causes(error))
+}
+
+fn no_proxy(error: &reqwest::Error) -> Fault {
+    Fault::new(FailureClass::InvalidRequest, "has a `proxy` that is no address").with_detail(causes(error))
 }
 
 fn unreachable(url: &Url, error: &reqwest::Error) -> Fault {
@@ -173,15 +223,22 @@ mod tests {
             ("http://h/v1/chat/completions", "http://h/v1/chat/completions"),
         ];
         for (base_url, expected) in cases {
-            assert_eq!(address(base_url).unwrap().as_str(), expected);
+            assert_eq!(address(base_url, "chat/completions", None).unwrap().as_str(), expected);
         }
         for base_url in ["", "h/v1", "ftp://h/v1", "file:///etc"] {
-            assert_eq!(address(base_url).unwrap_err().class, FailureClass::InvalidRequest, "{base_url}");
+            assert_eq!(
+                address(base_url, "chat/completions", None).unwrap_err().class,
+                FailureClass::InvalidRequest,
+                "{base_url}"
+            );
         }
     }
 
     #[test]
     fn h5_a_password_in_the_address_is_not_shown() {
-        assert_eq!(shown(&address("http://me:pass@h:1/v1?key=k").unwrap()), "http://h:1/v1/chat/completions");
+        assert_eq!(
+            shown(&address("http://me:pass@h:1/v1?key=k", "chat/completions", None).unwrap()),
+            "http://h:1/v1/chat/completions"
+        );
     }
 }

@@ -1,0 +1,101 @@
+//! What all wire formats share: sending, framing, limits, ends. A format says how a request is written and what a frame
+//! means; it does no I/O.
+//!
+//! The frames are read here and not by a client library: what counts as an end mark, how much memory a broken server
+//! may take, and the status and headers of an answer are what the runtime's promises rest on.
+
+mod answer;
+mod client;
+mod exchange;
+mod lines;
+mod sse;
+
+use engine::{Candidate, Usage};
+use futures_util::{StreamExt, stream};
+
+pub(crate) use answer::{Answer, Stop, malformed};
+pub(crate) use client::Clients;
+
+use crate::endpoint::Api;
+use crate::fault::Fault;
+use crate::model::{Request, SaidStream};
+use crate::openai_chat::OpenAiChat;
+
+/// A wire format.
+pub(crate) trait Format: Sync {
+    /// The path of the call below the base address, `chat/completions`, and its query, if it has one.
+    fn path(&self, candidate: &Candidate) -> (String, Option<&'static str>);
+
+    /// The header that carries the key, and what stands before it there.
+    fn key_header(&self) -> (&'static str, &'static str) {
+        ("authorization", "Bearer ")
+    }
+
+    /// Headers that each request carries.
+    fn headers(&self) -> &'static [(&'static str, &'static str)] {
+        &[]
+    }
+
+    /// The body of a request: JSON, UTF-8.
+    fn body(&self, request: &Request) -> Vec<u8>;
+
+    /// How the answer is cut into frames.
+    fn framing(&self) -> Framing {
+        Framing::Events
+    }
+
+    /// What reads the frames of one answer to this request.
+    fn decoder(&self, request: &Request) -> Box<dyn Decode>;
+}
+
+/// How an answer is cut into frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Framing {
+    /// Server-sent events.
+    Events,
+    #[cfg_attr(not(test), expect(dead_code, reason = "for the formats that follow"))]
+    /// A JSON object a line.
+    Lines,
+}
+
+/// One frame: for lines without a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Frame<'a> {
+    /// What follows `event:`, mostly empty.
+    pub(crate) name: &'a [u8],
+    /// What follows `data:`, lines joined with a newline.
+    pub(crate) data: &'a [u8],
+}
+
+/// A line or an event that is longer than [`crate::limits::EVENT_BYTES`].
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct TooLong;
+
+/// Reads the frames of one answer. Knows when it is whole; knows nothing of sockets.
+pub(crate) trait Decode: Send {
+    /// Takes the next frame. What it says is queued in [`Decode::answer`].
+    fn take(&mut self, frame: &Frame<'_>) -> Result<(), Fault>;
+
+    /// The answer as far as it has come.
+    fn answer(&mut self) -> &mut Answer;
+
+    /// The end of the body, or of the patience with it: is the answer whole, and what did it cost? `request_bytes` is what
+    /// an estimate of the usage begins with.
+    fn end(&mut self, request_bytes: usize) -> Result<Usage, Fault> {
+        self.answer().end(request_bytes)
+    }
+}
+
+/// The format of an API; none for the offline model.
+pub(crate) fn format(api: Api) -> Option<&'static dyn Format> {
+    match api {
+        Api::Offline => None,
+        Api::OpenAiChat => Some(&OpenAiChat),
+    }
+}
+
+/// Sends a request and reads its answer.
+pub(crate) fn exchange(clients: &Clients, format: &'static dyn Format, request: Request) -> SaidStream {
+    let exchange = Box::new(exchange::Exchange::new(clients.clone(), format, request));
+    stream::unfold(exchange, |mut exchange| async move { exchange.next().await.map(|said| (said, exchange)) }).boxed()
+}
