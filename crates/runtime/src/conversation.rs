@@ -80,10 +80,10 @@ impl Conversation {
 
     /// The text of a body.
     pub(crate) fn text(&self, body: &Body, store: &dyn Read) -> Result<Arc<str>, journal::Error> {
-        Ok(String::from_utf8_lossy(&self.bytes(body, store)?).into())
+        Ok(String::from_utf8_lossy(&self.content(body, store)?).into())
     }
 
-    fn bytes(&self, body: &Body, store: &dyn Read) -> Result<Arc<[u8]>, journal::Error> {
+    fn content(&self, body: &Body, store: &dyn Read) -> Result<Arc<[u8]>, journal::Error> {
         let bytes = match self.fresh.get(&body.hash) {
             Some(bytes) => Some(Arc::clone(bytes)),
             None => store.body(&body.hash)?,
@@ -126,7 +126,7 @@ impl Conversation {
                 let calls = calls.iter().map(|call| self.call(call, store)).collect::<Result<_, _>>()?;
                 let plain = Answer::plain(optional(reasoning)?, optional(text)?, calls);
                 let mut answer = match blocks {
-                    Some(blocks) => in_order(plain, &self.bytes(blocks, store)?, blocks)?,
+                    Some(blocks) => in_order(&plain, &self.content(blocks, store)?, blocks)?,
                     None => plain,
                 };
                 let images = self.files(images, store)?.into_iter();
@@ -149,7 +149,7 @@ impl Conversation {
     fn files(&self, attachments: &[Attachment], store: &dyn Read) -> Result<Vec<File>, journal::Error> {
         let file = |attachment: &Attachment| {
             let Attachment { body, media_type, name } = attachment;
-            let bytes = self.bytes(body, store)?;
+            let bytes = self.content(body, store)?;
             Ok(File { media_type: media_type.as_str().into(), name: name.as_str().into(), bytes })
         };
         attachments.iter().map(file).collect()
@@ -180,7 +180,7 @@ fn damaged(detail: String) -> journal::Error {
 }
 
 /// The same answer in the order of its blocks, with their signatures.
-fn in_order(plain: Answer, bytes: &[u8], body: &Body) -> Result<Answer, journal::Error> {
+fn in_order(plain: &Answer, bytes: &[u8], body: &Body) -> Result<Answer, journal::Error> {
     let Blocks { model, blocks } =
         Blocks::from_bytes(bytes).map_err(|error| damaged(format!("the blocks {} do not read: {error}", body.hash)))?;
     let calls: Vec<_> = plain.calls().cloned().collect();

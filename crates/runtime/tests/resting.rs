@@ -20,6 +20,7 @@ impl Resolver for Offline {
             profile: None,
             context_window: 10_000,
             max_output: 1_000,
+            thinking: None,
         };
         let (workspace, tools) = (self.0.clone(), tools::specs());
         Ok(Settings { agent: agent.into(), workspace, tools, candidates: vec![candidate], ..Settings::default() })
@@ -34,7 +35,14 @@ impl Resolver for Offline {
 async fn ask(runtime: &mut Runtime, events: &mut UnboundedReceiver<Published>, key: &str, text: &str) -> Usage {
     let content = Content::text(BodyKind::Message, text);
     let message = MessageId(Uuid::now_v7());
-    let command = Command::Message { message, content, mode: None, key: None, overrides: Overrides::default() };
+    let command = Command::Message {
+        message,
+        content,
+        mode: None,
+        key: None,
+        overrides: Overrides::default(),
+        attachments: vec![],
+    };
     runtime.open(key, "main", vec![command]).expect("a session that reads");
     loop {
         let published = events.recv().await.expect("a runtime that goes on");
