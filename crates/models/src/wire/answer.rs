@@ -61,7 +61,7 @@ impl Answer {
         Ok(())
     }
 
-    #[cfg_attr(not(test), expect(dead_code, reason = "for the formats that follow"))]
+    #[expect(dead_code, reason = "for the formats that follow")]
     /// The provider's signature of the last block of this kind.
     pub(crate) fn signature(&mut self, block: BlockOf, signature: String) -> Result<(), Fault> {
         if signature.is_empty() {
@@ -72,7 +72,7 @@ impl Answer {
         Ok(())
     }
 
-    #[cfg_attr(not(test), expect(dead_code, reason = "for the formats that follow"))]
+    #[expect(dead_code, reason = "for the formats that follow")]
     /// An image, whole.
     pub(crate) fn image(&mut self, image: Attached) -> Result<(), Fault> {
         self.count(image.content.bytes.len())?;

@@ -75,7 +75,7 @@ mod tests {
     fn c5_memory_is_bounded() {
         let mut reader = LineReader::default();
         let refused = (0..100).find(|_| {
-            reader.push(&[b'x'; 64 << 10]);
+            reader.push(&vec![b'x'; 64 << 10]);
             reader.next_frame().is_err()
         });
         assert_eq!(refused, Some(16));

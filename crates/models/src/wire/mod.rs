@@ -53,7 +53,7 @@ pub(crate) trait Format: Sync {
 pub(crate) enum Framing {
     /// Server-sent events.
     Events,
-    #[cfg_attr(not(test), expect(dead_code, reason = "for the formats that follow"))]
+    #[expect(dead_code, reason = "for the formats that follow")]
     /// A JSON object a line.
     Lines,
 }
