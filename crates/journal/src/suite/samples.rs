@@ -3,14 +3,14 @@
 use engine::tables::lifecycle::{LifecycleCause, LifecycleKind};
 use engine::tables::transitions::RunState;
 use engine::{
-    ApprovalRow, AskAnswered, BlockOf, BlockSigned, Body, BodyKind, CallAsked, CallChecked, CallEnding, CallFound,
-    CallId, CallLost, CallOutcome, CallPartAdded, CallSettled, CallStarted, Closed, Compacted, CompactionBegun,
-    CompactionFailed, Content, CutCause, DeliveryEnded, DeliveryStarted, EffectId, EffectKind, EndingCause, EndingSet,
-    Epoch, Event, Failed, Failure, FailureClass, Found, Hash, LifecycleChanged, MessageAccepted, MessageId,
-    MessageSealed, MessageSettled, Next, Opened, Outcome, OutputAdded, OverrideSet, Overrides, Paused, Policy,
-    QueueMode, ReasoningAdded, ReceiptRow, ReceiptState, RequestOpened, RequestSent, Resumed, RetryScheduled, RunEnded,
-    RunId, RunRow, RunStarted, SealedCall, Seq, SessionRow, StepBegun, StreamCut, TextAdded, TextStruck, Timestamp,
-    ToolClass, Usage, WaitBegan, WaitEnded, WaitFor,
+    ApprovalRow, AskAnswered, Attachment, BlockOf, BlockSigned, Body, BodyKind, CallAsked, CallChecked, CallEnding,
+    CallFound, CallId, CallLost, CallOutcome, CallPartAdded, CallSettled, CallStarted, Closed, Compacted,
+    CompactionBegun, CompactionFailed, Content, CutCause, DeliveryEnded, DeliveryStarted, EffectId, EffectKind,
+    EndingCause, EndingSet, Epoch, Event, Failed, Failure, FailureClass, Found, Hash, ImageMade, LifecycleChanged,
+    MessageAccepted, MessageId, MessageSealed, MessageSettled, Next, Opened, Outcome, OutputAdded, OverrideSet,
+    Overrides, Paused, Policy, QueueMode, ReasoningAdded, ReceiptRow, ReceiptState, RequestOpened, RequestSent,
+    Resumed, RetryScheduled, RunEnded, RunId, RunRow, RunStarted, SealedCall, Seq, SessionRow, StepBegun, StreamCut,
+    TextAdded, TextStruck, Timestamp, ToolClass, Usage, WaitBegan, WaitEnded, WaitFor,
 };
 
 use super::{Script, id};
@@ -132,6 +132,11 @@ fn of_calls(body: Body) -> Vec<Event> {
         CallEnding { call, why: EndingCause::Limit }.into(),
         CallLost { call }.into(),
         CallFound { call, found: Found::Unknown }.into(),
+        ImageMade {
+            request: effect(EffectKind::Request, 1),
+            image: Attachment { body, media_type: "image/png".to_owned(), name: "a.png".to_owned() },
+        }
+        .into(),
         CallSettled {
             call,
             effect: Some(effect),
