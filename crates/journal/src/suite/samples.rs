@@ -104,6 +104,8 @@ fn of_a_run(body: Body) -> Vec<Event> {
         RequestOpened { request }.into(),
         StreamCut { request, cause: CutCause::Crash, text: Some(body) }.into(),
         TextStruck { request }.into(),
+        ImageMade { request, image: Attachment { body, media_type: "image/png".to_owned(), name: "a.png".to_owned() } }
+            .into(),
         MessageSealed {
             request,
             text: None,
@@ -132,11 +134,6 @@ fn of_calls(body: Body) -> Vec<Event> {
         CallEnding { call, why: EndingCause::Limit }.into(),
         CallLost { call }.into(),
         CallFound { call, found: Found::Unknown }.into(),
-        ImageMade {
-            request: effect(EffectKind::Request, 1),
-            image: Attachment { body, media_type: "image/png".to_owned(), name: "a.png".to_owned() },
-        }
-        .into(),
         CallSettled {
             call,
             effect: Some(effect),
