@@ -39,11 +39,6 @@ impl Batch {
     pub fn durability(&self) -> Durability {
         self.records.iter().map(|r| r.event.durability()).max().unwrap_or(Durability::Written)
     }
-
-    /// Whether there is nothing to record.
-    pub fn is_empty(&self) -> bool {
-        self.records.is_empty()
-    }
 }
 
 /// Rows for the views: what lists and a restart need to know without folding any branch.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::batch::Batch;
 use crate::effect::Effect;
-use crate::ids::{EffectId, Moment, Position, Timestamp};
+use crate::ids::{EffectId, Moment, Timestamp};
 use crate::input::{Answer, Input, Refusal, Report};
 use crate::machine::{IllegalEdge, Machine};
 use crate::mutants::{Mutant, planted};
@@ -41,12 +41,11 @@ pub struct Pump<C> {
     in_flight: Option<Arc<Batch>>,
     running: BTreeSet<EffectId>,
     armed: Option<Timestamp>,
-    head: Position,
     todo: VecDeque<Do<C>>,
 }
 
 impl<C> Pump<C> {
-    /// A pump around a machine that stands at this position of the journal.
+    /// A pump around a machine that is what the journal says.
     pub fn new(machine: Machine) -> Self {
         Self {
             machine,
@@ -55,7 +54,6 @@ impl<C> Pump<C> {
             in_flight: None,
             running: BTreeSet::new(),
             armed: None,
-            head: Position(0),
             todo: VecDeque::new(),
         }
     }
@@ -68,11 +66,6 @@ impl<C> Pump<C> {
     /// The session, once it is created.
     pub fn session(&self) -> Option<&Session> {
         self.machine.session()
-    }
-
-    /// The position of the last committed entry of this session.
-    pub fn head(&self) -> Position {
-        self.head
     }
 
     /// Whether nothing is queued, in flight or to do.
@@ -134,9 +127,9 @@ impl<C> Pump<C> {
         Some(batch)
     }
 
-    /// The batch in flight is in the journal, as durable as it asks to be.
-    pub fn committed(&mut self, position: Position) {
-        self.head = position;
+    /// The batch in flight is in the journal since this time, as durable as it asks to be.
+    pub fn committed(&mut self, at: Timestamp) {
+        self.machine.recorded(at);
         if let Some(batch) = self.in_flight.take()
             && !planted(Mutant::PublishedBeforeWritten)
         {

@@ -307,7 +307,7 @@ fn r21_the_truth_table_of_the_flags() {
 fn check_timers(script: &str, expected: &[(i64, Timer)]) {
     let mut world = run(script);
     for restarted in [false, true] {
-        let mut times = armed(world.session(), &world.settings.limits);
+        let mut times = armed(world.session(), &world.settings.limits, None);
         times.sort_unstable();
         let expected: Vec<_> = expected.iter().map(|(at, timer)| (Timestamp(*at), *timer)).collect();
         assert_eq!(times, expected, "after\n{script}restarted: {restarted}");

@@ -200,13 +200,13 @@ impl<'a> Actor<'a> {
 
     fn committed(&mut self, commit: Commit) -> Option<Exit> {
         match commit {
-            Ok(position) => {
+            Ok(_) => {
                 if !std::mem::replace(&mut self.opened, true) {
                     crashpoint::hit("opening");
                     self.shared.unpark(self.pump.session().map_or("", |session| &session.key));
                 }
                 crashpoint::hit("recorded");
-                self.pump.committed(position);
+                self.pump.committed(self.shared.clock.now());
                 None
             }
             Err(error) => {

@@ -24,6 +24,7 @@ use crate::input::{Answer, Input, Refusal};
 use crate::settings::{Limits, Settings};
 use crate::state::Session;
 use crate::tables::lifecycle::{self, LifecycleCause};
+use crate::tables::timers;
 use crate::tables::transitions::{self, RunState, Trigger};
 use crate::views::Touched;
 
@@ -49,6 +50,8 @@ pub struct Machine {
     open: Open,
     /// The row of the run under way that was recorded last.
     told: Option<RunRow>,
+    /// When the decided end of the run was in the journal: before that, none of its calls is being ended.
+    ending_from: Option<Timestamp>,
     fault: Option<IllegalEdge>,
     late: u64,
 }
@@ -116,6 +119,12 @@ impl Machine {
         self.timers(session).into_iter().map(|(at, _)| at).min()
     }
 
+    /// All that was decided is in the journal since this time.
+    pub fn recorded(&mut self, at: Timestamp) {
+        let ending = self.session.as_ref().and_then(Session::run).and_then(|run| run.ending);
+        self.ending_from = ending.map(|_| self.ending_from.unwrap_or(at));
+    }
+
     /// All that was decided since the last batch, if anything was.
     pub fn take_batch(&mut self) -> Option<Batch> {
         let open = std::mem::take(&mut self.open);
@@ -135,8 +144,8 @@ impl Machine {
         self.settings.as_ref().map(|settings| settings.limits).unwrap_or_default()
     }
 
-    fn timers(&self, session: &Session) -> Vec<(Timestamp, crate::tables::timers::Timer)> {
-        crate::tables::timers::armed(session, &self.limits())
+    fn timers(&self, session: &Session) -> Vec<(Timestamp, timers::Timer)> {
+        timers::armed(session, &self.limits(), self.ending_from)
     }
 
     /// Names content and hands it to the journal with this batch.

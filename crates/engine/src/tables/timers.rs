@@ -22,11 +22,11 @@ pub enum Timer {
     EndGrace,
 }
 
-/// The armed times of a session, in no order.
-pub fn armed(session: &Session, limits: &Limits) -> Vec<(Timestamp, Timer)> {
+/// The armed times of a session, in no order; `ending_from` is when a decided end was recorded, if that is known.
+pub fn armed(session: &Session, limits: &Limits, ending_from: Option<Timestamp>) -> Vec<(Timestamp, Timer)> {
     match &session.lifecycle {
         Lifecycle::Active(run) => {
-            let phase = run_time(run, limits).into_iter().chain(phase_times(run, limits));
+            let phase = run_time(run, limits, ending_from).into_iter().chain(phase_times(run, limits));
             phase.chain(call_times(run, limits)).collect()
         }
         Lifecycle::Suspended(run) => call_times(run, limits).collect(),
@@ -40,9 +40,12 @@ pub fn armed(session: &Session, limits: &Limits) -> Vec<(Timestamp, Timer)> {
     }
 }
 
-fn run_time(run: &Run, limits: &Limits) -> Option<(Timestamp, Timer)> {
+fn run_time(run: &Run, limits: &Limits, ending_from: Option<Timestamp>) -> Option<(Timestamp, Timer)> {
     match (&run.ending, run.clock.since) {
-        (Some(ending), _) => Some((ending.since.plus(END_GRACE_MS), Timer::EndGrace)),
+        (Some(ending), _) => {
+            let since = ending_from.map_or(ending.since, |from| from.max(ending.since));
+            Some((since.plus(END_GRACE_MS), Timer::EndGrace))
+        }
         (None, Some(since)) => {
             Some((since.plus(limits.deadline_ms.saturating_sub(run.clock.spent_ms)), Timer::RunDeadline))
         }

@@ -73,7 +73,9 @@ fn check_fold(world: &World) {
         let again = world.recovered(&records);
         assert_eq!(again.session(), machine.session(), "the fold of the journal is the state");
         assert_eq!(again.settings(), machine.settings(), "a run keeps its settings");
-        assert_eq!(again.deadline(), machine.deadline(), "a restart arms the same times");
+        // The time to end calls in counts from when the end was recorded, and for the next owner from its opening.
+        let is_ending = world.session().run().is_some_and(|run| run.ending.is_some());
+        assert!(is_ending || again.deadline() == machine.deadline(), "a restart arms the same times");
         assert_eq!(again.effects(), machine.effects(), "a restart wants the same effects");
     }
 }

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use engine::{
     Batch, BranchId, Candidate, Command, Content, Do, Effect, EffectId, Epoch, Event, Hash, Input, Limits, Line,
-    Machine, Moment, Policy, Position, Pump, Record, Report, ResumeMode, Segment, Session, SessionId, Settings,
-    Timestamp, ToolClass, ToolSpec,
+    Machine, Moment, Policy, Pump, Record, Report, ResumeMode, Segment, Session, SessionId, Settings, Timestamp,
+    ToolClass, ToolSpec,
 };
 use uuid::Uuid;
 
@@ -50,6 +50,8 @@ pub(crate) struct World {
     pub(crate) lines: Vec<String>,
     /// Whether the next append is to fail.
     pub(crate) append_fails: bool,
+    /// How long the next append takes, milliseconds.
+    pub(crate) append_ms: i64,
     /// Whether an append has failed: the machine is ahead of the journal until it is rebuilt.
     pub(crate) broken: bool,
     /// Every state that a snapshot could be kept of, with the journal's length then.
@@ -75,6 +77,7 @@ impl World {
             messages: 0,
             lines: vec![],
             append_fails: false,
+            append_ms: 0,
             broken: false,
             snapshots: vec![],
             settings_by_hash: BTreeMap::new(),
@@ -125,7 +128,8 @@ impl World {
                 return;
             }
             self.append(&batch);
-            self.pump.committed(Position(self.journal.len() as u64));
+            self.now += std::mem::take(&mut self.append_ms);
+            self.pump.committed(Timestamp(self.now));
         }
         self.drain();
         let late = self.pump.machine().late();

@@ -87,6 +87,7 @@ fn world_line(world: &mut World, words: &Words) -> bool {
         "begin" => quietly(world, &["create", "open 1", "message \"hello\"", "lane", "prepared"]),
         "finish" => quietly(world, &["say text \"Done.\"", "end", "state"]),
         "wait" => world.now += words.number(1) as i64,
+        "slow" => world.append_ms = words.number(1) as i64,
         "crash" => {
             world.now += if words.at(1).is_empty() { 0 } else { words.number(1) as i64 };
             world.crash_and_open();

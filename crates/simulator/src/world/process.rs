@@ -313,8 +313,8 @@ impl Process {
         let kinds = kinds.join(" ");
         let appended = outside.disk.append(&batch, self.epoch, outside.now);
         match appended.and_then(|position| self.keep_snapshot(&batch, outside).map(|()| position)) {
-            Ok(position) => {
-                self.pump.committed(position);
+            Ok(_) => {
+                self.pump.committed(outside.now);
                 self.take_tasks()?;
                 no_process_is_left(&batch, outside)?;
                 Ok((append_name(&batch), kinds))

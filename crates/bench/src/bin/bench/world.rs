@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use engine::{
     Batch, BodyKind, BranchId, CallOutcome, Candidate, Command, Content, Do, Effect, EffectId, Epoch, Failure,
-    FailureClass, Found, Given, Hash, Input, Limits, Machine, MessageId, Moment, Overrides, Part, Policy, Position,
-    Pump, Report, ResumeMode, SessionId, Settings, Timestamp, ToolClass, ToolSpec, Usage,
+    FailureClass, Found, Given, Hash, Input, Limits, Machine, MessageId, Moment, Overrides, Part, Policy, Pump, Report,
+    ResumeMode, SessionId, Settings, Timestamp, ToolClass, ToolSpec, Usage,
 };
 use journal::{Append, Journal as _, Sqlite};
 use uuid::Uuid;
@@ -34,7 +34,6 @@ pub(super) struct World {
     now: i64,
     due: Option<Timestamp>,
     epoch: u64,
-    position: u64,
     ids: u128,
     /// How many inputs were offered.
     pub(super) inputs: u64,
@@ -63,7 +62,6 @@ impl World {
             now: 1,
             due: None,
             epoch: 1,
-            position: 0,
             ids: 1,
             inputs: 0,
         };
@@ -102,8 +100,8 @@ impl World {
             }
             match self.pump.next_batch() {
                 Some(batch) => {
-                    let position = self.keep(batch);
-                    self.pump.committed(position);
+                    self.keep(batch);
+                    self.pump.committed(Timestamp(self.now));
                 }
                 None if self.pump.is_quiet() => return,
                 None => {}
@@ -111,16 +109,13 @@ impl World {
         }
     }
 
-    fn keep(&mut self, batch: Arc<Batch>) -> Position {
-        let Store::Home(journal) = &self.store else {
-            self.position += 1;
-            return Position(self.position);
-        };
+    fn keep(&mut self, batch: Arc<Batch>) {
+        let Store::Home(journal) = &self.store else { return };
         self.bytes += bytes(&batch);
         let (done, answer) = std::sync::mpsc::channel();
         let append = Append { batch, epoch: journal.epoch() };
         journal.append(append, Box::new(move |answer| drop(done.send(answer))));
-        answer.recv().expect("the writer answers each append").expect("the home is on a disk in order")
+        answer.recv().expect("the writer answers each append").expect("the home is on a disk in order");
     }
 
     fn carry_out(&mut self, todo: Do<()>) {
