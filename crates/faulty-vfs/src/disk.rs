@@ -1,8 +1,9 @@
 //! The disk under one folder, as a test holds it, and as the VFS asks it. What may not live here: C.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -38,10 +39,37 @@ struct State {
     struck: Option<Operation>,
     images: BTreeMap<PathBuf, Image>,
     /// Files that SQLite does not write, with every content that they were seen to have.
-    watched: BTreeMap<PathBuf, Vec<Option<Vec<u8>>>>,
+    watched: BTreeMap<PathBuf, Watched>,
     /// What was being done to a file when the process died.
     dying: Option<(PathBuf, Change)>,
     changes: u64,
+}
+
+/// A file that SQLite does not write.
+#[derive(Debug, Default)]
+struct Watched {
+    /// Kept open with its number, since it is looked at so often.
+    file: Option<(u64, File)>,
+    contents: Vec<Option<Vec<u8>>>,
+}
+
+impl Watched {
+    fn look(&mut self, path: &Path) {
+        let content = self.content(path);
+        if self.contents.last() != Some(&content) {
+            self.contents.push(content);
+        }
+    }
+
+    fn content(&mut self, path: &Path) -> Option<Vec<u8>> {
+        let meta = fs::metadata(path).ok()?;
+        if self.file.as_ref().is_none_or(|(number, _)| *number != meta.ino()) {
+            self.file = Some((meta.ino(), File::open(path).ok()?));
+        }
+        let mut content = vec![0; meta.len() as usize];
+        self.file.as_ref()?.1.read_exact_at(&mut content, 0).ok()?;
+        Some(content)
+    }
 }
 
 impl Disk {
@@ -63,7 +91,7 @@ impl Disk {
     pub fn watch(&self, name: &str) {
         let path = self.0.folder.join(name);
         let mut state = lock(&self.0.state);
-        state.watched.insert(path, vec![]);
+        state.watched.insert(path, Watched::default());
         state.look();
     }
 
@@ -156,7 +184,8 @@ impl Disk {
     /// not seen are copied as they are; the index of a WAL never survives.
     pub fn power_cut(&self, cut: Cut, into: &Path) -> io::Result<()> {
         fs::create_dir_all(into)?;
-        let state = lock(&self.0.state);
+        let mut state = lock(&self.0.state);
+        state.look();
         let mut chance = cut.chance();
         // Renamed past SQLite: it has another name now.
         let is_there = |path: &Path, image: &Image| path.exists() || image.content().is_none();
@@ -165,7 +194,7 @@ impl Disk {
         for (path, content) in paths.iter().zip(cut.remains(&images, &mut chance)) {
             put(&self.0.folder, path, content.as_deref(), into)?;
         }
-        for (path, contents) in &state.watched {
+        for (path, Watched { contents, .. }) in &state.watched {
             let at = match cut {
                 Cut::Nothing => 0,
                 Cut::Everything => contents.len() - 1,
@@ -259,10 +288,11 @@ impl Shared {
 
     /// Whether this change would make a file longer, and it may not be.
     fn is_full(&self, state: &State, path: &Path, change: impl FnOnce() -> Option<Change>) -> bool {
-        let Some(may_grow) = state.may_grow.filter(|_| kind_of(path) != FileKind::Shm) else { return false };
-        let length = fs::metadata(path).map_or(0, |meta| meta.len() as usize);
-        matches!(change(), Some(Change::Write { offset, bytes }) if offset + bytes.len() > length)
-            && !may_grow(&self.folder)
+        let limited = state.may_grow.is_some_and(|may_grow| !may_grow(&self.folder));
+        let length = || fs::metadata(path).map_or(0, |meta| meta.len() as usize);
+        limited
+            && kind_of(path) != FileKind::Shm
+            && matches!(change(), Some(Change::Write { offset, bytes }) if offset + bytes.len() > length())
     }
 
     /// Whether the process is dead: what is given up then is given up by the system, and leaves files as they are.
@@ -319,12 +349,7 @@ impl State {
 
     /// Looks at the watched files.
     fn look(&mut self) {
-        for (path, contents) in &mut self.watched {
-            let content = fs::read(path).ok();
-            if contents.last() != Some(&content) {
-                contents.push(content);
-            }
-        }
+        self.watched.iter_mut().for_each(|(path, watched)| watched.look(path));
     }
 
     /// The files, with what was being done when the process died.

@@ -124,17 +124,17 @@ fn r11_when_faults_stop_everything_comes_to_rest() {
 
 #[test]
 fn r10_r11_r18_the_real_journal_holds_what_was_told_whatever_happens_at_any_operation_of_its_disk() {
-    // The process dies and the power goes at every operation; the program `simulator disk` does the rest.
+    // The power goes at every operation, and any sectors survive; the program `simulator disk` does the rest.
     let trials = random::every_operation(SMALL).unwrap_or_else(|failed| panic!("{failed}"));
-    let crashes = |trial: &Trial| ["0:process@", "0:torn@"].iter().any(|harm| trial.to_string().contains(harm));
-    let trials: Vec<Trial> = trials.into_iter().filter(crashes).collect();
+    let is_torn = |trial: &Trial| trial.to_string().contains("=0:torn@");
+    let trials: Vec<Trial> = trials.into_iter().filter(is_torn).collect();
     let (counts, failed) = random::sweep_all(&trials);
     assert_eq!(failed, None);
-    assert!(counts.cases > 400, "only {} cases", counts.cases);
+    assert!(counts.cases > 300, "only {} cases", counts.cases);
 }
 
 #[test]
 fn r10_the_real_journal_under_several_faults_of_its_disk_does_the_same_twice() {
-    let counts = drawn(Mode::Disk, 0..60);
+    let counts = drawn(Mode::Disk, 0..40);
     assert!(counts.faults.len() > 15, "some faults never came: {:?}", counts.faults);
 }

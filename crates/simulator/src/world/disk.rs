@@ -269,6 +269,7 @@ impl Disk {
 
     /// Whether the journal holds exactly what was appended and survived.
     pub fn check(&self, entries: &[Entry]) -> Result<(), Violation> {
+        self.file.as_ref().map_or(Ok(()), File::is_sound)?;
         self.same_as_twin()?;
         let appended: Vec<&Record> =
             self.log.iter().flat_map(|batch| &batch.records).filter(|record| record.seq.is_some()).collect();
@@ -330,4 +331,93 @@ pub fn append_name(batch: &Batch) -> &'static str {
 
 fn unreadable(error: &journal::Error) -> Violation {
     Invariant::Journal.violated(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hit::Harm;
+    use crate::plan::Plan;
+    use crate::world::{Watch, World};
+
+    /// A quiet world over a file.
+    fn quiet() -> Disk {
+        let plan = Arc::new(Plan::new(1).unwrap());
+        let mut world = World::begin_on(Disk::new(Medium::File, 1), &plan, Watch::Ends).unwrap();
+        world.settle().unwrap();
+        world.outside().disk.clone()
+    }
+
+    fn last(disk: &Disk) -> Arc<Batch> {
+        Arc::clone(disk.log.last().unwrap())
+    }
+
+    /// The last batch once more, as what would follow it.
+    fn more(disk: &Disk) -> Arc<Batch> {
+        let mut batch = Batch::clone(&last(disk));
+        let first = disk.entries().unwrap().len() as u64 + 1;
+        batch.records.retain(|record| record.seq.is_some());
+        for (record, seq) in batch.records.iter_mut().zip(first..) {
+            record.seq = Some(Seq(seq));
+        }
+        Arc::new(batch)
+    }
+
+    #[track_caller]
+    fn assert_found(found: Result<(), Violation>, invariant: Invariant, says: &str) {
+        let violation = found.unwrap_err();
+        assert!(violation.invariant == invariant && violation.detail.contains(says), "{violation}");
+    }
+
+    #[test]
+    fn r10_what_the_twin_holds_and_the_file_does_not_is_found() {
+        let mut disk = quiet();
+        disk.check(&disk.entries().unwrap()).unwrap();
+        let (batch, epoch) = (more(&disk), disk.epoch());
+        disk.keep(&batch, epoch).unwrap();
+        assert_found(disk.same_as_twin(), Invariant::Journal, "its twin in memory");
+        let lost = disk.crash(Form::Process).map(drop);
+        assert_found(lost, Invariant::Journal, "which are not those of");
+    }
+
+    #[test]
+    fn r10_what_the_file_holds_and_was_never_acknowledged_is_found() {
+        let mut disk = quiet();
+        let (batch, epoch) = (more(&disk), disk.epoch());
+        let kept = disk.file.as_mut().unwrap().append(&batch, epoch);
+        assert!(matches!(kept, Kept::Acknowledged(_)), "{kept:?}");
+        assert_found(disk.crash(Form::Process).map(drop), Invariant::Journal, "which are not those of");
+    }
+
+    #[test]
+    fn r10_a_batch_whose_process_died_may_be_there_or_not() {
+        for (nth, kept) in [(1, false), (60, true)] {
+            let mut disk = quiet();
+            let (batch, epoch, before) = (more(&disk), disk.epoch(), disk.log.len());
+            disk.set(Hit { harm: Harm::Process, nth });
+            let mut answer = disk.append(&batch, epoch, Timestamp(0));
+            while answer.is_ok() {
+                answer = disk.append(&more(&disk), epoch, Timestamp(0));
+            }
+            assert!(matches!(answer, Err(journal::Error::Gone)), "{answer:?}");
+            let form = disk.end();
+            assert_eq!(disk.crash(form), Ok(Form::Process));
+            assert_eq!(disk.log.len() > before, kept, "operation {nth}");
+        }
+    }
+
+    #[test]
+    fn r11_an_owner_with_the_number_of_an_earlier_one_is_found() {
+        let mut disk = quiet();
+        disk.memory.open();
+        assert_found(disk.crash(Form::Process).map(drop), Invariant::Fence, "the owner after");
+    }
+
+    #[test]
+    fn r10_what_doctor_would_say_of_the_files_is_found() {
+        let mut disk = quiet();
+        let form = disk.end();
+        disk.file.as_ref().unwrap().damage();
+        assert_found(disk.crash(form).map(drop), Invariant::Journal, "doctor finds");
+    }
 }

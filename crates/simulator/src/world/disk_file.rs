@@ -8,7 +8,7 @@ use std::sync::{Arc, mpsc};
 
 use engine::{Batch, Epoch, Position};
 use faulty_vfs::{Cut, Disk, Fault, Operation, OperationKind, What};
-use journal::{Append, Error, Journal as _, Snapshot, Sqlite};
+use journal::{Append, Error, Journal as _, Snapshot, Sqlite, check};
 use tempfile::TempDir;
 
 use super::Chance;
@@ -22,6 +22,9 @@ const FULL: &str = "full";
 
 /// What is free on a full disk once it is given up.
 const RESERVE: &str = "journal.reserve";
+
+/// What the journal writes past SQLite.
+const MARK: &str = "journal.mark";
 
 /// Tries at opening after which it is not the faults that it fails of.
 const MOST_TRIES: u32 = 1_000;
@@ -189,6 +192,7 @@ impl File {
         } else {
             worst = self.lose_as_set(worst);
         }
+        self.is_sound()?;
         for _ in 0..MOST_TRIES {
             self.disk.next_process();
             self.disk.resume();
@@ -238,6 +242,22 @@ impl File {
         }
     }
 
+    /// What `limulus doctor` looks at finds nothing wrong, whatever happened before. It looks at a copy, as somebody else does
+    /// who opens the files: closing one of them here would give up the locks of the owner.
+    pub fn is_sound(&self) -> Result<(), Violation> {
+        let copy = folder();
+        self.disk.power_cut(Cut::Everything, copy.path()).expect("the folder is ours alone");
+        // Where the journal is not made yet there is nothing to look at.
+        let Ok(report) = check::check(copy.path(), &mut |_| {}) else { return Ok(()) };
+        Invariant::Journal.holds(report.findings.is_empty(), || format!("doctor finds {:#?}", report.findings))
+    }
+
+    /// The mark names an entry that never was.
+    #[cfg(test)]
+    pub(super) fn damage(&self) {
+        fs::write(self.home.path().join(MARK), [1; 40]).expect("the folder is ours");
+    }
+
     /// What a loss of power leaves is another folder.
     fn cut(&mut self, cut: Cut) {
         let (home, disk) = installed(|home| {
@@ -249,11 +269,16 @@ impl File {
     }
 }
 
-/// A folder with a disk, in memory where there is such a place: what the system makes durable is not in question.
+/// A folder in memory where there is such a place: what the system makes durable is not in question.
+fn folder() -> TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("there is a place for files")
+}
+
+/// A folder with a disk.
 fn installed(install: impl FnOnce(&Path) -> std::io::Result<Disk>) -> (Arc<TempDir>, Disk) {
-    let home = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("there is a place for files");
+    let home = folder();
     let disk = install(home.path()).expect("the folder is ours alone");
     disk.suspend();
-    disk.watch("journal.mark");
+    disk.watch(MARK);
     (Arc::new(home), disk)
 }
