@@ -1,5 +1,5 @@
-//! The fixed work that meets every fault: two sessions, every kind of record, two owners one after the other, and the WAL
-//! brought over in between. What may not live here: what is expected of it.
+//! The fixed work that meets every fault: two sessions, what a run with a call records, two owners one after the other,
+//! and the WAL brought over in between. What may not live here: what is expected of it.
 
 use std::path::Path;
 use std::sync::Arc;
