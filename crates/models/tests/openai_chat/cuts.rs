@@ -3,7 +3,7 @@
 use engine::FailureClass;
 use models::{Model, ModelSet};
 
-use crate::server::{Answer, Reply, read, request_to, serve, sized, until_close};
+use crate::support::{Answer, Reply, read, request_to, serve, sized, until_close};
 use crate::{CALLS, ERROR_IN_STREAM, HTML, NO_DONE, OVERLOADED, REASONING, TEXT};
 
 /// Serves the first n bytes of an answer to request n; gives what came out of each.

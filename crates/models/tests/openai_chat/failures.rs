@@ -4,7 +4,7 @@ use engine::FailureClass;
 use models::{Model, ModelSet};
 use tokio::net::TcpListener;
 
-use crate::server::{Answer, Reply, answer, ask, read, request_to, sized, until_close};
+use crate::support::{Answer, Reply, answer, ask, read, request_to, sized, until_close};
 use crate::{ERROR_IN_STREAM, HTML, OVERLOADED, TEXT, said};
 
 async fn replied(bytes: Vec<u8>) -> Answer {

@@ -4,14 +4,15 @@
 
 mod cuts;
 mod failures;
-mod server;
+#[path = "../support/mod.rs"]
+mod support;
 
 use std::sync::atomic::Ordering;
 
 use engine::FailureClass;
 use futures_util::StreamExt;
 use models::{Model, ModelSet, Said};
-use server::{Answer, Reply, ask, chunked, read, request_to, serve, sized, until_close};
+use support::{Answer, Reply, ask, chunked, read, request_to, serve, sized, until_close};
 
 const TEXT: &str = include_str!("../wire/text.txt");
 const CALLS: &str = include_str!("../wire/calls.txt");
@@ -91,7 +92,7 @@ async fn c5_line_ends_chunks_and_content_types_make_no_difference() {
     }
     for content_type in ["application/json", "text/plain", "application/octet-stream"] {
         let bytes =
-            server::answer(200, &format!("content-type: {content_type}\r\nconnection: close\r\n"), TEXT.as_bytes());
+            support::answer(200, &format!("content-type: {content_type}\r\nconnection: close\r\n"), TEXT.as_bytes());
         assert_eq!(ask(&ModelSet::new(), move || Reply::Close(bytes.clone())).await, whole, "{content_type}");
     }
 }

@@ -1,12 +1,14 @@
-//! A model server of the tests' own: real sockets, canned bytes.
+//! A model server of the tests' own: real sockets, canned bytes; and all that comes out of a stream, for every format.
+
+#![allow(dead_code, reason = "each format uses a part of it")]
 
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use engine::{Candidate, Failure, Part};
+use engine::{BlockOf, Candidate, Failure, Part};
 use futures_util::StreamExt;
-use models::{Api, Cached, Endpoint, Message, Model, Request, Said, SaidStream, Secret};
+use models::{Api, Block, Cached, CallOf, Endpoint, File, Held, Message, Model, Request, Said, SaidStream, Secret};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
@@ -121,7 +123,13 @@ pub(crate) fn answer(status: u16, headers: &str, body: &[u8]) -> Vec<u8> {
     [format!("HTTP/1.1 {status} Status\r\n{headers}\r\n").as_bytes(), body].concat()
 }
 
+/// A request for chat completions.
 pub(crate) fn request_to(base_url: &str) -> Request {
+    request_of(Api::OpenAiChat, base_url)
+}
+
+/// A request in this format.
+pub(crate) fn request_of(api: Api, base_url: &str) -> Request {
     Request {
         candidate: Candidate {
             provider: "acme".to_owned(),
@@ -134,7 +142,7 @@ pub(crate) fn request_to(base_url: &str) -> Request {
         system: Cached::from(Arc::from("be brief")),
         messages: vec![Cached::from(Message::user("hi"))],
         tools: Cached::from(vec![]),
-        endpoint: Endpoint::new(Api::OpenAiChat, base_url, Some(Secret::new("canary-key-1234"))),
+        endpoint: Endpoint::new(api, base_url, Some(Secret::new("canary-key-1234"))),
     }
 }
 
@@ -146,6 +154,8 @@ pub(crate) struct Answer {
     pub(crate) reasoning: String,
     /// id, name, arguments.
     pub(crate) calls: Vec<(String, String, String)>,
+    /// All of it in the order in which it came, with the signatures.
+    pub(crate) blocks: Vec<Block>,
     /// How it ended.
     pub(crate) end: Option<Result<engine::Usage, Failure>>,
 }
@@ -172,19 +182,84 @@ pub(crate) async fn read(mut stream: SaidStream) -> Answer {
 impl Answer {
     fn take(&mut self, part: Part) {
         match part {
-            Part::Text(text) => self.text += &text,
-            Part::Reasoning(text) => self.reasoning += &text,
-            Part::Signature { .. } | Part::Image(_) => unreachable!("not in this format"),
-            Part::Call { index, provider_id, name, arguments } => {
-                let at = index as usize;
-                if at == self.calls.len() {
-                    self.calls.push((provider_id.unwrap_or_default(), name.expect("the first part has it"), arguments));
-                } else {
-                    assert_eq!((provider_id, name), (None, None), "id and name come once");
-                    self.calls[at].2 += &arguments;
-                }
+            Part::Text(text) => {
+                self.text += &text;
+                self.extend(Held::Text(text.into()));
             }
+            Part::Reasoning(text) => {
+                self.reasoning += &text;
+                self.extend(Held::Reasoning(text.into()));
+            }
+            Part::Signature { block, signature } => self.sign(block, &signature),
+            Part::Image(image) => {
+                let (media_type, name) = (image.media_type.into(), image.name.into());
+                self.push(Held::Image(File { media_type, name, bytes: image.content.bytes }));
+            }
+            Part::Call { index, provider_id, name, arguments } => self.take_call(index, provider_id, name, &arguments),
         }
+    }
+
+    fn take_call(&mut self, index: u32, provider_id: Option<String>, name: Option<String>, arguments: &str) {
+        let at = index as usize;
+        if at == self.calls.len() {
+            let (id, name) = (provider_id.unwrap_or_default(), name.expect("the first part has it"));
+            let call =
+                CallOf { provider_id: id.as_str().into(), tool: name.as_str().into(), arguments: arguments.into() };
+            self.calls.push((id, name, arguments.to_owned()));
+            self.push(Held::Call(call));
+        } else {
+            assert_eq!((provider_id, name), (None, None), "id and name come once");
+            self.calls[at].2 += arguments;
+            let whole = self.calls[at].2.as_str().into();
+            self.call_block(index).0.arguments = whole;
+        }
+    }
+
+    fn push(&mut self, held: Held) {
+        self.blocks.push(Block { held, signature: None });
+    }
+
+    /// Adds to the last block if it is of this kind and not signed, as the engine does.
+    fn extend(&mut self, more: Held) {
+        let last = self.blocks.last_mut().filter(|block| block.signature.is_none());
+        match (last.map(|block| &mut block.held), &more) {
+            (Some(Held::Text(known)), Held::Text(text)) | (Some(Held::Reasoning(known)), Held::Reasoning(text)) => {
+                *known = format!("{known}{text}").into();
+            }
+            _ => self.push(more),
+        }
+    }
+
+    fn call_block(&mut self, index: u32) -> (&mut CallOf, &mut Option<Arc<str>>) {
+        let calls = self.blocks.iter_mut().filter_map(|block| match &mut block.held {
+            Held::Call(call) => Some((call, &mut block.signature)),
+            _ => None,
+        });
+        calls.into_iter().nth(index as usize).expect("it has begun")
+    }
+
+    /// Signs the last block of the kind, or begins a signed one, as the engine does.
+    fn sign(&mut self, of: BlockOf, signature: &str) {
+        if let BlockOf::Call(index) = of {
+            *self.call_block(index).1 = Some(signature.into());
+            return;
+        }
+        let last = self.blocks.last_mut().filter(|block| block.signature.is_none());
+        let fits = |held: &Held| match of {
+            BlockOf::Text => matches!(held, Held::Text(_)),
+            _ => matches!(held, Held::Reasoning(_)),
+        };
+        if let Some(block) = last.filter(|block| fits(&block.held)) {
+            block.signature = Some(signature.into());
+            return;
+        }
+        let held = if of == BlockOf::Text { Held::Text } else { Held::Reasoning };
+        self.blocks.push(Block { held: held("".into()), signature: Some(signature.into()) });
+    }
+
+    /// The answer as it is in the next request of the conversation.
+    pub(crate) fn sealed(&self, model: &str) -> Message {
+        Message::Assistant(models::Answer { model: model.into(), blocks: self.blocks.clone() })
     }
 
     pub(crate) fn failure(&self) -> &Failure {
