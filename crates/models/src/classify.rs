@@ -119,7 +119,7 @@ struct Rule {
     all: &'static [&'static [&'static str]],
 }
 
-/// The first rule that fits decides. Wordings are those of OpenAI, Azure, OpenRouter, Mistral, Groq, DeepSeek, Moonshot,
+/// The first rule that fits decides. Wordings are those of OpenAI, Anthropic, Azure, OpenRouter, Mistral, Groq, DeepSeek, Moonshot,
 /// Gemini's compatible API, vLLM, llama.cpp, Ollama and LiteLLM.
 const RULES: &[Rule] = &[
     // Gemini says "check your plan and billing details" of limits a minute long.
@@ -130,7 +130,10 @@ const RULES: &[Rule] = &[
     Rule {
         class: FailureClass::ThinkingUnsupported,
         statuses: Statuses::Only(&[400, 422]),
-        all: &[&["reasoning_effort", "reasoning effort", "thinking"], &["not support", "unsupported", "invalid value"]],
+        all: &[
+            &["reasoning_effort", "reasoning effort", "effort parameter", "thinking"],
+            &["not support", "unsupported", "invalid value"],
+        ],
     },
     Rule { class: FailureClass::ModelNotFound, statuses: Statuses::Only(&[400, 403, 404]), all: &[MODEL_CODES] },
     Rule {
@@ -138,7 +141,16 @@ const RULES: &[Rule] = &[
         statuses: Statuses::Only(&[400, 403, 404, 422]),
         all: &[
             &["model"],
-            &["not found", "not exist", "not a valid", "unknown", "no such", "have access", "decommissioned"],
+            &[
+                "not found",
+                "not_found_error",
+                "not exist",
+                "not a valid",
+                "unknown",
+                "no such",
+                "have access",
+                "decommissioned",
+            ],
         ],
     },
     Rule { class: FailureClass::AuthPermanent, statuses: Statuses::Only(&[400, 401, 403]), all: &[REVOKED] },
@@ -181,6 +193,7 @@ const OVERFLOW: &[&str] = &[
     "maximum context",
     "context size",
     "exceed_context",
+    "exceed context",
     "prompt is too long",
     "prompt too long",
     "input is too long",
@@ -291,6 +304,32 @@ mod tests {
             (500, r#"{"error":{"message":"billing service is down"}}"#, C::Server),
             (403, "<html><title>Just a moment…</title>", C::Malformed),
             (502, "<html>bad gateway</html>", C::Server),
+        ];
+        for (status, body, class) in table {
+            check(Some(status), body, class);
+        }
+    }
+
+    #[test]
+    fn f7_the_words_of_anthropic_are_known() {
+        let table = [
+            (404, r#"{"type":"error","error":{"type":"not_found_error","message":"model: m1"}}"#, C::ModelNotFound),
+            (
+                400,
+                r#"{"error":{"message":"input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000"}}"#,
+                C::ContextOverflow,
+            ),
+            (
+                400,
+                r#"{"error":{"message":"This model does not support the effort parameter."}}"#,
+                C::ThinkingUnsupported,
+            ),
+            (
+                400,
+                r#"{"error":{"message":"\"thinking.type.enabled\" is not supported for this model."}}"#,
+                C::ThinkingUnsupported,
+            ),
+            (400, r#"{"error":{"message":"Your credit balance is too low to access the Anthropic API."}}"#, C::Billing),
         ];
         for (status, body, class) in table {
             check(Some(status), body, class);

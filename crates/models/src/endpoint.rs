@@ -10,11 +10,14 @@ pub enum Api {
     Offline,
     /// OpenAI chat completions, which many other servers speak too.
     OpenAiChat,
+    /// Anthropic Messages.
+    Anthropic,
 }
 
 impl Api {
     /// Every format with its name in the configuration.
-    pub const ALL: [(Self, &'static str); 2] = [(Self::Offline, "offline"), (Self::OpenAiChat, "openai-chat")];
+    pub const ALL: [(Self, &'static str); 3] =
+        [(Self::Offline, "offline"), (Self::OpenAiChat, "openai-chat"), (Self::Anthropic, "anthropic")];
 
     /// The format of this name.
     pub fn from_name(name: &str) -> Option<Self> {
@@ -85,7 +88,7 @@ mod tests {
         for (api, name) in Api::ALL {
             assert_eq!((Api::from_name(name), api.name()), (Some(api), name));
         }
-        assert_eq!(Api::from_name("anthropic"), None);
+        assert_eq!(Api::from_name("telepathy"), None);
     }
 
     #[test]

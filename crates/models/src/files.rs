@@ -29,7 +29,6 @@ impl File {
         }
     }
 
-    #[expect(dead_code, reason = "for the formats that follow")]
     /// What is told where a format cannot show it.
     pub(crate) fn note(&self) -> String {
         format!("[{} {}, {} bytes: this API cannot show it]", self.media_type, self.name, self.bytes.len())

@@ -3,11 +3,13 @@
 //! A [`Model`] takes a [`Request`] and streams what is said. It keeps nothing between requests, decides nothing about
 //! retries (it only says, as an [`engine::Failure`], what went wrong) and knows nothing of runs and journals.
 
+mod anthropic;
 mod catalogue;
 mod classify;
 mod endpoint;
 mod fault;
 mod files;
+mod hygiene;
 mod limits;
 mod model;
 mod model_set;

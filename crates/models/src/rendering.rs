@@ -90,6 +90,14 @@ impl Object<'_> {
         bytes
     }
 
+    /// A field whose value is JSON already.
+    pub(crate) fn json(&mut self, name: &str, json: &str) {
+        self.bytes.push(b',');
+        write_value(self.bytes, name);
+        self.bytes.push(b':');
+        self.bytes.extend_from_slice(json.as_bytes());
+    }
+
     fn write(bytes: &mut Vec<u8>, head: &impl Serialize, rest: impl FnOnce(&mut Object<'_>)) {
         write_value(bytes, head);
         assert_eq!(bytes.pop(), Some(b'}'), "the head of an object is an object");
@@ -121,7 +129,6 @@ impl List<'_> {
     }
 
     /// Adds an object that holds lists, such as one message of the parts of several.
-    #[allow(dead_code, reason = "chat completions has no such message; the formats with content blocks do")]
     pub(crate) fn object(&mut self, head: &impl Serialize, rest: impl FnOnce(&mut Object<'_>)) {
         self.comma();
         Object::write(self.bytes, head, rest);
@@ -133,6 +140,15 @@ impl List<'_> {
             self.comma();
             self.bytes.extend_from_slice(items);
         }
+    }
+
+    /// Adds what [`Cached::items`] gave, objects, the last of them with one more field: `"name":value`.
+    pub(crate) fn items_with(&mut self, items: &[u8], field: &str) {
+        let open = items.strip_suffix(b"}").expect("the last item is an object");
+        self.items(open);
+        self.bytes.push(b',');
+        self.bytes.extend_from_slice(field.as_bytes());
+        self.bytes.push(b'}');
     }
 
     fn comma(&mut self) {

@@ -1,12 +1,15 @@
 //! Requests of one conversation, each with what the one before it has rendered, are the bytes that they would be alone.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on is to fail where it stands")]
+
 use std::sync::Arc;
 
 use engine::{Candidate, ToolClass, ToolSpec};
-use models::{Answer, Api, Cached, CallOf, Endpoint, Message, ModelSet, Request};
+use models::{Answer, Api, Block, Cached, CallOf, Endpoint, File, Held, Message, ModelSet, Request};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence};
+use serde_json::Value;
 
 /// The wire formats.
 fn formats() -> impl Iterator<Item = Api> {
@@ -25,17 +28,43 @@ fn call() -> impl Strategy<Value = CallOf> {
     (text(), text(), arguments).prop_map(|(provider_id, tool, arguments)| CallOf { provider_id, tool, arguments })
 }
 
+fn file() -> impl Strategy<Value = File> {
+    let media_type = prop::sample::select(vec!["image/png", "image/bmp", "application/pdf", "text/plain", "audio/wav"]);
+    (media_type, text(), vec(any::<u8>(), 0..9)).prop_map(|(media_type, name, bytes)| File {
+        media_type: media_type.into(),
+        name,
+        bytes: bytes.into(),
+    })
+}
+
+fn block() -> impl Strategy<Value = Block> {
+    let held = prop_oneof![
+        text().prop_map(Held::Text),
+        text().prop_map(Held::Reasoning),
+        call().prop_map(Held::Call),
+        file().prop_map(Held::Image),
+    ];
+    (held, prop::option::of("[a-z]{1,9}")).prop_map(|(held, signature)| {
+        let signature = signature.map(Arc::from);
+        Block { held, signature }
+    })
+}
+
 fn message() -> impl Strategy<Value = Message> {
-    let assistant = (prop::option::of(text()), prop::option::of(text()), vec(call(), 0..3));
+    let model = prop::sample::select(vec!["acme/m", "acme/other"]);
+    let signed = (model, vec(block(), 0..5)).prop_map(|(model, blocks)| Answer { model: model.into(), blocks });
+    let plain = (prop::option::of(text()), prop::option::of(text()), vec(call(), 0..3));
+    let plain = plain.prop_map(|(text, reasoning, calls)| Answer::plain(reasoning, text, calls));
+    let result = (text(), text(), text(), any::<bool>(), vec(file(), 0..2));
     prop_oneof![
-        text().prop_map(Message::user),
-        assistant.prop_map(|(text, reasoning, calls)| Message::Assistant(Answer::plain(reasoning, text, calls))),
-        (text(), text(), text(), any::<bool>()).prop_map(|(provider_id, tool, text, is_error)| Message::Result {
+        (text(), vec(file(), 0..2)).prop_map(|(text, files)| Message::User { text, files }),
+        prop_oneof![signed, plain].prop_map(Message::Assistant),
+        result.prop_map(|(provider_id, tool, text, is_error, files)| Message::Result {
             provider_id,
             tool,
             text,
             is_error,
-            files: vec![],
+            files,
         }),
     ]
 }
@@ -76,6 +105,30 @@ fn alone(request: &Request) -> Request {
     }
 }
 
+/// What Anthropic Messages refuses, by the provider's pages "Messages", "Extended thinking", "Tool use" and its errors.
+fn refused_by_anthropic(body: &Value) -> Option<&'static str> {
+    let messages = body["messages"].as_array().unwrap();
+    let roles: Vec<_> = messages.iter().map(|message| message["role"].as_str().unwrap()).collect();
+    let kind = |block: &Value| block["type"].as_str().unwrap().to_owned();
+    let blocks: Vec<_> = messages.iter().map(|message| message["content"].as_array().unwrap()).collect();
+    let inner = blocks.iter().copied().flatten().filter_map(|block| block["content"].as_array()).flatten();
+    let texts = blocks.iter().copied().flatten().chain(inner).filter_map(|block| block["text"].as_str());
+    let ids = blocks.iter().copied().flatten().flat_map(|block| [&block["id"], &block["tool_use_id"]]);
+    let is_id = |id: &str| !id.is_empty() && id.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+    let marks = body.to_string().matches("cache_control").count();
+    let kept = [
+        (roles.first() == Some(&"user") && roles.last() == Some(&"user"), "the first and the last are the user's"),
+        (roles.windows(2).all(|pair| pair[0] != pair[1]), "turns alternate"),
+        (blocks.iter().all(|blocks| !blocks.is_empty()), "no empty message"),
+        (texts.into_iter().all(|text| !text.trim().is_empty()), "no blank text"),
+        (ids.filter_map(Value::as_str).all(is_id), "ids of few characters"),
+        (blocks.iter().all(|blocks| blocks.is_sorted_by_key(|block| kind(block) != "tool_result")), "results first"),
+        (blocks.iter().all(|blocks| !kind(blocks.last().unwrap()).contains("thinking")), "no thinking at the end"),
+        (marks <= 4, "four breakpoints"),
+    ];
+    kept.into_iter().find(|(kept, _)| !kept).map(|(_, rule)| rule)
+}
+
 proptest! {
     #![proptest_config(Config {
         failure_persistence: Some(Box::new(FileFailurePersistence::Off)),
@@ -96,8 +149,21 @@ proptest! {
                 request.endpoint.api = api;
                 let bytes = ModelSet::body(&request);
                 prop_assert_eq!(&bytes, &ModelSet::body(&alone(&request)));
-                prop_assert!(serde_json::from_slice::<serde_json::Value>(&bytes).is_ok());
+                prop_assert!(serde_json::from_slice::<Value>(&bytes).is_ok());
             }
         }
+    }
+
+    #[test]
+    fn r41_no_conversation_makes_a_request_that_anthropic_refuses(
+        system in text(),
+        tools in 0..3_usize,
+        messages in vec(message(), 0..12),
+    ) {
+        let mut request = request(&system, tools);
+        request.endpoint.api = Api::Anthropic;
+        request.messages = messages.into_iter().map(Cached::from).collect();
+        let body: Value = serde_json::from_slice(&ModelSet::body(&request)).unwrap();
+        prop_assert_eq!(refused_by_anthropic(&body), None);
     }
 }

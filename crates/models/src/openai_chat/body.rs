@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use engine::ToolSpec;
 use serde::Serialize;
-use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use crate::endpoint::{Api, Endpoint};
 use crate::files::Shown;
+use crate::hygiene;
 use crate::model::{CallOf, File, Message, Request};
 use crate::rendering::{Cached, Dialect, List, Object};
 
@@ -216,12 +216,8 @@ fn wire_message(message: &Message, with_reasoning: bool) -> Option<WireMessage<'
     }
 }
 
-/// A call with arguments that are not an object (the model broke off, or broke the format) would make some servers refuse
-/// the whole conversation for ever. The result that follows it says what was wrong.
 fn wire_call(call: &CallOf) -> WireCall<'_> {
-    let arguments = call.arguments.trim();
-    let is_object = arguments.starts_with('{') && serde_json::from_str::<IgnoredAny>(arguments).is_ok();
-    let arguments = if is_object { &*call.arguments } else { "{}" };
+    let arguments = hygiene::arguments(&call.arguments);
     WireCall { id: &call.provider_id, r#type: "function", function: WireFunction { name: &call.tool, arguments } }
 }
 

@@ -15,6 +15,8 @@ pub(crate) enum Stop {
     Finished,
     /// It came to its output limit.
     Length,
+    /// It filled the model's window.
+    Window,
     /// A filter stopped it.
     Filtered,
 }
@@ -61,7 +63,6 @@ impl Answer {
         Ok(())
     }
 
-    #[expect(dead_code, reason = "for the formats that follow")]
     /// The provider's signature of the last block of this kind.
     pub(crate) fn signature(&mut self, block: BlockOf, signature: String) -> Result<(), Fault> {
         if signature.is_empty() {
@@ -168,6 +169,10 @@ impl Answer {
             Some(Stop::Length) => {
                 let what = "used the whole output limit without an answer; raise `max_output` of the model";
                 return Err(Fault::new(FailureClass::InvalidRequest, what));
+            }
+            Some(Stop::Window) => {
+                let what = "filled the context window without an answer";
+                return Err(Fault::new(FailureClass::ContextOverflow, what));
             }
             _ => return Err(malformed("gave an empty answer")),
         }

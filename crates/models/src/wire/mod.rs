@@ -16,6 +16,7 @@ use futures_util::{StreamExt, stream};
 pub(crate) use answer::{Answer, Stop, malformed};
 pub(crate) use client::Clients;
 
+use crate::anthropic::Anthropic;
 use crate::endpoint::Api;
 use crate::fault::Fault;
 use crate::model::{Request, SaidStream};
@@ -91,6 +92,7 @@ pub(crate) fn format(api: Api) -> Option<&'static dyn Format> {
     match api {
         Api::Offline => None,
         Api::OpenAiChat => Some(&OpenAiChat),
+        Api::Anthropic => Some(&Anthropic),
     }
 }
 

@@ -1,0 +1,238 @@
+//! The body of a request: what is particular to it, then tools, system prompt and messages as they were rendered once.
+
+use std::sync::Arc;
+
+use engine::ToolSpec;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{REDACTED, thinking};
+use crate::endpoint::Api;
+use crate::files::Shown;
+use crate::hygiene::{self, Turn};
+use crate::model::{Answer, Block, CallOf, File, Held, Message, Request};
+use crate::rendering::{Dialect, List, Object};
+
+#[derive(Serialize)]
+struct Head<'a> {
+    model: &'a str,
+    max_tokens: u64,
+    stream: bool,
+    #[serde(flatten)]
+    thinking: thinking::Asked,
+}
+
+#[derive(Serialize)]
+struct Tool<'a> {
+    name: &'a str,
+    description: &'a str,
+    input_schema: &'a Value,
+}
+
+#[derive(Serialize)]
+struct Role {
+    role: &'static str,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Part<'a> {
+    Text {
+        text: &'a str,
+    },
+    Image {
+        source: Source<'a>,
+    },
+    Document {
+        source: Source<'a>,
+        #[serde(skip_serializing_if = "str::is_empty")]
+        title: &'a str,
+    },
+    Thinking {
+        thinking: &'a str,
+        signature: &'a str,
+    },
+    RedactedThinking {
+        data: &'a str,
+    },
+    ToolUse {
+        id: String,
+        name: String,
+    },
+    ToolResult {
+        tool_use_id: String,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        is_error: bool,
+    },
+}
+
+#[derive(Serialize)]
+struct Source<'a> {
+    r#type: &'static str,
+    media_type: &'a str,
+    data: String,
+}
+
+/// What the API takes as an image.
+const IMAGES: &[&str] = &["image/jpeg", "image/png", "image/gif", "image/webp"];
+
+/// The mark behind which the provider keeps what it has read. At most four are taken; three are set.
+const BREAKPOINT: &str = r#""cache_control":{"type":"ephemeral"}"#;
+
+/// The request as JSON.
+pub(super) fn render(request: &Request) -> Vec<u8> {
+    let model = hygiene::model_of(&request.candidate);
+    let dialect = Dialect::new(Api::Anthropic, &model);
+    let tools = request.tools.items(&dialect, |tools, list| tools.iter().for_each(|tool| list.value(&wire_tool(tool))));
+    let system = request.system.items(&dialect, |system, list| write_text(system, list));
+    let repeats = hygiene::repeats(&request.messages);
+    let messages = request.messages.iter().zip(repeats).map(|(message, repeat)| {
+        let write = |message: &Message, list: &mut List<'_>| Writer { model: &model, repeat }.message(message, list);
+        match repeat {
+            0 => message.items(&dialect, write),
+            _ => message.items(&Dialect::new(Api::Anthropic, &format!("{model} {repeat}")), write),
+        }
+    });
+    let messages: Vec<Arc<[u8]>> = messages.collect();
+    let go_on = serde_json::to_vec(&Part::Text { text: hygiene::GO_ON }).expect("strings can be written");
+    let turns = hygiene::turns(&request.messages, &messages, &go_on);
+    Object::document(&head(request, &model), &messages, |body| {
+        // The API reads tools, system, messages in this order, and a breakpoint covers all that is before it.
+        if !tools.is_empty() {
+            body.list("tools", |list| write_marked(&tools, system.is_empty(), list));
+        }
+        if !system.is_empty() {
+            body.list("system", |list| write_marked(&system, true, list));
+        }
+        body.list("messages", |list| write_turns(&turns, list));
+    })
+}
+
+fn head<'a>(request: &'a Request, model: &str) -> Head<'a> {
+    let candidate = &request.candidate;
+    Head {
+        model: &candidate.model,
+        max_tokens: candidate.max_output,
+        stream: true,
+        thinking: thinking::asked(candidate, can_begin_thinking(request, model)),
+    }
+}
+
+/// Whether the turn that is gone on with began with thinking that this model can read, or a new one begins.
+fn can_begin_thinking(request: &Request, model: &str) -> bool {
+    let turn = request.messages.iter().rev().take_while(|message| !matches!(&***message, Message::User { .. }));
+    let first =
+        turn.filter_map(|message| if let Message::Assistant(answer) = &**message { Some(answer) } else { None });
+    first.last().is_none_or(|answer| {
+        let thought = |block: &Block| matches!(block.held, Held::Reasoning(_)) && block.signature.is_some();
+        *answer.model == *model && answer.blocks.first().is_some_and(thought)
+    })
+}
+
+/// The user's last two turns are marked: what the request before this one had marked is found again, and the next will
+/// find what this one has.
+fn write_turns(turns: &[Turn<'_>], list: &mut List<'_>) {
+    for (at, turn) in turns.iter().enumerate() {
+        let role = if turn.is_models { "assistant" } else { "user" };
+        let is_marked = !turn.is_models && at + 3 >= turns.len();
+        let marked_at = if is_marked { turn.items().count() } else { 0 };
+        list.object(&Role { role }, |message| {
+            message.list("content", |content| {
+                turn.items().zip(1..).for_each(|(items, at)| write_marked(items, at == marked_at, content));
+            });
+        });
+    }
+}
+
+fn write_marked(items: &[u8], is_marked: bool, list: &mut List<'_>) {
+    if is_marked { list.items_with(items, BREAKPOINT) } else { list.items(items) }
+}
+
+fn wire_tool(tool: &ToolSpec) -> Tool<'_> {
+    Tool { name: &tool.name, description: &tool.description, input_schema: &tool.schema }
+}
+
+/// Blank text is refused.
+fn write_text(text: &str, list: &mut List<'_>) {
+    if !text.trim().is_empty() {
+        list.value(&Part::Text { text });
+    }
+}
+
+fn write_files(files: &[File], list: &mut List<'_>) {
+    for file in files {
+        write_file(file, list);
+    }
+}
+
+fn write_file(file: &File, list: &mut List<'_>) {
+    match file.shown() {
+        Shown::Text(text) => write_text(&text, list),
+        Shown::Image(file) if IMAGES.contains(&&*file.media_type) => list.value(&Part::Image { source: source(file) }),
+        Shown::Image(file) => write_text(&file.note(), list),
+        Shown::Document(file) => list.value(&Part::Document { source: source(file), title: &file.name }),
+    }
+}
+
+fn source(file: &File) -> Source<'_> {
+    Source { r#type: "base64", media_type: &file.media_type, data: file.base64() }
+}
+
+/// What the rendering of a message depends on.
+struct Writer<'a> {
+    /// The model whose signatures can be read.
+    model: &'a str,
+    /// See [`hygiene::repeats`].
+    repeat: usize,
+}
+
+impl Writer<'_> {
+    fn message(&self, message: &Message, list: &mut List<'_>) {
+        match message {
+            Message::User { text, files } => {
+                write_files(files, list);
+                write_text(text, list);
+            }
+            Message::Assistant(answer) => self.answer(answer, list),
+            Message::Result { provider_id, text, is_error, files, .. } => {
+                let result =
+                    Part::ToolResult { tool_use_id: hygiene::id(provider_id, self.repeat), is_error: *is_error };
+                list.object(&result, |result| {
+                    result.list("content", |content| {
+                        write_text(text, content);
+                        write_files(files, content);
+                    });
+                });
+            }
+        }
+    }
+
+    fn answer(&self, answer: &Answer, list: &mut List<'_>) {
+        let is_own = *answer.model == *self.model;
+        for Block { held, signature } in hygiene::said(answer) {
+            match held {
+                Held::Text(text) => write_text(text, list),
+                Held::Reasoning(text) => {
+                    if let Some(signature) = signature.as_ref().filter(|_| is_own) {
+                        list.value(&thought(text, signature));
+                    }
+                }
+                Held::Call(call) => self.call(call, list),
+                Held::Image(file) => write_text(&file.note(), list),
+            }
+        }
+    }
+
+    fn call(&self, call: &CallOf, list: &mut List<'_>) {
+        let part =
+            Part::ToolUse { id: hygiene::id(&call.provider_id, self.repeat), name: hygiene::tool_name(&call.tool) };
+        list.object(&part, |part| part.json("input", hygiene::arguments(&call.arguments)));
+    }
+}
+
+fn thought<'a>(text: &'a str, signature: &'a str) -> Part<'a> {
+    match signature.strip_prefix(REDACTED) {
+        Some(data) => Part::RedactedThinking { data },
+        None => Part::Thinking { thinking: text, signature },
+    }
+}
