@@ -9,9 +9,31 @@ use serde::{Deserialize, Deserializer};
 use super::error::ConfigError;
 use super::{Config, Profile};
 
-/// The variable that makes the provider `openai` without any configuration.
-pub(super) const OPENAI_KEY: &str = "OPENAI_API_KEY";
-const OPENAI_URL: &str = "https://api.openai.com/v1";
+/// A provider that is known by its name. The variable of its key makes it without any configuration.
+pub(super) struct BuiltIn {
+    pub(super) name: &'static str,
+    api: Api,
+    base_url: &'static str,
+    /// The variable.
+    pub(super) key: &'static str,
+}
+
+/// In the order in which they are looked for where no model is configured.
+pub(super) const BUILT_IN: &[BuiltIn] = &[
+    BuiltIn { name: "openai", api: Api::OpenAiChat, base_url: "https://api.openai.com/v1", key: "OPENAI_API_KEY" },
+    BuiltIn {
+        name: "anthropic",
+        api: Api::Anthropic,
+        base_url: "https://api.anthropic.com/v1",
+        key: "ANTHROPIC_API_KEY",
+    },
+];
+
+/// The provider of this name.
+pub(super) fn built_in(name: &str) -> Option<&'static BuiltIn> {
+    BUILT_IN.iter().find(|known| known.name == name)
+}
+
 /// The name of the profile of a provider that is there by its variable alone.
 pub(super) const BY_VARIABLE: &str = "env";
 
@@ -57,24 +79,24 @@ pub(super) struct Route<'a> {
 impl Config {
     /// How a provider is reached: as configured, else as it is built in.
     pub(super) fn route(&self, provider: &str) -> Option<Route<'_>> {
+        let known = built_in(provider);
         if let Some(configured) = self.values.providers.get(provider) {
             let profile = |profile: &'_ Profile| profile.key.clone();
             let profiles = configured.profiles.iter().filter_map(|p| Some((p.name.as_str(), profile(p)?)));
             return Some(Route {
-                api: configured.api.as_deref()?,
-                base_url: configured.base_url.as_deref()?,
+                api: configured.api.as_deref().or(known.map(|known| known.api.name()))?,
+                base_url: configured.base_url.as_deref().or(known.map(|known| known.base_url))?,
                 profiles: profiles.collect(),
             });
         }
-        match provider {
-            "offline" => Some(Route { api: Api::Offline.name(), base_url: "", profiles: vec![] }),
-            "openai" if self.environment.get(OPENAI_KEY).is_some() => Some(Route {
-                api: Api::OpenAiChat.name(),
-                base_url: OPENAI_URL,
-                profiles: vec![(BY_VARIABLE, KeySource::Variable(OPENAI_KEY.to_owned()))],
-            }),
-            _ => None,
+        if provider == "offline" {
+            return Some(Route { api: Api::Offline.name(), base_url: "", profiles: vec![] });
         }
+        known.filter(|known| self.environment.get(known.key).is_some()).map(|known| Route {
+            api: known.api.name(),
+            base_url: known.base_url,
+            profiles: vec![(BY_VARIABLE, KeySource::Variable(known.key.to_owned()))],
+        })
     }
 
     /// Where and with which key a request is sent now. `profile` is the candidate's; none = without a key.
@@ -119,7 +141,7 @@ impl Config {
     /// Every key that can be had now: what must be masked wherever it appears.
     pub(crate) fn secrets(&self) -> Vec<String> {
         let configured = self.key_sources().filter_map(|source| self.read_key(source).ok());
-        let built_in = self.environment.get(OPENAI_KEY).map(Secret::new);
+        let built_in = BUILT_IN.iter().filter_map(|known| self.environment.get(known.key)).map(Secret::new);
         configured.chain(built_in).map(|key| key.reveal().to_owned()).collect()
     }
 
@@ -132,8 +154,8 @@ impl Config {
         // A key may also stand in the variable that configures it.
         let configuring = self.environment.variables().map(|(name, _)| name);
         let configuring = configuring.filter(|name| name.starts_with("LIMULUS_PROVIDERS__") && name.ends_with("__KEY"));
-        let mut names: Vec<String> = sources.chain(configuring.map(str::to_owned)).collect();
-        names.push(OPENAI_KEY.to_owned());
+        let built_in = BUILT_IN.iter().map(|known| known.key);
+        let mut names: Vec<String> = sources.chain(configuring.chain(built_in).map(str::to_owned)).collect();
         names.sort();
         names.dedup();
         names
@@ -146,7 +168,7 @@ impl Config {
     /// The names of all providers that there are, for messages.
     pub(super) fn providers(&self) -> Vec<String> {
         let mut names: Vec<String> = self.values.providers.keys().cloned().collect();
-        for built_in in ["offline", "openai"] {
+        for built_in in ["offline"].into_iter().chain(BUILT_IN.iter().map(|known| known.name)) {
             if !names.iter().any(|name| name == built_in) && self.route(built_in).is_some() {
                 names.push(built_in.to_owned());
             }

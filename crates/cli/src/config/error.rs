@@ -4,6 +4,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use super::endpoints::{BuiltIn, built_in};
+
 /// Where a value comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Origin {
@@ -165,16 +167,17 @@ impl ConfigError {
                 format!("add [agents.{agent}] to config.toml; there are: {}", known.join(", "))
             }
             Self::NotAModel { .. } => "write PROVIDER/MODEL, such as offline/offline".to_owned(),
-            Self::UnknownProvider { provider, .. } if provider == "openai" => {
-                "set OPENAI_API_KEY, or add [providers.openai] with api, base_url and a profile to config.toml"
-                    .to_owned()
-            }
-            Self::UnknownProvider { provider, known, .. } => format!(
-                "add [providers.{provider}] with api and base_url to config.toml; there are: {}",
-                known.join(", ")
-            ),
+            Self::UnknownProvider { provider, known, .. } => match built_in(provider) {
+                Some(BuiltIn { key, .. }) => {
+                    format!("set {key}, or add [[providers.{provider}.profiles]] with a key to config.toml")
+                }
+                None => format!(
+                    "add [providers.{provider}] with api and base_url to config.toml; there are: {}",
+                    known.join(", ")
+                ),
+            },
             Self::UnsupportedApi { .. } => {
-                "openai-chat is spoken, which many servers offer beside their own; use that, or another provider"
+                "openai-chat and anthropic are spoken, which many servers offer beside their own; use one, or another provider"
                     .to_owned()
             }
             Self::UnknownProfile { provider, profile } => {

@@ -196,10 +196,11 @@ impl Provider {
         let missing = |key: &str, expected: &str| {
             Err(ConfigError::Missing { key: format!("providers.{name}.{key}"), expected: expected.to_owned() })
         };
-        if self.api.is_none() {
+        let is_known = endpoints::built_in(name).is_some();
+        if self.api.is_none() && !is_known {
             return missing("api", "the wire format, such as \"openai-chat\"");
         }
-        if self.base_url.is_none() {
+        if self.base_url.is_none() && !is_known {
             return missing("base_url", "the address of the API, such as \"http://127.0.0.1:9911/v1\"");
         }
         match self.profiles.iter().position(|profile| profile.key.is_none()) {

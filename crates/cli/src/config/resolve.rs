@@ -3,7 +3,7 @@
 use engine::{Candidate, Limits, Overrides, Policy, Settings};
 use models::Api;
 
-use super::endpoints::OPENAI_KEY;
+use super::endpoints::BUILT_IN;
 use super::error::ConfigError;
 use super::{Agent, Config};
 
@@ -80,14 +80,16 @@ impl Config {
 
     /// The model when nobody has said which.
     fn unconfigured(&self) -> (String, Option<String>) {
-        let openai = models::default_model("openai").filter(|_| self.environment.get(OPENAI_KEY).is_some());
-        if let Some(model) = openai {
-            let note = format!("no model is configured and {OPENAI_KEY} is set: openai/{model} answers");
-            return (format!("openai/{model}"), Some(note));
+        let mut has_key = BUILT_IN.iter().filter(|known| self.environment.get(known.key).is_some());
+        if let Some((known, model)) = has_key.find_map(|known| Some((known, models::default_model(known.name)?))) {
+            let model = format!("{}/{model}", known.name);
+            let note = format!("no model is configured and {} is set: {model} answers", known.key);
+            return (model, Some(note));
         }
+        let keys: Vec<&str> = BUILT_IN.iter().map(|known| known.key).collect();
         let note = format!(
-            "no model is configured and {OPENAI_KEY} is not set: the built-in offline model answers (no AI; it works \
-             the tools)"
+            "no model is configured and none of {} is set: the built-in offline model answers (no AI; it works the tools)",
+            keys.join(", ")
         );
         ("offline/offline".to_owned(), Some(note))
     }

@@ -64,22 +64,43 @@ fn without_any_configuration_the_offline_model_works_in_the_current_folder() {
     assert_eq!((settings.limits, settings.resume), (Limits::default(), ResumeMode::Restart));
     assert_eq!(settings.tools, tools::specs());
     let note = resolved.note.unwrap();
-    assert!(note.contains("offline model") && note.contains("OPENAI_API_KEY is not set"), "{note}");
+    assert!(
+        note.contains("offline model") && note.contains("none of OPENAI_API_KEY, ANTHROPIC_API_KEY is set"),
+        "{note}"
+    );
 }
 
 #[test]
-fn a_key_for_openai_is_enough_to_use_it() {
-    let config = load("", &[("OPENAI_API_KEY", "sk-openai-key")]).unwrap();
-    let resolved = resolve(&config, &Overrides::default()).unwrap();
-    let candidate = &resolved.settings.candidates[0];
+fn the_key_of_a_known_provider_is_enough_to_use_it() {
+    let table = [
+        ("openai", "OPENAI_API_KEY", "openai-chat", "https://api.openai.com/v1"),
+        ("anthropic", "ANTHROPIC_API_KEY", "anthropic", "https://api.anthropic.com/v1"),
+    ];
+    for (provider, key, api, base_url) in table {
+        let config = load("", &[(key, "sk-very-own-key")]).unwrap();
+        let resolved = resolve(&config, &Overrides::default()).unwrap();
+        let candidate = &resolved.settings.candidates[0];
+        let expected = (provider, models::default_model(provider));
+        assert_eq!((candidate.provider.as_str(), Some(candidate.model.as_str())), expected);
+        assert!(resolved.note.unwrap().contains(&format!("{key} is set")));
+        let endpoint = config.endpoint(provider, candidate.profile.as_deref()).unwrap();
+        assert_eq!((endpoint.api.name(), endpoint.base_url.as_str()), (api, base_url));
+        assert_eq!(endpoint.key.unwrap().reveal(), "sk-very-own-key");
+        assert_eq!(config.secrets(), ["sk-very-own-key"]);
+    }
+}
+
+#[test]
+fn a_known_provider_needs_no_more_than_a_profile() {
+    let file = "[[providers.anthropic.profiles]]\nname = \"work\"\nkey = \"sk-work\"";
+    let config = load(file, &[]).unwrap();
+    let endpoint = config.endpoint("anthropic", Some("work")).unwrap();
+    assert_eq!((endpoint.api.name(), endpoint.base_url.as_str()), ("anthropic", "https://api.anthropic.com/v1"));
+    let elsewhere = format!("[providers.anthropic]\nbase_url = \"http://127.0.0.1:9911/v1\"\n{file}");
     assert_eq!(
-        (candidate.provider.as_str(), Some(candidate.model.as_str())),
-        ("openai", models::default_model("openai"))
+        load(&elsewhere, &[]).unwrap().endpoint("anthropic", None).unwrap().base_url,
+        "http://127.0.0.1:9911/v1"
     );
-    assert!(resolved.note.unwrap().contains("OPENAI_API_KEY is set"));
-    let endpoint = config.endpoint("openai", candidate.profile.as_deref()).unwrap();
-    assert_eq!(endpoint.base_url, "https://api.openai.com/v1");
-    assert_eq!(endpoint.key.unwrap().reveal(), "sk-openai-key");
 }
 
 #[test]
@@ -158,7 +179,10 @@ fn a_key_is_read_when_it_is_needed_and_shown_to_nobody() {
     assert_eq!(key("second").unwrap().reveal(), "sk-by-variable");
     assert_eq!(key("third").unwrap().reveal(), "sk-from-file");
     assert_eq!(config.secrets(), ["sk-from-env", "sk-by-variable", "sk-from-file"]);
-    assert_eq!(config.secret_env(), ["ACME_KEY", "LIMULUS_PROVIDERS__ACME__PROFILES__1__KEY", "OPENAI_API_KEY"]);
+    assert_eq!(
+        config.secret_env(),
+        ["ACME_KEY", "ANTHROPIC_API_KEY", "LIMULUS_PROVIDERS__ACME__PROFILES__1__KEY", "OPENAI_API_KEY"]
+    );
     let shown = format!("{config:?}");
     assert!(!shown.contains("sk-"), "{shown}");
     fs::remove_file(&path).unwrap();
@@ -299,14 +323,14 @@ fn what_a_run_cannot_use_is_said_before_it_starts() {
         "main",
         Some("openai/x"),
         "the model `openai/x` names the provider `openai`, which is not configured",
-        "set OPENAI_API_KEY, or add [providers.openai] with api, base_url and a profile to config.toml",
+        "set OPENAI_API_KEY, or add [[providers.openai.profiles]] with a key to config.toml",
     );
     check(
         "[providers.g]\napi = \"gemini\"\nbase_url = \"http://x\"",
         "main",
         Some("g/x"),
         "`providers.g.api` is gemini, which this version does not speak yet",
-        "openai-chat is spoken, which many servers offer beside their own; use that, or another provider",
+        "openai-chat and anthropic are spoken, which many servers offer beside their own; use one, or another provider",
     );
 }
 
