@@ -87,12 +87,16 @@ const UNKNOWN: ModelInfo = ModelInfo { context_window: 128_000, max_output: 8_19
 /// The built-in model reads whatever there is and writes little.
 const OFFLINE: ModelInfo = ModelInfo { context_window: 1_000_000, max_output: 8_192, price: None };
 
+/// For a model on this machine: what fits into the memory of most. The server makes room for the whole window.
+const LOCAL: ModelInfo = ModelInfo { context_window: 32_768, max_output: 8_192, price: None };
+
 /// What is known of this model, or safe figures without a price. The file is not read for the offline model.
 pub fn lookup(provider: &str, model: &str) -> ModelInfo {
     if provider == "offline" {
         return OFFLINE;
     }
-    CATALOGUE.models.get(&format!("{provider}/{model}")).copied().unwrap_or(UNKNOWN)
+    let unknown = if provider == "ollama" { LOCAL } else { UNKNOWN };
+    CATALOGUE.models.get(&format!("{provider}/{model}")).copied().unwrap_or(unknown)
 }
 
 /// The model that stands for a provider when none is named.
@@ -130,6 +134,7 @@ mod tests {
     #[test]
     fn an_unknown_model_has_safe_figures() {
         assert_eq!(lookup("acme", "some-model"), UNKNOWN);
+        assert_eq!(lookup("ollama", "some-model").context_window, 32_768);
         assert_eq!(lookup("openai", "gpt-4.1").max_output, 32_768);
     }
 

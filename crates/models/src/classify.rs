@@ -3,7 +3,7 @@
 use engine::FailureClass;
 use serde_json::Value;
 
-use crate::limits::BODY_BYTES;
+use crate::limits::{BODY_BYTES, RETRY_AFTER_MS};
 
 /// What an error body says, whatever its shape.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -14,6 +14,8 @@ pub(crate) struct ErrorBody {
     pub(crate) code: Option<String>,
     /// A number in the place of the code: relays put the status of the server behind them there.
     pub(crate) status: Option<u16>,
+    /// How long to wait before the next try, milliseconds, where it says so (Google's `retryDelay`).
+    pub(crate) retry_after_ms: Option<u64>,
     /// Everything that words are searched in, lower case.
     words: String,
     /// It is a web page: not the API answered, but something before it.
@@ -49,7 +51,9 @@ impl ErrorBody {
             .fold(String::new(), |words, next| words + next + "\n");
         let status = kind.iter().flatten().find_map(|code| code.parse().ok()).filter(|code| (400..600).contains(code));
         let code = kind.into_iter().flatten().next();
-        Self { message, code, status, words: words.to_lowercase(), page: false }
+        let details = error.get("details").and_then(Value::as_array);
+        let retry_after_ms = details.into_iter().flatten().find_map(retry_delay_ms);
+        Self { message, code, status, retry_after_ms, words: words.to_lowercase(), page: false }
     }
 
     /// The class of an answer with this status; none = inside a stream that began well.
@@ -75,6 +79,12 @@ impl ErrorBody {
         });
         rule.map(|rule| rule.class)
     }
+}
+
+/// Seconds with an `s`: `34.5s`.
+fn retry_delay_ms(detail: &Value) -> Option<u64> {
+    let seconds: f64 = detail.get("retryDelay")?.as_str()?.strip_suffix('s')?.parse().ok()?;
+    (seconds >= 0.0).then_some(((seconds * 1000.0).ceil() as u64).min(RETRY_AFTER_MS))
 }
 
 /// Strings and numbers as text.
@@ -120,7 +130,7 @@ struct Rule {
 }
 
 /// The first rule that fits decides. Wordings are those of OpenAI, Anthropic, Azure, OpenRouter, Mistral, Groq, DeepSeek, Moonshot,
-/// Gemini's compatible API, vLLM, llama.cpp, Ollama and LiteLLM.
+/// Gemini and its compatible API, vLLM, llama.cpp, Ollama and LiteLLM.
 const RULES: &[Rule] = &[
     // Gemini says "check your plan and billing details" of limits a minute long.
     Rule { class: FailureClass::RateLimit, statuses: Statuses::Only(&[429]), all: &[&["resource_exhausted"]] },
@@ -132,7 +142,7 @@ const RULES: &[Rule] = &[
         statuses: Statuses::Only(&[400, 422]),
         all: &[
             &["reasoning_effort", "reasoning effort", "effort parameter", "thinking"],
-            &["not support", "unsupported", "invalid value"],
+            &["not support", "unsupported", "invalid value", "is invalid"],
         ],
     },
     Rule { class: FailureClass::ModelNotFound, statuses: Statuses::Only(&[400, 403, 404]), all: &[MODEL_CODES] },
@@ -300,6 +310,11 @@ mod tests {
                 r#"{"error":{"message":"Unsupported value: 'reasoning_effort' does not support 'none'"}}"#,
                 C::ThinkingUnsupported,
             ),
+            (
+                400,
+                r#"{"error":{"code":400,"message":"Budget 0 is invalid. This model only works in thinking mode.","status":"INVALID_ARGUMENT"}}"#,
+                C::ThinkingUnsupported,
+            ),
             (500, r#"{"error":{"message":"The server is overloaded"}}"#, C::Overloaded),
             (500, r#"{"error":{"message":"billing service is down"}}"#, C::Server),
             (403, "<html><title>Just a moment…</title>", C::Malformed),
@@ -366,5 +381,11 @@ mod tests {
         assert_eq!((body.message.as_str(), body.code.as_deref(), body.status), ("m", Some("404"), Some(404)));
         assert_eq!(ErrorBody::of_bytes(br#"{"error":"text"}"#).message, "text");
         assert_eq!(ErrorBody::of_bytes(b"plain\n").message, "plain");
+        let delay = |delay: &str| {
+            let body = format!(r#"[{{"error":{{"details":[{{"reason":"x"}},{{"retryDelay":{delay}}}]}}}}]"#);
+            ErrorBody::of_bytes(body.as_bytes()).retry_after_ms
+        };
+        assert_eq!([delay(r#""34.0705s""#), delay(r#""0s""#)], [Some(34_071), Some(0)]);
+        assert_eq!([delay(r#""soon""#), delay(r#""-1s""#), delay("7")], [None; 3]);
     }
 }

@@ -12,12 +12,21 @@ pub enum Api {
     OpenAiChat,
     /// Anthropic Messages.
     Anthropic,
+    /// Google Gemini.
+    Gemini,
+    /// Ollama's own.
+    Ollama,
 }
 
 impl Api {
     /// Every format with its name in the configuration.
-    pub const ALL: [(Self, &'static str); 3] =
-        [(Self::Offline, "offline"), (Self::OpenAiChat, "openai-chat"), (Self::Anthropic, "anthropic")];
+    pub const ALL: [(Self, &'static str); 5] = [
+        (Self::Offline, "offline"),
+        (Self::OpenAiChat, "openai-chat"),
+        (Self::Anthropic, "anthropic"),
+        (Self::Gemini, "gemini"),
+        (Self::Ollama, "ollama"),
+    ];
 
     /// The format of this name.
     pub fn from_name(name: &str) -> Option<Self> {

@@ -34,13 +34,14 @@ impl Fault {
         let body = ErrorBody::of_bytes(body);
         let class = body.class(Some(status));
         let fault = Self::new(class, format!("answered HTTP {status}")).with_detail(body.message);
+        let retry_after_ms = retry_after_ms.or(body.retry_after_ms);
         Self { status: Some(status), code: body.code, retry_after_ms, ..fault }
     }
 
     /// An error inside an answer that began well.
     pub(crate) fn in_stream(body: ErrorBody) -> Self {
         let fault = Self::new(body.class(None), "sent an error in its answer").with_detail(body.message);
-        Self { status: body.status, code: body.code, ..fault }
+        Self { status: body.status, code: body.code, retry_after_ms: body.retry_after_ms, ..fault }
     }
 
     /// A frame that is not of the format.

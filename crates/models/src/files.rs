@@ -3,7 +3,8 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::model::File;
+use crate::model::{File, Message};
+use crate::rendering::Cached;
 
 /// What a format has for it.
 pub(crate) enum Shown<'a> {
@@ -43,4 +44,21 @@ impl File {
     pub(crate) fn data_url(&self) -> String {
         format!("data:{};base64,{}", self.media_type, self.base64())
     }
+}
+
+/// Said before the files of results, where results are text alone.
+pub(crate) const SHOWN_BY_TOOLS: &str = "What the tools have shown:";
+
+/// What the results up to this one show, if it is the last of those that stand together: nothing may come between them.
+pub(crate) fn files_of_results(messages: &[Cached<Message>], at: usize) -> Vec<File> {
+    let files = |message: &'_ Cached<Message>| match &**message {
+        Message::Result { files, .. } => Some(files.clone()),
+        Message::User { .. } | Message::Assistant(_) => None,
+    };
+    if messages.get(at + 1).is_some_and(|next| matches!(&**next, Message::Result { .. })) {
+        return vec![];
+    }
+    let mut groups: Vec<_> = messages[..=at].iter().rev().map_while(files).collect();
+    groups.reverse();
+    groups.concat()
 }

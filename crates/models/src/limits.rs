@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-/// Bytes of one line, and of one event, of a stream. Real ones have a few hundred; the largest are whole calls.
-pub(crate) const EVENT_BYTES: usize = 1 << 20;
+/// Bytes of one line, and of one event, of a stream. Real ones have a few hundred; the largest are images, in base64 a third
+/// longer than the answer that they are.
+pub(crate) const EVENT_BYTES: usize = 12 << 20;
 
 /// Bytes kept of an answer that is not a stream: enough for every error body seen, and for what it begins with.
 pub(crate) const BODY_BYTES: usize = 64 << 10;
 
-/// Bytes of text, reasoning and arguments in one answer. 128,000 tokens, the largest limit in the catalogue, have
-/// about 0.5 MiB; more than this is a server that ignores its own limit.
+/// Bytes of text, reasoning, arguments and images in one answer. 128,000 tokens, the largest limit in the catalogue, have
+/// about 0.5 MiB, a picture has one or two; more than this is a server that ignores its own limit.
 pub(crate) const ANSWER_BYTES: usize = 8 << 20;
 
 /// Calls in one answer. Providers stop at 128.
@@ -33,5 +34,5 @@ pub(crate) const DRAIN: Duration = Duration::from_millis(50);
 /// The longest wait that a provider may ask for, milliseconds: a day. More is an error of its clock.
 pub(crate) const RETRY_AFTER_MS: u64 = 24 * 60 * 60 * 1000;
 
-const _: () = assert!(BODY_BYTES < EVENT_BYTES && EVENT_BYTES < ANSWER_BYTES);
+const _: () = assert!(BODY_BYTES < EVENT_BYTES && ANSWER_BYTES / 3 * 4 < EVENT_BYTES);
 const _: () = assert!(DRAIN.as_millis() < TAIL.as_millis());

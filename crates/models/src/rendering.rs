@@ -72,6 +72,13 @@ impl<T: fmt::Debug> fmt::Debug for Cached<T> {
     }
 }
 
+/// A value as the one item of a list, where it is not kept.
+pub(crate) fn items(value: &impl Serialize) -> Arc<[u8]> {
+    let mut bytes = vec![];
+    write_value(&mut bytes, value);
+    bytes.into()
+}
+
 /// Room for the head of a request and its tools, bytes; with more of them the document grows.
 const ROOM_BESIDE: usize = 8 << 10;
 

@@ -17,7 +17,11 @@ fn formats() -> impl Iterator<Item = Api> {
 }
 
 /// Servers between which a format writes a message differently.
-const SERVERS: [&str; 2] = ["http://localhost/v1", "https://api.deepseek.com/v1"];
+const SERVERS: [&str; 3] =
+    ["http://localhost/v1", "https://api.deepseek.com/v1", "https://aiplatform.googleapis.com/v1"];
+
+/// Models between which a format does.
+const MODELS: [&str; 4] = ["m", "gemini-2.5-pro", "gemini-3-flash", "gemini-3-pro"];
 
 fn text() -> impl Strategy<Value = Arc<str>> {
     prop_oneof![Just(String::new()), ".{0,40}", r#"[a-z\\"\n\u{1}-\u{1f}潮🦀]{0,20}"#].prop_map(Arc::from)
@@ -44,14 +48,14 @@ fn block() -> impl Strategy<Value = Block> {
         call().prop_map(Held::Call),
         file().prop_map(Held::Image),
     ];
-    (held, prop::option::of("[a-z]{1,9}")).prop_map(|(held, signature)| {
+    (held, prop::option::of("([0-9] |image )?[a-z]{1,9}")).prop_map(|(held, signature)| {
         let signature = signature.map(Arc::from);
         Block { held, signature }
     })
 }
 
 fn message() -> impl Strategy<Value = Message> {
-    let model = prop::sample::select(vec!["acme/m", "acme/other"]);
+    let model = prop::sample::select(vec!["acme/m", "acme/gemini-3-flash", "acme/other"]);
     let signed = (model, vec(block(), 0..5)).prop_map(|(model, blocks)| Answer { model: model.into(), blocks });
     let plain = (prop::option::of(text()), prop::option::of(text()), vec(call(), 0..3));
     let plain = plain.prop_map(|(text, reasoning, calls)| Answer::plain(reasoning, text, calls));
@@ -139,12 +143,13 @@ proptest! {
     fn r66_a_request_is_the_same_bytes_whatever_was_rendered_before(
         system in text(),
         tools in 0..3_usize,
-        steps in vec((message(), 0..SERVERS.len()), 0..30),
+        steps in vec((message(), 0..SERVERS.len(), 0..MODELS.len()), 0..30),
     ) {
         let mut request = request(&system, tools);
-        for (message, server) in steps {
+        for (message, server, model) in steps {
             request.messages.push(Cached::from(message));
             SERVERS[server].clone_into(&mut request.endpoint.base_url);
+            MODELS[model].clone_into(&mut request.candidate.model);
             for api in formats() {
                 request.endpoint.api = api;
                 let bytes = ModelSet::body(&request);

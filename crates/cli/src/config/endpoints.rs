@@ -14,20 +14,37 @@ pub(super) struct BuiltIn {
     pub(super) name: &'static str,
     api: Api,
     base_url: &'static str,
-    /// The variable.
-    pub(super) key: &'static str,
+    /// The variable; none = it needs no key and is always there.
+    pub(super) key: Option<&'static str>,
 }
 
 /// In the order in which they are looked for where no model is configured.
 pub(super) const BUILT_IN: &[BuiltIn] = &[
-    BuiltIn { name: "openai", api: Api::OpenAiChat, base_url: "https://api.openai.com/v1", key: "OPENAI_API_KEY" },
+    BuiltIn {
+        name: "openai",
+        api: Api::OpenAiChat,
+        base_url: "https://api.openai.com/v1",
+        key: Some("OPENAI_API_KEY"),
+    },
     BuiltIn {
         name: "anthropic",
         api: Api::Anthropic,
         base_url: "https://api.anthropic.com/v1",
-        key: "ANTHROPIC_API_KEY",
+        key: Some("ANTHROPIC_API_KEY"),
     },
+    BuiltIn {
+        name: "gemini",
+        api: Api::Gemini,
+        base_url: "https://generativelanguage.googleapis.com/v1beta",
+        key: Some("GEMINI_API_KEY"),
+    },
+    BuiltIn { name: "ollama", api: Api::Ollama, base_url: "http://127.0.0.1:11434", key: None },
 ];
+
+/// The variables of all their keys.
+pub(super) fn key_variables() -> impl Iterator<Item = &'static str> {
+    BUILT_IN.iter().filter_map(|known| known.key)
+}
 
 /// The provider of this name.
 pub(super) fn built_in(name: &str) -> Option<&'static BuiltIn> {
@@ -92,10 +109,11 @@ impl Config {
         if provider == "offline" {
             return Some(Route { api: Api::Offline.name(), base_url: "", profiles: vec![] });
         }
-        known.filter(|known| self.environment.get(known.key).is_some()).map(|known| Route {
+        let is_there = |known: &&BuiltIn| known.key.is_none_or(|key| self.environment.get(key).is_some());
+        known.filter(is_there).map(|known| Route {
             api: known.api.name(),
             base_url: known.base_url,
-            profiles: vec![(BY_VARIABLE, KeySource::Variable(known.key.to_owned()))],
+            profiles: known.key.map(|key| (BY_VARIABLE, KeySource::Variable(key.to_owned()))).into_iter().collect(),
         })
     }
 
@@ -141,7 +159,7 @@ impl Config {
     /// Every key that can be had now: what must be masked wherever it appears.
     pub(crate) fn secrets(&self) -> Vec<String> {
         let configured = self.key_sources().filter_map(|source| self.read_key(source).ok());
-        let built_in = BUILT_IN.iter().filter_map(|known| self.environment.get(known.key)).map(Secret::new);
+        let built_in = key_variables().filter_map(|name| self.environment.get(name)).map(Secret::new);
         configured.chain(built_in).map(|key| key.reveal().to_owned()).collect()
     }
 
@@ -154,8 +172,8 @@ impl Config {
         // A key may also stand in the variable that configures it.
         let configuring = self.environment.variables().map(|(name, _)| name);
         let configuring = configuring.filter(|name| name.starts_with("LIMULUS_PROVIDERS__") && name.ends_with("__KEY"));
-        let built_in = BUILT_IN.iter().map(|known| known.key);
-        let mut names: Vec<String> = sources.chain(configuring.chain(built_in).map(str::to_owned)).collect();
+        let mut names: Vec<String> = sources.chain(configuring.map(str::to_owned)).collect();
+        names.extend(key_variables().map(str::to_owned));
         names.sort();
         names.dedup();
         names

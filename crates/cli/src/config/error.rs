@@ -168,10 +168,10 @@ impl ConfigError {
             }
             Self::NotAModel { .. } => "write PROVIDER/MODEL, such as offline/offline".to_owned(),
             Self::UnknownProvider { provider, known, .. } => match built_in(provider) {
-                Some(BuiltIn { key, .. }) => {
+                Some(BuiltIn { key: Some(key), .. }) => {
                     format!("set {key}, or add [[providers.{provider}.profiles]] with a key to config.toml")
                 }
-                None => format!(
+                _ => format!(
                     "add [providers.{provider}] with api and base_url to config.toml; there are: {}",
                     known.join(", ")
                 ),

@@ -3,7 +3,7 @@
 use engine::{Candidate, Limits, Overrides, Policy, Settings};
 use models::Api;
 
-use super::endpoints::BUILT_IN;
+use super::endpoints::{BUILT_IN, BuiltIn, key_variables};
 use super::error::ConfigError;
 use super::{Agent, Config};
 
@@ -80,13 +80,15 @@ impl Config {
 
     /// The model when nobody has said which.
     fn unconfigured(&self) -> (String, Option<String>) {
-        let mut has_key = BUILT_IN.iter().filter(|known| self.environment.get(known.key).is_some());
-        if let Some((known, model)) = has_key.find_map(|known| Some((known, models::default_model(known.name)?))) {
-            let model = format!("{}/{model}", known.name);
-            let note = format!("no model is configured and {} is set: {model} answers", known.key);
+        let by_key = |known: &BuiltIn| {
+            let key = known.key.filter(|key| self.environment.get(key).is_some())?;
+            Some((key, format!("{}/{}", known.name, models::default_model(known.name)?)))
+        };
+        if let Some((key, model)) = BUILT_IN.iter().find_map(by_key) {
+            let note = format!("no model is configured and {key} is set: {model} answers");
             return (model, Some(note));
         }
-        let keys: Vec<&str> = BUILT_IN.iter().map(|known| known.key).collect();
+        let keys: Vec<&str> = key_variables().collect();
         let note = format!(
             "no model is configured and none of {} is set: the built-in offline model answers (no AI; it works the tools)",
             keys.join(", ")

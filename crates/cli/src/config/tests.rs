@@ -65,7 +65,8 @@ fn without_any_configuration_the_offline_model_works_in_the_current_folder() {
     assert_eq!(settings.tools, tools::specs());
     let note = resolved.note.unwrap();
     assert!(
-        note.contains("offline model") && note.contains("none of OPENAI_API_KEY, ANTHROPIC_API_KEY is set"),
+        note.contains("offline model")
+            && note.contains("none of OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY is set"),
         "{note}"
     );
 }
@@ -75,6 +76,7 @@ fn the_key_of_a_known_provider_is_enough_to_use_it() {
     let table = [
         ("openai", "OPENAI_API_KEY", "openai-chat", "https://api.openai.com/v1"),
         ("anthropic", "ANTHROPIC_API_KEY", "anthropic", "https://api.anthropic.com/v1"),
+        ("gemini", "GEMINI_API_KEY", "gemini", "https://generativelanguage.googleapis.com/v1beta"),
     ];
     for (provider, key, api, base_url) in table {
         let config = load("", &[(key, "sk-very-own-key")]).unwrap();
@@ -88,6 +90,17 @@ fn the_key_of_a_known_provider_is_enough_to_use_it() {
         assert_eq!(endpoint.key.unwrap().reveal(), "sk-very-own-key");
         assert_eq!(config.secrets(), ["sk-very-own-key"]);
     }
+}
+
+#[test]
+fn ollama_needs_no_key_and_no_configuration() {
+    let config = load("[agents.main]\nmodel = \"ollama/qwen3:8b\"", &[]).unwrap();
+    let settings = resolve(&config, &Overrides::default()).unwrap().settings;
+    let candidate = &settings.candidates[0];
+    assert_eq!((candidate.model.as_str(), candidate.profile.as_deref()), ("qwen3:8b", None));
+    let endpoint = config.endpoint("ollama", None).unwrap();
+    let expected = ("ollama", "http://127.0.0.1:11434", None);
+    assert_eq!((endpoint.api.name(), endpoint.base_url.as_str(), endpoint.key), expected);
 }
 
 #[test]
@@ -181,7 +194,13 @@ fn a_key_is_read_when_it_is_needed_and_shown_to_nobody() {
     assert_eq!(config.secrets(), ["sk-from-env", "sk-by-variable", "sk-from-file"]);
     assert_eq!(
         config.secret_env(),
-        ["ACME_KEY", "ANTHROPIC_API_KEY", "LIMULUS_PROVIDERS__ACME__PROFILES__1__KEY", "OPENAI_API_KEY"]
+        [
+            "ACME_KEY",
+            "ANTHROPIC_API_KEY",
+            "GEMINI_API_KEY",
+            "LIMULUS_PROVIDERS__ACME__PROFILES__1__KEY",
+            "OPENAI_API_KEY"
+        ]
     );
     let shown = format!("{config:?}");
     assert!(!shown.contains("sk-"), "{shown}");
@@ -316,7 +335,7 @@ fn what_a_run_cannot_use_is_said_before_it_starts() {
         "main",
         Some("acne/x"),
         "the model `acne/x` names the provider `acne`, which is not configured",
-        "add [providers.acne] with api and base_url to config.toml; there are: acme, offline",
+        "add [providers.acne] with api and base_url to config.toml; there are: acme, offline, ollama",
     );
     check(
         "",
@@ -326,10 +345,10 @@ fn what_a_run_cannot_use_is_said_before_it_starts() {
         "set OPENAI_API_KEY, or add [[providers.openai.profiles]] with a key to config.toml",
     );
     check(
-        "[providers.g]\napi = \"gemini\"\nbase_url = \"http://x\"",
+        "[providers.g]\napi = \"openai-responses\"\nbase_url = \"http://x\"",
         "main",
         Some("g/x"),
-        "`providers.g.api` is gemini, which this version does not speak yet",
+        "`providers.g.api` is openai-responses, which this version does not speak yet",
         "openai-chat and anthropic are spoken, which many servers offer beside their own; use one, or another provider",
     );
 }

@@ -1,17 +1,16 @@
 //! The body of a request: what is particular to it, then the tools and the messages as they were rendered once.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use engine::ToolSpec;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::endpoint::{Api, Endpoint};
-use crate::files::Shown;
+use crate::files::{SHOWN_BY_TOOLS, Shown, files_of_results};
 use crate::hygiene;
 use crate::model::{CallOf, File, Message, Request};
-use crate::rendering::{Cached, Dialect, List, Object};
+use crate::rendering::{Dialect, List, Object, items};
 
 #[derive(Serialize)]
 struct Head<'a> {
@@ -120,10 +119,9 @@ pub(super) fn render(request: &Request) -> Vec<u8> {
     let mut messages = vec![system];
     for (at, cached) in request.messages.iter().enumerate() {
         messages.push(cached.items(&dialect, message));
-        // Results are text alone, and nothing may come between them.
-        let is_last = !matches!(request.messages.get(at + 1).map(|next| &**next), Some(Message::Result { .. }));
-        if matches!(&**cached, Message::Result { .. }) && is_last {
-            messages.extend(files_of_results(&request.messages[..=at]));
+        let files = files_of_results(&request.messages, at);
+        if !files.is_empty() {
+            messages.push(items(&user(SHOWN_BY_TOOLS, &files)));
         }
     }
     Object::document(&head(request), &messages, |body| {
@@ -132,21 +130,6 @@ pub(super) fn render(request: &Request) -> Vec<u8> {
             body.list("tools", |list| list.items(&tools));
         }
         body.list("messages", |list| messages.iter().for_each(|items| list.items(items)));
-    })
-}
-
-/// What the results at the end of these messages show, as a message of the user.
-fn files_of_results(messages: &[Cached<Message>]) -> Option<Arc<[u8]>> {
-    let files = |message: &'_ Cached<Message>| match &**message {
-        Message::Result { files, .. } => Some(files.clone()),
-        _ => None,
-    };
-    let mut groups: Vec<_> = messages.iter().rev().map_while(files).collect();
-    groups.reverse();
-    let files = groups.concat();
-    (!files.is_empty()).then(|| {
-        let shown = user("What the tools have shown:", &files);
-        serde_json::to_vec(&shown).expect("strings can be written").into()
     })
 }
 

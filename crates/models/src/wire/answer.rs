@@ -73,7 +73,6 @@ impl Answer {
         Ok(())
     }
 
-    #[expect(dead_code, reason = "for the formats that follow")]
     /// An image, whole.
     pub(crate) fn image(&mut self, image: Attached) -> Result<(), Fault> {
         self.count(image.content.bytes.len())?;

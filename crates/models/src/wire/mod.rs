@@ -7,6 +7,7 @@
 mod answer;
 mod client;
 mod exchange;
+mod json;
 mod lines;
 mod sse;
 
@@ -15,11 +16,14 @@ use futures_util::{StreamExt, stream};
 
 pub(crate) use answer::{Answer, Stop, malformed};
 pub(crate) use client::Clients;
+pub(crate) use json::Json;
 
 use crate::anthropic::Anthropic;
 use crate::endpoint::Api;
 use crate::fault::Fault;
+use crate::gemini::Gemini;
 use crate::model::{Request, SaidStream};
+use crate::ollama::Ollama;
 use crate::openai_chat::OpenAiChat;
 
 /// A wire format.
@@ -54,7 +58,6 @@ pub(crate) trait Format: Sync {
 pub(crate) enum Framing {
     /// Server-sent events.
     Events,
-    #[expect(dead_code, reason = "for the formats that follow")]
     /// A JSON object a line.
     Lines,
 }
@@ -93,6 +96,8 @@ pub(crate) fn format(api: Api) -> Option<&'static dyn Format> {
         Api::Offline => None,
         Api::OpenAiChat => Some(&OpenAiChat),
         Api::Anthropic => Some(&Anthropic),
+        Api::Gemini => Some(&Gemini),
+        Api::Ollama => Some(&Ollama),
     }
 }
 

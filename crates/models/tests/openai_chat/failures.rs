@@ -73,7 +73,7 @@ async fn c5_an_error_body_without_end_is_read_to_its_bound() {
 
 #[tokio::test]
 async fn c5_a_line_without_end_is_malformed() {
-    let line = format!("data: {}", "x".repeat(3 << 20));
+    let line = format!("data: {}", "x".repeat(15 << 20));
     let answer = replied(until_close(line.as_bytes())).await;
     assert_eq!(answer.failure().class, FailureClass::Malformed);
 }

@@ -1,0 +1,206 @@
+//! The body of a request: what is particular to it, then the tools and the messages as they were rendered once.
+
+use engine::{Candidate, Thinking, ToolSpec};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::endpoint::Api;
+use crate::files::{SHOWN_BY_TOOLS, Shown, files_of_results};
+use crate::model::{Answer, CallOf, File, Message, Request};
+use crate::rendering::{Dialect, List, Object, items};
+use crate::wire::Json;
+
+#[derive(Serialize)]
+struct Head<'a> {
+    model: &'a str,
+    stream: bool,
+    /// A conversation that does not fit is to be an error: by default its beginning is dropped and nobody told.
+    truncate: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    think: Option<Think>,
+    options: Options,
+}
+
+/// Yes or no, or a level for models that take only these.
+#[derive(Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+enum Think {
+    Whether(bool),
+    Level(&'static str),
+}
+
+#[derive(Serialize)]
+struct Options {
+    num_ctx: u64,
+    num_predict: u64,
+}
+
+#[derive(Serialize)]
+struct Tool<'a> {
+    r#type: &'static str,
+    function: Function<'a>,
+}
+
+#[derive(Serialize)]
+struct Function<'a> {
+    name: &'a str,
+    description: &'a str,
+    parameters: &'a Value,
+}
+
+#[derive(Default, Serialize)]
+struct WireMessage<'a> {
+    role: &'static str,
+    content: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    thinking: String,
+    /// Base64.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    images: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<WireCall<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_name: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_call_id: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct WireCall<'a> {
+    id: &'a str,
+    function: WireFunction<'a>,
+}
+
+#[derive(Serialize)]
+struct WireFunction<'a> {
+    name: &'a str,
+    arguments: Json,
+}
+
+/// The largest window that is asked for, tokens: the server makes room for all of it when it loads the model. Its own default,
+/// a few thousand, is less than a conversation with tools needs.
+const MOST_CONTEXT: u64 = 262_144;
+
+/// Models that think by level and cannot be kept from it.
+const BY_LEVEL: &str = "gpt-oss";
+
+/// The request as JSON.
+pub(super) fn render(request: &Request) -> Vec<u8> {
+    let dialect = Dialect::new(Api::Ollama, "");
+    let tools = request.tools.items(&dialect, |tools, list| tools.iter().for_each(|tool| list.value(&wire_tool(tool))));
+    let system = request.system.items(&dialect, |system, list| {
+        if !system.is_empty() {
+            list.value(&text_message("system", system));
+        }
+    });
+    let mut messages = vec![system];
+    for (at, cached) in request.messages.iter().enumerate() {
+        messages.push(cached.items(&dialect, write_message));
+        let files = files_of_results(&request.messages, at);
+        if !files.is_empty() {
+            messages.push(items(&user(SHOWN_BY_TOOLS, &files)));
+        }
+    }
+    Object::document(&head(&request.candidate), &messages, |body| {
+        // Tools before messages: what changes least comes first, for the server's cache.
+        if !tools.is_empty() {
+            body.list("tools", |list| list.items(&tools));
+        }
+        body.list("messages", |list| messages.iter().for_each(|items| list.items(items)));
+    })
+}
+
+fn head(candidate: &Candidate) -> Head<'_> {
+    Head {
+        model: &candidate.model,
+        stream: true,
+        truncate: false,
+        think: candidate.thinking.map(|level| think(&candidate.model, level)),
+        options: Options { num_ctx: candidate.context_window.min(MOST_CONTEXT), num_predict: candidate.max_output },
+    }
+}
+
+fn think(model: &str, level: Thinking) -> Think {
+    if !model.rsplit('/').next().unwrap_or(model).starts_with(BY_LEVEL) {
+        return Think::Whether(level != Thinking::Off);
+    }
+    Think::Level(match level {
+        Thinking::Off | Thinking::Minimal | Thinking::Low => "low",
+        Thinking::Medium => "medium",
+        Thinking::High | Thinking::Xhigh => "high",
+    })
+}
+
+fn wire_tool(tool: &ToolSpec) -> Tool<'_> {
+    let function = Function { name: &tool.name, description: &tool.description, parameters: &tool.schema };
+    Tool { r#type: "function", function }
+}
+
+fn text_message<'a>(role: &'static str, text: &str) -> WireMessage<'a> {
+    WireMessage { role, content: text.to_owned(), ..WireMessage::default() }
+}
+
+fn user<'a>(text: &str, files: &[File]) -> WireMessage<'a> {
+    let mut message = text_message("user", text);
+    for file in files {
+        let told = match file.shown() {
+            Shown::Image(image) => {
+                message.images.push(image.base64());
+                continue;
+            }
+            Shown::Text(text) => text,
+            Shown::Document(file) => file.note(),
+        };
+        if !message.content.is_empty() {
+            message.content.push('\n');
+        }
+        message.content.push_str(&told);
+    }
+    message
+}
+
+/// An empty message says nothing and is left out.
+fn write_message(message: &Message, list: &mut List<'_>) {
+    let message = match message {
+        Message::User { text, files } => user(text, files),
+        Message::Assistant(answer) => assistant(answer),
+        Message::Result { provider_id, tool, text, .. } => {
+            WireMessage { tool_name: Some(tool), tool_call_id: Some(provider_id), ..text_message("tool", text) }
+        }
+    };
+    let says = !message.content.is_empty() || !message.images.is_empty() || !message.tool_calls.is_empty();
+    if says || message.tool_name.is_some() {
+        list.value(&message);
+    }
+}
+
+/// The reasoning of a turn goes back with its calls, as the API documents it; alone it is of no use.
+fn assistant(answer: &Answer) -> WireMessage<'_> {
+    let tool_calls: Vec<_> = answer.calls().map(wire_call).collect();
+    let thinking = if tool_calls.is_empty() { String::new() } else { answer.reasoning() };
+    WireMessage { thinking, tool_calls, ..text_message("assistant", &answer.text()) }
+}
+
+fn wire_call(call: &CallOf) -> WireCall<'_> {
+    let function = WireFunction { name: &call.tool, arguments: Json::arguments(&call.arguments) };
+    WireCall { id: &call.provider_id, function }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r69_thinking_is_yes_or_no_or_a_level_by_model() {
+        let table = [
+            ("qwen3:8b", Thinking::Off, Think::Whether(false)),
+            ("qwen3:8b", Thinking::Minimal, Think::Whether(true)),
+            ("gpt-oss:20b", Thinking::Off, Think::Level("low")),
+            ("library/gpt-oss:120b-cloud", Thinking::Medium, Think::Level("medium")),
+            ("gpt-oss", Thinking::Xhigh, Think::Level("high")),
+        ];
+        for (model, level, expected) in table {
+            assert_eq!(think(model, level), expected, "{model} {level:?}");
+        }
+    }
+}

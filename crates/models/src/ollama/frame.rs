@@ -1,0 +1,51 @@
+//! One line of the stream (docs.ollama.com/api/chat). Fields that are not needed are passed over, `null` is as good as absent.
+
+use engine::Usage;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::wire::Json;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Frame {
+    pub(super) message: Option<Message>,
+    /// The last line.
+    pub(super) done: Option<bool>,
+    pub(super) done_reason: Option<String>,
+    /// A float or a negative number must not cost the answer.
+    prompt_eval_count: Option<f64>,
+    eval_count: Option<f64>,
+    pub(super) error: Option<Value>,
+}
+
+impl Frame {
+    /// The counts; none if there are none. What was read from the server's cache is counted as read fresh.
+    pub(super) fn usage(&self) -> Option<Usage> {
+        let (input, output) = (self.prompt_eval_count?, self.eval_count.unwrap_or_default());
+        Some(Usage { input: input as u64, output: output as u64, ..Usage::default() })
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Message {
+    pub(super) content: Option<String>,
+    pub(super) thinking: Option<String>,
+    pub(super) tool_calls: Option<Vec<Call>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Call {
+    /// Newer servers give one.
+    pub(super) id: Option<String>,
+    pub(super) function: Function,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Function {
+    pub(super) name: String,
+    pub(super) arguments: Json,
+}
