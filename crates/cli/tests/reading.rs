@@ -104,6 +104,7 @@ fn settings() -> Settings {
         resume: ResumeMode::Restart,
         exec: Policy::Ask,
         outside: Policy::Ask,
+        web_fetch: Policy::Ask,
         tools: vec![],
     }
 }

@@ -146,6 +146,9 @@ pub struct Settings {
     pub exec: Policy,
     /// Policy for paths outside the workspace.
     pub outside: Policy,
+    /// Policy for fetching from the web.
+    #[serde(default)]
+    pub web_fetch: Policy,
     /// The tools, in the order in which the model sees them.
     pub tools: Vec<ToolSpec>,
 }

@@ -43,6 +43,8 @@ pub struct Options {
     pub resolver: Box<dyn Resolver>,
     /// Values that are masked in what tools give back.
     pub secrets: tools::Secrets,
+    /// Which addresses may be fetched from.
+    pub reach: tools::Reach,
     /// Environment variables that commands do not get.
     pub secret_env: Vec<String>,
     /// The model adapters.
@@ -112,6 +114,7 @@ pub(crate) struct Shared {
     pub(crate) supervisor: PathBuf,
     pub(crate) resolver: Box<dyn Resolver>,
     pub(crate) secrets: tools::Secrets,
+    pub(crate) reach: tools::Reach,
     pub(crate) secret_env: Vec<String>,
     pub(crate) journal: Arc<dyn Journal>,
     pub(crate) models: models::ModelSet,
@@ -160,6 +163,12 @@ impl Shared {
     /// Tells that a session waits no more.
     pub(crate) fn unpark(&self, key: &str) {
         self.parked.send_if_modified(|all| all.remove(key).is_some());
+    }
+
+    /// Where `read` finds the whole of an output: in the journal.
+    pub(crate) fn outputs(&self) -> tools::Outputs {
+        let journal = Arc::clone(&self.journal);
+        tools::Outputs::new(move |hash| journal.body(hash).map_err(std::io::Error::other))
     }
 
     /// The record of a command is not needed once its result is synced. One that could not be ended is kept.
@@ -235,6 +244,7 @@ impl Runtime {
             supervisor: options.supervisor,
             resolver: options.resolver,
             secrets: options.secrets,
+            reach: options.reach,
             secret_env: options.secret_env,
             journal,
             models: options.models,

@@ -62,6 +62,7 @@ fn home(defect: Defect) -> Home {
         supervisor: "/nowhere".into(),
         resolver: Box::new(defect),
         secrets: tools::Secrets::default(),
+        reach: tools::Reach::Public,
         secret_env: vec![],
         models: ModelSet::new(),
         lane: 4,

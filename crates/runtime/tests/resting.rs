@@ -65,6 +65,7 @@ async fn third(others: usize) -> Usage {
         supervisor: "/nowhere".into(),
         resolver: Box::new(Offline(workspace)),
         secrets: tools::Secrets::default(),
+        reach: tools::Reach::Public,
         secret_env: vec![],
         models: ModelSet::new(),
         lane: 4,

@@ -52,6 +52,7 @@ fn home() -> Home {
         supervisor: "/nowhere".into(),
         resolver: Box::new(Fixed),
         secrets: tools::Secrets::default(),
+        reach: tools::Reach::Public,
         secret_env: vec![],
         models: ModelSet::new().with_offline(Offline::with_pace(Duration::from_millis(20))),
         lane: 1,

@@ -218,6 +218,7 @@ fn settings(workload: &Workload, seed: Seed) -> Settings {
         resume: seed.resume,
         exec: Policy::Ask,
         outside: Policy::Deny,
+        web_fetch: Policy::Deny,
         tools: tools.collect(),
     }
 }

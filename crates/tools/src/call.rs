@@ -9,9 +9,12 @@ use engine::{BodyKind, CallId, CallOutcome, Content, EffectId, Found};
 use crate::cancel::{Cancel, in_process};
 use crate::error::ToolError;
 use crate::evidence::Evidence;
+use crate::fetch::{self, Fetched, Reach};
 use crate::folder::CallFolder;
 use crate::invocation::Invocation;
+use crate::limits::FETCH_SHOWN_BYTES;
 use crate::masking::Secrets;
+use crate::output::{self, Outputs};
 use crate::paths::Workspace;
 use crate::{apply_patch, edit, exec, grep, ls, read, write};
 
@@ -26,6 +29,10 @@ pub struct Context {
     pub call_ms: u64,
     /// Values that are masked in whatever leaves a tool.
     pub secrets: Secrets,
+    /// Where `read` finds an output that was too long to be told.
+    pub outputs: Outputs,
+    /// Which addresses `web_fetch` may connect to.
+    pub reach: Reach,
     /// Environment variables that commands do not get.
     pub secret_env: Vec<String>,
     /// The program whose subcommand `supervise` is [`crate::supervise_main`].
@@ -94,18 +101,43 @@ pub async fn run(context: &Context, request: &CallRequest, mut progress: impl Fn
         Ok(invocation) => invocation,
         Err(error) => return Ended::failed(context, &error),
     };
-    if let Invocation::Exec(arguments) = &invocation {
-        let ran = exec::run(context, request.id, &arguments.command, request.already, &mut progress).await;
-        return ran.unwrap_or_else(|error| Ended::failed(context, &error));
+    let ended = match invocation {
+        Invocation::Exec(arguments) => {
+            exec::run(context, request.id, &arguments.command, request.already, &mut progress).await
+        }
+        Invocation::WebFetch(arguments) => {
+            fetch::fetch(&arguments.url, context.reach).await.map(|fetched| fetched_page(context, &fetched))
+        }
+        invocation => return run_aside(context, request, invocation).await,
+    };
+    ended.unwrap_or_else(|error| Ended::failed(context, &error))
+}
+
+/// A page as the model is told of it: what the server says it has not is a call that failed.
+fn fetched_page(context: &Context, fetched: &Fetched) -> Ended {
+    let (page, whole) = output::first_page(&context.secrets.mask(&fetched.text), FETCH_SHOWN_BYTES);
+    let outcome = if fetched.status.is_success() { CallOutcome::Done } else { CallOutcome::Failed };
+    let told = context.secrets.mask(&fetched.head) + "\n" + &page;
+    Ended { whole, ..Ended::text(outcome, &told) }
+}
+
+/// Runs a tool that works in this process, on a thread that may block.
+async fn run_aside(context: &Context, request: &CallRequest, invocation: Invocation) -> Ended {
+    let tool = invocation.tool();
+    if let Invocation::Read(arguments) = &invocation
+        && let Some(named) = output::named(&arguments.path)
+    {
+        let (outputs, arguments) = (context.outputs.clone(), arguments.clone());
+        let read = in_process(tool, move |_| output::read(&outputs, named?, &arguments));
+        return Ended::of(context, read.await);
     }
     let (workspace, id, evidence) =
         (context.workspace.clone(), request.id, Evidence::parse(request.evidence.as_deref()));
-    let tool = invocation.tool();
     let work = move |cut: &Cancel| run_here(&workspace, id, &invocation, &evidence, cut);
     Ended::of(context, in_process(tool, work).await)
 }
 
-/// Runs a tool that works on files, on a thread that may block.
+/// The tools that work on files.
 fn run_here(
     workspace: &Path,
     id: EffectId,
@@ -122,7 +154,7 @@ fn run_here(
         Invocation::Write(arguments) => write::run(&workspace, id, arguments, evidence, cut),
         Invocation::Edit(arguments) => edit::run(&workspace, id, arguments, evidence, cut),
         Invocation::ApplyPatch(arguments) => apply_patch::run(&workspace, id, arguments, evidence, cut),
-        Invocation::Exec(_) => Err(ToolError::Defect { tool: invocation.tool() }),
+        Invocation::Exec(_) | Invocation::WebFetch(_) => Err(ToolError::Defect { tool: invocation.tool() }),
     }
 }
 

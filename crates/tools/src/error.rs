@@ -73,6 +73,9 @@ pub(crate) enum ToolError {
     /// Several files, of which some were changed.
     #[error("cannot change {path}: {source}. Changed were only: {done}. The same call again makes the rest")]
     Partly { path: String, source: io::Error, done: String },
+    /// A page that cannot be fetched.
+    #[error("cannot fetch {url}: {reason}")]
+    Fetch { url: String, reason: String },
     /// The call was cut.
     #[error("the call was ended before it was done; nothing was changed")]
     Cancelled,

@@ -64,6 +64,12 @@ pub(crate) struct FindArguments {
     pub(crate) path: String,
 }
 
+/// Arguments of `web_fetch`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(crate) struct FetchArguments {
+    pub(crate) url: String,
+}
+
 /// Arguments of `exec`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(crate) struct ExecArguments {
@@ -85,6 +91,7 @@ pub(crate) enum Invocation {
     Edit(EditArguments),
     ApplyPatch(PatchArguments),
     Exec(ExecArguments),
+    WebFetch(FetchArguments),
 }
 
 impl Invocation {
@@ -99,6 +106,7 @@ impl Invocation {
             Self::Edit(_) => "edit",
             Self::ApplyPatch(_) => "apply_patch",
             Self::Exec(_) => "exec",
+            Self::WebFetch(_) => "web_fetch",
         }
     }
 
@@ -106,7 +114,7 @@ impl Invocation {
     pub(crate) fn changes_files(&self) -> bool {
         match self {
             Self::Write(_) | Self::Edit(_) | Self::ApplyPatch(_) => true,
-            Self::Read(_) | Self::Ls(_) | Self::Grep(_) | Self::Find(_) | Self::Exec(_) => false,
+            Self::Read(_) | Self::Ls(_) | Self::Grep(_) | Self::Find(_) | Self::Exec(_) | Self::WebFetch(_) => false,
         }
     }
 
@@ -124,6 +132,7 @@ impl Invocation {
             "apply_patch" => checked("apply_patch", json(arguments)?).map(Self::ApplyPatch),
             "write" => checked("write", json(arguments)?).map(Self::Write),
             "exec" => checked("exec", json(arguments)?).map(Self::Exec),
+            "web_fetch" => checked("web_fetch", json(arguments)?).map(Self::WebFetch),
             _ => Err(unknown(tool, specs::specs().iter().map(|spec| spec.name.as_str()))),
         }
     }
@@ -155,7 +164,7 @@ mod tests {
     #[test]
     fn bad_arguments_say_what_is_wrong_and_where() {
         let cases: [(&str, &[u8], &[&str]); 8] = [
-            ("raed", b"{}", &["no tool `raed`", "read, ls, grep, find, write, edit, apply_patch, exec"]),
+            ("raed", b"{}", &["no tool `raed`", "read, ls, grep, find, write, edit, apply_patch, exec, web_fetch"]),
             ("read", b"{\"path\": \"a", &["not valid JSON", "line 1 column"]),
             ("read", b"{\"path\": \"\xff\"}", &["not valid JSON"]),
             ("read", b"[1]", &["`read`", "object"]),

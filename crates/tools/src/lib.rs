@@ -6,6 +6,7 @@
 //!
 //! What may not live here: the journal, the loop, and any path that did not come through `paths.rs` and `beneath.rs`. Linux only.
 
+mod address;
 mod apply_patch;
 mod beneath;
 mod call;
@@ -15,16 +16,20 @@ mod edit;
 mod error;
 mod evidence;
 mod exec;
+mod fetch;
 mod files;
 mod find;
 mod folder;
 mod grep;
+mod html;
 mod hunk;
 mod invocation;
+mod kinds;
 mod limits;
 mod live;
 mod ls;
 mod masking;
+mod output;
 mod patch;
 mod paths;
 mod policy;
@@ -38,7 +43,9 @@ mod walk;
 mod write;
 
 pub use call::{CallRequest, Context, Ended, FoundCall, end, find, forget, run};
+pub use fetch::Reach;
 pub use masking::Secrets;
+pub use output::Outputs;
 pub use policy::{Checked, check};
 pub use specs::specs;
 pub use stray::{Strays, strays};

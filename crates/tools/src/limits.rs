@@ -10,6 +10,21 @@ pub(crate) const READ_BYTES: usize = 50 << 10;
 /// Bytes at the start of a file that decide whether it is text.
 pub(crate) const SNIFF_BYTES: usize = 8 << 10;
 
+/// Bytes of a piece of an output's line: a longer line is given as several, so that every page of it has room for one.
+pub(crate) const PIECE_BYTES: usize = 16 << 10;
+
+/// Bytes of a page of the web that are read: past them it is no page to be read.
+pub(crate) const FETCH_BYTES: usize = 2 << 20;
+
+/// Bytes of its text that the model is told at once.
+pub(crate) const FETCH_SHOWN_BYTES: usize = 24 << 10;
+
+/// Milliseconds that a fetch may take, redirects included.
+pub(crate) const FETCH_MS: u64 = 30_000;
+
+/// Redirects that a fetch follows.
+pub(crate) const REDIRECTS: u32 = 5;
+
 /// Entries that `ls` shows.
 pub(crate) const LIST_ENTRIES: usize = 500;
 

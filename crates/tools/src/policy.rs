@@ -8,10 +8,10 @@ use engine::{Hash, Policy, Settings};
 use crate::call::{CallRequest, Context};
 use crate::error::ToolError;
 use crate::evidence::Evidence;
-use crate::invocation::{Invocation, unknown};
+use crate::invocation::{Invocation, ReadArguments, unknown};
 use crate::limits::QUOTED_BYTES;
 use crate::paths::{ResolvedPath, Workspace};
-use crate::{apply_patch, edit, write};
+use crate::{apply_patch, edit, output, write};
 
 /// The result of a check, as the engine is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,6 +51,11 @@ fn judge(settings: &Settings, context: &Context, request: &CallRequest) -> Resul
     let workspace = Workspace::open(&context.workspace)?;
     let resolve = |path: &str| workspace.resolve(path);
     Ok(match Invocation::parse(&request.tool, &request.arguments)? {
+        Invocation::Read(ReadArguments { path, .. }) if let Some(named) = output::named(&path) => {
+            named?;
+            Verdict { decision: Policy::Allow, evidence: Evidence::default(), reason: None }
+        }
+        Invocation::WebFetch(fetch) => by_address(settings, &fetch.url),
         Invocation::Read(read) => by_place(settings, "read", &resolve(&read.path)?),
         Invocation::Ls(ls) => by_place(settings, "list", &resolve(&ls.path)?),
         Invocation::Grep(grep) => by_place(settings, "search", &resolve(&grep.path)?),
@@ -120,6 +125,17 @@ fn by_command(settings: &Settings, command: &str) -> Verdict {
         ),
     };
     Verdict { decision: settings.exec, evidence: Evidence::default(), reason }
+}
+
+fn by_address(settings: &Settings, url: &str) -> Verdict {
+    let reason = match settings.web_fetch {
+        Policy::Allow => None,
+        Policy::Ask => Some(format!("fetch {}", quoted(url))),
+        Policy::Deny => {
+            Some("fetching from the web is denied by the configuration (policy in [tools.web_fetch])".to_owned())
+        }
+    };
+    Verdict { decision: settings.web_fetch, evidence: Evidence::default(), reason }
 }
 
 fn quoted(command: &str) -> String {

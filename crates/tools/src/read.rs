@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader, Read};
 use crate::cancel::Cancel;
 use crate::error::ToolError;
 use crate::invocation::ReadArguments;
+use crate::kinds;
 use crate::limits::{READ_BYTES, READ_LINES, SNIFF_BYTES};
 use crate::paths::{ResolvedPath, Workspace};
 
@@ -65,7 +66,8 @@ fn cut(path: &ResolvedPath, bytes: u64, mut text: Vec<u8>, lines: &Lines, offset
 fn sniff(path: &ResolvedPath, bytes: u64, source: &mut BufReader<File>) -> Result<(), ToolError> {
     let beginning = source.fill_buf().map_err(ToolError::file("read", path.shown.clone()))?;
     if beginning[..beginning.len().min(SNIFF_BYTES)].contains(&0) {
-        return Err(ToolError::NotText { path: path.shown.clone(), bytes, what: "binary" });
+        let what = kinds::name(beginning).unwrap_or("binary");
+        return Err(ToolError::NotText { path: path.shown.clone(), bytes, what });
     }
     Ok(())
 }

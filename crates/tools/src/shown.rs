@@ -6,6 +6,7 @@ use crate::call::Ended;
 use crate::folder::{CallFolder, EndedBy, ExitRecord, KeptOutput};
 use crate::limits::{SHOWN_HEAD_BYTES, SHOWN_TAIL_BYTES};
 use crate::masking::Secrets;
+use crate::{kinds, output};
 
 /// The result of a recorded command. Reads up to 8 MiB, so it may block.
 pub(crate) fn ended(folder: &CallFolder, record: &ExitRecord, secrets: &Secrets) -> Ended {
@@ -13,21 +14,67 @@ pub(crate) fn ended(folder: &CallFolder, record: &ExitRecord, secrets: &Secrets)
         let head = format!("[the output cannot be read: {error}]").into_bytes();
         KeptOutput { head, left_out: 0, tail: Vec::new() }
     });
-    let mut whole = text(secrets, &kept.head);
-    if kept.left_out > 0 {
-        whole.push_str(&left_out(kept.left_out));
-        whole.push_str(&text(secrets, &kept.tail));
-    }
     let status = secrets.mask(&status_line(record));
-    Ended {
-        outcome: outcome(record),
-        output: Content::text(BodyKind::Output, &shorten(&whole, &status, record)),
-        whole: (whole.len() > SHOWN_HEAD_BYTES + SHOWN_TAIL_BYTES).then(|| Content::text(BodyKind::Output, &whole)),
-    }
+    let told = match kinds::not_text(&kept.head).or_else(|| kinds::not_text(&kept.tail)) {
+        Some(kind) => Told { output: not_shown(record.bytes, kind), whole: None },
+        None => told(&text(&kept, secrets), record.bytes),
+    };
+    let end = if told.output.is_empty() || told.output.ends_with('\n') { "" } else { "\n" };
+    let output = told.output + end + &status;
+    Ended { outcome: outcome(record), output: Content::text(BodyKind::Output, &output), whole: told.whole }
 }
 
-fn text(secrets: &Secrets, bytes: &[u8]) -> String {
-    String::from_utf8_lossy(&secrets.mask_bytes(bytes)).into_owned()
+/// What the model is told of an output, and all of it where that is more.
+struct Told {
+    output: String,
+    whole: Option<Content>,
+}
+
+/// All that was kept, secrets masked. A character that the cut in the middle went through is left out.
+fn text(kept: &KeptOutput, secrets: &Secrets) -> String {
+    let (head, tail) = if kept.left_out == 0 { (&kept.head[..], &kept.tail[..]) } else { at_characters(kept) };
+    let ((mut text, mut broken), (tail, more)) = (escaped(head, secrets), escaped(tail, secrets));
+    if kept.left_out > 0 {
+        let left_out = kept.left_out.to_string();
+        text.extend(["\n… ", &left_out, " bytes were not kept …\n", &tail]);
+        broken += more;
+    }
+    if broken > 0 {
+        let end = if text.ends_with('\n') { "" } else { "\n" };
+        text.extend([end, "[not all of it is UTF-8: ", &broken.to_string(), " bytes stand as \\xNN]\n"]);
+    }
+    text
+}
+
+fn escaped(bytes: &[u8], secrets: &Secrets) -> (String, usize) {
+    kinds::escaped(&secrets.mask_bytes(bytes))
+}
+
+/// The head without the beginning of a character at its end, the tail without the rest of one at its beginning.
+fn at_characters(kept: &KeptOutput) -> (&[u8], &[u8]) {
+    let cut = kinds::cut_at_end(&kept.head);
+    let rest = kept.tail.iter().take(3).take_while(|byte| **byte & 0xc0 == 0x80).count();
+    (&kept.head[..kept.head.len() - cut], &kept.tail[rest..])
+}
+
+fn not_shown(bytes: u64, kind: &str) -> String {
+    format!(
+        "[the output is not UTF-8 text, so it is not shown: {bytes} bytes, {kind}; write it to a file, or turn it into text]\n"
+    )
+}
+
+/// Head and tail, and the name under which `read` gives all of it.
+fn told(whole: &str, bytes: u64) -> Told {
+    if whole.len() <= SHOWN_HEAD_BYTES + SHOWN_TAIL_BYTES {
+        return Told { output: whole.to_owned(), whole: None };
+    }
+    let content = Content::text(BodyKind::Output, whole);
+    let head = &whole[..whole.floor_char_boundary(SHOWN_HEAD_BYTES)];
+    let tail = &whole[whole.ceil_char_boundary(whole.len() - SHOWN_TAIL_BYTES)..];
+    let missing = bytes.saturating_sub((head.len() + tail.len()) as u64);
+    let name = output::name(content.body.hash);
+    let note = format!("\n… {missing} bytes left out; to see them: read path={name}, offset=LINE …\n");
+    Told { output: format!("{head}{note}{tail}"), whole: Some(content) }
 }
 
 fn outcome(record: &ExitRecord) -> CallOutcome {
@@ -37,25 +84,6 @@ fn outcome(record: &ExitRecord) -> CallOutcome {
         ExitRecord { ended_by: None, status: Some(0), .. } => CallOutcome::Done,
         _ => CallOutcome::Failed,
     }
-}
-
-fn shorten(whole: &str, status: &str, record: &ExitRecord) -> String {
-    let mut shown = if whole.len() <= SHOWN_HEAD_BYTES + SHOWN_TAIL_BYTES {
-        whole.to_owned()
-    } else {
-        let head = &whole[..whole.floor_char_boundary(SHOWN_HEAD_BYTES)];
-        let tail = &whole[whole.ceil_char_boundary(whole.len() - SHOWN_TAIL_BYTES)..];
-        let missing = record.bytes.saturating_sub((head.len() + tail.len()) as u64);
-        format!("{head}{}{tail}", left_out(missing))
-    };
-    if !shown.is_empty() && !shown.ends_with('\n') {
-        shown.push('\n');
-    }
-    shown + status
-}
-
-fn left_out(bytes: u64) -> String {
-    format!("\n… {bytes} bytes left out …\n")
 }
 
 fn status_line(record: &ExitRecord) -> String {
@@ -91,16 +119,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_output_loses_its_middle_and_says_so() {
+    fn r45_a_long_output_loses_its_middle_and_says_where_it_is() {
         let whole = "ü".repeat(20_000) + "the end";
-        let record = ExitRecord { status: Some(3), bytes: whole.len() as u64, ..ExitRecord::default() };
-        let shown = shorten(&whole, &status_line(&record), &record);
-        assert!(shown.len() < SHOWN_HEAD_BYTES + SHOWN_TAIL_BYTES + 100);
-        assert!(shown.ends_with("the end\n[exit status 3]\n"), "{shown}");
+        let told = told(&whole, whole.len() as u64);
+        let hash = told.whole.unwrap().body.hash;
         let missing = whole.len() - SHOWN_HEAD_BYTES - SHOWN_TAIL_BYTES;
-        assert!(
-            shown.contains(&format!("\n… {missing} bytes left out …\n")) || shown.contains(&format!("{}", missing + 1))
+        let note =
+            |missing| format!("\n… {missing} bytes left out; to see them: read path=output:{hash}, offset=LINE …\n");
+        assert!(told.output.contains(&note(missing)) || told.output.contains(&note(missing + 1)), "{}", told.output);
+        assert!(told.output.ends_with("the end") && told.output.len() < SHOWN_HEAD_BYTES + SHOWN_TAIL_BYTES + 200);
+    }
+
+    #[test]
+    fn r45_bytes_that_are_no_text_are_told_as_such() {
+        let kept =
+            |head: &[u8], tail: &[u8]| KeptOutput { head: head.into(), left_out: tail.len() as u64, tail: tail.into() };
+        let secrets = Secrets::default();
+        assert_eq!(text(&kept(b"plain \xc3\xbc\n", b""), &secrets), "plain ü\n");
+        assert_eq!(
+            text(&kept(b"caf\xe9", b""), &secrets),
+            "caf\\xe9\n[not all of it is UTF-8: 1 bytes stand as \\xNN]\n"
         );
+        // What the cut in the middle went through is not broken.
+        assert_eq!(text(&kept(b"a\xc3", b"\xbcb\n"), &secrets), "a\n… 3 bytes were not kept …\nb\n");
+        assert!(not_shown(7, "a PNG image").contains("7 bytes, a PNG image"));
     }
 
     #[test]

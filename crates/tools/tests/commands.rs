@@ -11,6 +11,8 @@ use std::process::{Command, Stdio};
 use common::{GRACE, Heard, SECRET, World, exec, lives, output, pid_in, supervisor_of, until};
 use engine::{CallOutcome, Found};
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+use tools::Outputs;
 
 fn kill(pid: i32, signal: Signal) {
     kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
@@ -125,7 +127,7 @@ async fn a_command_that_prints_a_gigabyte_is_bounded() {
     let text = output(&ended);
     assert_eq!(ended.outcome, CallOutcome::Done);
     assert!(text.starts_with("first\nxxx") && text.ends_with("xxxlast\n[exit status 0]\n"));
-    assert!(text.contains(" bytes left out …"));
+    assert!(text.contains(" bytes left out; to see them: read path=output:"));
     assert!(text.len() < 25_000, "{}", text.len());
     let whole = ended.whole.unwrap();
     assert!(whole.bytes.starts_with(b"first\n") && whole.bytes.ends_with(b"last\n"));
@@ -272,8 +274,59 @@ async fn output_that_is_not_utf8_is_told_as_text() {
     let world = World::new();
     let heard = Heard::default();
     let ended = tools::run(&world.context, &exec("printf 'a\\377b\\303'"), heard.listener()).await;
-    assert_eq!(output(&ended), "a\u{fffd}b\u{fffd}\n[exit status 0]\n");
+    let note = "[not all of it is UTF-8: 2 bytes stand as \\xNN]";
+    assert_eq!(output(&ended), format!("a\\xffb\\xc3\n{note}\n[exit status 0]\n"));
     assert_eq!(heard.text(0), "a\u{fffd}b");
+}
+
+#[tokio::test]
+async fn r45_binary_output_is_told_as_such_and_not_shown() {
+    let world = World::new();
+    for (command, told) in [
+        ("printf 'a\\000b'", "3 bytes, binary"),
+        ("printf '\\211PNG\\r\\n\\032\\n\\000'; exit 3", "9 bytes, a PNG image"),
+        ("head -c 100000 /dev/zero", "100000 bytes, binary"),
+        ("printf '\\344\\366\\374\\304\\326\\334'", "6 bytes, another encoding"),
+    ] {
+        let ended = world.run(&exec(command)).await;
+        let said = output(&ended);
+        assert!(
+            said.starts_with("[the output is not UTF-8 text, so it is not shown: ") && said.contains(told),
+            "{said}"
+        );
+        assert!(said.contains("[exit status ") && ended.whole.is_none(), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn r45_the_whole_of_a_long_output_can_be_read_page_by_page() {
+    let mut world = World::new();
+    let ended = world.run(&exec("seq 1 20000; printf %050000d 7")).await;
+    let (said, whole) = (output(&ended), ended.whole.unwrap());
+    let name = said.split_once("read path=").unwrap().1.split(',').next().unwrap().to_owned();
+    assert_eq!(name, format!("output:{}", whole.body.hash));
+    let kept = whole.clone();
+    world.context.outputs = Outputs::new(move |hash| Ok((*hash == kept.body.hash).then(|| kept.bytes.clone())));
+    let (mut offset, mut read) = (1, String::new());
+    loop {
+        let page = world.call("read", json!({ "path": name, "offset": offset })).await;
+        assert_eq!(page.outcome, CallOutcome::Done);
+        let page = output(&page);
+        let Some((lines, note)) = page.split_once("[more lines follow; go on with offset=") else {
+            read.push_str(&page);
+            break;
+        };
+        read.push_str(lines);
+        offset = note.trim_end_matches("]\n").parse().unwrap();
+    }
+    // The last line is longer than a page: it comes in pieces, and a note stands on a line of its own.
+    assert_eq!(read.replace('\n', ""), String::from_utf8(whole.bytes.to_vec()).unwrap().replace('\n', ""));
+    for (path, told) in [(format!("output:{:064}", 0), "not found"), ("output:abc".to_owned(), "64 digits")] {
+        let said = output(&world.call("read", json!({ "path": path })).await);
+        assert!(said.to_lowercase().contains(told), "{said}");
+    }
+    world.put("output:x", "a file");
+    assert_eq!(output(&world.call("read", json!({ "path": "./output:x" })).await), "a file");
 }
 
 fn supervisor(world: &World, request: &tools::CallRequest) -> Command {

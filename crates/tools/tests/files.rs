@@ -82,7 +82,7 @@ async fn read_tells_what_is_not_text() {
     rustix::fs::mkfifoat(rustix::fs::CWD, world.path("pipe"), rustix::fs::Mode::RUSR).unwrap();
     let cases = [
         ("latin1.txt", "not UTF-8 text (5 bytes, another encoding)"),
-        ("binary", "not UTF-8 text (7 bytes, binary)"),
+        ("binary", "not UTF-8 text (7 bytes, an ELF program)"),
         ("pipe", "neither a file nor a folder"),
         (".", "is a folder; use `ls`"),
         ("gone.txt", "cannot read gone.txt: No such file"),

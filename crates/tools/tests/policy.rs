@@ -99,7 +99,8 @@ fn what_cannot_run_is_denied_with_a_reason() {
     let reason = check(&world.settings, &world.context, &broken).reason.unwrap();
     assert!(reason.contains("not valid JSON") && reason.contains("column"), "{reason}");
     assert!(
-        denied(&world, "raed", json!({})).contains("there are: read, ls, grep, find, write, edit, apply_patch, exec")
+        denied(&world, "raed", json!({}))
+            .contains("there are: read, ls, grep, find, write, edit, apply_patch, exec, web_fetch")
     );
     assert!(denied(&world, "read", json!({ "file": "a" })).contains("path"));
     assert!(denied(&world, "write", json!({ "path": ".", "content": "" })).contains("is a folder"));
@@ -107,7 +108,7 @@ fn what_cannot_run_is_denied_with_a_reason() {
     world.settings.tools.retain(|spec| spec.name != "exec");
     assert!(
         denied(&world, "exec", json!({ "command": "ls" }))
-            .contains("there are: read, ls, grep, find, write, edit, apply_patch")
+            .contains("there are: read, ls, grep, find, write, edit, apply_patch, web_fetch")
     );
     fs::remove_dir(&world.context.workspace).unwrap();
     let reason = denied(&world, "ls", json!({}));

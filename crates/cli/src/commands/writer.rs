@@ -69,6 +69,7 @@ impl Writer {
                 .map_err(|error| CliError::bug(&format!("no path of this program: {error}")))?,
             secrets: tools::Secrets::new(config.secrets()),
             secret_env: config.secret_env(),
+            reach: config.reach(),
             lane: config.lane_main(),
             models: models::ModelSet::new().with_offline(models::Offline::with_pace(config.offline_pace())),
             resolver: Box::new(ConfigResolver::new(Arc::clone(&config))),

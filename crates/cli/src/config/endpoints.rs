@@ -163,6 +163,11 @@ impl Config {
         configured.chain(built_in).map(|key| key.reveal().to_owned()).collect()
     }
 
+    /// Which addresses may be fetched from.
+    pub(crate) fn reach(&self) -> tools::Reach {
+        if self.values.tools.web_fetch.allow_private { tools::Reach::Anywhere } else { tools::Reach::Public }
+    }
+
     /// The variables that hold keys: commands do not get them.
     pub(crate) fn secret_env(&self) -> Vec<String> {
         let sources = self.key_sources().filter_map(|source| match source {

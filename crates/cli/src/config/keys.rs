@@ -44,6 +44,8 @@ pub(super) const KEYS: &[(&[&str], Kind)] = &[
     (&["tools", "call_s"], Kind::Number(1, YEAR_S)),
     (&["tools", "exec", "policy"], POLICIES),
     (&["tools", "outside", "policy"], POLICIES),
+    (&["tools", "web_fetch", "policy"], POLICIES),
+    (&["tools", "web_fetch", "allow_private"], Kind::Flag),
     (&["queue", "mode"], Kind::Word(&["steer", "followup", "collect", "steer_backlog", "interrupt"])),
     (&["queue", "debounce_ms"], Kind::Number(0, 1_000 * YEAR_S)),
     (&["queue", "cap"], Kind::Number(1, 10_000)),

@@ -139,6 +139,7 @@ struct Tools {
     exec: Exec,
     #[serde(default)]
     outside: Outside,
+    web_fetch: WebFetch,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -151,6 +152,13 @@ struct Exec {
 #[serde(deny_unknown_fields)]
 struct Outside {
     policy: Option<Policy>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WebFetch {
+    policy: Option<Policy>,
+    allow_private: bool,
 }
 
 #[derive(Debug, Clone, Deserialize)]

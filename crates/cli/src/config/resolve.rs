@@ -49,6 +49,7 @@ impl Config {
             resume: self.values.runs.resume,
             exec: leave(exec),
             outside: leave(self.values.tools.outside.policy.unwrap_or(exec)),
+            web_fetch: leave(self.values.tools.web_fetch.policy.unwrap_or(exec)),
             tools: tools::specs(),
         };
         Ok(Resolved { settings, note })

@@ -179,6 +179,7 @@ fn settings(resume: ResumeMode) -> Settings {
         resume,
         exec: Policy::Ask,
         outside: Policy::Ask,
+        web_fetch: Policy::Ask,
         tools: tools::specs(),
     }
 }

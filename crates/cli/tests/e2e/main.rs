@@ -16,3 +16,4 @@ mod providers;
 mod show;
 mod signals;
 mod support;
+mod tools;

@@ -251,6 +251,7 @@ pub(crate) fn settings() -> Settings {
         resume: ResumeMode::Restart,
         exec: Policy::Allow,
         outside: Policy::Ask,
+        web_fetch: Policy::Ask,
         tools: vec![
             tool("ls", ToolClass::ReadOnly),
             tool("read", ToolClass::ReadOnly),

@@ -70,7 +70,15 @@ pub(super) fn section(act: &Act, outputs: &[&Output], language: Language) -> Str
             let head = language.pick("gave", "的输出");
             format!("`{command}` {head}:\n{}", lines(text, language))
         }
-        Act::Write { .. } => {
+        Act::Find { pattern, .. } => {
+            let head = language.pick("is the name of", "匹配");
+            format!("{pattern} {head}:\n{}", lines(text, language))
+        }
+        Act::Fetch { url } => {
+            let head = language.pick("says", "的内容");
+            format!("{url} {head}:\n{}", lines(text, language))
+        }
+        Act::Write { .. } | Act::Edit { .. } => {
             let done = language.pick("Done: ", "完成：");
             format!("{done}{}", clip(text.trim()))
         }
@@ -84,6 +92,9 @@ fn failure(act: &Act, text: &str, language: Language) -> String {
         Act::Search { text, .. } => format!("grep {text}"),
         Act::Run { command } => format!("`{command}`"),
         Act::Write { path, .. } => format!("write {path}"),
+        Act::Edit { path, .. } => format!("edit {path}"),
+        Act::Find { pattern, .. } => format!("find {pattern}"),
+        Act::Fetch { url } => format!("fetch {url}"),
         Act::Introduce => String::new(),
     };
     let head = language.pick("did not work", "没有成功");

@@ -16,6 +16,12 @@ pub(super) enum Act {
     Run { command: String },
     /// A file with this content.
     Write { path: String, content: String },
+    /// A piece of a file replaced.
+    Edit { path: String, old: String, new: String },
+    /// Paths that match a glob.
+    Find { pattern: String, path: Option<String> },
+    /// A page of the web.
+    Fetch { url: String },
     /// What a folder is about: its entries, then its README.
     Look { path: Option<String> },
     /// What the model is.
@@ -133,6 +139,8 @@ impl Clause<'_> {
             Verb::Search => self.search(),
             Verb::Run => self.run(),
             Verb::Write => self.write().into_iter().collect(),
+            Verb::Replace => self.replace().into_iter().collect(),
+            Verb::Fetch => self.fetch(),
         }
     }
 
@@ -176,6 +184,9 @@ impl Clause<'_> {
         let head = &sentence[..sentence.len() - wanted.len() - place_tokens.len()];
         let path = place(place_tokens).or_else(|| place(self.before));
         let path = path.or_else(|| head.iter().find(|token| token.is_name()).map(|token| token.text.clone()));
+        if let Some(glob) = wanted.iter().find(|token| token.kind != Kind::Quoted && token.text.contains('*')) {
+            return vec![Act::Find { pattern: glob.text.clone(), path }];
+        }
         let text = match wanted.iter().find(|token| token.kind == Kind::Quoted) {
             Some(quoted) => quoted.text.clone(),
             None => self.words(wanted),
@@ -208,6 +219,24 @@ impl Clause<'_> {
         let words = self.sentence().iter().position(|token| !token.is(Role::Stop) && token.kind != Kind::Colon);
         let command = self.raw(words.map_or(&[], |at| &self.sentence()[at..]));
         if command.is_empty() { Vec::new() } else { vec![Act::Run { command }] }
+    }
+
+    /// `"X" with "Y" in Z`, `把 Z 里的“X”替换为“Y”`.
+    fn replace(&self) -> Option<Act> {
+        let all = || self.before.iter().chain(self.after);
+        let mut quoted = all().filter(|token| token.kind == Kind::Quoted).map(|token| token.text.clone());
+        let (old, new) = (quoted.next()?, quoted.next()?);
+        let path = all().find(|token| token.kind != Kind::Quoted && token.is_path())?;
+        Some(Act::Edit { path: path.text.clone(), old, new })
+    }
+
+    /// Every address.
+    fn fetch(&self) -> Vec<Act> {
+        let (Some(first), Some(last)) = (self.after.first(), self.after.last()) else { return Vec::new() };
+        let words = self.message[first.span.start..last.span.end]
+            .split(|c: char| c.is_whitespace() || "`\"'“”，。".contains(c));
+        let urls = words.filter(|word| word.starts_with("http://") || word.starts_with("https://"));
+        urls.map(|url| Act::Fetch { url: url.trim_end_matches(['.', ',', ';']).to_owned() }).collect()
     }
 
     /// `X to Y`, `把 X 写入 Y`, `to Y: X`, `Y with X`, `在 Y 中写入 X`.

@@ -10,6 +10,8 @@ pub(super) enum Verb {
     Search,
     Run,
     Write,
+    Replace,
+    Fetch,
 }
 
 /// What a known word is for.
@@ -45,6 +47,8 @@ pub(super) const ENGLISH: &[(Role, &[&str])] = &[
     (Role::Verb(Verb::Search), &["search", "grep", "find", "locate"]),
     (Role::Verb(Verb::Run), &["run", "execute", "exec"]),
     (Role::Verb(Verb::Write), &["write", "save", "put", "create"]),
+    (Role::Verb(Verb::Replace), &["replace", "substitute"]),
+    (Role::Verb(Verb::Fetch), &["fetch", "download"]),
     (Role::Then, &["and", "then", "also", "plus", "next", "afterwards", "finally"]),
     (
         Role::Filler,
@@ -115,6 +119,8 @@ pub(super) const CHINESE: &[(Role, &[&str])] = &[
     (Role::Verb(Verb::Search), &["搜索", "查找", "搜一下", "寻找", "找出", "查询", "搜", "找"]),
     (Role::Verb(Verb::Run), &["运行", "执行", "跑一下", "跑"]),
     (Role::Verb(Verb::Write), &["写入", "写到", "写进", "保存到", "保存为", "保存", "创建", "新建", "写"]),
+    (Role::Verb(Verb::Replace), &["替换为", "替换成", "替换"]),
+    (Role::Verb(Verb::Fetch), &["抓取", "下载"]),
     (Role::Then, &["然后", "接着", "并且", "最后", "之后", "以及", "同时", "随后", "再", "并", "和"]),
     (Role::Filler, &["请", "帮我", "帮忙", "麻烦", "能不能", "可以", "给我", "我想", "先", "你", "我"]),
     (Role::At, &["在", "从"]),

@@ -59,6 +59,9 @@ fn call(act: &Act, outputs: &[&Output]) -> Option<(&'static str, Value)> {
             Some(("grep", with_path(json!({ "pattern": pattern(text) }), path.as_deref())))
         }
         (Act::Run { command }, []) => Some(("exec", json!({ "command": command }))),
+        (Act::Edit { path, old, new }, []) => Some(("edit", json!({ "path": path, "old_text": old, "new_text": new }))),
+        (Act::Find { pattern, path }, []) => Some(("find", with_path(json!({ "pattern": pattern }), path.as_deref()))),
+        (Act::Fetch { url }, []) => Some(("web_fetch", json!({ "url": url }))),
         (Act::Write { path, content }, []) => Some(("write", json!({ "path": path, "content": content }))),
         _ => None,
     }

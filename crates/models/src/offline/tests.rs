@@ -79,6 +79,25 @@ fn english_requests_become_calls() {
 }
 
 #[test]
+fn files_are_found_edited_and_pages_fetched() {
+    let edit = |path: &str| Act::Edit { path: path.to_owned(), old: "a b".to_owned(), new: "c".to_owned() };
+    let find = |path: &str| Act::Find { pattern: "*.rs".to_owned(), path: named(path) };
+    let fetch = |url: &str| Act::Fetch { url: url.to_owned() };
+    check(&[
+        ("replace \"a b\" with \"c\" in x/y.txt", &[edit("x/y.txt")]),
+        ("把 y.txt 里的“a b”替换为“c”", &[edit("y.txt")]),
+        ("replace it", &[]),
+        ("find *.rs", &[find("")]),
+        ("find all *.rs files in src, then list src", &[find("src"), list("src")]),
+        ("search for `*.rs`", &[search("*.rs", "")]),
+        ("fetch http://site.example/a?b=1.", &[fetch("http://site.example/a?b=1")]),
+        ("fetch `https://site.example/and/list` and list src", &[fetch("https://site.example/and/list"), list("src")]),
+        ("抓取 http://site.example/ 。", &[fetch("http://site.example/")]),
+        ("fetch the ball", &[]),
+    ]);
+}
+
+#[test]
 fn several_requests_in_one_sentence_keep_their_order() {
     check(&[
         (

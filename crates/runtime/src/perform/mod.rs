@@ -128,6 +128,8 @@ fn call_request(
         calls: job.shared.home.join("calls"),
         call_ms: settings.limits.call_ms,
         secrets: job.shared.secrets.clone(),
+        outputs: job.shared.outputs(),
+        reach: job.shared.reach,
         secret_env: job.shared.secret_env.clone(),
         supervisor: job.shared.supervisor.clone(),
     };

@@ -11,7 +11,7 @@ use std::time::Duration;
 use engine::{CallId, EffectId, EffectKind, Limits, Policy, ResumeMode, RunId, Settings};
 use serde_json::Value;
 use tempfile::TempDir;
-use tools::{CallRequest, Context, Ended, Secrets};
+use tools::{CallRequest, Context, Ended, Outputs, Reach, Secrets};
 use uuid::Uuid;
 
 /// The secret of every world.
@@ -41,6 +41,7 @@ impl World {
             resume: ResumeMode::Restart,
             exec: Policy::Ask,
             outside: Policy::Deny,
+            web_fetch: Policy::Deny,
             tools: tools::specs(),
         };
         let context = Context {
@@ -48,6 +49,8 @@ impl World {
             calls: home.path().join("calls"),
             call_ms: 120_000,
             secrets: Secrets::new([SECRET]),
+            outputs: Outputs::default(),
+            reach: Reach::Public,
             secret_env: Vec::new(),
             supervisor: PathBuf::from(env!("CARGO_BIN_EXE_limulus-supervise")),
         };

@@ -80,6 +80,7 @@ impl runtime::Resolver for Local {
             resume: ResumeMode::Restart,
             exec: Policy::Allow,
             outside: Policy::Deny,
+            web_fetch: Policy::Deny,
             tools: tools::specs(),
         })
     }
@@ -108,6 +109,7 @@ impl Warm {
             supervisor: PathBuf::new(),
             resolver: Box::new(Local { base_url: base_url.to_owned(), workspace }),
             secrets: tools::Secrets::new(Vec::<String>::new()),
+            reach: tools::Reach::Public,
             secret_env: vec![],
             lane,
             models: models::ModelSet::new(),

@@ -378,6 +378,7 @@ pub(super) fn settings() -> Settings {
         resume: ResumeMode::Restart,
         exec: Policy::Allow,
         outside: Policy::Ask,
+        web_fetch: Policy::Ask,
         tools: vec![tool("look", ToolClass::ReadOnly), tool("change", ToolClass::Once)],
     }
 }

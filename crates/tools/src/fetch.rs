@@ -1,0 +1,239 @@
+//! The tool `web_fetch`: GET of one page, as text. Every address is looked at before it is connected to: the one in the URL,
+//! those that its name resolves to, and the same again for every redirect.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use encoding_rs::{Encoding, UTF_8};
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use reqwest::{Client, Response, StatusCode, Url, header, redirect, retry};
+
+use crate::address::is_public;
+use crate::error::ToolError;
+use crate::html;
+use crate::kinds;
+use crate::limits::{FETCH_BYTES, FETCH_MS, REDIRECTS};
+
+const USER_AGENT: &str = concat!("limulus/", env!("CARGO_PKG_VERSION"));
+
+const ACCEPT: &str = "text/html,application/xhtml+xml,text/plain,text/markdown,application/json;q=0.9,*/*;q=0.5";
+
+/// Which addresses may be connected to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// Those of the public internet.
+    Public,
+    /// Any: for tests, and for servers at home.
+    Anywhere,
+}
+
+/// A page, or why the server has none.
+#[derive(Debug)]
+pub(crate) struct Fetched {
+    pub(crate) status: StatusCode,
+    /// One line: where it came from in the end, its status, type and size; then its title.
+    pub(crate) head: String,
+    pub(crate) text: String,
+}
+
+/// Fetches a page. Dropping the future ends it.
+pub(crate) async fn fetch(url: &str, reach: Reach) -> Result<Fetched, ToolError> {
+    let fetching = tokio::time::timeout(Duration::from_millis(FETCH_MS), follow(url, reach));
+    fetching.await.unwrap_or_else(|_| Err(failed(url, format!("it took longer than {} s", FETCH_MS / 1000))))
+}
+
+fn failed(url: &str, reason: impl Into<String>) -> ToolError {
+    ToolError::Fetch { url: url.to_owned(), reason: reason.into() }
+}
+
+async fn follow(given: &str, reach: Reach) -> Result<Fetched, ToolError> {
+    let client = client(reach).map_err(|error| failed(given, error.to_string()))?;
+    let mut url = Url::parse(given).map_err(|error| failed(given, format!("it is no address: {error}")))?;
+    for _ in 0..=REDIRECTS {
+        check(&url, reach)?;
+        let sent = client.get(url.clone()).header(header::ACCEPT, ACCEPT).send().await;
+        let response = sent.map_err(|error| failed(url.as_str(), root_cause(&error)))?;
+        match redirected(&response, &url)? {
+            Some(next) => url = next,
+            None => return page(response, url).await,
+        }
+    }
+    Err(failed(given, format!("it was redirected more than {REDIRECTS} times")))
+}
+
+fn client(reach: Reach) -> reqwest::Result<Client> {
+    Client::builder()
+        .user_agent(USER_AGENT)
+        .dns_resolver(Arc::new(CheckedNames { reach }))
+        // A proxy would look names up itself, past the check.
+        .no_proxy()
+        // Each redirect is checked like the first address.
+        .redirect(redirect::Policy::none())
+        .retry(retry::never())
+        .build()
+}
+
+/// Whether an address may be asked at all. One that is given as a number is never looked up, so it is checked here.
+fn check(url: &Url, reach: Reach) -> Result<(), ToolError> {
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(failed(url.as_str(), "only http:// and https:// are fetched"));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(failed(url.as_str(), "it has a name or a password in it, which is not sent"));
+    }
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    match host.parse::<IpAddr>() {
+        Ok(address) if reach == Reach::Public && !is_public(address) => Err(failed(url.as_str(), not_public(address))),
+        _ => Ok(()),
+    }
+}
+
+fn not_public(address: IpAddr) -> String {
+    format!("{address} is not on the public internet; `tools.web_fetch.allow_private` allows such addresses")
+}
+
+/// Looks names up, and gives their addresses only if all of them may be connected to. What it gives is what is connected to:
+/// a name that changes its mind between the check and the connection gains nothing.
+struct CheckedNames {
+    reach: Reach,
+}
+
+impl Resolve for CheckedNames {
+    fn resolve(&self, name: Name) -> Resolving {
+        let reach = self.reach;
+        Box::pin(async move {
+            let addresses: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
+            match addresses.iter().find(|address| reach == Reach::Public && !is_public(address.ip())) {
+                Some(address) => Err(not_public(address.ip()).into()),
+                None => Ok(Box::new(addresses.into_iter()) as Addrs),
+            }
+        })
+    }
+}
+
+/// The innermost reason: the outer ones only repeat the address.
+fn root_cause(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause.to_string()
+}
+
+fn redirected(response: &Response, from: &Url) -> Result<Option<Url>, ToolError> {
+    if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
+        return Ok(None);
+    }
+    let target = response.headers().get(header::LOCATION).and_then(|target| target.to_str().ok());
+    let next = target.and_then(|target| from.join(target).ok());
+    next.map(Some).ok_or_else(|| failed(from.as_str(), "it is redirected to nowhere"))
+}
+
+async fn page(mut response: Response, url: Url) -> Result<Fetched, ToolError> {
+    let failed = |error: reqwest::Error| failed(url.as_str(), root_cause(&error));
+    let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let content_type = header(header::CONTENT_TYPE).to_ascii_lowercase();
+    let encoding = header(header::CONTENT_ENCODING).to_owned();
+    let status = response.status();
+    let mut bytes = Vec::new();
+    let mut is_cut = false;
+    while let Some(piece) = response.chunk().await.map_err(failed)? {
+        let room = FETCH_BYTES - bytes.len();
+        bytes.extend_from_slice(&piece[..piece.len().min(room)]);
+        if piece.len() > room {
+            is_cut = true;
+            break;
+        }
+    }
+    let kind = content_type.split(';').next().unwrap_or_default().trim();
+    let kind = if kind.is_empty() { "no content type" } else { kind };
+    let cut = if is_cut { " (cut there)" } else { "" };
+    let mut head = format!("{url}\n{status}, {kind}, {} bytes{cut}\n", bytes.len());
+    let not_text =
+        (!encoding.is_empty() && encoding != "identity").then_some("compressed").or_else(|| not_text(kind, &bytes));
+    if let Some(what) = not_text {
+        return Ok(Fetched { status, head, text: format!("[not text, so it is not shown: {what}]\n") });
+    }
+    let text = decode(&content_type, &bytes);
+    if !is_html(kind, &text) {
+        return Ok(Fetched { status, head, text });
+    }
+    let page = html::readable(&text, &url);
+    if !page.title.is_empty() {
+        head.extend(["title: ", &page.title, "\n"]);
+    }
+    Ok(Fetched { status, head, text: page.text + "\n" })
+}
+
+fn not_text(kind: &str, bytes: &[u8]) -> Option<&'static str> {
+    // Text in an encoding of its own is no UTF-8; what it is it says itself.
+    let says_text = kind.starts_with("text/") || kind.ends_with("xhtml+xml");
+    kinds::not_text(bytes).filter(|what| !says_text || *what == "binary" || kinds::name(bytes) == Some(what))
+}
+
+fn is_html(kind: &str, text: &str) -> bool {
+    let begins =
+        || text.trim_start().get(..14).is_some_and(|text| text.to_ascii_lowercase().starts_with("<!doctype html"));
+    matches!(kind, "text/html" | "application/xhtml+xml") || (kind == "no content type" && begins())
+}
+
+/// The text by the charset of its header, else of its own first kilobyte, else UTF-8. A byte order mark goes before all.
+fn decode(content_type: &str, bytes: &[u8]) -> String {
+    let beginning = String::from_utf8_lossy(&bytes[..bytes.len().min(1024)]).to_ascii_lowercase();
+    let encoding = charset(content_type).or_else(|| charset(&beginning)).unwrap_or(UTF_8);
+    encoding.decode(bytes).0.into_owned()
+}
+
+fn charset(text: &str) -> Option<&'static Encoding> {
+    let label = text.split_once("charset=")?.1.trim_start_matches(['"', '\'', ' ']);
+    let end = label.find(|c: char| !c.is_ascii_alphanumeric() && !"-_:.".contains(c)).unwrap_or(label.len());
+    Encoding::for_label(&label.as_bytes()[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_decoded_by_what_it_says() {
+        for (content_type, bytes, expected) in [
+            ("text/html; charset=iso-8859-1", b"caf\xe9".as_slice(), "café"),
+            ("text/html", b"<meta charset=\"windows-1251\">\xcf", "<meta charset=\"windows-1251\">П"),
+            ("text/plain", "ü".as_bytes(), "ü"),
+            ("text/plain; charset=nonsense", "ü".as_bytes(), "ü"),
+            ("text/plain; charset=iso-8859-1", b"\xef\xbb\xbf\xc3\xbc", "ü"),
+        ] {
+            assert_eq!(decode(content_type, bytes), expected);
+        }
+    }
+
+    /// Whatever form the number of an address has, it is the same address.
+    #[test]
+    fn an_address_that_is_not_public_is_refused_in_every_form() {
+        for url in [
+            "http://127.0.0.1/",
+            "http://2130706433/",
+            "http://0x7f.1/",
+            "http://0177.0.0.1/",
+            "http://127.1:8080/x",
+            "http://[::1]/",
+            "http://[::ffff:127.0.0.1]/",
+            "http://[::ffff:7f00:1]/",
+            "http://169.254.169.254/latest",
+            "http://[fd00:ec2::254]/",
+            "https://10.0.0.1/",
+            "http://0/",
+        ] {
+            let url = Url::parse(url).unwrap();
+            assert!(
+                check(&url, Reach::Public).unwrap_err().to_string().contains("not on the public internet"),
+                "{url}"
+            );
+            assert!(check(&url, Reach::Anywhere).is_ok(), "{url}");
+        }
+        for url in ["ftp://site.example/", "file:///etc/passwd", "http://me:secret@site.example/"] {
+            assert!(check(&Url::parse(url).unwrap(), Reach::Anywhere).is_err(), "{url}");
+        }
+    }
+}

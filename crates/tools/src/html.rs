@@ -1,0 +1,296 @@
+//! The readable text of an HTML page, in the manner of Markdown: headings, lists, links, tables and code stay what they are;
+//! scripts, styles, menus and forms' buttons go. One pass over the tokens, so any soup of tags gives some text.
+
+use html5gum::{DefaultEmitter, EndTag, StartTag, Token, Tokenizer};
+use reqwest::Url;
+
+/// What has nothing to read in it.
+const SKIPPED: &[&str] = &[
+    "script", "style", "noscript", "template", "svg", "math", "iframe", "object", "canvas", "select", "button", "nav",
+];
+
+/// What stands in a paragraph of its own.
+const PARAGRAPHS: &[&str] = &[
+    "p",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "ul",
+    "ol",
+    "dl",
+    "table",
+    "pre",
+    "blockquote",
+    "section",
+    "article",
+    "main",
+    "header",
+    "footer",
+    "aside",
+    "figure",
+    "hr",
+    "form",
+    "fieldset",
+    "details",
+];
+
+/// What stands on a line of its own.
+const LINES: &[&str] =
+    &["div", "br", "li", "dt", "dd", "tr", "address", "figcaption", "summary", "caption", "legend", "body"];
+
+/// A page as it is read.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Page {
+    pub(crate) title: String,
+    pub(crate) text: String,
+}
+
+/// The text of a page; its links are resolved against `base`.
+pub(crate) fn readable(html: &str, base: &Url) -> Page {
+    let mut emitter = DefaultEmitter::<()>::default();
+    // The content of scripts and styles is no markup.
+    emitter.naively_switch_states(true);
+    let mut reader = PageReader::new(base);
+    for token in Tokenizer::new_with_emitter(html, emitter) {
+        let Ok(token) = token;
+        match token {
+            Token::StartTag(tag) => reader.start(&tag),
+            Token::EndTag(tag) => reader.end(&tag),
+            Token::String(text) => reader.text(&String::from_utf8_lossy(&text)),
+            Token::Comment(_) | Token::Doctype(_) | Token::Error(_) => {}
+        }
+    }
+    reader.close_link();
+    Page {
+        title: reader.title.split_whitespace().collect::<Vec<_>>().join(" "),
+        text: reader.text.trim_end().to_owned(),
+    }
+}
+
+struct PageReader<'a> {
+    base: &'a Url,
+    title: String,
+    in_title: bool,
+    text: String,
+    /// Line ends and a blank that come before the next text.
+    lines_due: usize,
+    blank_due: bool,
+    /// The element that is skipped, and how many of that name are open.
+    skipped: Option<(String, usize)>,
+    preformatted: usize,
+    /// The lists that are open; of numbered ones the next number.
+    lists: Vec<Option<u32>>,
+    /// The link that is open: where it leads, and where its text begins.
+    link: Option<(String, usize)>,
+    cells: usize,
+}
+
+impl<'a> PageReader<'a> {
+    fn new(base: &'a Url) -> Self {
+        Self {
+            base,
+            title: String::new(),
+            in_title: false,
+            text: String::new(),
+            lines_due: 0,
+            blank_due: false,
+            skipped: None,
+            preformatted: 0,
+            lists: Vec::new(),
+            link: None,
+            cells: 0,
+        }
+    }
+
+    fn start(&mut self, tag: &StartTag<()>) {
+        let name = String::from_utf8_lossy(&tag.name).into_owned();
+        if let Some((skipped, depth)) = &mut self.skipped {
+            *depth += usize::from(*skipped == name && !tag.self_closing);
+            return;
+        }
+        if SKIPPED.contains(&name.as_str()) {
+            self.skipped = (!tag.self_closing).then_some((name, 1));
+            return;
+        }
+        self.space(&name);
+        let attribute = |wanted: &[u8]| {
+            tag.attributes.get(wanted).map(|value| String::from_utf8_lossy(value).trim().to_owned()).unwrap_or_default()
+        };
+        match name.as_str() {
+            "title" => self.in_title = true,
+            "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => {
+                self.put(&("#".repeat(usize::from(name.as_bytes()[1] - b'0')) + " "));
+            }
+            "ul" => self.lists.push(None),
+            "ol" => self.lists.push(Some(1)),
+            "li" => self.item(),
+            "tr" => self.cells = 0,
+            "td" | "th" => {
+                self.put(if self.cells > 0 { " | " } else { "" });
+                self.cells += 1;
+            }
+            "hr" => self.put("---"),
+            "blockquote" => self.put("> "),
+            "pre" => {
+                self.put("```\n");
+                self.preformatted += 1;
+            }
+            "img" if !attribute(b"alt").is_empty() => self.put(&format!("[image: {}]", attribute(b"alt"))),
+            "a" => self.open_link(&attribute(b"href")),
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, tag: &EndTag<()>) {
+        let name = String::from_utf8_lossy(&tag.name).into_owned();
+        if let Some((skipped, depth)) = &mut self.skipped {
+            *depth -= usize::from(*skipped == name);
+            if *depth == 0 {
+                self.skipped = None;
+            }
+            return;
+        }
+        match name.as_str() {
+            "title" => self.in_title = false,
+            "a" => self.close_link(),
+            "ul" | "ol" => drop(self.lists.pop()),
+            "pre" if self.preformatted > 0 => {
+                self.preformatted -= 1;
+                let end = if self.text.ends_with('\n') { "" } else { "\n" };
+                self.text.push_str(end);
+                self.text.push_str("```");
+            }
+            _ => {}
+        }
+        self.space(&name);
+    }
+
+    /// The lines that are due before or after an element.
+    fn space(&mut self, name: &str) {
+        // A list in a list goes on with it.
+        let is_inner_list = matches!(name, "ul" | "ol") && !self.lists.is_empty();
+        let lines = match name {
+            name if PARAGRAPHS.contains(&name) && !is_inner_list => 2,
+            name if LINES.contains(&name) || is_inner_list => 1,
+            _ => return,
+        };
+        self.lines_due = self.lines_due.max(lines);
+    }
+
+    fn item(&mut self) {
+        let indent = "  ".repeat(self.lists.len().saturating_sub(1));
+        let mark = match self.lists.last_mut() {
+            Some(Some(number)) => {
+                *number += 1;
+                format!("{indent}{}. ", *number - 1)
+            }
+            _ => format!("{indent}- "),
+        };
+        self.put(&mark);
+    }
+
+    fn open_link(&mut self, to: &str) {
+        self.close_link();
+        // A place on this page is no link.
+        let to = Some(to).filter(|to| !to.is_empty() && !to.starts_with('#')).and_then(|to| self.base.join(to).ok());
+        let Some(to) = to.filter(|to| matches!(to.scheme(), "http" | "https")) else { return };
+        self.put("[");
+        self.link = Some((to.into(), self.text.len()));
+    }
+
+    /// Ends the link; one without text leaves nothing.
+    fn close_link(&mut self) {
+        let Some((to, from)) = self.link.take() else { return };
+        if self.text[from..].trim().is_empty() {
+            self.text.truncate(from - 1);
+        } else {
+            self.text.extend(["](", &to, ")"]);
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        if self.in_title {
+            self.title.push_str(text);
+        } else if self.skipped.is_some() {
+        } else if self.preformatted > 0 {
+            self.put(text);
+        } else {
+            self.words(text);
+        }
+    }
+
+    /// Text with its white space brought down to single blanks.
+    fn words(&mut self, text: &str) {
+        self.blank_due |= text.starts_with(|c: char| c.is_ascii_whitespace());
+        for word in text.split_ascii_whitespace() {
+            self.put(word);
+            self.blank_due = true;
+        }
+        self.blank_due =
+            text.ends_with(|c: char| c.is_ascii_whitespace()) || (self.blank_due && text.trim().is_empty());
+    }
+
+    /// Puts something on the page, behind what is due before it.
+    fn put(&mut self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        if self.lines_due > 0 && !self.text.is_empty() {
+            self.text.truncate(self.text.trim_end_matches(' ').len());
+            let there = self.text.len() - self.text.trim_end_matches('\n').len();
+            self.text.push_str(&"\n".repeat(self.lines_due.saturating_sub(there)));
+        } else if self.blank_due && !self.text.ends_with([' ', '\n', '[']) && !self.text.is_empty() {
+            self.text.push(' ');
+        }
+        (self.lines_due, self.blank_due) = (0, false);
+        self.text.push_str(text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(html: &str, expected: &str) {
+        let base = Url::parse("http://site.example/docs/page.html").unwrap();
+        assert_eq!(readable(html, &base).text, expected, "{html}");
+    }
+
+    #[test]
+    fn a_page_becomes_text() {
+        check("<h1>Tides</h1><p>They  come\n and <b>go</b>.</p>after", "# Tides\n\nThey come and go.\n\nafter");
+        check("<ul><li>one<li>two<ol><li>a</li><li>b</li></ol></ul>end", "- one\n- two\n  1. a\n  2. b\n\nend");
+        check(
+            "<a href='b.html?x=1'>the b</a>, <a href=#top>top</a>, <a href='javascript:x()'>no</a>",
+            "[the b](http://site.example/docs/b.html?x=1), top, no",
+        );
+        check("<a href=/x><img alt='a crab'></a><a href=/y> </a>!", "[[image: a crab]](http://site.example/x) !");
+        check("<table><tr><th>a<th>b<tr><td>1<td>2</table>", "a | b\n1 | 2");
+        check("x<pre>let a;\n  b\n</pre>y", "x\n\n```\nlet a;\n  b\n```\n\ny");
+        check("a<br>b<div>c</div>d &lt;&amp;&#252;", "a\nb\nc\nd <&ü");
+    }
+
+    #[test]
+    fn what_is_not_to_be_read_goes() {
+        check(
+            "<nav>menu <nav>x</nav> y</nav>a<script>if (a < b) '</p>'</script><style>p{}</style><svg><text>t</text></svg>b",
+            "ab",
+        );
+        check("<!-- no --><button>no</button><select><option>no</select>yes", "yes");
+        let base = Url::parse("http://site.example/").unwrap();
+        let page = readable("<html><head><title> The\n crab </title><meta x></head><body>eats", &base);
+        assert_eq!(page, Page { title: "The crab".to_owned(), text: "eats".to_owned() });
+    }
+
+    #[test]
+    fn any_soup_gives_some_text() {
+        for html in ["", "<", "<a href", "</p></ul></pre></a>x", "<pre><pre>", "<li><td><a href=/>", "\u{0}<p>\u{fffd}"]
+        {
+            let base = Url::parse("http://site.example/").unwrap();
+            readable(html, &base);
+        }
+    }
+}

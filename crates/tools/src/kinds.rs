@@ -1,0 +1,101 @@
+//! What bytes that are not text seem to be, by how they begin.
+
+use std::fmt::Write as _;
+
+use crate::limits::SNIFF_BYTES;
+
+/// How a kind of file begins, from which byte on, and what it is called.
+const KINDS: &[(usize, &[u8], &str)] = &[
+    (0, b"\x89PNG\r\n\x1a\n", "a PNG image"),
+    (0, b"\xff\xd8\xff", "a JPEG image"),
+    (0, b"GIF8", "a GIF image"),
+    (8, b"WEBP", "a WebP image"),
+    (0, b"%PDF-", "a PDF document"),
+    (0, b"PK\x03\x04", "a zip archive"),
+    (0, b"\x1f\x8b", "gzip data"),
+    (0, b"BZh", "bzip2 data"),
+    (0, b"\xfd7zXZ\0", "xz data"),
+    (0, b"\x28\xb5\x2f\xfd", "zstd data"),
+    (257, b"ustar", "a tar archive"),
+    (0, b"\x7fELF", "an ELF program"),
+    (0, b"\0asm", "a WebAssembly module"),
+    (0, b"SQLite format 3\0", "a SQLite database"),
+    (0, b"\xff\xfe", "UTF-16 text"),
+    (0, b"\xfe\xff", "UTF-16 text"),
+];
+
+/// One in so many bytes may be no UTF-8 in what is still text: a name in an old encoding, a broken character.
+const BROKEN_SHARE: usize = 20;
+
+/// And so few are a slip wherever they are.
+const BROKEN_BYTES: usize = 4;
+
+/// What these bytes are, if they are not to be shown as text: with zero bytes in them, or mostly not UTF-8.
+pub(crate) fn not_text(bytes: &[u8]) -> Option<&'static str> {
+    let beginning = &bytes[..bytes.len().min(SNIFF_BYTES)];
+    let has_zero = bytes.contains(&0);
+    let broken = broken(beginning);
+    if !has_zero && (broken <= BROKEN_BYTES || broken * BROKEN_SHARE <= beginning.len()) {
+        return None;
+    }
+    Some(name(bytes).unwrap_or(if has_zero { "binary" } else { "another encoding" }))
+}
+
+/// What bytes that begin so are called.
+pub(crate) fn name(bytes: &[u8]) -> Option<&'static str> {
+    let begins = |at: usize, mark: &[u8]| bytes.get(at..).is_some_and(|rest| rest.starts_with(mark));
+    KINDS.iter().find(|(at, mark, _)| begins(*at, mark)).map(|(_, _, name)| *name)
+}
+
+/// Bytes that are no UTF-8; a character that is cut off by the end is not counted.
+fn broken(bytes: &[u8]) -> usize {
+    let invalid: usize = bytes.utf8_chunks().map(|chunk| chunk.invalid().len()).sum();
+    invalid - cut_at_end(bytes)
+}
+
+/// Bytes at the end that begin a character and do not end it.
+pub(crate) fn cut_at_end(bytes: &[u8]) -> usize {
+    let last = bytes.utf8_chunks().last().map_or(&[][..], |chunk| chunk.invalid());
+    let is_cut = std::str::from_utf8(last).is_err_and(|error| error.error_len().is_none());
+    if is_cut { last.len() } else { 0 }
+}
+
+/// Text in which every byte that is no UTF-8 stands as `\xNN`, and how many these are.
+pub(crate) fn escaped(bytes: &[u8]) -> (String, usize) {
+    let (mut text, mut count) = (String::with_capacity(bytes.len()), 0);
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        for byte in chunk.invalid() {
+            // Writing to a String cannot fail.
+            let _ = write!(text, "\\x{byte:02x}");
+            count += 1;
+        }
+    }
+    (text, count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r45_bytes_are_text_or_are_named() {
+        let png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".as_slice();
+        let utf16 = b"\xff\xfeh\0i\0".as_slice();
+        let latin1 = b"\xe4\xf6\xfc \xc4\xd6\xdc\n".as_slice();
+        let mostly = [b"a long line of plain words, and one ".as_slice(), b"\xe9"].concat();
+        for (bytes, expected) in [
+            (b"plain \xc3\xbc\n".as_slice(), None),
+            (b"".as_slice(), None),
+            (b"cut \xc3".as_slice(), None),
+            (&mostly, None),
+            (latin1, Some("another encoding")),
+            (b"a\0b".as_slice(), Some("binary")),
+            (png, Some("a PNG image")),
+            (utf16, Some("UTF-16 text")),
+        ] {
+            assert_eq!(not_text(bytes), expected, "{bytes:?}");
+        }
+        assert_eq!(escaped(b"caf\xe9 \xff\xc3\xbc"), ("caf\\xe9 \\xff\u{fc}".to_owned(), 2));
+    }
+}
