@@ -90,13 +90,15 @@ const OFFLINE: ModelInfo = ModelInfo { context_window: 1_000_000, max_output: 8_
 /// For a model on this machine: what fits into the memory of most. The server makes room for the whole window.
 const LOCAL: ModelInfo = ModelInfo { context_window: 32_768, max_output: 8_192, price: None };
 
-/// What is known of this model, or safe figures without a price. The file is not read for the offline model.
+/// What is known of this model, or safe figures without a price. The file is not read for the offline model. A model is the
+/// same on both APIs of its maker, `openai` and `openai-responses`.
 pub fn lookup(provider: &str, model: &str) -> ModelInfo {
     if provider == "offline" {
         return OFFLINE;
     }
+    let maker = provider.strip_suffix("-responses").unwrap_or(provider);
     let unknown = if provider == "ollama" { LOCAL } else { UNKNOWN };
-    CATALOGUE.models.get(&format!("{provider}/{model}")).copied().unwrap_or(unknown)
+    CATALOGUE.models.get(&format!("{maker}/{model}")).copied().unwrap_or(unknown)
 }
 
 /// The model that stands for a provider when none is named.
@@ -136,6 +138,7 @@ mod tests {
         assert_eq!(lookup("acme", "some-model"), UNKNOWN);
         assert_eq!(lookup("ollama", "some-model").context_window, 32_768);
         assert_eq!(lookup("openai", "gpt-4.1").max_output, 32_768);
+        assert_eq!(lookup("openai-responses", "gpt-4.1"), lookup("openai", "gpt-4.1"));
     }
 
     #[test]

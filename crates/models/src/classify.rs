@@ -42,11 +42,14 @@ impl ErrorBody {
         let field = |names: &[&str]| names.iter().find_map(|name| plain(error.get(name)?));
         let message = plain(error).or_else(|| field(&["message", "detail", "msg"])).unwrap_or_default();
         let kind = [field(&["code"]), field(&["type"]), field(&["status"])];
+        // A wrong value is at times said without the name of what it is of.
+        let of = field(&["param"]);
         let behind = error.pointer("/metadata/raw").and_then(plain);
         let words = kind
             .iter()
             .flatten()
             .chain([&message])
+            .chain(&of)
             .chain(&behind)
             .fold(String::new(), |words, next| words + next + "\n");
         let status = kind.iter().flatten().find_map(|code| code.parse().ok()).filter(|code| (400..600).contains(code));
@@ -141,7 +144,7 @@ const RULES: &[Rule] = &[
         class: FailureClass::ThinkingUnsupported,
         statuses: Statuses::Only(&[400, 422]),
         all: &[
-            &["reasoning_effort", "reasoning effort", "effort parameter", "thinking"],
+            &["reasoning_effort", "reasoning effort", "reasoning.effort", "effort parameter", "thinking"],
             &["not support", "unsupported", "invalid value", "is invalid"],
         ],
     },

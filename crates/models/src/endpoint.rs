@@ -16,16 +16,19 @@ pub enum Api {
     Gemini,
     /// Ollama's own.
     Ollama,
+    /// OpenAI responses.
+    OpenAiResponses,
 }
 
 impl Api {
     /// Every format with its name in the configuration.
-    pub const ALL: [(Self, &'static str); 5] = [
+    pub const ALL: [(Self, &'static str); 6] = [
         (Self::Offline, "offline"),
         (Self::OpenAiChat, "openai-chat"),
         (Self::Anthropic, "anthropic"),
         (Self::Gemini, "gemini"),
         (Self::Ollama, "ollama"),
+        (Self::OpenAiResponses, "openai-responses"),
     ];
 
     /// The format of this name.

@@ -17,6 +17,7 @@ mod model_set;
 mod offline;
 mod ollama;
 mod openai_chat;
+mod openai_responses;
 mod rendering;
 mod wire;
 

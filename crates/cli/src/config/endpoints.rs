@@ -27,6 +27,12 @@ pub(super) const BUILT_IN: &[BuiltIn] = &[
         key: Some("OPENAI_API_KEY"),
     },
     BuiltIn {
+        name: "openai-responses",
+        api: Api::OpenAiResponses,
+        base_url: "https://api.openai.com/v1",
+        key: Some("OPENAI_API_KEY"),
+    },
+    BuiltIn {
         name: "anthropic",
         api: Api::Anthropic,
         base_url: "https://api.anthropic.com/v1",
@@ -41,14 +47,16 @@ pub(super) const BUILT_IN: &[BuiltIn] = &[
     BuiltIn { name: "ollama", api: Api::Ollama, base_url: "http://127.0.0.1:11434", key: None },
 ];
 
-/// The variables of all their keys.
-pub(super) fn key_variables() -> impl Iterator<Item = &'static str> {
-    BUILT_IN.iter().filter_map(|known| known.key)
-}
-
 /// The provider of this name.
 pub(super) fn built_in(name: &str) -> Option<&'static BuiltIn> {
     BUILT_IN.iter().find(|known| known.name == name)
+}
+
+/// The variables of their keys, each once: providers of one maker share it, and stand together.
+pub(super) fn key_variables() -> Vec<&'static str> {
+    let mut variables: Vec<_> = BUILT_IN.iter().filter_map(|known| known.key).collect();
+    variables.dedup();
+    variables
 }
 
 /// The name of the profile of a provider that is there by its variable alone.
@@ -124,8 +132,7 @@ impl Config {
             provider: provider.to_owned(),
             known: self.providers(),
         })?;
-        let api = Api::from_name(route.api)
-            .ok_or_else(|| ConfigError::UnsupportedApi { provider: provider.to_owned(), api: route.api.to_owned() })?;
+        let api = Api::from_name(route.api).expect("the table of keys takes no other");
         let key = profile.map(|profile| self.key(provider, &route, profile)).transpose()?;
         Ok(Endpoint::new(api, route.base_url, key))
     }
@@ -159,7 +166,7 @@ impl Config {
     /// Every key that can be had now: what must be masked wherever it appears.
     pub(crate) fn secrets(&self) -> Vec<String> {
         let configured = self.key_sources().filter_map(|source| self.read_key(source).ok());
-        let built_in = key_variables().filter_map(|name| self.environment.get(name)).map(Secret::new);
+        let built_in = key_variables().into_iter().filter_map(|name| self.environment.get(name)).map(Secret::new);
         configured.chain(built_in).map(|key| key.reveal().to_owned()).collect()
     }
 
@@ -177,8 +184,8 @@ impl Config {
         // A key may also stand in the variable that configures it.
         let configuring = self.environment.variables().map(|(name, _)| name);
         let configuring = configuring.filter(|name| name.starts_with("LIMULUS_PROVIDERS__") && name.ends_with("__KEY"));
-        let mut names: Vec<String> = sources.chain(configuring.map(str::to_owned)).collect();
-        names.extend(key_variables().map(str::to_owned));
+        let names = configuring.chain(key_variables()).map(str::to_owned);
+        let mut names: Vec<String> = sources.chain(names).collect();
         names.sort();
         names.dedup();
         names

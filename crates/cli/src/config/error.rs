@@ -116,14 +116,6 @@ pub(crate) enum ConfigError {
         /// Those that there are.
         known: Vec<String>,
     },
-    /// A wire format that there is no adapter for yet.
-    #[error("`providers.{provider}.api` is {api}, which this version does not speak yet")]
-    UnsupportedApi {
-        /// The provider.
-        provider: String,
-        /// Its wire format.
-        api: String,
-    },
     /// A profile that there is not (any more).
     #[error("the provider `{provider}` has no profile `{profile}`")]
     UnknownProfile {
@@ -176,10 +168,6 @@ impl ConfigError {
                     known.join(", ")
                 ),
             },
-            Self::UnsupportedApi { .. } => {
-                "openai-chat and anthropic are spoken, which many servers offer beside their own; use one, or another provider"
-                    .to_owned()
-            }
             Self::UnknownProfile { provider, profile } => {
                 format!("add it as name = \"{profile}\" under [[providers.{provider}.profiles]], or start a new run")
             }

@@ -1,7 +1,6 @@
 //! From the configuration to what one run is decided by. What may not live here: keys.
 
 use engine::{Candidate, Limits, Overrides, Policy, Settings};
-use models::Api;
 
 use super::endpoints::{BUILT_IN, BuiltIn, key_variables};
 use super::error::ConfigError;
@@ -89,10 +88,9 @@ impl Config {
             let note = format!("no model is configured and {key} is set: {model} answers");
             return (model, Some(note));
         }
-        let keys: Vec<&str> = key_variables().collect();
         let note = format!(
             "no model is configured and none of {} is set: the built-in offline model answers (no AI; it works the tools)",
-            keys.join(", ")
+            key_variables().join(", ")
         );
         ("offline/offline".to_owned(), Some(note))
     }
@@ -105,9 +103,6 @@ impl Config {
             provider: provider.to_owned(),
             known: self.providers(),
         })?;
-        if Api::from_name(route.api).is_none() {
-            return Err(ConfigError::UnsupportedApi { provider: provider.to_owned(), api: route.api.to_owned() });
-        }
         let known = models::lookup(provider, name);
         let figures = self.values.models.get(model).cloned().unwrap_or_default();
         Ok(Candidate {

@@ -9,6 +9,8 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
+use crate::wire::usage::{Counts, count};
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Frame {
@@ -59,7 +61,7 @@ pub(super) struct GroqTail {
     pub(super) usage: Option<WireUsage>,
 }
 
-/// Counts as they come; a float or a negative number from a broken server must not cost the answer.
+/// Counts as they come.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct WireUsage {
@@ -90,29 +92,22 @@ struct CompletionDetails {
 impl WireUsage {
     /// The counts without overlap; none if there are none.
     pub(super) fn normalised(&self) -> Option<Usage> {
-        let prompt = count(self.prompt_tokens?);
-        let completion = count(self.completion_tokens.unwrap_or_default());
+        let prompt = count(Some(self.prompt_tokens?));
         let details = self.prompt_tokens_details.as_ref();
-        let cached =
-            details.and_then(|d| d.cached_tokens).or(self.prompt_cache_hit_tokens).map_or(0, count).min(prompt);
-        let written = details.and_then(|d| d.cache_write_tokens).or(self.cache_creation_input_tokens).map_or(0, count);
-        let written = written.min(prompt - cached);
+        let cached = details.and_then(|d| d.cached_tokens).or(self.prompt_cache_hit_tokens);
+        let written = details.and_then(|d| d.cache_write_tokens).or(self.cache_creation_input_tokens);
         // Where the total is more than the sum, reasoning was left out of the completion.
-        let beyond_prompt = self.total_tokens.map_or(0, count).saturating_sub(prompt);
-        let reasoning = self.completion_tokens_details.as_ref().and_then(|d| d.reasoning_tokens).map_or(0, count);
-        let output = completion.max(beyond_prompt);
-        Some(Usage {
-            input: prompt - cached - written,
-            cached,
-            cache_written: written,
-            output,
-            reasoning: reasoning.min(output),
-        })
+        let beyond_prompt = count(self.total_tokens).saturating_sub(prompt);
+        let reasoning = self.completion_tokens_details.as_ref().and_then(|d| d.reasoning_tokens);
+        let counts = Counts {
+            prompt,
+            cached: count(cached),
+            cache_written: count(written),
+            output: count(self.completion_tokens).max(beyond_prompt),
+            reasoning: count(reasoning),
+        };
+        Some(counts.usage())
     }
-}
-
-fn count(number: f64) -> u64 {
-    number as u64
 }
 
 /// Text, or parts of text and thinking (Mistral's reasoning models).

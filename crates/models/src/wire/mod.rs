@@ -10,6 +10,7 @@ mod exchange;
 mod json;
 mod lines;
 mod sse;
+pub(crate) mod usage;
 
 use engine::{Candidate, Usage};
 use futures_util::{StreamExt, stream};
@@ -25,6 +26,7 @@ use crate::gemini::Gemini;
 use crate::model::{Request, SaidStream};
 use crate::ollama::Ollama;
 use crate::openai_chat::OpenAiChat;
+use crate::openai_responses::OpenAiResponses;
 
 /// A wire format.
 pub(crate) trait Format: Sync {
@@ -98,6 +100,7 @@ pub(crate) fn format(api: Api) -> Option<&'static dyn Format> {
         Api::Anthropic => Some(&Anthropic),
         Api::Gemini => Some(&Gemini),
         Api::Ollama => Some(&Ollama),
+        Api::OpenAiResponses => Some(&OpenAiResponses),
     }
 }
 

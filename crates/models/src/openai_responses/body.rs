@@ -1,0 +1,285 @@
+//! The body of a request: what is particular to it, then the tools and the conversation as items, each message rendered once.
+
+use std::borrow::Cow;
+
+use engine::{Candidate, Thinking, ToolSpec};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::item::{self, Mark, Reasoning};
+use crate::endpoint::Api;
+use crate::files::Shown;
+use crate::hygiene;
+use crate::model::{Answer, Block, CallOf, File, Held, Message, Request};
+use crate::rendering::{Dialect, List, Object};
+
+#[derive(Serialize)]
+struct Head<'a> {
+    model: &'a str,
+    stream: bool,
+    store: bool,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    instructions: &'a str,
+    max_output_tokens: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    include: Option<[&'static str; 1]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning: Option<Effort>,
+}
+
+#[derive(Serialize)]
+struct Effort {
+    effort: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    summary: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+struct Tool<'a> {
+    r#type: &'static str,
+    name: &'a str,
+    description: &'a str,
+    parameters: &'a Value,
+    strict: bool,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Item<'a> {
+    Message {
+        role: &'static str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        id: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        status: Option<&'static str>,
+        content: Vec<Content<'a>>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        phase: Option<String>,
+    },
+    FunctionCall {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        id: Option<String>,
+        call_id: String,
+        name: String,
+        arguments: &'a str,
+    },
+    FunctionCallOutput {
+        call_id: String,
+        output: Output<'a>,
+    },
+}
+
+/// What a call gave back: text alone, or with what it shows.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Output<'a> {
+    Text(&'a str),
+    Parts(Vec<Content<'a>>),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Content<'a> {
+    InputText { text: Cow<'a, str> },
+    OutputText { text: &'a str, annotations: [(); 0] },
+    InputImage { detail: &'static str, image_url: String },
+    InputFile { filename: &'a str, file_data: String },
+}
+
+/// The least output limit that the API takes.
+const LEAST_OUTPUT: u64 = 16;
+
+/// The images that it reads; others it refuses with the whole request.
+const IMAGES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
+
+/// Models that do not reason, and refuse to be asked for what they reasoned.
+const WITHOUT_REASONING: &[&str] = &["gpt-3", "gpt-4", "gpt-5-chat", "chatgpt-"];
+
+/// What `off` and `minimal` are called by the models whose name begins so, the first that fits: not every one can be
+/// switched off, and not every one has a word below `low`.
+const LEAST_EFFORTS: &[(&str, [&str; 2])] = &[
+    ("o1", ["low", "low"]),
+    ("o3", ["low", "low"]),
+    ("o4", ["low", "low"]),
+    ("gpt-oss", ["low", "low"]),
+    ("gpt-5.", ["none", "low"]),
+    ("gpt-5", ["minimal", "minimal"]),
+    ("gpt-", ["none", "low"]),
+    ("", ["none", "minimal"]),
+];
+
+/// What is said of images that a model made, which this API takes only from a user.
+const MADE: &str = "What you have made:";
+
+/// The request as JSON.
+pub(super) fn render(request: &Request) -> Vec<u8> {
+    let model = hygiene::model_of(&request.candidate);
+    let dialect = Dialect::new(Api::OpenAiResponses, &model);
+    let tools = request.tools.items(&dialect, |tools, list| tools.iter().for_each(|tool| list.value(&wire_tool(tool))));
+    let repeats = hygiene::repeats(&request.messages);
+    let messages = request.messages.iter().zip(repeats).map(|(message, repeat)| {
+        let write = |message: &Message, list: &mut List<'_>| Writer { model: &model, repeat }.write(message, list);
+        match repeat {
+            0 => message.items(&dialect, write),
+            _ => message.items(&Dialect::new(Api::OpenAiResponses, &format!("{model} {repeat}")), write),
+        }
+    });
+    let items: Vec<_> = messages.collect();
+    Object::document(&head(request), &items, |body| {
+        // Tools before the conversation: what changes least comes first, for the provider's cache.
+        if !tools.is_empty() {
+            body.list("tools", |list| list.items(&tools));
+        }
+        body.list("input", |list| items.iter().for_each(|items| list.items(items)));
+    })
+}
+
+fn head(request: &Request) -> Head<'_> {
+    let candidate = &request.candidate;
+    let reasons = !is_one_of(WITHOUT_REASONING, name(candidate));
+    // Nothing is switched off where there is nothing.
+    let thinking = candidate.thinking.filter(|thinking| reasons || *thinking != Thinking::Off);
+    Head {
+        model: &candidate.model,
+        stream: true,
+        store: false,
+        instructions: &request.system,
+        max_output_tokens: candidate.max_output.max(LEAST_OUTPUT),
+        include: reasons.then_some(["reasoning.encrypted_content"]),
+        reasoning: thinking.map(|thinking| effort(name(candidate), thinking)),
+    }
+}
+
+/// The model's name without that of a relay's provider.
+fn name(candidate: &Candidate) -> &str {
+    candidate.model.rsplit('/').next().unwrap_or(&candidate.model)
+}
+
+fn is_one_of(prefixes: &[&str], name: &str) -> bool {
+    prefixes.iter().any(|prefix| name.starts_with(prefix))
+}
+
+fn effort(name: &str, thinking: Thinking) -> Effort {
+    let least = LEAST_EFFORTS.iter().find(|(prefix, _)| name.starts_with(prefix));
+    let [off, minimal] = least.map_or(["none", "minimal"], |(_, words)| *words);
+    let effort = match thinking {
+        Thinking::Off => off,
+        Thinking::Minimal => minimal,
+        Thinking::Low => "low",
+        Thinking::Medium => "medium",
+        Thinking::High => "high",
+        Thinking::Xhigh => "xhigh",
+    };
+    Effort { effort, summary: (effort != "none").then_some("auto") }
+}
+
+fn wire_tool(tool: &ToolSpec) -> Tool<'_> {
+    let ToolSpec { name, description, schema, .. } = tool;
+    Tool { r#type: "function", name, description, parameters: schema, strict: false }
+}
+
+/// Writes one message.
+struct Writer<'a> {
+    /// `PROVIDER/MODEL`: whose signatures go back.
+    model: &'a str,
+    /// See [`hygiene::repeats`].
+    repeat: usize,
+}
+
+impl Writer<'_> {
+    fn write(&self, message: &Message, list: &mut List<'_>) {
+        match message {
+            Message::User { text, files } => user(text, files, list),
+            Message::Assistant(answer) => self.assistant(answer, list),
+            Message::Result { provider_id, text, files, .. } => {
+                let output = if files.is_empty() { Output::Text(text) } else { Output::Parts(parts(text, files)) };
+                list.value(&Item::FunctionCallOutput { call_id: hygiene::id(provider_id, self.repeat), output });
+            }
+        }
+    }
+
+    fn assistant(&self, answer: &Answer, list: &mut List<'_>) {
+        let is_own = &*answer.model == self.model;
+        let has_calls = answer.calls().next().is_some();
+        // Between a call and its result nothing may come.
+        if has_calls {
+            images(answer, list);
+        }
+        for (at, block) in answer.blocks.iter().enumerate() {
+            match &block.held {
+                Held::Text(text) if !text.is_empty() => list.value(&said(text, mark(block, is_own))),
+                Held::Call(call) => list.value(&self.call(call, mark(block, is_own))),
+                Held::Reasoning(_) if is_own && is_followed(&answer.blocks[at + 1..]) => {
+                    if let Some(reasoning) = item::read::<Reasoning>(block.signature.as_deref()) {
+                        list.value(&reasoning);
+                    }
+                }
+                Held::Text(_) | Held::Reasoning(_) | Held::Image(_) => {}
+            }
+        }
+        if !has_calls {
+            images(answer, list);
+        }
+    }
+
+    fn call<'a>(&self, call: &'a CallOf, mark: Option<Mark>) -> Item<'a> {
+        Item::FunctionCall {
+            id: mark.and_then(|mark| mark.id),
+            call_id: hygiene::id(&call.provider_id, self.repeat),
+            name: hygiene::tool_name(&call.tool),
+            arguments: hygiene::arguments(&call.arguments),
+        }
+    }
+}
+
+/// Nothing if there is nothing in it: an empty message is refused.
+fn user<'a>(text: &'a str, files: impl IntoIterator<Item = &'a File>, list: &mut List<'_>) {
+    let content = parts(text, files);
+    if !content.is_empty() {
+        list.value(&Item::Message { role: "user", id: None, status: None, content, phase: None });
+    }
+}
+
+fn parts<'a>(text: &'a str, files: impl IntoIterator<Item = &'a File>) -> Vec<Content<'a>> {
+    let text = (!text.is_empty()).then(|| Content::InputText { text: text.into() });
+    text.into_iter().chain(files.into_iter().map(shown)).collect()
+}
+
+fn shown(file: &File) -> Content<'_> {
+    match file.shown() {
+        Shown::Text(text) => Content::InputText { text: text.into() },
+        Shown::Image(file) if IMAGES.contains(&&*file.media_type) => {
+            Content::InputImage { detail: "auto", image_url: file.data_url() }
+        }
+        Shown::Image(file) => Content::InputText { text: file.note().into() },
+        Shown::Document(file) => Content::InputFile { filename: &file.name, file_data: file.data_url() },
+    }
+}
+
+fn images(answer: &Answer, list: &mut List<'_>) {
+    let images = answer.blocks.iter().filter_map(|block| match &block.held {
+        Held::Image(file) => Some(file),
+        Held::Text(_) | Held::Reasoning(_) | Held::Call(_) => None,
+    });
+    let images: Vec<_> = images.collect();
+    if !images.is_empty() {
+        user(MADE, images, list);
+    }
+}
+
+/// The mark of a text or a call, if this model made it and it was whole.
+fn mark(block: &Block, is_own: bool) -> Option<Mark> {
+    item::read(block.signature.as_deref().filter(|_| is_own))
+}
+
+/// Reasoning goes back only with the whole item that followed it: alone, or with a text that was cut, it is refused.
+fn is_followed(rest: &[Block]) -> bool {
+    let next = rest.iter().find(|block| !matches!(block.held, Held::Reasoning(_)));
+    next.is_some_and(|next| mark(next, true).is_some())
+}
+
+fn said(text: &str, mark: Option<Mark>) -> Item<'_> {
+    let Mark { id, phase } = mark.unwrap_or_default();
+    let status = id.is_some().then_some("completed");
+    Item::Message { role: "assistant", id, status, content: vec![Content::OutputText { text, annotations: [] }], phase }
+}

@@ -1,0 +1,29 @@
+//! OpenAI Responses, streamed and kept nowhere: each request carries the whole conversation, with the reasoning of the model
+//! as the encrypted items that it gave.
+
+mod body;
+mod decoder;
+mod frame;
+mod item;
+
+use engine::Candidate;
+
+use crate::model::Request;
+use crate::wire::{Decode, Format};
+
+/// The format.
+pub(crate) struct OpenAiResponses;
+
+impl Format for OpenAiResponses {
+    fn path(&self, _: &Candidate) -> (String, Option<&'static str>) {
+        ("responses".to_owned(), None)
+    }
+
+    fn body(&self, request: &Request) -> Vec<u8> {
+        body::render(request)
+    }
+
+    fn decoder(&self, _: &Request) -> Box<dyn Decode> {
+        Box::new(decoder::Decoder::default())
+    }
+}
