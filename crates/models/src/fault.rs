@@ -4,7 +4,7 @@
 use engine::{Candidate, Failure, FailureClass};
 
 use crate::classify::ErrorBody;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, Secret};
 use crate::limits::DETAIL_CHARS;
 
 /// What went wrong, before it is known who is told.
@@ -137,10 +137,10 @@ impl Subject {
 
     /// Takes out the key, and whatever looks like one: some providers repeat it.
     fn mask(&self, text: &str) -> String {
-        let text = match &self.endpoint.key {
-            Some(key) if !key.reveal().is_empty() => text.replace(key.reveal(), "[key]"),
-            _ => text.to_owned(),
-        };
+        let headers = self.endpoint.headers.iter().map(|(_, value)| value).filter(|value| value.reveal().len() >= 8);
+        let secrets = self.endpoint.key.iter().chain(headers).map(Secret::reveal);
+        let secrets = secrets.filter(|secret| !secret.is_empty());
+        let text = secrets.fold(text.to_owned(), |text, secret| text.replace(secret, "[key]"));
         let Some(mut from) = text.find("sk-") else { return text };
         let mut masked = text[..from].to_owned();
         loop {

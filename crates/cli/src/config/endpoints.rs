@@ -94,6 +94,9 @@ impl<'de> Deserialize<'de> for KeySource {
     }
 }
 
+/// A header's value that is shorter is no secret, and may be a word of any text.
+const HEADER_BYTES: usize = 8;
+
 /// What is spoken with a provider.
 pub(super) struct Route<'a> {
     pub(super) api: &'a str,
@@ -134,7 +137,19 @@ impl Config {
         })?;
         let api = Api::from_name(route.api).expect("the table of keys takes no other");
         let key = profile.map(|profile| self.key(provider, &route, profile)).transpose()?;
-        Ok(Endpoint::new(api, route.base_url, key))
+        let mut endpoint = Endpoint::new(api, route.base_url, key);
+        if let Some(configured) = self.values.providers.get(provider) {
+            endpoint.proxy.clone_from(&configured.proxy);
+            for (name, source) in &configured.headers {
+                let value = self.read_key(source).map_err(|detail| ConfigError::Header {
+                    provider: provider.to_owned(),
+                    header: name.clone(),
+                    detail,
+                })?;
+                endpoint.headers.push((name.clone(), value));
+            }
+        }
+        Ok(endpoint)
     }
 
     fn key(&self, provider: &str, route: &Route<'_>, profile: &str) -> Result<Secret, ConfigError> {
@@ -166,8 +181,10 @@ impl Config {
     /// Every key that can be had now: what must be masked wherever it appears.
     pub(crate) fn secrets(&self) -> Vec<String> {
         let configured = self.key_sources().filter_map(|source| self.read_key(source).ok());
+        let headers = self.header_sources().filter_map(|source| self.read_key(source).ok());
+        let headers = headers.filter(|value| value.reveal().len() >= HEADER_BYTES);
         let built_in = key_variables().into_iter().filter_map(|name| self.environment.get(name)).map(Secret::new);
-        configured.chain(built_in).map(|key| key.reveal().to_owned()).collect()
+        configured.chain(headers).chain(built_in).map(|key| key.reveal().to_owned()).collect()
     }
 
     /// Which addresses may be fetched from.
@@ -177,13 +194,14 @@ impl Config {
 
     /// The variables that hold keys: commands do not get them.
     pub(crate) fn secret_env(&self) -> Vec<String> {
-        let sources = self.key_sources().filter_map(|source| match source {
+        let sources = self.key_sources().chain(self.header_sources()).filter_map(|source| match source {
             KeySource::Variable(name) => Some(name.clone()),
             KeySource::File(_) | KeySource::Literal(_) => None,
         });
         // A key may also stand in the variable that configures it.
         let configuring = self.environment.variables().map(|(name, _)| name);
-        let configuring = configuring.filter(|name| name.starts_with("LIMULUS_PROVIDERS__") && name.ends_with("__KEY"));
+        let is_secret = |name: &str| name.ends_with("__KEY") || name.contains("__HEADERS__");
+        let configuring = configuring.filter(|name| name.starts_with("LIMULUS_PROVIDERS__") && is_secret(name));
         let names = configuring.chain(key_variables()).map(str::to_owned);
         let mut names: Vec<String> = sources.chain(names).collect();
         names.sort();
@@ -193,6 +211,10 @@ impl Config {
 
     fn key_sources(&self) -> impl Iterator<Item = &KeySource> {
         self.values.providers.values().flat_map(|provider| &provider.profiles).filter_map(|p| p.key.as_ref())
+    }
+
+    fn header_sources(&self) -> impl Iterator<Item = &KeySource> {
+        self.values.providers.values().flat_map(|provider| provider.headers.values())
     }
 
     /// The names of all providers that there are, for messages.

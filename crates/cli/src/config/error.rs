@@ -134,6 +134,16 @@ pub(crate) enum ConfigError {
         /// Why; never the key.
         detail: String,
     },
+    /// The value of a header that cannot be had.
+    #[error("the header `{header}` of `{provider}` cannot be had: {detail}")]
+    Header {
+        /// The provider.
+        provider: String,
+        /// The header.
+        header: String,
+        /// Why; never the value.
+        detail: String,
+    },
     /// A session key that makes no sense.
     #[error("`{key}` is not a session key")]
     SessionKey {
@@ -171,7 +181,7 @@ impl ConfigError {
             Self::UnknownProfile { provider, profile } => {
                 format!("add it as name = \"{profile}\" under [[providers.{provider}.profiles]], or start a new run")
             }
-            Self::Key { .. } => "mend that; the key is read anew for each request".to_owned(),
+            Self::Key { .. } | Self::Header { .. } => "mend that; it is read anew for each request".to_owned(),
             Self::SessionKey { .. } => "write NAME (for agent:main:NAME) or agent:AGENT:NAME".to_owned(),
             Self::NoUserFolder => "set HOME, or LIMULUS_HOME and absolute paths".to_owned(),
         }

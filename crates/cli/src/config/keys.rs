@@ -28,12 +28,14 @@ const YEAR_S: i64 = 366 * 24 * 3600;
 /// More than any model has by far; it bounds what is calculated with it.
 const TOKENS: i64 = 1_000_000_000;
 const POLICIES: Kind = Kind::Word(&["allow", "ask", "deny"]);
+const THINKING: Kind = Kind::Word(&["off", "minimal", "low", "medium", "high", "xhigh"]);
 
 /// Every key. `*` stands for a name, or for the number of an entry of a list.
 pub(super) const KEYS: &[(&[&str], Kind)] = &[
     (&["agents", "*", "model"], Kind::Model),
     (&["agents", "*", "fallbacks"], Kind::Models),
     (&["agents", "*", "workspace"], Kind::Text),
+    (&["agents", "*", "thinking"], THINKING),
     (&["runs", "deadline_s"], Kind::Number(1, YEAR_S)),
     (&["runs", "poison_after"], Kind::Number(0, 1_000_000)),
     (&["runs", "resume"], Kind::Word(&["restart", "continue"])),
@@ -58,10 +60,13 @@ pub(super) const KEYS: &[(&[&str], Kind)] = &[
     (&["lanes", "cron"], Kind::Number(1, 10_000)),
     (&["providers", "*", "api"], Kind::Word(&["anthropic", "openai-chat", "openai-responses", "gemini", "ollama"])),
     (&["providers", "*", "base_url"], Kind::Address),
+    (&["providers", "*", "proxy"], Kind::Address),
+    (&["providers", "*", "headers", "*"], Kind::Secret),
     (&["providers", "*", "profiles", "*", "name"], Kind::Text),
     (&["providers", "*", "profiles", "*", "key"], Kind::Secret),
     (&["models", "*", "context_window"], Kind::Number(1_000, TOKENS)),
     (&["models", "*", "max_output"], Kind::Number(1, TOKENS)),
+    (&["models", "*", "thinking"], THINKING),
     (&["offline", "pace_ms"], Kind::Number(0, 60_000)),
 ];
 

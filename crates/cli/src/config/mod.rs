@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use engine::{Policy, ResumeMode};
+use engine::{Policy, ResumeMode, Thinking};
 use serde::{Deserialize, Deserializer};
 
 pub(crate) use endpoints::KeySource;
@@ -113,6 +113,7 @@ struct Agent {
     #[serde(default)]
     fallbacks: Vec<String>,
     workspace: Option<String>,
+    thinking: Option<Thinking>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -195,6 +196,9 @@ struct OfflinePace {
 struct Provider {
     api: Option<String>,
     base_url: Option<String>,
+    proxy: Option<String>,
+    #[serde(default)]
+    headers: BTreeMap<String, KeySource>,
     #[serde(default, deserialize_with = "in_order")]
     profiles: Vec<Profile>,
 }
@@ -243,4 +247,5 @@ fn in_order<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Profile>, 
 struct ModelFigures {
     context_window: Option<u64>,
     max_output: Option<u64>,
+    thinking: Option<Thinking>,
 }

@@ -28,7 +28,11 @@ pub(super) fn nearest(path: &[String], among: Among) -> Vec<String> {
     let cost = |candidate: &Vec<String>| {
         // A key that was put under the wrong heading is nearer than another key of the heading.
         let moved = candidate.last() == path.last() && candidate.len() > 1;
-        distance(&wanted, &candidate.join(".")).min(if moved { 3 } else { usize::MAX })
+        // So is one that was cut short: `window` for `context_window`.
+        let is_short =
+            |(known, given): (&String, &String)| known != given && known.split('_').any(|word| word == given);
+        let is_short = candidate.len() == path.len() && candidate.last().zip(path.last()).is_some_and(is_short);
+        distance(&wanted, &candidate.join(".")).min(if moved || is_short { 3 } else { usize::MAX })
     };
     candidates.into_iter().min_by_key(cost).unwrap_or_default()
 }

@@ -33,7 +33,7 @@ impl Config {
     pub(crate) fn resolve(&self, subject: Subject<'_>) -> Result<Resolved, ConfigError> {
         let agent = self.agent(subject.agent)?;
         let (models, note) = self.models(agent, subject);
-        let candidates = models.iter().map(|model| self.candidate(model)).collect::<Result<Vec<_>, _>>()?;
+        let candidates = models.iter().map(|model| self.candidate(model, agent)).collect::<Result<Vec<_>, _>>()?;
         let sent_from = subject.overrides.workspace.as_ref();
         let workspace = sent_from.or(self.flags.workspace.as_ref()).or(agent.workspace.as_ref());
         let workspace = self.environment.absolute(workspace.map_or(".", String::as_str))?;
@@ -95,7 +95,7 @@ impl Config {
         ("offline/offline".to_owned(), Some(note))
     }
 
-    fn candidate(&self, model: &str) -> Result<Candidate, ConfigError> {
+    fn candidate(&self, model: &str, agent: &Agent) -> Result<Candidate, ConfigError> {
         let parts = model.split_once('/').filter(|(provider, name)| !provider.is_empty() && !name.is_empty());
         let (provider, name) = parts.ok_or_else(|| ConfigError::NotAModel { model: model.to_owned() })?;
         let route = self.route(provider).ok_or_else(|| ConfigError::UnknownProvider {
@@ -111,7 +111,7 @@ impl Config {
             profile: route.profiles.first().map(|(name, _)| (*name).to_owned()),
             context_window: figures.context_window.unwrap_or(known.context_window),
             max_output: figures.max_output.unwrap_or(known.max_output),
-            thinking: None,
+            thinking: figures.thinking.or(agent.thinking),
         })
     }
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use engine::{Limits, Overrides, Policy, ResumeMode, Settings};
+use engine::{Limits, Overrides, Policy, ResumeMode, Settings, Thinking};
 use models::Api;
 
 use super::resolve::Resolved;
@@ -91,6 +91,29 @@ fn the_key_of_a_known_provider_is_enough_to_use_it() {
         assert_eq!(endpoint.key.unwrap().reveal(), "sk-very-own-key");
         assert_eq!(config.secrets(), ["sk-very-own-key"]);
     }
+}
+
+#[test]
+fn r45_a_provider_has_headers_and_a_proxy_and_a_model_thinks_as_much_as_is_said() {
+    let file = "[agents.main]\nmodel = \"acme/m\"\nthinking = \"high\"\nfallbacks = [\"acme/small\"]\n\
+                [models.\"acme/small\"]\nthinking = \"off\"\n\
+                [providers.acme]\napi = \"anthropic\"\nbase_url = \"http://127.0.0.1:1/v1\"\nproxy = \"http://127.0.0.1:2\"\n\
+                headers.x-team = \"env:TEAM\"\nheaders.x-beta = \"one\"\n";
+    let config = load(file, &[("TEAM", "very-secret-team")]).unwrap();
+    let resolved = resolve(&config, &Overrides::default()).unwrap();
+    let thinking: Vec<_> = resolved.settings.candidates.iter().map(|candidate| candidate.thinking).collect();
+    assert_eq!(thinking, [Some(Thinking::High), Some(Thinking::Off)]);
+    let endpoint = config.endpoint("acme", None).unwrap();
+    let headers: Vec<_> = endpoint.headers.iter().map(|(name, value)| (name.as_str(), value.reveal())).collect();
+    assert_eq!(headers, [("x-beta", "one"), ("x-team", "very-secret-team")]);
+    assert_eq!(endpoint.proxy.as_deref(), Some("http://127.0.0.1:2"));
+    assert_eq!(config.secrets(), ["very-secret-team"], "a short value is no secret");
+    assert_eq!(config.secret_env().iter().filter(|name| *name == "TEAM").count(), 1);
+    assert!(!format!("{config:?}").contains("very-secret-team"));
+
+    let config = load(file, &[]).unwrap();
+    let error = config.endpoint("acme", None).unwrap_err();
+    assert_eq!(error.to_string(), "the header `x-team` of `acme` cannot be had: the variable TEAM is not set");
 }
 
 #[test]
@@ -380,7 +403,10 @@ fn the_defaults_name_every_key() {
     let text: Vec<&str> = layers::DEFAULTS.lines().map(|line| line.trim_start_matches(['#', ' '])).collect();
     for (pattern, _) in keys::KEYS {
         let key = pattern.last().unwrap();
-        let named = text.iter().any(|line| line.split(" = ").next() == Some(*key));
-        assert!(named, "{} has no line in defaults.toml", pattern.join("."));
+        // A key that may have any name stands there by an example: `headers.x-team`.
+        let example = format!("{}.", pattern[pattern.len() - 2]);
+        let names = |line: &&str| line.split(" = ").next() == Some(*key) || *key == "*" && line.starts_with(&example);
+        let has_line = text.iter().any(names);
+        assert!(has_line, "{} has no line in defaults.toml", pattern.join("."));
     }
 }
