@@ -8,6 +8,7 @@ mod audit;
 mod bad_input;
 mod damage;
 mod doctor;
+mod formats;
 mod independent;
 mod kills;
 mod limits;
