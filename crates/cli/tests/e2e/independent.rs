@@ -298,7 +298,7 @@ fn state_at(home: &Path, seq: Seq) -> String {
     let Event::Created(created) = &entries[0].event else { panic!("it begins with another entry") };
     let mut session = Session::created(created, entries[0].at);
     entries[1..].iter().take_while(|entry| entry.seq <= seq).for_each(|entry| session.apply(&entry.event, entry.at));
-    serde_json::json!({"version": 1, "session": session}).to_string()
+    serde_json::json!({"version": engine::STATE_VERSION, "session": session}).to_string()
 }
 
 /// A copy of a journal after this SQL; `packed()` and `state_hash()` in it are of the snapshot.

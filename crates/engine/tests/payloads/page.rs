@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use engine::{
-    BranchId, CallId, Created, Durability, EffectId, Event, Hash, Session, SessionId, Timestamp, UnreadableEvent,
-    VERSION,
+    BranchId, CallId, Created, Durability, EffectId, Event, Hash, STATE_VERSION, Session, SessionId, Timestamp,
+    UnreadableEvent, VERSION,
 };
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -170,6 +170,12 @@ fn r10_r18_the_page_lists_every_event_with_its_fields() {
         };
         assert_eq!(row[1], kept, "{}", event.kind());
     }
+}
+
+/// A reader that follows the page believes snapshots of the version that we write.
+#[test]
+fn r17_r18_the_page_names_the_version_of_snapshots() {
+    assert!(PAGE.contains(&format!("{{\"version\":{STATE_VERSION},\"session\"")));
 }
 
 /// The page says that content is named by objects `body`, wherever they stand, and by the settings of `run_started`.
