@@ -1,6 +1,6 @@
 //! What the model is told of each tool, and the check of arguments against it. One table.
 
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use engine::{ToolClass, ToolSpec};
 use jsonschema::Validator;
@@ -8,19 +8,20 @@ use serde_json::{Value, json};
 
 struct Entry {
     spec: ToolSpec,
-    validator: Validator,
+    /// Made by its first call: most processes call few of the tools.
+    validator: OnceLock<Validator>,
 }
 
-static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(|| {
-    table()
-        .into_iter()
-        .map(|spec| {
-            let validator =
-                jsonschema::validator_for(&spec.schema).expect("the schemas below are valid, a test says so");
-            Entry { spec, validator }
-        })
-        .collect()
-});
+static ENTRIES: LazyLock<Vec<Entry>> =
+    LazyLock::new(|| table().into_iter().map(|spec| Entry { spec, validator: OnceLock::new() }).collect());
+
+impl Entry {
+    fn validator(&self) -> &Validator {
+        let make =
+            || jsonschema::validator_for(&self.spec.schema).expect("the schemas below are valid, a test says so");
+        self.validator.get_or_init(make)
+    }
+}
 
 /// The tools that are built in, in the order in which the model sees them.
 pub fn specs() -> Vec<ToolSpec> {
@@ -32,7 +33,7 @@ pub(crate) fn violations(tool: &str, arguments: &Value) -> Vec<String> {
     let Some(entry) = ENTRIES.iter().find(|entry| entry.spec.name == tool) else {
         return vec![format!("`{tool}` is not built in")];
     };
-    let errors = entry.validator.iter_errors(arguments);
+    let errors = entry.validator().iter_errors(arguments);
     errors.map(|error| violation(error.instance_path().as_str(), &error.to_string())).collect()
 }
 
