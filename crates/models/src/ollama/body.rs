@@ -1,14 +1,13 @@
 //! The body of a request: what is particular to it, then the tools and the messages as they were rendered once.
 
-use engine::{Candidate, Thinking, ToolSpec};
+use engine::{Candidate, Thinking};
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::endpoint::Api;
 use crate::files::{SHOWN_BY_TOOLS, Shown, files_of_results};
 use crate::model::{Answer, CallOf, File, Message, Request};
 use crate::rendering::{Dialect, List, Object, items};
-use crate::wire::Json;
+use crate::wire::{Json, Tool};
 
 #[derive(Serialize)]
 struct Head<'a> {
@@ -33,19 +32,6 @@ enum Think {
 struct Options {
     num_ctx: u64,
     num_predict: u64,
-}
-
-#[derive(Serialize)]
-struct Tool<'a> {
-    r#type: &'static str,
-    function: Function<'a>,
-}
-
-#[derive(Serialize)]
-struct Function<'a> {
-    name: &'a str,
-    description: &'a str,
-    parameters: &'a Value,
 }
 
 #[derive(Default, Serialize)]
@@ -87,7 +73,8 @@ const BY_LEVEL: &str = "gpt-oss";
 /// The request as JSON.
 pub(super) fn render(request: &Request) -> Vec<u8> {
     let dialect = Dialect::new(Api::Ollama, "");
-    let tools = request.tools.items(&dialect, |tools, list| tools.iter().for_each(|tool| list.value(&wire_tool(tool))));
+    let tools =
+        request.tools.items(&dialect, |tools, list| tools.iter().for_each(|tool| list.value(&Tool::from(tool))));
     let system = request.system.items(&dialect, |system, list| {
         if !system.is_empty() {
             list.value(&text_message("system", system));
@@ -129,11 +116,6 @@ fn think(model: &str, level: Thinking) -> Think {
         Thinking::Medium => "medium",
         Thinking::High | Thinking::Xhigh => "high",
     })
-}
-
-fn wire_tool(tool: &ToolSpec) -> Tool<'_> {
-    let function = Function { name: &tool.name, description: &tool.description, parameters: &tool.schema };
-    Tool { r#type: "function", function }
 }
 
 fn text_message<'a>(role: &'static str, text: &str) -> WireMessage<'a> {

@@ -2,15 +2,14 @@
 
 use std::borrow::Cow;
 
-use engine::ToolSpec;
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::endpoint::{Api, Endpoint};
 use crate::files::{SHOWN_BY_TOOLS, Shown, files_of_results};
 use crate::hygiene;
 use crate::model::{CallOf, File, Message, Request};
 use crate::rendering::{Dialect, List, Object, items};
+use crate::wire::Tool;
 
 #[derive(Serialize)]
 struct Head<'a> {
@@ -26,19 +25,6 @@ struct Head<'a> {
 #[derive(Serialize)]
 struct StreamOptions {
     include_usage: bool,
-}
-
-#[derive(Serialize)]
-struct Tool<'a> {
-    r#type: &'static str,
-    function: Function<'a>,
-}
-
-#[derive(Serialize)]
-struct Function<'a> {
-    name: &'a str,
-    description: &'a str,
-    parameters: &'a Value,
 }
 
 #[derive(Serialize)]
@@ -105,7 +91,8 @@ const NEW_LIMIT_NAME: &[&str] = &["gpt-5", "gpt-6", "o1", "o3", "o4"];
 pub(super) fn render(request: &Request) -> Vec<u8> {
     let with_reasoning = WANTS_REASONING.iter().any(|host| request.endpoint.base_url.contains(host));
     let dialect = Dialect::new(Api::OpenAiChat, if with_reasoning { "with reasoning" } else { "" });
-    let tools = request.tools.items(&dialect, |tools, list| tools.iter().for_each(|tool| list.value(&wire_tool(tool))));
+    let tools =
+        request.tools.items(&dialect, |tools, list| tools.iter().for_each(|tool| list.value(&Tool::from(tool))));
     let message = |message: &Message, list: &mut List<'_>| {
         if let Some(message) = wire_message(message, with_reasoning) {
             list.value(&message);
@@ -148,11 +135,6 @@ fn head(request: &Request) -> Head<'_> {
 fn wants_new_limit_name(endpoint: &Endpoint, model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or(model);
     endpoint.base_url.contains("api.openai.com") || NEW_LIMIT_NAME.iter().any(|known| name.starts_with(known))
-}
-
-fn wire_tool(tool: &ToolSpec) -> Tool<'_> {
-    let function = Function { name: &tool.name, description: &tool.description, parameters: &tool.schema };
-    Tool { r#type: "function", function }
 }
 
 fn text_message<'a>(role: &'static str, text: &'a str) -> WireMessage<'a> {
@@ -208,8 +190,8 @@ fn wire_call(call: &CallOf) -> WireCall<'_> {
 mod tests {
     use std::sync::Arc;
 
-    use engine::{Candidate, ToolClass};
-    use serde_json::json;
+    use engine::{Candidate, ToolClass, ToolSpec};
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::model::Answer;

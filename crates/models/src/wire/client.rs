@@ -65,7 +65,8 @@ impl Clients {
         let url = address(&endpoint.base_url, &path, query)?;
         let request =
             self.client(&url, endpoint.proxy.as_deref())?.post(url.clone()).headers(headers(format, endpoint)?);
-        let response = request.body(body).send().await.map_err(|error| unreachable(&url, &error))?;
+        let response =
+            request.body(body).send().await.map_err(|error| unreachable(&url, endpoint.proxy.as_deref(), &error))?;
         if response.status().is_success() { Ok(response) } else { Err(refusal(response).await) }
     }
 }
@@ -132,9 +133,11 @@ fn no_proxy(error: &reqwest::Error) -> Fault {
     Fault::new(FailureClass::InvalidRequest, "has a `proxy` that is no address").with_detail(causes(error))
 }
 
-fn unreachable(url: &Url, error: &reqwest::Error) -> Fault {
+fn unreachable(url: &Url, proxy: Option<&str>, error: &reqwest::Error) -> Fault {
     let what = if error.is_connect() || error.is_timeout() { "could not be reached" } else { "did not answer" };
-    Fault::new(FailureClass::Network, format!("{what} at {}", shown(url))).with_detail(causes(error))
+    let proxy = proxy.and_then(|address| Url::parse(address).ok());
+    let through = proxy.map(|proxy| format!(" through the proxy {}", shown(&proxy))).unwrap_or_default();
+    Fault::new(FailureClass::Network, format!("{what} at {}{through}", shown(url))).with_detail(causes(error))
 }
 
 /// A connection that broke while an answer came.

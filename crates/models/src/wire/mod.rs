@@ -7,6 +7,7 @@
 mod answer;
 mod client;
 mod exchange;
+mod function;
 mod json;
 mod lines;
 mod sse;
@@ -17,6 +18,7 @@ use futures_util::{StreamExt, stream};
 
 pub(crate) use answer::{Answer, Stop, malformed};
 pub(crate) use client::Clients;
+pub(crate) use function::Tool;
 pub(crate) use json::Json;
 
 use crate::anthropic::Anthropic;

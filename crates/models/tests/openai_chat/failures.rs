@@ -90,6 +90,17 @@ async fn a_server_that_is_not_there_is_a_network_failure_that_names_it() {
 }
 
 #[tokio::test]
+async fn h5_a_proxy_that_is_not_there_is_named_without_its_password() {
+    let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let mut request = request_to("http://127.0.0.1:9/v1");
+    request.endpoint.proxy = Some(format!("http://me:pass@{free}"));
+    let answer = read(ModelSet::new().stream(request)).await;
+    let expected =
+        format!("at http://127.0.0.1:9/v1/chat/completions through the proxy http://{free}/: Connection refused");
+    assert!(answer.failure().message.contains(&expected), "{}", answer.failure().message);
+}
+
+#[tokio::test]
 async fn an_address_that_is_none_is_said_to_be_one() {
     for base_url in ["", "localhost:1/v1", "ftp://localhost/v1"] {
         let answer = read(ModelSet::new().stream(request_to(base_url))).await;
