@@ -32,8 +32,14 @@ pub(crate) enum Command {
     Audit(commands::audit::AuditArgs),
     /// Look at a home for damage: every file, page, entry, chain and body; mend it where that is safe
     Doctor(commands::doctor::DoctorArgs),
+    /// What is in force, what is wrong with it, where it is; a file to begin with
+    Config(commands::config::ConfigArgs),
     /// The state machine, drawn from the table that it obeys
     Graph(commands::graph::GraphArgs),
+    /// Completions for your shell: limulus se<Tab>
+    Completions(commands::completions::CompletionsArgs),
+    /// The manual pages
+    Man(commands::man::ManArgs),
     /// Kill a real run twice with SIGKILL and prove from the journal that nothing was lost or done twice
     Demo(commands::demo::DemoArgs),
 }

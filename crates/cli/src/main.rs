@@ -37,20 +37,24 @@ fn main() -> ExitCode {
 }
 
 fn run(command: Command) -> Result<(), CliError> {
-    let globals = Globals::of_process()?;
+    // What is about the program alone works where there can be no home.
+    let globals = Globals::of_process();
     match command {
-        Command::Agent(args) => wait_for(commands::agent::run(args, &globals)),
-        Command::Resume(args) => wait_for(commands::resume::run(args, &globals)),
+        Command::Agent(args) => wait_for(commands::agent::run(args, &globals?)),
+        Command::Resume(args) => wait_for(commands::resume::run(args, &globals?)),
         Command::Runs(args) => match args.abort() {
-            Ok(abort) => wait_for(commands::abort::run(abort, &globals)),
-            Err(args) => commands::runs::run(args, &globals),
+            Ok(abort) => wait_for(commands::abort::run(abort, &globals?)),
+            Err(args) => commands::runs::run(args, &globals?),
         },
-        Command::Status(args) => commands::status::run(args, &globals),
-        Command::Sessions(args) => commands::sessions::run(args, &globals),
-        Command::Audit(args) => commands::audit::run(&args, &globals),
-        Command::Doctor(args) => commands::doctor::run(&args, &globals),
-        Command::Graph(args) => commands::graph::run(args, &globals),
+        Command::Status(args) => commands::status::run(args, &globals?),
+        Command::Sessions(args) => commands::sessions::run(args, &globals?),
+        Command::Audit(args) => commands::audit::run(&args, &globals?),
+        Command::Doctor(args) => commands::doctor::run(&args, &globals?),
+        Command::Config(args) => commands::config::run(args, &globals?),
+        Command::Graph(args) => commands::graph::run(args, &globals?),
         Command::Demo(args) => commands::demo::run(&args),
+        Command::Completions(args) => commands::completions::run(args),
+        Command::Man(args) => commands::man::run(&args),
     }
 }
 

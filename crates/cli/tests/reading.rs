@@ -186,6 +186,11 @@ fn what_can_be_read_is_in_the_help() {
         &["runs", "show"],
         &["runs", "trace"],
         &["graph"],
+        &["config", "show"],
+        &["config", "check"],
+        &["config", "init"],
+        &["completions"],
+        &["man"],
     ] {
         let words: Vec<&str> = words.iter().chain(&["--help"]).copied().collect();
         writeln!(all, "$ limulus {}\n{}", words.join(" "), stdout(home.path(), &words)).unwrap();

@@ -3,9 +3,12 @@
 pub(crate) mod abort;
 pub(crate) mod agent;
 pub(crate) mod audit;
+pub(crate) mod completions;
+pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod graph;
+pub(crate) mod man;
 pub(crate) mod resume;
 pub(crate) mod runs;
 pub(crate) mod sessions;

@@ -6,7 +6,7 @@ use std::fmt;
 use models::{Api, Endpoint, Secret};
 use serde::{Deserialize, Deserializer};
 
-use super::error::ConfigError;
+use super::error::{ConfigError, Origin};
 use super::{Config, Profile};
 
 /// A provider that is known by its name. The variable of its key makes it without any configuration.
@@ -83,14 +83,28 @@ impl fmt::Debug for KeySource {
     }
 }
 
-impl<'de> Deserialize<'de> for KeySource {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        Ok(match text.split_once(':') {
+impl KeySource {
+    /// What this text of the configuration means.
+    pub(super) fn of(text: &str) -> Self {
+        match text.split_once(':') {
             Some(("env", name)) => Self::Variable(name.to_owned()),
             Some(("file", path)) => Self::File(path.to_owned()),
-            _ => Self::Literal(Secret::new(&text)),
-        })
+            _ => Self::Literal(Secret::new(text)),
+        }
+    }
+
+    /// Whether it only names the place, and may be shown.
+    pub(super) fn is_reference(&self) -> bool {
+        match self {
+            Self::Variable(_) | Self::File(_) => true,
+            Self::Literal(_) => false,
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for KeySource {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self::of(&String::deserialize(deserializer)?))
     }
 }
 
@@ -126,6 +140,41 @@ impl Config {
             base_url: known.base_url,
             profiles: known.key.map(|key| (BY_VARIABLE, KeySource::Variable(key.to_owned()))).into_iter().collect(),
         })
+    }
+
+    /// What is known of providers without any configuration, as if it stood there: path, value, layer.
+    pub(super) fn known_values(&self) -> Vec<(Vec<String>, String, Origin)> {
+        let mut values = vec![];
+        for known in BUILT_IN {
+            let Some(route) = self.route(known.name) else { continue };
+            let path =
+                |key: &[&str]| ["providers", known.name].iter().chain(key).map(|&part| part.to_owned()).collect();
+            values.push((path(&["api"]), route.api.to_owned(), Origin::Defaults));
+            values.push((path(&["base_url"]), route.base_url.to_owned(), Origin::Defaults));
+            if let (Some(variable), None) = (known.key, self.values.providers.get(known.name)) {
+                let origin = Origin::Variable { name: variable.to_owned() };
+                values.push((path(&["profiles", "0", "key"]), format!("env:{variable}"), origin));
+            }
+        }
+        values
+    }
+
+    /// What is wrong with the keys and headers of providers now: none of it keeps a run from starting.
+    pub(super) fn unreadable_keys(&self) -> Vec<ConfigError> {
+        let mut wrong = vec![];
+        for (name, provider) in &self.values.providers {
+            for profile in &provider.profiles {
+                let read = profile.key.as_ref().map(|key| self.read_key(key));
+                let (provider, profile) = (name.clone(), profile.name.clone());
+                wrong.extend(read.and_then(Result::err).map(|detail| ConfigError::Key { provider, profile, detail }));
+            }
+            for (header, source) in &provider.headers {
+                let (provider, header) = (name.clone(), header.clone());
+                let unread = self.read_key(source).err();
+                wrong.extend(unread.map(|detail| ConfigError::Header { provider, header, detail }));
+            }
+        }
+        wrong
     }
 
     /// Where and with which key a request is sent now. `profile` is the candidate's; none = without a key.

@@ -23,6 +23,33 @@ pub(crate) enum Origin {
         /// Its name.
         name: String,
     },
+    /// A flag of the command.
+    Flag {
+        /// Its name, dashes included.
+        name: &'static str,
+    },
+}
+
+impl Origin {
+    /// The name of the layer.
+    pub(crate) fn layer(&self) -> &'static str {
+        match self {
+            Self::Defaults => "defaults",
+            Self::File { .. } => "file",
+            Self::Variable { .. } => "variable",
+            Self::Flag { .. } => "flag",
+        }
+    }
+
+    /// Where in it: `PATH:LINE`, or a name.
+    pub(crate) fn at(&self) -> Option<String> {
+        match self {
+            Self::Defaults => None,
+            Self::File { path, line } => Some(format!("{}:{line}", path.display())),
+            Self::Variable { name } => Some(name.clone()),
+            Self::Flag { name } => Some((*name).to_owned()),
+        }
+    }
 }
 
 impl fmt::Display for Origin {
@@ -31,6 +58,7 @@ impl fmt::Display for Origin {
             Self::Defaults => f.write_str("the defaults"),
             Self::File { path, line } => write!(f, "{}:{line}", path.display()),
             Self::Variable { name } => write!(f, "the variable {name}"),
+            Self::Flag { name } => write!(f, "the flag {name}"),
         }
     }
 }

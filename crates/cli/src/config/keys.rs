@@ -2,6 +2,8 @@
 
 use toml::Value;
 
+use super::endpoints::KeySource;
+
 /// What a key may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -135,18 +137,41 @@ impl Kind {
         }
     }
 
-    /// The value as it may be shown.
+    /// The value without what nobody may see: a key that stands there itself, a password in an address.
+    pub(super) fn masked(self, value: &Value) -> Value {
+        match (self, value) {
+            (Self::Secret, Value::String(text)) if KeySource::of(text).is_reference() => value.clone(),
+            (Self::Secret, _) => Value::String(MASK.to_owned()),
+            (Self::Address, Value::String(text)) => Value::String(without_password(text)),
+            _ => value.clone(),
+        }
+    }
+
+    /// The value as a message quotes it.
     pub(super) fn shown(self, value: &Value) -> String {
         const MOST_CHARS: usize = 60;
         if self == Self::Secret {
             return "what it holds".to_owned();
         }
-        let text = match value {
+        let text = match &self.masked(value) {
             Value::Table(_) => return "a table".to_owned(),
             Value::String(text) => format!("{text:?}"),
             other => other.to_string(),
         };
         if text.chars().count() <= MOST_CHARS { text } else { text.chars().take(MOST_CHARS).chain(['…']).collect() }
+    }
+}
+
+/// Stands where a secret is.
+const MASK: &str = "…";
+
+fn without_password(address: &str) -> String {
+    let (scheme, rest) = address.split_once("://").unwrap_or(("", address));
+    let (host, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    match host.rsplit_once('@') {
+        Some((_, host)) if !scheme.is_empty() => format!("{scheme}://{MASK}@{host}{path}"),
+        Some((_, host)) => format!("{MASK}@{host}{path}"),
+        None => address.to_owned(),
     }
 }
 

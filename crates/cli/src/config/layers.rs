@@ -21,9 +21,12 @@ const RESERVED: &[&str] = &["LIMULUS_HOME", "LIMULUS_LOG", "LIMULUS_CRASHPOINT",
 
 const PREFIX: &str = "LIMULUS_";
 
-/// Checked values by their path; whatever is put in later wins.
-#[derive(Debug, Default)]
-pub(super) struct Layers(BTreeMap<Vec<String>, (Value, Origin)>);
+/// Checked values by their path; whatever is put in later wins. What is wrong is left out and gathered.
+#[derive(Default)]
+pub(super) struct Layers {
+    values: BTreeMap<Vec<String>, (Value, Origin)>,
+    wrong: Vec<ConfigError>,
+}
 
 /// A file, for the place of what is in it.
 struct Source<'a> {
@@ -45,49 +48,64 @@ impl Source<'_> {
 
 impl Layers {
     /// Every layer: the defaults, the file (it need not be there), the variables.
-    pub(super) fn read(file: &Path, environment: &Environment) -> Result<Self, ConfigError> {
+    pub(super) fn read(file: &Path, environment: &Environment) -> Self {
         let mut layers = Self::default();
-        layers.put_text(DEFAULTS, None)?;
+        layers.put_text(DEFAULTS, None);
         match std::fs::read_to_string(file) {
-            Ok(text) => layers.put_text(&text, Some(file))?,
+            Ok(text) => layers.put_text(&text, Some(file)),
             // A home that cannot be made is said by the journal, which needs it.
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}
             Err(error) => {
-                return Err(ConfigError::Unreadable { path: file.to_owned(), detail: error.to_string() });
+                let detail = error.to_string();
+                layers.wrong.push(ConfigError::Unreadable { path: file.to_owned(), detail });
             }
         }
-        layers.put_variables(environment)?;
-        Ok(layers)
+        layers.put_variables(environment);
+        layers
+    }
+
+    /// The values that are right, by their path, with where each comes from.
+    pub(super) fn values(&self) -> impl Iterator<Item = (&[String], &Value, &Origin)> {
+        self.values.iter().map(|(path, (value, origin))| (path.as_slice(), value, origin))
+    }
+
+    /// What is wrong, in the order in which it was read.
+    pub(super) fn wrong(&self) -> &[ConfigError] {
+        &self.wrong
+    }
+
+    /// Whether this very key is there with a value that it cannot hold.
+    pub(super) fn is_wrong(&self, wanted: &str) -> bool {
+        self.wrong.iter().any(|error| matches!(error, ConfigError::Value { key, .. } if key == wanted))
     }
 
     /// Puts the values of a TOML text in.
-    pub(super) fn put_text(&mut self, text: &str, path: Option<&Path>) -> Result<(), ConfigError> {
+    fn put_text(&mut self, text: &str, path: Option<&Path>) {
         let source = Source { text, path };
         let syntax = |error: toml::de::Error| ConfigError::Syntax {
             origin: source.origin(error.span().map_or(0, |span| span.start)),
             // Its message alone: the whole of it would quote the line, and that may hold a key.
             detail: error.message().to_owned(),
         };
-        let spans = DeTable::parse(text).map_err(syntax)?;
-        let values: Table = toml::from_str(text).map_err(syntax)?;
-        self.put_table(&source, &mut vec![], spans.get_ref(), &values)
+        let spans = DeTable::parse(text).map_err(syntax);
+        let values: Result<Table, _> = toml::from_str(text).map_err(syntax);
+        match (spans, values) {
+            (Ok(spans), Ok(values)) => self.put_table(&source, &mut vec![], spans.get_ref(), &values),
+            (Err(error), _) | (_, Err(error)) => self.wrong.push(error),
+        }
     }
 
-    fn put_table(
-        &mut self,
-        source: &Source<'_>,
-        path: &mut Vec<String>,
-        spans: &DeTable<'_>,
-        values: &Table,
-    ) -> Result<(), ConfigError> {
+    fn put_table(&mut self, source: &Source<'_>, path: &mut Vec<String>, spans: &DeTable<'_>, values: &Table) {
+        // In the order of the file, so that what is wrong is told in it.
+        let mut spans: Vec<_> = spans.iter().collect();
+        spans.sort_by_key(|(key, _)| key.span().start);
         for (key, span) in spans {
             path.push(key.get_ref().to_string());
             if let Some(value) = values.get(key.get_ref().as_ref()) {
-                self.put_value(source, path, (key.span().start, span), value)?;
+                self.put_value(source, path, (key.span().start, span), value);
             }
             path.pop();
         }
-        Ok(())
     }
 
     /// `at` is where the key stands, and the value with its places.
@@ -97,23 +115,23 @@ impl Layers {
         path: &mut Vec<String>,
         at: (usize, &Spanned<DeValue<'_>>),
         value: &Value,
-    ) -> Result<(), ConfigError> {
+    ) {
         let origin = source.origin(at.0);
         match (keys::place(path), at.1.get_ref(), value) {
             (Place::Unknown, ..) => {
-                Err(ConfigError::UnknownKey { origin, key: dotted(path), nearest: dotted(&nearest(path, Among::All)) })
+                let nearest = dotted(&nearest(path, Among::All));
+                self.wrong.push(ConfigError::UnknownKey { origin, key: dotted(path), nearest });
             }
             (Place::Key(kind), ..) => self.put(path.clone(), kind, value.clone(), origin),
             (Place::Table, DeValue::Table(spans), Value::Table(values)) => self.put_table(source, path, spans, values),
             (Place::Table, DeValue::Array(spans), Value::Array(values)) if is_list(path) => {
                 for (number, (span, value)) in spans.iter().zip(values).enumerate() {
                     path.push(number.to_string());
-                    self.put_value(source, path, (span.span().start, span), value)?;
+                    self.put_value(source, path, (span.span().start, span), value);
                     path.pop();
                 }
-                Ok(())
             }
-            (Place::Table, ..) => Err(ConfigError::Value {
+            (Place::Table, ..) => self.wrong.push(ConfigError::Value {
                 origin,
                 key: dotted(path),
                 found: Kind::Text.shown(value),
@@ -127,37 +145,36 @@ impl Layers {
     }
 
     /// Puts the `LIMULUS_…` variables in.
-    pub(super) fn put_variables(&mut self, environment: &Environment) -> Result<(), ConfigError> {
+    fn put_variables(&mut self, environment: &Environment) {
         for (name, text) in environment.variables() {
             let Some(rest) = name.strip_prefix(PREFIX).filter(|_| !RESERVED.contains(&name)) else { continue };
             let path: Vec<String> = rest.split("__").map(str::to_lowercase).collect();
             match keys::place(&path) {
                 Place::Key(kind) => {
                     let origin = Origin::Variable { name: name.to_owned() };
-                    self.put(path, kind, kind.parse(text), origin)?;
+                    self.put(path, kind, kind.parse(text), origin);
                 }
                 Place::Table | Place::Unknown => {
                     let nearest = variable(&nearest(&path, Among::Keys));
-                    return Err(ConfigError::UnknownVariable { name: name.to_owned(), nearest });
+                    self.wrong.push(ConfigError::UnknownVariable { name: name.to_owned(), nearest });
                 }
             }
         }
-        Ok(())
     }
 
-    fn put(&mut self, path: Vec<String>, kind: Kind, value: Value, origin: Origin) -> Result<(), ConfigError> {
-        if !kind.fits(&value) {
+    fn put(&mut self, path: Vec<String>, kind: Kind, value: Value, origin: Origin) {
+        if kind.fits(&value) {
+            self.values.insert(path, (value, origin));
+        } else {
             let (key, found, expected) = (dotted(&path), kind.shown(&value), kind.expected());
-            return Err(ConfigError::Value { origin, key, found, expected });
+            self.wrong.push(ConfigError::Value { origin, key, found, expected });
         }
-        self.0.insert(path, (value, origin));
-        Ok(())
     }
 
     /// What won, as one table.
     pub(super) fn table(&self) -> Table {
         let mut whole = Table::new();
-        for (path, (value, _)) in &self.0 {
+        for (path, (value, _)) in &self.values {
             let (key, tables) = path.split_last().expect("every key of the table has a name");
             let table = tables.iter().fold(&mut whole, |table, name| {
                 let inner = table.entry(name.clone()).or_insert_with(|| Value::Table(Table::new()));
@@ -170,8 +187,8 @@ impl Layers {
 }
 
 /// The one place where a table may also be a list of tables.
-fn is_list(path: &[String]) -> bool {
-    matches!(path, [first, _, last] if first == "providers" && last == "profiles")
+pub(super) fn is_list<T: AsRef<str>>(path: &[T]) -> bool {
+    matches!(path, [first, _, last] if first.as_ref() == "providers" && last.as_ref() == "profiles")
 }
 
 fn variable(path: &[String]) -> String {
@@ -179,7 +196,7 @@ fn variable(path: &[String]) -> String {
 }
 
 /// The path as it stands in a file.
-fn dotted(path: &[String]) -> String {
+pub(super) fn dotted(path: &[String]) -> String {
     let bare = |part: &str| part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
     let part = |part: &String| if bare(part) { part.clone() } else { format!("{part:?}") };
     path.iter().map(part).collect::<Vec<_>>().join(".")

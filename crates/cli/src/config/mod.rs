@@ -1,13 +1,19 @@
 //! The configuration: where values come from (`layers`), what there is (`keys`), what a run is decided by (`resolve`),
-//! where a model is served (`endpoints`). What may not live here: reading or writing of anything but configuration.
+//! where a model is served (`endpoints`); and what can be said of it: what is in force (`effective`), what is wrong or
+//! doubtful (`review`), what every key is for (`reference`, `schema`). What may not live here: reading or writing of
+//! anything but configuration.
 
+mod effective;
 mod endpoints;
 mod environment;
 mod error;
 mod keys;
 mod layers;
 mod nearest;
+mod reference;
 mod resolve;
+mod review;
+mod schema;
 mod session_key;
 #[cfg(test)]
 mod tests;
@@ -19,11 +25,17 @@ use std::time::Duration;
 use engine::{Policy, ResumeMode, Thinking};
 use serde::{Deserialize, Deserializer};
 
+pub(crate) use effective::{Effective, Setting};
 pub(crate) use endpoints::KeySource;
 pub(crate) use environment::Environment;
 pub(crate) use error::ConfigError;
+pub(crate) use reference::template;
 pub(crate) use resolve::{Resolved, Subject};
+pub(crate) use review::{Remark, Review};
+pub(crate) use schema::schema;
 pub(crate) use session_key::SessionKey;
+
+use layers::Layers;
 
 /// The name of the file in the home.
 pub(crate) const FILE: &str = "config.toml";
@@ -62,19 +74,24 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    /// Reads every layer. Each value is checked where it stands.
+    /// Reads every layer. Each value is checked where it stands; the first that is wrong is told.
     pub(crate) fn load(home: &Path, environment: &Environment, flags: Flags) -> Result<Self, ConfigError> {
-        let layers = layers::Layers::read(&home.join(FILE), environment)?;
-        Self::of(&layers, environment.clone(), flags)
+        let (config, _, wrong) = Self::read(home, environment, flags);
+        wrong.into_iter().next().map_or(Ok(config), Err)
     }
 
-    fn of(layers: &layers::Layers, environment: Environment, flags: Flags) -> Result<Self, ConfigError> {
+    /// Reads every layer, with all that is wrong. Where something is, the configuration holds the rest.
+    fn read(home: &Path, environment: &Environment, flags: Flags) -> (Self, Layers, Vec<ConfigError>) {
+        let layers = Layers::read(&home.join(FILE), environment);
         let whole = toml::Value::Table(layers.table());
         let values: Values = whole.try_into().expect("every value was checked against the table of keys");
+        let mut wrong = layers.wrong().to_vec();
         for (name, provider) in &values.providers {
-            provider.check(name)?;
+            // What is there with a wrong value was told as that.
+            let missing = provider.missing(name).into_iter().filter(|(key, _)| !layers.is_wrong(key));
+            wrong.extend(missing.map(|(key, expected)| ConfigError::Missing { key, expected: expected.to_owned() }));
         }
-        Ok(Self { environment, flags, values })
+        (Self { environment: environment.clone(), flags, values }, layers, wrong)
     }
 
     /// How many runs may be under way at a time.
@@ -204,21 +221,21 @@ struct Provider {
 }
 
 impl Provider {
-    fn check(&self, name: &str) -> Result<(), ConfigError> {
-        let missing = |key: &str, expected: &str| {
-            Err(ConfigError::Missing { key: format!("providers.{name}.{key}"), expected: expected.to_owned() })
-        };
+    /// The keys that must be there and are not, each with what it holds.
+    fn missing(&self, name: &str) -> Vec<(String, &'static str)> {
         let is_known = endpoints::built_in(name).is_some();
+        let mut missing = vec![];
+        let key = |key: &str| layers::dotted(&["providers".to_owned(), name.to_owned()]) + "." + key;
         if self.api.is_none() && !is_known {
-            return missing("api", "the wire format, such as \"openai-chat\"");
+            missing.push((key("api"), "the wire format, such as \"openai-chat\""));
         }
         if self.base_url.is_none() && !is_known {
-            return missing("base_url", "the address of the API, such as \"http://127.0.0.1:9911/v1\"");
+            missing.push((key("base_url"), "the address of the API, such as \"http://127.0.0.1:9911/v1\""));
         }
-        match self.profiles.iter().position(|profile| profile.key.is_none()) {
-            Some(number) => missing(&format!("profiles.{number}.key"), "env:NAME, file:PATH or the key itself"),
-            None => Ok(()),
+        for (number, _) in self.profiles.iter().enumerate().filter(|(_, profile)| profile.key.is_none()) {
+            missing.push((key(&format!("profiles.{number}.key")), "env:NAME, file:PATH or the key itself"));
         }
+        missing
     }
 }
 

@@ -95,7 +95,7 @@ impl Config {
         ("offline/offline".to_owned(), Some(note))
     }
 
-    fn candidate(&self, model: &str, agent: &Agent) -> Result<Candidate, ConfigError> {
+    pub(super) fn candidate(&self, model: &str, agent: &Agent) -> Result<Candidate, ConfigError> {
         let parts = model.split_once('/').filter(|(provider, name)| !provider.is_empty() && !name.is_empty());
         let (provider, name) = parts.ok_or_else(|| ConfigError::NotAModel { model: model.to_owned() })?;
         let route = self.route(provider).ok_or_else(|| ConfigError::UnknownProvider {

@@ -6,6 +6,7 @@ mod answers;
 mod asking;
 mod audit;
 mod bad_input;
+mod config;
 mod damage;
 mod doctor;
 mod formats;

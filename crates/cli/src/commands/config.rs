@@ -1,0 +1,179 @@
+//! `limulus config`: what is in force and why, what is wrong with it, where it is, and a file to begin with.
+
+mod init;
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use clap::{Args, Subcommand};
+use serde::Serialize;
+
+use crate::config::{Config, Effective, FILE, Flags, Globals, Remark, Review, Setting, Subject, schema};
+use crate::error::CliError;
+use crate::resolver::today;
+use crate::show::human::{columns, count, printable};
+use crate::show::{json, print};
+
+/// The configuration: what is in force, what is wrong with it, where it is.
+#[derive(Debug, Args)]
+pub(crate) struct ConfigArgs {
+    #[command(subcommand)]
+    command: ConfigCommand,
+}
+
+/// What can be asked of the configuration.
+#[derive(Debug, Subcommand)]
+enum ConfigCommand {
+    /// Everything that is in force, as TOML; a key that stands in the file itself is shown as …
+    Show {
+        /// Say where each value comes from: defaults, file, variable or flag
+        #[arg(long)]
+        origin: bool,
+        /// As with `agent --workspace DIR`
+        #[arg(long, value_name = "DIR")]
+        workspace: Option<String>,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// All that is wrong, and what may not be meant; exit code 78 if a run could not start
+    Check {
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Where the file is, whether it is there or not
+    Path {
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// The JSON Schema of the file, for editors
+    Schema {
+        /// Takes no effect: it is JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Write a file with every key in it, commented out; one that is there is left alone
+    Init {
+        /// Print it instead
+        #[arg(long)]
+        print: bool,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Does what was asked.
+pub(crate) fn run(args: ConfigArgs, globals: &Globals) -> Result<(), CliError> {
+    match args.command {
+        ConfigCommand::Show { origin, workspace, json } => {
+            let effective = Config::effective(&globals.home, &globals.environment, Flags { workspace })?;
+            let shown = Shown::of(effective, globals);
+            print(&if json { self::json(&shown) } else { lay_out(&shown, origin) })
+        }
+        ConfigCommand::Check { json } => check(globals, json),
+        ConfigCommand::Path { json } => {
+            let place = Place::of(globals);
+            print(&if json { self::json(&place) } else { format!("{}\n", place.file) })
+        }
+        ConfigCommand::Schema { json: _ } => print(&json(&schema())),
+        ConfigCommand::Init { print, json } => init::run(globals, print, json),
+    }
+}
+
+/// Where the file is.
+#[derive(Debug, PartialEq, Serialize)]
+struct Place {
+    home: String,
+    file: String,
+    /// Whether it is there.
+    exists: bool,
+}
+
+impl Place {
+    fn of(globals: &Globals) -> Self {
+        let file = globals.home.join(FILE);
+        Self { home: show(&globals.home), exists: file.exists(), file: show(&file) }
+    }
+}
+
+fn show(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// What is in force.
+#[derive(Debug, PartialEq, Serialize)]
+struct Shown {
+    #[serde(flatten)]
+    place: Place,
+    settings: Vec<Setting>,
+    /// Which model answers where none is configured.
+    note: Option<String>,
+}
+
+impl Shown {
+    fn of(effective: Effective, globals: &Globals) -> Self {
+        let Effective { config, settings } = effective;
+        let overrides = engine::Overrides::default();
+        let subject = Subject { agent: "main", overrides: &overrides, session_model: None, date: &today() };
+        // What cannot be resolved is for `config check`; here it is shown as it stands.
+        let note = config.resolve(subject).ok().and_then(|resolved| resolved.note);
+        Self { place: Place::of(globals), settings, note }
+    }
+}
+
+fn lay_out(shown: &Shown, with_origin: bool) -> String {
+    let rows = shown.settings.iter().map(|setting| {
+        let from = setting.at.as_deref().unwrap_or(setting.layer);
+        let comment = if with_origin { format!("# {from}") } else { String::new() };
+        [printable(&format!("{} = {}", setting.key, setting.value)), printable(&comment)]
+    });
+    let mut text = columns(&rows.collect::<Vec<_>>());
+    if let Some(note) = &shown.note {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "# {note}");
+    }
+    text
+}
+
+/// What is wrong, and what is doubtful.
+#[derive(Debug, PartialEq, Serialize)]
+struct Checked {
+    #[serde(flatten)]
+    place: Place,
+    errors: Vec<Remark>,
+    warnings: Vec<Remark>,
+}
+
+fn check(globals: &Globals, as_json: bool) -> Result<(), CliError> {
+    let Review { errors, warnings, set } = Config::review(&globals.home, &globals.environment, Flags::default());
+    let checked = Checked { place: Place::of(globals), errors, warnings };
+    print(&if as_json { json(&checked) } else { lay_out_check(&checked, set) })?;
+    match checked.errors.len() {
+        0 => Ok(()),
+        number => Err(CliError::Config {
+            what: format!("the configuration has {}", count(number, "error")),
+            hint: "each is listed on stdout with its place and what to write instead".to_owned(),
+        }),
+    }
+}
+
+fn lay_out_check(checked: &Checked, set: usize) -> String {
+    let mut text = String::new();
+    for (mark, remarks) in [('✗', &checked.errors), ('!', &checked.warnings)] {
+        for Remark { what, hint } in remarks {
+            let _ = writeln!(text, "{mark} {}\n  hint: {}", printable(what), printable(hint));
+        }
+    }
+    if checked.errors.is_empty() {
+        let file = if checked.place.exists { "" } else { " (it is not there)" };
+        let _ = writeln!(text, "✓ {}{file} and the variables can be used: {}", checked.place.file, set_keys(set));
+    }
+    text
+}
+
+fn set_keys(set: usize) -> String {
+    if set == 0 { "they change nothing".to_owned() } else { format!("{} set", count(set, "key")) }
+}

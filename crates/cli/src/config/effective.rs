@@ -1,0 +1,119 @@
+//! What is in force, key by key, each with the layer that it comes from. What may not live here: a secret; a key that
+//! stands in the configuration itself is masked.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::Serialize;
+use toml::Value;
+
+use super::error::{ConfigError, Origin};
+use super::keys::{self, Place};
+use super::layers::dotted;
+use super::{Config, Environment, Flags};
+
+/// A key that is in force.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Setting {
+    /// As it stands in a file.
+    pub(crate) key: String,
+    /// What it holds, secrets masked.
+    pub(crate) value: Value,
+    /// `defaults`, `file`, `variable` or `flag`.
+    pub(crate) layer: &'static str,
+    /// Where in that layer: `PATH:LINE`, or a name.
+    pub(crate) at: Option<String>,
+}
+
+/// A configuration with all that is in force in it.
+#[derive(Debug)]
+pub(crate) struct Effective {
+    pub(crate) config: Config,
+    /// In the order of their names.
+    pub(crate) settings: Vec<Setting>,
+}
+
+impl Config {
+    /// Reads every layer and says what is in force.
+    pub(crate) fn effective(home: &Path, environment: &Environment, flags: Flags) -> Result<Effective, ConfigError> {
+        let (config, layers, wrong) = Self::read(home, environment, flags);
+        if let Some(error) = wrong.into_iter().next() {
+            return Err(error);
+        }
+        let mut rows: BTreeMap<Vec<String>, (Value, Origin)> = BTreeMap::new();
+        for (path, value, origin) in config.known_values() {
+            rows.insert(path, (Value::String(value), origin));
+        }
+        for (path, value, origin) in layers.values() {
+            rows.insert(path.to_vec(), (value.clone(), origin.clone()));
+        }
+        if let Some(workspace) = &config.flags.workspace {
+            for agent in config.values.agents.keys() {
+                let path = ["agents", agent, "workspace"].map(str::to_owned).to_vec();
+                rows.insert(path, (Value::String(workspace.clone()), Origin::Flag { name: "--workspace" }));
+            }
+        }
+        let settings = rows.iter().map(|(path, (value, origin))| setting(path, value, origin)).collect();
+        Ok(Effective { config, settings })
+    }
+}
+
+fn setting(path: &[String], value: &Value, origin: &Origin) -> Setting {
+    let Place::Key(kind) = keys::place(path) else { unreachable!("a layer holds nothing but keys of the table") };
+    Setting { key: dotted(path), value: kind.masked(value), layer: origin.layer(), at: origin.at() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::FILE;
+    use super::*;
+
+    const FILE_TEXT: &str = "\
+[runs]
+deadline_s = 60
+resume = \"continue\"
+[providers.acme]
+api = \"openai-chat\"
+base_url = \"http://me:sk-password@127.0.0.1:1/v1\"
+headers.x-team = \"sk-header\"
+[[providers.acme.profiles]]
+key = \"sk-literal-key\"
+[[providers.acme.profiles]]
+key = \"env:ACME_KEY\"
+";
+
+    fn settings(flags: Flags) -> Vec<Setting> {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::write(home.path().join(FILE), FILE_TEXT).unwrap();
+        let variables = [("LIMULUS_RUNS__RESUME", "restart"), ("ACME_KEY", "sk-of-env"), ("OPENAI_API_KEY", "sk-open")];
+        let effective = Config::effective(home.path(), &Environment::of(&variables, "/now"), flags).unwrap();
+        let shown = format!("{:?}", effective.settings);
+        assert!(!shown.contains("sk-"), "{shown}");
+        let mut settings = effective.settings;
+        for setting in &mut settings {
+            setting.at = setting.at.take().map(|at| at.replace(home.path().to_str().unwrap(), "HOME"));
+        }
+        settings
+    }
+
+    #[test]
+    fn r50_every_key_is_shown_with_its_layer_and_no_secret() {
+        let settings = settings(Flags { workspace: Some("there".to_owned()) });
+        let check = |key: &str, value: &str, layer: &str, at: Option<&str>| {
+            let setting = settings.iter().find(|setting| setting.key == key).unwrap_or_else(|| panic!("no {key}"));
+            let found = (setting.value.to_string(), setting.layer, setting.at.as_deref());
+            assert_eq!(found, (value.to_owned(), layer, at), "{key}");
+        };
+        check("runs.poison_after", "3", "defaults", None);
+        check("runs.deadline_s", "60", "file", Some("HOME/config.toml:2"));
+        check("runs.resume", "\"restart\"", "variable", Some("LIMULUS_RUNS__RESUME"));
+        check("agents.main.workspace", "\"there\"", "flag", Some("--workspace"));
+        check("providers.acme.base_url", "\"http://…@127.0.0.1:1/v1\"", "file", Some("HOME/config.toml:6"));
+        check("providers.acme.headers.x-team", "\"…\"", "file", Some("HOME/config.toml:7"));
+        check("providers.acme.profiles.0.key", "\"…\"", "file", Some("HOME/config.toml:9"));
+        check("providers.acme.profiles.1.key", "\"env:ACME_KEY\"", "file", Some("HOME/config.toml:11"));
+        check("providers.openai.base_url", "\"https://api.openai.com/v1\"", "defaults", None);
+        check("providers.openai.profiles.0.key", "\"env:OPENAI_API_KEY\"", "variable", Some("OPENAI_API_KEY"));
+        assert!(settings.iter().all(|setting| !setting.key.starts_with("providers.gemini.")), "it is not there");
+    }
+}

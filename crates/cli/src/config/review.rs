@@ -1,0 +1,176 @@
+//! All that is wrong with a configuration, and what is doubtful in it: what keeps no run from starting, and may not be
+//! meant. What may not live here: what a key may hold (`keys`).
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::endpoints::KeySource;
+use super::error::{ConfigError, Origin};
+use super::keys::{self, Kind, Place};
+use super::layers::{Layers, dotted};
+use super::{Config, Environment, FILE, Flags};
+
+/// Something to be said of a configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Remark {
+    /// What, and where.
+    pub(crate) what: String,
+    /// What to write instead.
+    pub(crate) hint: String,
+}
+
+impl From<&ConfigError> for Remark {
+    fn from(error: &ConfigError) -> Self {
+        Self { what: error.to_string(), hint: error.hint() }
+    }
+}
+
+/// All that is to be said of one.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Review {
+    /// What keeps runs from starting.
+    pub(crate) errors: Vec<Remark>,
+    /// What is doubtful.
+    pub(crate) warnings: Vec<Remark>,
+    /// How many keys the file and the variables set.
+    pub(crate) set: usize,
+}
+
+impl Config {
+    /// Reads every layer and looks at all of it.
+    pub(crate) fn review(home: &Path, environment: &Environment, flags: Flags) -> Review {
+        let (config, layers, mut errors) = Self::read(home, environment, flags);
+        let models = config.models_of_agents();
+        for (agent, model) in &models {
+            let error = config.candidate(model, &config.values.agents[agent]).err();
+            errors.extend(error.filter(|error| !errors.contains(error) && !is_told(error, &errors)));
+        }
+        let mut warnings: Vec<Remark> = config.unreadable_keys().iter().map(Remark::from).collect();
+        warnings.extend(models.iter().filter_map(|(_, model)| config.without_figures(model)));
+        warnings.extend(readable_by_others(&home.join(FILE), &layers));
+        let mut once = vec![];
+        warnings.retain(|warning| {
+            !once.contains(warning) && {
+                once.push(warning.clone());
+                true
+            }
+        });
+        let set = layers.values().filter(|(_, _, origin)| **origin != Origin::Defaults).count();
+        Review { errors: errors.iter().map(Remark::from).collect(), warnings, set }
+    }
+
+    /// Every model that an agent names, with the agent.
+    fn models_of_agents(&self) -> Vec<(String, String)> {
+        let agents = self.values.agents.iter();
+        let models = agents.flat_map(|(name, agent)| {
+            agent.model.iter().chain(&agent.fallbacks).map(|model| (name.clone(), model.clone()))
+        });
+        models.collect()
+    }
+
+    /// A model of which nobody says how much it can see.
+    fn without_figures(&self, model: &str) -> Option<Remark> {
+        let (provider, name) = model.split_once('/')?;
+        let known = models::lookup(provider, name);
+        let figures = self.values.models.get(model);
+        let is_said = figures.is_some_and(|figures| figures.context_window.is_some() && figures.max_output.is_some());
+        // Every model of the catalogue has a price; those on this machine have none.
+        let is_local = matches!(provider, "offline" | "ollama");
+        (known.price.is_none() && !is_local && !is_said).then(|| Remark {
+            what: format!(
+                "the model `{model}` is not in the catalogue: a window of {} and answers of {} tokens are assumed",
+                known.context_window, known.max_output
+            ),
+            hint: format!("say what it has: context_window and max_output under [models.\"{model}\"]"),
+        })
+    }
+}
+
+/// Whether a provider is not known because something else is wrong with it.
+fn is_told(error: &ConfigError, errors: &[ConfigError]) -> bool {
+    let ConfigError::UnknownProvider { provider, .. } = error else { return false };
+    let table = dotted(&["providers".to_owned(), provider.clone()]) + ".";
+    errors.iter().any(|error| match error {
+        ConfigError::UnknownKey { key, .. } | ConfigError::Value { key, .. } | ConfigError::Missing { key, .. } => {
+            key.starts_with(&table)
+        }
+        _ => false,
+    })
+}
+
+/// A file with a key in it that others may read.
+fn readable_by_others(file: &Path, layers: &Layers) -> Option<Remark> {
+    let is_literal = |(path, value, origin): (&[String], &toml::Value, &Origin)| {
+        keys::place(path) == Place::Key(Kind::Secret)
+            && matches!(origin, Origin::File { .. })
+            && value.as_str().is_some_and(|text| !KeySource::of(text).is_reference())
+    };
+    let mode = std::fs::metadata(file).ok()?.permissions().mode();
+    (mode & 0o077 != 0 && layers.values().any(is_literal)).then(|| Remark {
+        what: format!("{} holds a key and can be read by others", file.display()),
+        hint: format!("`chmod 600 {}`, or name the place of the key: env:NAME or file:PATH", file.display()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+
+    use super::*;
+
+    fn review(file: &str, variables: &[(&str, &str)], mode: u32) -> Review {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join(FILE);
+        fs::write(&path, file).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+        let mut review = Config::review(home.path(), &Environment::of(variables, "/now"), Flags::default());
+        for remark in review.errors.iter_mut().chain(&mut review.warnings) {
+            remark.what = remark.what.replace(home.path().to_str().unwrap(), "HOME");
+        }
+        review
+    }
+
+    fn whats(remarks: &[Remark]) -> Vec<&str> {
+        remarks.iter().map(|remark| remark.what.as_str()).collect()
+    }
+
+    #[test]
+    fn r24_all_that_is_wrong_is_told_in_the_order_of_the_file() {
+        let file = "[runs]\nresume = \"never\"\ndeadline = 5\n[agents.main]\nmodel = \"nobody/m\"\nfallbacks = [\"acme/m\"]\n\
+                    [providers.acme]\napi = \"smoke\"\n[tools]\ncall_s = 0\n[providers.beta]\napi = \"gemini\"\n";
+        let review = review(file, &[("LIMULUS_QUEUE__CAP", "many"), ("LIMULUS_QEUE__CAP", "1")], 0o600);
+        let errors = [
+            "HOME/config.toml:2: `runs.resume` cannot be \"never\"",
+            "HOME/config.toml:3: unknown key `runs.deadline`",
+            "HOME/config.toml:8: `providers.acme.api` cannot be \"smoke\"",
+            "HOME/config.toml:10: `tools.call_s` cannot be 0",
+            "unknown variable LIMULUS_QEUE__CAP",
+            "the variable LIMULUS_QUEUE__CAP: `queue.cap` cannot be \"many\"",
+            "`providers.beta.base_url` is missing",
+            "the model `nobody/m` names the provider `nobody`, which is not configured",
+        ];
+        assert_eq!(whats(&review.errors), errors);
+    }
+
+    #[test]
+    fn r24_what_is_doubtful_keeps_no_run_from_starting() {
+        let file = "[agents.main]\nmodel = \"acme/m\"\nfallbacks = [\"acme/n\", \"ollama/x\"]\n[models.\"acme/n\"]\n\
+                    context_window = 9000\nmax_output = 900\n[providers.acme]\napi = \"openai-chat\"\n\
+                    base_url = \"http://127.0.0.1:1\"\nheaders.x-team = \"env:TEAM\"\n[[providers.acme.profiles]]\n\
+                    key = \"file:/nowhere/key\"\n[[providers.acme.profiles]]\nname = \"b\"\nkey = \"sk-literal\"\n";
+        let review = review(file, &[], 0o644);
+        assert_eq!(whats(&review.errors), [""; 0]);
+        let warnings = [
+            "the key of `acme` (profile `default`) cannot be had: /nowhere/key does not read (No such file or directory \
+             (os error 2))",
+            "the header `x-team` of `acme` cannot be had: the variable TEAM is not set",
+            "the model `acme/m` is not in the catalogue: a window of 128000 and answers of 8192 tokens are assumed",
+            "HOME/config.toml holds a key and can be read by others",
+        ];
+        assert_eq!(whats(&review.warnings), warnings);
+        assert!(!format!("{review:?}").contains("sk-literal"));
+        assert_eq!(self::review("", &[], 0o644), Review { errors: vec![], warnings: vec![], set: 0 });
+    }
+}

@@ -1,0 +1,146 @@
+//! The JSON Schema of config.toml, made from the table of keys and the comments of `defaults.toml`. What may not live here:
+//! a key.
+
+use serde_json::{Map, Value, json};
+
+use super::keys::{KEYS, Kind};
+use super::layers::is_list;
+use super::reference::{Entry, entries};
+
+/// The schema, in the draft of 2020-12.
+pub(crate) fn schema() -> Value {
+    let mut schema = node(&[], &entries());
+    let head = [
+        ("$schema", json!("https://json-schema.org/draft/2020-12/schema")),
+        ("title", json!("limulus config.toml")),
+        ("description", json!("What `limulus config schema` prints: every key of the configuration file.")),
+    ];
+    let object = schema.as_object_mut().expect("the root is a table");
+    object.extend(head.map(|(key, value)| (key.to_owned(), value)));
+    schema
+}
+
+/// What may stand at this place of the table of keys.
+fn node(prefix: &[&str], entries: &[Entry]) -> Value {
+    let under = || KEYS.iter().filter(|(pattern, _)| pattern.starts_with(prefix));
+    if let Some((pattern, kind)) = under().find(|(pattern, _)| pattern.len() == prefix.len()) {
+        return leaf(pattern, *kind, entries);
+    }
+    let mut parts: Vec<&str> = vec![];
+    for (pattern, _) in under() {
+        if !parts.contains(&pattern[prefix.len()]) {
+            parts.push(pattern[prefix.len()]);
+        }
+    }
+    let inner = |part: &str| node(&[prefix, &[part]].concat(), entries);
+    match parts[..] {
+        ["*"] if is_list(prefix) => json!({"type": "array", "items": inner("*")}),
+        ["*"] => json!({"type": "object", "additionalProperties": inner("*")}),
+        _ => {
+            let properties: Map<String, Value> = parts.iter().map(|part| ((*part).to_owned(), inner(part))).collect();
+            json!({"type": "object", "properties": properties, "additionalProperties": false})
+        }
+    }
+}
+
+fn leaf(pattern: &[&str], kind: Kind, entries: &[Entry]) -> Value {
+    let mut schema = kind_schema(kind);
+    let object = schema.as_object_mut().expect("the schema of a kind is an object");
+    if let Some(entry) = entries.iter().find(|entry| entry.is_of(pattern)) {
+        if !entry.comment.is_empty() {
+            object.insert("description".to_owned(), json!(entry.comment));
+        }
+        if entry.is_default {
+            object.insert("default".to_owned(), json!(entry.value));
+        }
+    }
+    schema
+}
+
+fn kind_schema(kind: Kind) -> Value {
+    match kind {
+        Kind::Text | Kind::Secret => json!({"type": "string", "pattern": r"\S"}),
+        Kind::Model => json!({"type": "string", "pattern": r"^[^/\s]+/\S+$"}),
+        Kind::Models => json!({"type": "array", "items": kind_schema(Kind::Model)}),
+        Kind::Number(least, most) => json!({"type": "integer", "minimum": least, "maximum": most}),
+        Kind::Flag => json!({"type": "boolean"}),
+        Kind::Word(words) => json!({"enum": words}),
+        Kind::Address => json!({"type": "string", "pattern": "^https?://"}),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+    use std::{env, fs};
+
+    use super::super::{Config, Environment, FILE, Flags, layers, template};
+    use super::*;
+
+    fn docs() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
+    }
+
+    /// What the schema says is wrong with a file.
+    fn wrong(text: &str) -> Vec<String> {
+        let file: toml::Table = toml::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
+        let validator = jsonschema::validator_for(&schema()).unwrap();
+        validator.iter_errors(&serde_json::to_value(file).unwrap()).map(|error| error.to_string()).collect()
+    }
+
+    /// Whether the program takes this file.
+    fn is_taken(text: &str) -> bool {
+        let home = tempfile::tempdir().unwrap();
+        fs::write(home.path().join(FILE), text).unwrap();
+        Config::load(home.path(), &Environment::of(&[("HOME", "/u")], "/now"), Flags::default()).is_ok()
+    }
+
+    /// `UPDATE=1` writes it.
+    #[test]
+    fn the_published_schema_is_the_one_that_is_printed() {
+        let (file, printed) = (docs().join("config.schema.json"), crate::show::json(&schema()));
+        if env::var_os("UPDATE").is_some() {
+            fs::write(&file, &printed).unwrap();
+        }
+        assert_eq!(fs::read_to_string(&file).unwrap_or_default(), printed, "UPDATE=1 makes it anew");
+    }
+
+    #[test]
+    fn the_defaults_and_every_documented_example_keep_to_the_schema() {
+        let mut pages = vec![docs().join("../README.md"), docs().join("../README.zh-CN.md")];
+        for folder in [docs(), docs().join("providers")] {
+            let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+            pages.extend(files.filter(|file| file.extension().is_some_and(|extension| extension == "md")));
+        }
+        let mut examples = vec![layers::DEFAULTS.to_owned(), template()];
+        for page in pages {
+            let text = fs::read_to_string(page).unwrap();
+            let blocks = text.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
+            examples.extend(blocks.map(str::to_owned));
+        }
+        assert!(examples.len() > 6, "{}", examples.len());
+        for example in examples {
+            assert_eq!(wrong(&example), [""; 0], "{example}");
+            assert!(is_taken(&example), "{example}");
+        }
+    }
+
+    #[test]
+    fn what_the_schema_refuses_is_refused() {
+        for text in [
+            "[runs]\ndeadline = 5",
+            "[runs]\ndeadline_s = 0",
+            "[runs]\ndeadline_s = \"ten\"",
+            "[tools.exec]\npolicy = \"maybe\"",
+            "[agents.main]\nmodel = \"gpt\"",
+            "[agents.main]\nfallbacks = [\"a b/c\"]",
+            "[providers.openai]\nbase_url = \"ftp://x\"",
+            "[providers.openai]\nprofiles = \"x\"",
+            "[[providers.openai.profiles]]\nkye = \"x\"",
+            "[queue]\ncut = 1\nmark = \" \"",
+        ] {
+            assert_ne!(wrong(text), [""; 0], "{text}");
+            assert!(!is_taken(text), "{text}");
+        }
+    }
+}
