@@ -1,34 +1,108 @@
-//! The configuration as the runtime asks for it: settings when a run starts, an endpoint when a request is sent.
+//! The configuration as the runtime asks for it: settings when a run starts, an endpoint when a request is sent, what is
+//! withheld when a call begins. The file is read again where it has changed since. What may not live here: keys in force
+//! for a run that has started; those are its settings.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::{Candidate, Failure, FailureClass, Overrides, Settings};
 use models::Endpoint;
-use runtime::Resolver;
+use runtime::{Resolver, Withheld};
+use tokio::sync::mpsc;
 
-use crate::config::{Config, ConfigError, Subject};
+use crate::config::{Config, ConfigError, Stamp, Subject};
 
-/// Answers out of one configuration.
+/// Answers out of the configuration that can be used and was written last.
 pub(crate) struct ConfigResolver {
+    current: Mutex<Current>,
+    /// What the user should know of a changed file.
+    notes: mpsc::UnboundedSender<String>,
+}
+
+struct Current {
     config: Arc<Config>,
+    /// The file that was looked at last, whether it could be used or not.
+    seen: Option<Stamp>,
+    /// Every key that this process has had: what was a secret stays one.
+    secrets: Vec<String>,
+    withheld: Withheld,
 }
 
 impl ConfigResolver {
-    pub(crate) fn new(config: Arc<Config>) -> Self {
-        Self { config }
+    pub(crate) fn new(config: Arc<Config>, notes: mpsc::UnboundedSender<String>) -> Self {
+        let mut current = Current { seen: config.stamp(), config, secrets: vec![], withheld: Withheld::default() };
+        current.withhold(vec![]);
+        Self { current: Mutex::new(current), notes }
+    }
+
+    /// What is in force now. A file that has changed and cannot be used changes nothing, and says why.
+    fn current(&self) -> MutexGuard<'_, Current> {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let stamp = current.config.stamp_now();
+        if stamp != current.seen {
+            current.seen = stamp;
+            let note = match current.config.again() {
+                Ok(config) => {
+                    // It may have been written once more before it was read.
+                    current.seen = config.stamp();
+                    current.config = Arc::new(config);
+                    current.withhold(vec![]);
+                    "config.toml has changed: it counts from the next run on, for providers and keys from the next \
+                     request on"
+                        .to_owned()
+                }
+                Err(error) => format!(
+                    "config.toml has changed and cannot be used, so what was read before stays in force: {error} ({})",
+                    error.hint()
+                ),
+            };
+            // Whoever listens no longer has left.
+            let _ = self.notes.send(note);
+        }
+        current
+    }
+}
+
+impl Current {
+    /// Makes what is withheld anew, with these secrets beside those of the configuration.
+    fn withhold(&mut self, more: Vec<String>) {
+        self.secrets.extend(self.config.secrets().into_iter().chain(more));
+        self.secrets.sort();
+        self.secrets.dedup();
+        self.withheld = Withheld {
+            secrets: tools::Secrets::new(&self.secrets),
+            secret_env: self.config.secret_env(),
+            reach: self.config.reach(),
+        };
+    }
+
+    /// A key that was read just now may be another than before: its place can hold a new one.
+    fn keep_secret(&mut self, endpoint: &Endpoint) {
+        let key = endpoint.key.iter().map(|key| key.reveal().to_owned());
+        let new: Vec<String> = key.filter(|key| !self.secrets.contains(key)).collect();
+        if !new.is_empty() {
+            self.withhold(new);
+        }
     }
 }
 
 impl Resolver for ConfigResolver {
     fn settings(&self, agent: &str, model: Option<&str>, overrides: &Overrides) -> Result<Settings, Failure> {
         let subject = Subject { agent, overrides, session_model: model, date: &today() };
-        let resolved = self.config.resolve(subject).map_err(|error| refused(&error, FailureClass::Refused))?;
+        let config = Arc::clone(&self.current().config);
+        let resolved = config.resolve(subject).map_err(|error| refused(&error, FailureClass::Refused))?;
         Ok(resolved.settings)
     }
 
     fn endpoint(&self, candidate: &Candidate) -> Result<Endpoint, Failure> {
-        let endpoint = self.config.endpoint(&candidate.provider, candidate.profile.as_deref());
-        endpoint.map_err(|error| refused(&error, FailureClass::Auth))
+        let mut current = self.current();
+        let endpoint = current.config.endpoint(&candidate.provider, candidate.profile.as_deref());
+        let endpoint = endpoint.map_err(|error| refused(&error, FailureClass::Auth))?;
+        current.keep_secret(&endpoint);
+        Ok(endpoint)
+    }
+
+    fn withheld(&self) -> Withheld {
+        self.current().withheld.clone()
     }
 }
 
@@ -39,4 +113,100 @@ pub(crate) fn today() -> String {
 
 fn refused(error: &ConfigError, class: FailureClass) -> Failure {
     Failure::new(class, format!("{error} ({})", error.hint()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::config::{Environment, FILE, Flags};
+
+    struct Home {
+        folder: TempDir,
+        resolver: ConfigResolver,
+        notes: mpsc::UnboundedReceiver<String>,
+    }
+
+    impl Home {
+        fn new(file: &str) -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            put(folder.path(), file);
+            let environment = Environment::of(&[("HOME", "/u")], "/now");
+            let config = Config::load(folder.path(), &environment, Flags::default()).unwrap();
+            let (notes_in, notes) = mpsc::unbounded_channel();
+            Self { folder, resolver: ConfigResolver::new(Arc::new(config), notes_in), notes }
+        }
+
+        fn put(&self, file: &str) {
+            put(self.folder.path(), file);
+        }
+
+        fn settings(&self) -> Settings {
+            self.resolver.settings("main", None, &Overrides::default()).unwrap()
+        }
+
+        fn notes(&mut self) -> Vec<String> {
+            std::iter::from_fn(|| self.notes.try_recv().ok()).collect()
+        }
+    }
+
+    /// As editors do it: a new file in the place of the old one.
+    fn put(home: &Path, file: &str) {
+        fs::write(home.join("new"), file).unwrap();
+        fs::rename(home.join("new"), home.join(FILE)).unwrap();
+    }
+
+    #[test]
+    fn r24_a_changed_file_counts_for_the_next_run_and_a_broken_one_changes_nothing() {
+        let mut home = Home::new("[runs]\ndeadline_s = 5\n");
+        let before = home.settings();
+        assert_eq!((before.limits.deadline_ms, home.notes().len()), (5_000, 0));
+        home.put("[runs]\ndeadline_s = 7\n");
+        assert_eq!((home.settings().limits.deadline_ms, before.limits.deadline_ms), (7_000, 5_000));
+        let notes = home.notes();
+        assert!(notes.len() == 1 && notes[0].contains("counts from the next run"), "{notes:?}");
+        home.put("[runs]\ndedline_s = 9\n");
+        assert_eq!(home.settings().limits.deadline_ms, 7_000);
+        assert_eq!(home.settings().limits.deadline_ms, 7_000);
+        let notes = home.notes();
+        assert!(
+            notes.len() == 1 && notes[0].contains("stays in force") && notes[0].contains("deadline_s"),
+            "{notes:?}"
+        );
+        fs::remove_file(home.folder.path().join(FILE)).unwrap();
+        assert_eq!(home.settings().limits.deadline_ms, 600_000, "without a file the defaults are in force");
+        assert_eq!(home.notes().len(), 1);
+    }
+
+    #[test]
+    fn r50_a_new_key_is_used_by_the_next_request_and_the_old_one_stays_a_secret() {
+        let file = |key: &str, base_url: &str| {
+            format!(
+                "[agents.main]\nmodel = \"acme/m\"\n[providers.acme]\napi = \"openai-chat\"\nbase_url = \"{base_url}\"\n\
+                 [[providers.acme.profiles]]\nkey = \"{key}\"\n"
+            )
+        };
+        let home = Home::new(&file("sk-the-first", "http://127.0.0.1:1"));
+        let candidate = home.settings().candidates.remove(0);
+        let key = |home: &Home| home.resolver.endpoint(&candidate).unwrap().key.unwrap().reveal().to_owned();
+        let masked = |home: &Home| home.resolver.withheld().secrets.mask("sk-the-first sk-the-second sk-the-third");
+        assert_eq!(
+            (key(&home).as_str(), masked(&home).as_str()),
+            ("sk-the-first", "[secret] sk-the-second sk-the-third")
+        );
+        home.put(&file("sk-the-second", "http://127.0.0.1:2"));
+        assert_eq!(home.resolver.endpoint(&candidate).unwrap().base_url, "http://127.0.0.1:2");
+        assert_eq!((key(&home).as_str(), masked(&home).as_str()), ("sk-the-second", "[secret] [secret] sk-the-third"));
+        // A file of a key that holds another one: config.toml is as it was.
+        let place = home.folder.path().join("key");
+        fs::write(&place, "sk-the-second").unwrap();
+        home.put(&file(&format!("file:{}", place.display()), "http://127.0.0.1:2"));
+        key(&home);
+        fs::write(&place, "sk-the-third").unwrap();
+        assert_eq!((key(&home).as_str(), masked(&home).as_str()), ("sk-the-third", "[secret] [secret] [secret]"));
+    }
 }

@@ -23,5 +23,5 @@ mod stream;
 pub use clock::Clock;
 pub use cursor::{Cursor, InvalidCursor, Since};
 pub use park::Parked;
-pub use runtime::{Error, Handle, Options, Published, Question, Resolver, Runtime};
+pub use runtime::{Error, Handle, Options, Published, Question, Resolver, Runtime, Withheld};
 pub use stream::{Lines, asked_calls, rewound};

@@ -31,6 +31,22 @@ pub trait Resolver: Send + Sync {
 
     /// Where a candidate is served, with its key.
     fn endpoint(&self, candidate: &Candidate) -> Result<models::Endpoint, Failure>;
+
+    /// What a call that begins now may not see or reach.
+    fn withheld(&self) -> Withheld {
+        Withheld::default()
+    }
+}
+
+/// What calls may not see or reach.
+#[derive(Debug, Clone, Default)]
+pub struct Withheld {
+    /// Values that are masked in what tools give back.
+    pub secrets: tools::Secrets,
+    /// Environment variables that commands do not get.
+    pub secret_env: Vec<String>,
+    /// Which addresses may be fetched from.
+    pub reach: tools::Reach,
 }
 
 /// What a runtime is made with.
@@ -41,12 +57,6 @@ pub struct Options {
     pub supervisor: PathBuf,
     /// The configuration.
     pub resolver: Box<dyn Resolver>,
-    /// Values that are masked in what tools give back.
-    pub secrets: tools::Secrets,
-    /// Which addresses may be fetched from.
-    pub reach: tools::Reach,
-    /// Environment variables that commands do not get.
-    pub secret_env: Vec<String>,
     /// The model adapters.
     pub models: models::ModelSet,
     /// How many runs may be under way at once.
@@ -113,9 +123,6 @@ pub(crate) struct Shared {
     pub(crate) home: PathBuf,
     pub(crate) supervisor: PathBuf,
     pub(crate) resolver: Box<dyn Resolver>,
-    pub(crate) secrets: tools::Secrets,
-    pub(crate) reach: tools::Reach,
-    pub(crate) secret_env: Vec<String>,
     pub(crate) journal: Arc<dyn Journal>,
     pub(crate) models: models::ModelSet,
     pub(crate) clock: Clock,
@@ -243,9 +250,6 @@ impl Runtime {
             home: options.home,
             supervisor: options.supervisor,
             resolver: options.resolver,
-            secrets: options.secrets,
-            reach: options.reach,
-            secret_env: options.secret_env,
             journal,
             models: options.models,
             clock: Clock::after(latest),

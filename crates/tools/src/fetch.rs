@@ -20,9 +20,10 @@ const USER_AGENT: &str = concat!("limulus/", env!("CARGO_PKG_VERSION"));
 const ACCEPT: &str = "text/html,application/xhtml+xml,text/plain,text/markdown,application/json;q=0.9,*/*;q=0.5";
 
 /// Which addresses may be connected to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Reach {
     /// Those of the public internet.
+    #[default]
     Public,
     /// Any: for tests, and for servers at home.
     Anywhere,

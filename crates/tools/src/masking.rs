@@ -25,7 +25,7 @@ impl Secrets {
     }
 
     /// The text without secrets.
-    pub(crate) fn mask(&self, text: &str) -> String {
+    pub fn mask(&self, text: &str) -> String {
         String::from_utf8_lossy(&self.mask_bytes(text.as_bytes())).into_owned()
     }
 

@@ -27,6 +27,8 @@ pub(crate) struct Writer {
     pub(crate) screen: Screen,
     events: mpsc::UnboundedReceiver<Published>,
     questions: mpsc::UnboundedReceiver<Question>,
+    /// What is to be said of a configuration that has changed.
+    notes: mpsc::UnboundedReceiver<String>,
     answers: (mpsc::UnboundedSender<Answered>, mpsc::UnboundedReceiver<Answered>),
     handles: Vec<Handle>,
     broken: watch::Receiver<Option<journal::Error>>,
@@ -61,18 +63,16 @@ impl Writer {
         let journal = own(&globals.home, args.wait).await?;
         let (events_in, events) = mpsc::unbounded_channel();
         let (questions_in, questions) = mpsc::unbounded_channel();
+        let (notes_in, notes) = mpsc::unbounded_channel();
         let on_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
         let reader: Arc<dyn Read> = journal.clone();
         let options = Options {
             home: globals.home.clone(),
             supervisor: std::env::current_exe()
                 .map_err(|error| CliError::bug(&format!("no path of this program: {error}")))?,
-            secrets: tools::Secrets::new(config.secrets()),
-            secret_env: config.secret_env(),
-            reach: config.reach(),
             lane: config.lane_main(),
             models: models::ModelSet::new().with_offline(models::Offline::with_pace(config.offline_pace())),
-            resolver: Box::new(ConfigResolver::new(Arc::clone(&config))),
+            resolver: Box::new(ConfigResolver::new(Arc::clone(&config), notes_in)),
             events: Some(events_in),
             questions: on_terminal.then_some(questions_in),
         };
@@ -87,6 +87,7 @@ impl Writer {
             screen: Screen::new(Style::of_stdout(args.json, sessions), reader, sessions),
             events,
             questions,
+            notes,
             answers: mpsc::unbounded_channel(),
             handles: vec![],
             signals: signals().map_err(|error| CliError::bug(&format!("no signals: {error}")))?,
@@ -127,6 +128,7 @@ impl Writer {
                     self.screen.draw(&published);
                     return Ok(Happening::Published(published));
                 }
+                Some(note) = self.notes.recv() => self.screen.say(&note),
                 Some(question) = self.questions.recv() => self.put(question),
                 Some((question, allow)) = self.answers.1.recv() => self.answer(question, allow).await,
                 Ok(()) = self.broken.changed() => {
@@ -168,6 +170,9 @@ impl Writer {
         self.screen.hide_status();
         self.runtime.shutdown().await?;
         draw_waiting(&mut self.events, &mut self.screen);
+        while let Ok(note) = self.notes.try_recv() {
+            self.screen.say(&note);
+        }
         self.screen.hide_status();
         Ok(())
     }

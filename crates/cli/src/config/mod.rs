@@ -1,6 +1,6 @@
 //! The configuration: where values come from (`layers`), what there is (`keys`), what a run is decided by (`resolve`),
 //! where a model is served (`endpoints`); and what can be said of it: what is in force (`effective`), what is wrong or
-//! doubtful (`review`), what every key is for (`reference`, `schema`). What may not live here: reading or writing of
+//! doubtful (`review`), whether its file has changed (`reload`), what every key is for (`reference`, `schema`). What may not live here: reading or writing of
 //! anything but configuration.
 
 mod effective;
@@ -11,6 +11,7 @@ mod keys;
 mod layers;
 mod nearest;
 mod reference;
+mod reload;
 mod resolve;
 mod review;
 mod schema;
@@ -30,6 +31,7 @@ pub(crate) use endpoints::KeySource;
 pub(crate) use environment::Environment;
 pub(crate) use error::ConfigError;
 pub(crate) use reference::template;
+pub(crate) use reload::Stamp;
 pub(crate) use resolve::{Resolved, Subject};
 pub(crate) use review::{Remark, Review};
 pub(crate) use schema::schema;
@@ -68,6 +70,9 @@ pub(crate) struct Flags {
 /// The whole configuration, checked.
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
+    home: PathBuf,
+    /// The file as it was just before it was read.
+    stamp: Option<Stamp>,
     environment: Environment,
     flags: Flags,
     values: Values,
@@ -82,6 +87,7 @@ impl Config {
 
     /// Reads every layer, with all that is wrong. Where something is, the configuration holds the rest.
     fn read(home: &Path, environment: &Environment, flags: Flags) -> (Self, Layers, Vec<ConfigError>) {
+        let stamp = Stamp::of(&home.join(FILE));
         let layers = Layers::read(&home.join(FILE), environment);
         let whole = toml::Value::Table(layers.table());
         let values: Values = whole.try_into().expect("every value was checked against the table of keys");
@@ -91,7 +97,7 @@ impl Config {
             let missing = provider.missing(name).into_iter().filter(|(key, _)| !layers.is_wrong(key));
             wrong.extend(missing.map(|(key, expected)| ConfigError::Missing { key, expected: expected.to_owned() }));
         }
-        (Self { environment: environment.clone(), flags, values }, layers, wrong)
+        (Self { home: home.to_owned(), stamp, environment: environment.clone(), flags, values }, layers, wrong)
     }
 
     /// How many runs may be under way at a time.

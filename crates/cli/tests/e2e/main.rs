@@ -15,6 +15,7 @@ mod kills;
 mod limits;
 mod owner;
 mod providers;
+mod reload;
 mod show;
 mod signals;
 mod support;

@@ -55,6 +55,7 @@ fn r15_a_second_interrupt_quits_at_once() {
     waiting_pids(&home);
     agent.signal(Signal::INT);
     agent.until_err("aborting");
+    until("the abort in the journal", || home.run(&["runs", "trace"]).out.contains("ending_set"));
     agent.signal(Signal::INT);
     let ended = agent.finish().expect_code(130);
     assert!(!ended.err.contains("what had come is kept"), "it did not wait for the end: {ended:?}");

@@ -19,7 +19,7 @@ use tokio::task::AbortHandle;
 
 use crate::actor::Offer;
 use crate::conversation::Conversation;
-use crate::runtime::Shared;
+use crate::runtime::{Shared, Withheld};
 
 /// What an effect needs of its session, taken when it starts.
 pub(crate) struct Job<'a> {
@@ -123,14 +123,15 @@ fn call_request(
     let call =
         job.session.run().and_then(|run| run.call(call)).expect("effects of a call are wanted only while it is there");
     let arguments = job.conversation.text(&call.arguments, job.shared.journal.as_ref())?;
+    let Withheld { secrets, secret_env, reach } = job.shared.resolver.withheld();
     let context = tools::Context {
         workspace: PathBuf::from(&settings.workspace),
         calls: job.shared.home.join("calls"),
         call_ms: settings.limits.call_ms,
-        secrets: job.shared.secrets.clone(),
+        secrets,
         outputs: job.shared.outputs(),
-        reach: job.shared.reach,
-        secret_env: job.shared.secret_env.clone(),
+        reach,
+        secret_env,
         supervisor: job.shared.supervisor.clone(),
     };
     let request = tools::CallRequest {
