@@ -10,8 +10,11 @@ use serde_json::{Map, Value};
 use crate::model::{Answer, Block, Held, Message};
 use crate::rendering::Cached;
 
-/// The least of the providers' limits on an id.
-const ID_CHARS: usize = 64;
+/// The least of the providers' limits on an id: that of OpenAI's chat completions.
+const ID_CHARS: usize = 40;
+
+/// The least of the providers' limits on the name of a tool.
+const NAME_CHARS: usize = 64;
 
 /// Said where a conversation would begin or end with the model.
 pub(crate) const GO_ON: &str = "Go on.";
@@ -49,7 +52,7 @@ pub(crate) fn id(id: &str, repeat: usize) -> String {
 
 /// A tool's name of letters, digits, `_` and `-`. A model may have asked for a tool that there is not.
 pub(crate) fn tool_name(name: &str) -> String {
-    let name: String = name.chars().take(ID_CHARS).map(|c| if is_plain(c) { c } else { '_' }).collect();
+    let name: String = name.chars().take(NAME_CHARS).map(|c| if is_plain(c) { c } else { '_' }).collect();
     if name.is_empty() { "unnamed".to_owned() } else { name }
 }
 

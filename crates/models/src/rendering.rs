@@ -18,6 +18,11 @@ impl Dialect {
     pub(crate) fn new(api: Api, details: &str) -> Self {
         Self(format!("{} {details}", api.name()).into())
     }
+
+    /// The dialect of a message whose ids were there before ([`crate::hygiene::repeats`]).
+    pub(crate) fn of_repeat(&self, repeat: usize) -> Self {
+        if repeat == 0 { self.clone() } else { Self(format!("{} {repeat}", self.0).into()) }
+    }
 }
 
 /// A value with its rendering in the dialect that asked last. Clones share both. So the renderings of a conversation take

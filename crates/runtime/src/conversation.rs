@@ -11,6 +11,15 @@ use models::{Answer, Block, Cached, CallOf, File, Held, Message};
 
 use crate::latest::Latest;
 
+/// The first `items` items of a transcript as messages, as the request that holds them has them.
+pub fn conversation(
+    transcript: &Transcript,
+    items: usize,
+    store: &dyn Read,
+) -> Result<Vec<Cached<Message>>, journal::Error> {
+    Conversation::default().render(transcript, items, store)
+}
+
 /// What the model is asked after a message of its own that was cut off.
 const GO_ON: &str = "Your last message was cut off. Go on exactly where it stopped.";
 

@@ -21,6 +21,7 @@ mod runtime;
 mod stream;
 
 pub use clock::Clock;
+pub use conversation::conversation;
 pub use cursor::{Cursor, InvalidCursor, Since};
 pub use park::Parked;
 pub use runtime::{Error, Handle, Options, Published, Question, Resolver, Runtime, Withheld};

@@ -110,8 +110,7 @@ impl Machine {
         partial.sort_by_key(|call| call.index);
         partial.retain(|call| next != Next::Cut || is_complete(call));
         let indices: Vec<u32> = partial.iter().map(|call| call.index).collect();
-        let calls: Vec<SealedCall> =
-            partial.into_iter().enumerate().map(|(at, call)| self.sealed_call(call, at as u32, next)).collect();
+        let calls = (0..partial.len()).map(|at| self.sealed_call(&partial, at, next)).collect::<Vec<_>>();
         let images = stream.images.clone();
         if next == Next::Cut && text.is_none() && calls.is_empty() && images.is_empty() {
             return;
@@ -130,16 +129,19 @@ impl Machine {
         candidate.map(|candidate| format!("{}/{}", candidate.provider, candidate.model)).unwrap_or_default()
     }
 
-    fn sealed_call(&mut self, call: &PartialCall, at: u32, next: Next) -> SealedCall {
+    /// A call without an id of its own, or with that of one before it, is given one: its result is told by it.
+    fn sealed_call(&mut self, partial: &[&PartialCall], at: usize, next: Next) -> SealedCall {
+        let call = partial[at];
+        let is_known = partial[..at].iter().any(|other| other.provider_id == call.provider_id);
         let run = self.session.as_ref().and_then(Session::run).expect("a stream belongs to a run");
-        let (step, index) = (run.step.no, run.step.asked + at);
+        let (step, index) = (run.step.no, run.step.asked + at as u32);
         let id = CallId { run: run.id, step, index };
         let class = self.settings.as_ref().and_then(|s| s.tool(&call.name)).map_or(ToolClass::Once, |tool| tool.class);
         let arguments = if call.arguments.trim().is_empty() { "{}" } else { &call.arguments };
         let arguments = self.keep_text(BodyKind::Arguments, arguments);
         let answer = (next == Next::Cut).then(|| self.keep_text(BodyKind::Output, NOT_RUN));
-        let provider_id =
-            if call.provider_id.is_empty() { format!("call_{step}_{index}") } else { call.provider_id.clone() };
+        let has_id = !call.provider_id.is_empty() && !is_known;
+        let provider_id = if has_id { call.provider_id.clone() } else { format!("call_{step}_{index}") };
         SealedCall { id, provider_id, tool: call.name.clone(), class, arguments, answer }
     }
 

@@ -231,9 +231,9 @@ fn part(words: &Words) -> Part {
             };
             Part::Signature { block, signature: words.at(3).to_owned() }
         }
-        "call" => Part::Call {
+        "call" | "same" => Part::Call {
             index: words.number(2) as u32,
-            provider_id: Some(format!("p{}", words.number(2))),
+            provider_id: Some(if words.at(1) == "same" { "same".into() } else { format!("p{}", words.number(2)) }),
             name: Some(words.at(3).to_owned()),
             arguments: words.at(4).to_owned(),
         },

@@ -76,6 +76,10 @@ struct Source<'a> {
 /// What the API takes as an image.
 const IMAGES: &[&str] = &["image/jpeg", "image/png", "image/gif", "image/webp"];
 
+/// Said of an error that says nothing itself, or that shows more than text: the API takes an error only with text, and only
+/// as text.
+const FAILED: &str = "The call failed.";
+
 /// The mark behind which the provider keeps what it has read. At most four are taken; three are set.
 const BREAKPOINT: &str = r#""cache_control":{"type":"ephemeral"}"#;
 
@@ -88,15 +92,13 @@ pub(super) fn render(request: &Request) -> Vec<u8> {
     let repeats = hygiene::repeats(&request.messages);
     let messages = request.messages.iter().zip(repeats).map(|(message, repeat)| {
         let write = |message: &Message, list: &mut List<'_>| Writer { model: &model, repeat }.message(message, list);
-        match repeat {
-            0 => message.items(&dialect, write),
-            _ => message.items(&Dialect::new(Api::Anthropic, &format!("{model} {repeat}")), write),
-        }
+        message.items(&dialect.of_repeat(repeat), write)
     });
     let messages: Vec<Arc<[u8]>> = messages.collect();
     let go_on = serde_json::to_vec(&Part::Text { text: hygiene::GO_ON }).expect("strings can be written");
     let turns = hygiene::turns(&request.messages, &messages, &go_on);
-    Object::document(&head(request, &model), &messages, |body| {
+    let can_begin = can_begin_thinking(request, &messages, &model);
+    Object::document(&head(request, can_begin), &messages, |body| {
         // The API reads tools, system, messages in this order, and a breakpoint covers all that is before it.
         if !tools.is_empty() {
             body.list("tools", |list| write_marked(&tools, system.is_empty(), list));
@@ -108,22 +110,33 @@ pub(super) fn render(request: &Request) -> Vec<u8> {
     })
 }
 
-fn head<'a>(request: &'a Request, model: &str) -> Head<'a> {
+fn head(request: &Request, can_begin: bool) -> Head<'_> {
     let candidate = &request.candidate;
     Head {
         model: &candidate.model,
         max_tokens: candidate.max_output,
         stream: true,
-        thinking: thinking::asked(candidate, can_begin_thinking(request, model)),
+        thinking: thinking::asked(candidate, can_begin),
     }
 }
 
-/// Whether the turn that is gone on with began with thinking that this model can read, or a new one begins.
-fn can_begin_thinking(request: &Request, model: &str) -> bool {
-    let turn = request.messages.iter().rev().take_while(|message| !matches!(&***message, Message::User { .. }));
-    let first =
-        turn.filter_map(|message| if let Message::Assistant(answer) = &**message { Some(answer) } else { None });
-    first.last().is_none_or(|answer| {
+/// Whether the turn that is gone on with began with thinking that this model can read, or a new one begins. What a user
+/// says right behind results is in one message with them: it begins none.
+fn can_begin_thinking(request: &Request, rendered: &[Arc<[u8]>], model: &str) -> bool {
+    let (mut first, mut behind_results) = (None, false);
+    let said = request.messages.iter().zip(rendered).filter(|(_, items)| !items.is_empty());
+    for (message, _) in said {
+        match &**message {
+            Message::User { .. } if !behind_results => first = None,
+            Message::User { .. } => {}
+            Message::Result { .. } => behind_results = true,
+            Message::Assistant(answer) => {
+                behind_results = false;
+                first = first.or(Some(answer));
+            }
+        }
+    }
+    first.is_none_or(|answer| {
         let thought = |block: &Block| matches!(block.held, Held::Reasoning(_)) && block.signature.is_some();
         *answer.model == *model && answer.blocks.first().is_some_and(thought)
     })
@@ -195,10 +208,14 @@ impl Writer<'_> {
             }
             Message::Assistant(answer) => self.answer(answer, list),
             Message::Result { provider_id, text, is_error, files, .. } => {
-                let result =
-                    Part::ToolResult { tool_use_id: hygiene::id(provider_id, self.repeat), is_error: *is_error };
-                list.object(&result, |result| {
+                let tool_use_id = hygiene::id(provider_id, self.repeat);
+                let shows = files.iter().any(|file| matches!(file.shown(), Shown::Image(_) | Shown::Document(_)));
+                let is_wordless = text.trim().is_empty();
+                list.object(&Part::ToolResult { tool_use_id, is_error: *is_error && !shows }, |result| {
                     result.list("content", |content| {
+                        if *is_error && (shows || is_wordless) {
+                            write_text(FAILED, content);
+                        }
                         write_text(text, content);
                         write_files(files, content);
                     });

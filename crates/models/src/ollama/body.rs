@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use crate::endpoint::Api;
 use crate::files::{SHOWN_BY_TOOLS, Shown, files_of_results};
+use crate::hygiene;
 use crate::model::{Answer, CallOf, File, Message, Request};
 use crate::rendering::{Dialect, List, Object, items};
 use crate::wire::{Json, Tool};
@@ -48,12 +49,12 @@ struct WireMessage<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_name: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    tool_call_id: Option<&'a str>,
+    tool_call_id: Option<String>,
 }
 
 #[derive(Serialize)]
 struct WireCall<'a> {
-    id: &'a str,
+    id: String,
     function: WireFunction<'a>,
 }
 
@@ -66,6 +67,9 @@ struct WireFunction<'a> {
 /// The largest window that is asked for, tokens: the server makes room for all of it when it loads the model. Its own default,
 /// a few thousand, is less than a conversation with tools needs.
 const MOST_CONTEXT: u64 = 262_144;
+
+/// The images that the server can read; others end the request.
+const IMAGES: &[&str] = &["image/png", "image/jpeg", "image/webp"];
 
 /// Models that think by level and cannot be kept from it.
 const BY_LEVEL: &str = "gpt-oss";
@@ -81,8 +85,9 @@ pub(super) fn render(request: &Request) -> Vec<u8> {
         }
     });
     let mut messages = vec![system];
-    for (at, cached) in request.messages.iter().enumerate() {
-        messages.push(cached.items(&dialect, write_message));
+    for ((at, cached), repeat) in request.messages.iter().enumerate().zip(hygiene::repeats(&request.messages)) {
+        let write = |message: &Message, list: &mut List<'_>| write_message(message, repeat, list);
+        messages.push(cached.items(&dialect.of_repeat(repeat), write));
         let files = files_of_results(&request.messages, at);
         if !files.is_empty() {
             messages.push(items(&user(SHOWN_BY_TOOLS, &files)));
@@ -126,12 +131,12 @@ fn user<'a>(text: &str, files: &[File]) -> WireMessage<'a> {
     let mut message = text_message("user", text);
     for file in files {
         let told = match file.shown() {
-            Shown::Image(image) => {
+            Shown::Image(image) if IMAGES.contains(&&*image.media_type) => {
                 message.images.push(image.base64());
                 continue;
             }
             Shown::Text(text) => text,
-            Shown::Document(file) => file.note(),
+            Shown::Image(file) | Shown::Document(file) => file.note(),
         };
         if !message.content.is_empty() {
             message.content.push('\n');
@@ -142,12 +147,13 @@ fn user<'a>(text: &str, files: &[File]) -> WireMessage<'a> {
 }
 
 /// An empty message says nothing and is left out.
-fn write_message(message: &Message, list: &mut List<'_>) {
+fn write_message(message: &Message, repeat: usize, list: &mut List<'_>) {
     let message = match message {
         Message::User { text, files } => user(text, files),
-        Message::Assistant(answer) => assistant(answer),
+        Message::Assistant(answer) => assistant(answer, repeat),
         Message::Result { provider_id, tool, text, .. } => {
-            WireMessage { tool_name: Some(tool), tool_call_id: Some(provider_id), ..text_message("tool", text) }
+            let tool_call_id = Some(hygiene::id(provider_id, repeat));
+            WireMessage { tool_name: Some(tool), tool_call_id, ..text_message("tool", text) }
         }
     };
     let says = !message.content.is_empty() || !message.images.is_empty() || !message.tool_calls.is_empty();
@@ -157,15 +163,15 @@ fn write_message(message: &Message, list: &mut List<'_>) {
 }
 
 /// The reasoning of a turn goes back with its calls, as the API documents it; alone it is of no use.
-fn assistant(answer: &Answer) -> WireMessage<'_> {
-    let tool_calls: Vec<_> = answer.calls().map(wire_call).collect();
+fn assistant(answer: &Answer, repeat: usize) -> WireMessage<'_> {
+    let tool_calls: Vec<_> = answer.calls().map(|call| wire_call(call, repeat)).collect();
     let thinking = if tool_calls.is_empty() { String::new() } else { answer.reasoning() };
     WireMessage { thinking, tool_calls, ..text_message("assistant", &answer.text()) }
 }
 
-fn wire_call(call: &CallOf) -> WireCall<'_> {
+fn wire_call(call: &CallOf, repeat: usize) -> WireCall<'_> {
     let function = WireFunction { name: &call.tool, arguments: Json::arguments(&call.arguments) };
-    WireCall { id: &call.provider_id, function }
+    WireCall { id: hygiene::id(&call.provider_id, repeat), function }
 }
 
 #[cfg(test)]

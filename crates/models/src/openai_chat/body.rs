@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::endpoint::{Api, Endpoint};
 use crate::files::{SHOWN_BY_TOOLS, Shown, files_of_results};
 use crate::hygiene;
-use crate::model::{CallOf, File, Message, Request};
+use crate::model::{Answer, CallOf, File, Message, Request};
 use crate::rendering::{Dialect, List, Object, items};
 use crate::wire::Tool;
 
@@ -37,7 +37,7 @@ struct WireMessage<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tool_calls: Vec<WireCall<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    tool_call_id: Option<&'a str>,
+    tool_call_id: Option<String>,
 }
 
 /// Text alone, which all servers take, or parts.
@@ -69,20 +69,26 @@ struct FileData<'a> {
 
 #[derive(Serialize)]
 struct WireCall<'a> {
-    id: &'a str,
+    id: String,
     r#type: &'static str,
     function: WireFunction<'a>,
 }
 
 #[derive(Serialize)]
 struct WireFunction<'a> {
-    name: &'a str,
+    name: String,
     arguments: &'a str,
 }
 
 /// Servers whose thinking models want the reasoning of a turn back with its calls; others refuse a field that they do
 /// not know.
 const WANTS_REASONING: &[&str] = &["api.deepseek.com", "api.moonshot."];
+
+/// Stands there for reasoning that is not known, such as another model's: these servers refuse calls without.
+const NO_REASONING: &str = "(not known)";
+
+/// The images that the API reads; others it refuses with the whole request.
+const IMAGES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
 
 /// Models that refuse the old name of the output limit.
 const NEW_LIMIT_NAME: &[&str] = &["gpt-5", "gpt-6", "o1", "o3", "o4"];
@@ -93,19 +99,15 @@ pub(super) fn render(request: &Request) -> Vec<u8> {
     let dialect = Dialect::new(Api::OpenAiChat, if with_reasoning { "with reasoning" } else { "" });
     let tools =
         request.tools.items(&dialect, |tools, list| tools.iter().for_each(|tool| list.value(&Tool::from(tool))));
-    let message = |message: &Message, list: &mut List<'_>| {
-        if let Some(message) = wire_message(message, with_reasoning) {
-            list.value(&message);
-        }
-    };
     let system = request.system.items(&dialect, |system, list| {
         if !system.is_empty() {
             list.value(&text_message("system", system));
         }
     });
     let mut messages = vec![system];
-    for (at, cached) in request.messages.iter().enumerate() {
-        messages.push(cached.items(&dialect, message));
+    for ((at, cached), repeat) in request.messages.iter().enumerate().zip(hygiene::repeats(&request.messages)) {
+        let writer = Writer { with_reasoning, repeat };
+        messages.push(cached.items(&dialect.of_repeat(repeat), |message, list| writer.write(message, list)));
         let files = files_of_results(&request.messages, at);
         if !files.is_empty() {
             messages.push(items(&user(SHOWN_BY_TOOLS, &files)));
@@ -154,36 +156,56 @@ fn user<'a>(text: &'a str, files: &'a [File]) -> WireMessage<'a> {
 fn wire_file(file: &File) -> WirePart<'_> {
     match file.shown() {
         Shown::Text(text) => WirePart::Text { text: text.into() },
-        Shown::Image(file) => WirePart::ImageUrl { image_url: Url { url: file.data_url() } },
+        Shown::Image(file) if IMAGES.contains(&&*file.media_type) => {
+            WirePart::ImageUrl { image_url: Url { url: file.data_url() } }
+        }
+        Shown::Image(file) => WirePart::Text { text: file.note().into() },
         Shown::Document(file) => WirePart::File { file: FileData { filename: &file.name, file_data: file.data_url() } },
     }
 }
 
-/// None for an assistant without text and calls: providers refuse an empty message.
-fn wire_message(message: &Message, with_reasoning: bool) -> Option<WireMessage<'_>> {
-    match message {
-        Message::User { text, files } => Some(user(text, files)),
-        Message::Assistant(answer) => {
-            let text = answer.text();
-            let tool_calls: Vec<_> = answer.calls().map(wire_call).collect();
-            let reasoning = (with_reasoning && !tool_calls.is_empty()).then(|| answer.reasoning());
-            (!text.is_empty() || !tool_calls.is_empty()).then_some(WireMessage {
-                role: "assistant",
-                content: (!text.is_empty()).then_some(Content::Text(text.into())),
-                reasoning_content: reasoning.filter(|reasoning| !reasoning.is_empty()),
-                tool_calls,
-                tool_call_id: None,
-            })
-        }
-        Message::Result { provider_id, text, .. } => {
-            Some(WireMessage { tool_call_id: Some(provider_id), ..text_message("tool", text) })
-        }
-    }
+/// What the rendering of a message depends on.
+struct Writer {
+    with_reasoning: bool,
+    /// See [`hygiene::repeats`].
+    repeat: usize,
 }
 
-fn wire_call(call: &CallOf) -> WireCall<'_> {
-    let arguments = hygiene::arguments(&call.arguments);
-    WireCall { id: &call.provider_id, r#type: "function", function: WireFunction { name: &call.tool, arguments } }
+impl Writer {
+    fn write(&self, message: &Message, list: &mut List<'_>) {
+        match message {
+            Message::User { text, files } => list.value(&user(text, files)),
+            Message::Assistant(answer) => self.answer(answer, list),
+            Message::Result { provider_id, text, .. } => {
+                let tool_call_id = Some(hygiene::id(provider_id, self.repeat));
+                list.value(&WireMessage { tool_call_id, ..text_message("tool", text) });
+            }
+        }
+    }
+
+    /// Nothing of an assistant without text and calls: providers refuse an empty message.
+    fn answer(&self, answer: &Answer, list: &mut List<'_>) {
+        let text = answer.text();
+        let tool_calls: Vec<_> = answer.calls().map(|call| self.call(call)).collect();
+        if text.is_empty() && tool_calls.is_empty() {
+            return;
+        }
+        let reasoning = || Some(answer.reasoning()).filter(|text| !text.is_empty());
+        let wants_reasoning = self.with_reasoning && !tool_calls.is_empty();
+        list.value(&WireMessage {
+            role: "assistant",
+            content: (!text.is_empty()).then_some(Content::Text(text.into())),
+            reasoning_content: wants_reasoning.then(|| reasoning().unwrap_or_else(|| NO_REASONING.to_owned())),
+            tool_calls,
+            tool_call_id: None,
+        });
+    }
+
+    fn call<'a>(&self, call: &'a CallOf) -> WireCall<'a> {
+        let (name, arguments) = (hygiene::tool_name(&call.tool), hygiene::arguments(&call.arguments));
+        let id = hygiene::id(&call.provider_id, self.repeat);
+        WireCall { id, r#type: "function", function: WireFunction { name, arguments } }
+    }
 }
 
 #[cfg(test)]
@@ -303,5 +325,40 @@ mod tests {
         let reasoning = Some(Arc::from("hm"));
         request.messages = cached([Message::Assistant(Answer::plain(reasoning, None, vec![call("c", "{}")]))]);
         assert_eq!(rendered(&request)["messages"][0]["reasoning_content"], "hm");
+        // What another model called without reasoning would be refused there for ever.
+        request.messages = cached([Message::Assistant(Answer::plain(None, None, vec![call("c", "{}")]))]);
+        assert_eq!(rendered(&request)["messages"][0]["reasoning_content"], NO_REASONING);
+    }
+
+    #[test]
+    fn r41_ids_names_and_images_of_others_are_made_acceptable() {
+        let long = "x".repeat(41);
+        let odd = CallOf { tool: "a.b".into(), ..call(&long, "{}") };
+        let asking = |calls| Message::Assistant(Answer::plain(None, None, calls));
+        let result = |id: &str| Message::Result {
+            provider_id: id.into(),
+            tool: "ls".into(),
+            text: "".into(),
+            is_error: false,
+            files: vec![],
+        };
+        let image = File { media_type: "image/bmp".into(), name: "a.bmp".into(), bytes: (*b"BM").into() };
+        let mut request = request("m", "http://localhost/v1");
+        request.messages = cached([
+            Message::User { text: "".into(), files: vec![image] },
+            asking(vec![odd, call("call_0", "{}")]),
+            result(&long),
+            result("call_0"),
+            asking(vec![call("call_0", "{}")]),
+            result("call_0"),
+        ]);
+        let body = rendered(&request);
+        let note = "[image/bmp a.bmp, 2 bytes: this API cannot show it]";
+        assert_eq!(body["messages"][0]["content"], json!([{ "type": "text", "text": note }]));
+        assert_eq!(body["messages"][1]["tool_calls"][0]["function"]["name"], "a_b");
+        let asked = [(1, 0), (1, 1), (4, 0)].map(|(at, call)| &body["messages"][at]["tool_calls"][call]["id"]);
+        assert_eq!(asked, [2, 3, 5].map(|at| &body["messages"][at]["tool_call_id"]));
+        assert!(asked[1] == "call_0" && asked[2] != "call_0", "{asked:?}");
+        assert!(asked.iter().all(|id| id.as_str().is_some_and(|id| id.len() <= 40)), "{asked:?}");
     }
 }

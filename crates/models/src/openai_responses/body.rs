@@ -119,10 +119,7 @@ pub(super) fn render(request: &Request) -> Vec<u8> {
     let repeats = hygiene::repeats(&request.messages);
     let messages = request.messages.iter().zip(repeats).map(|(message, repeat)| {
         let write = |message: &Message, list: &mut List<'_>| Writer { model: &model, repeat }.write(message, list);
-        match repeat {
-            0 => message.items(&dialect, write),
-            _ => message.items(&Dialect::new(Api::OpenAiResponses, &format!("{model} {repeat}")), write),
-        }
+        message.items(&dialect.of_repeat(repeat), write)
     });
     let items: Vec<_> = messages.collect();
     Object::document(&head(request), &items, |body| {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use engine::{Thinking, ToolClass, ToolSpec};
-use models::{Api, Cached, File, Message, Model, ModelSet, Request};
+use models::{Answer, Api, Cached, CallOf, File, Message, Model, ModelSet, Request};
 use serde_json::{Value, json};
 
 use crate::support::{Reply, chunked, read, request_of, serve};
@@ -219,7 +219,36 @@ async fn a_budget_is_not_given_in_the_middle_of_a_turn_that_began_without_thinki
         request.messages.push(answer.sealed(model).into());
         request.messages.extend(["toolu_01A", "toolu_01B"].map(|id| result(id, "done", false, vec![])));
         assert_eq!(sent(&request)["thinking"]["type"], expected, "{model}");
+        // Behind results it is in one message with them, and the turn is still the same.
         request.messages.push(Message::user("next").into());
+        assert_eq!(sent(&request)["thinking"]["type"], expected, "{model}");
+        request.messages.push(Message::Assistant(Answer::plain(None, Some("so".into()), vec![])).into());
+        request.messages.push(Message::user("thanks").into());
         assert_eq!(sent(&request)["thinking"]["type"], "enabled");
     }
+}
+
+/// The API takes an error only with words, and only as words.
+#[test]
+fn r41_an_error_is_told_in_words() {
+    let mut request = request_of(Api::Anthropic, "http://h/v1");
+    let asking = |id: &str| CallOf { provider_id: id.into(), tool: "ls".into(), arguments: "{}".into() };
+    let calls = ["a", "b", "c"].map(asking).to_vec();
+    request.messages.extend([
+        Message::Assistant(Answer::plain(None, None, calls)).into(),
+        result("a", " \n", true, vec![]),
+        result("b", "seen", true, vec![file("image/png", "b.png", b"PNG")]),
+        result("c", "gone", true, vec![file("text/plain", "c.txt", b"text")]),
+    ]);
+    let body = sent(&request);
+    let text = |text: &str| json!({ "type": "text", "text": text });
+    let image = json!({ "type": "image", "source": { "type": "base64", "media_type": "image/png", "data": "UE5H" } });
+    let results = [
+        json!({ "type": "tool_result", "tool_use_id": "a", "is_error": true, "content": [text("The call failed.")] }),
+        json!({ "type": "tool_result", "tool_use_id": "b", "content": [text("The call failed."), text("seen"), image] }),
+        json!({ "type": "tool_result", "tool_use_id": "c", "is_error": true,
+                "content": [text("gone"), text("<file name=\"c.txt\">\ntext\n</file>")],
+                "cache_control": { "type": "ephemeral" } }),
+    ];
+    assert_eq!(body["messages"][2]["content"], json!(results));
 }

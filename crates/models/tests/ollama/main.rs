@@ -149,15 +149,18 @@ async fn r41_r69_what_was_streamed_goes_back_as_the_api_wants_it() {
     let results = [
         answer.sealed(""),
         result("call_x1", "ls", "a.rs", vec![file("image/png", "c.png", b"\x89PNG")]),
-        result("call_2", "grep", "nothing", vec![]),
+        result("", "grep", "nothing", vec![]),
     ];
     request.messages.extend(results.map(Cached::from));
     read(model.stream(request)).await.usage();
     let sent = server.seen.requests.lock().unwrap().clone();
     let (head, body) = sent[1].split_once("\r\n\r\n").unwrap();
     assert!(head.starts_with("POST /api/chat HTTP/1.1"), "{head}");
+    let body = serde_json::from_str::<Value>(body).unwrap();
+    let made = &body["messages"][2]["tool_calls"][1]["id"];
+    assert!(made.as_str().is_some_and(|id| id.starts_with("call_")), "{made}");
     assert_eq!(
-        serde_json::from_str::<Value>(body).unwrap(),
+        body,
         json!({
             "model": "qwen3:8b", "stream": true, "truncate": false, "think": true,
             "options": { "num_ctx": 100_000, "num_predict": 4096 },
@@ -169,14 +172,33 @@ async fn r41_r69_what_was_streamed_goes_back_as_the_api_wants_it() {
                   "images": ["iVBORw=="] },
                 { "role": "assistant", "content": "I look into both.", "thinking": "Two folders, 潮汐.\n", "tool_calls": [
                     { "id": "call_x1", "function": { "name": "ls", "arguments": { "path": "src", "deep": 1.0 } } },
-                    { "id": "", "function": { "name": "grep", "arguments": { "pattern": "TODO" } } },
+                    { "id": made, "function": { "name": "grep", "arguments": { "pattern": "TODO" } } },
                 ] },
                 { "role": "tool", "content": "a.rs", "tool_name": "ls", "tool_call_id": "call_x1" },
-                { "role": "tool", "content": "nothing", "tool_name": "grep", "tool_call_id": "call_2" },
+                { "role": "tool", "content": "nothing", "tool_name": "grep", "tool_call_id": made },
                 { "role": "user", "content": "What the tools have shown:", "images": ["iVBORw=="] },
             ],
         })
     );
+}
+
+#[test]
+fn r41_ids_are_told_apart_and_an_image_that_the_server_cannot_read_is_noted() {
+    let mut request = request("http://localhost");
+    let call = || CallOf { provider_id: "call_0".into(), tool: "ls".into(), arguments: "{}".into() };
+    let asking = || Message::Assistant(models::Answer::plain(None, None, vec![call()]));
+    let files = vec![file("image/gif", "a.gif", b"GIF"), file("image/webp", "a.webp", b"WEBP")];
+    let look = Message::User { text: "look".into(), files };
+    request.messages =
+        [look, asking(), result("call_0", "ls", "a", vec![]), asking(), result("call_0", "ls", "b", vec![])]
+            .map(Cached::from)
+            .into();
+    let body: Value = serde_json::from_slice(&ModelSet::body(&request)).unwrap();
+    let note = "look\n[image/gif a.gif, 3 bytes: this API cannot show it]";
+    assert_eq!(body["messages"][1], json!({ "role": "user", "content": note, "images": ["V0VCUA=="] }));
+    let ids =
+        [2, 4].map(|at| (&body["messages"][at]["tool_calls"][0]["id"], &body["messages"][at + 1]["tool_call_id"]));
+    assert!(ids.iter().all(|(call, result)| call == result) && ids[0] != ids[1], "{ids:?}");
 }
 
 #[test]
