@@ -64,6 +64,20 @@ pub enum Effect {
         /// Why.
         why: EndingCause,
     },
+    /// Follow a process until it has ended.
+    HoldProcess {
+        /// Its id.
+        id: EffectId,
+        /// The effect that started the process.
+        process: EffectId,
+    },
+    /// End a process.
+    EndProcess {
+        /// Its id.
+        id: EffectId,
+        /// The effect that started the process.
+        process: EffectId,
+    },
 }
 
 impl Effect {
@@ -82,7 +96,9 @@ impl Effect {
             | Self::CheckCall { id, .. }
             | Self::RunCall { id, .. }
             | Self::FindCall { id, .. }
-            | Self::EndCall { id, .. } => *id,
+            | Self::EndCall { id, .. }
+            | Self::HoldProcess { id, .. }
+            | Self::EndProcess { id, .. } => *id,
         }
     }
 }

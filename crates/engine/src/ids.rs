@@ -172,11 +172,15 @@ pub enum EffectKind {
     Report,
     /// Run a child.
     Child,
+    /// Follow a command that was put into the background.
+    HoldProcess,
+    /// End one.
+    EndProcess,
 }
 
 impl EffectKind {
     /// Every kind with its name, as it stands in an [`EffectId`].
-    pub const ALL: [(Self, &'static str); 13] = [
+    pub const ALL: [(Self, &'static str); 15] = [
         (Self::Prepare, "prepare"),
         (Self::Lane, "lane"),
         (Self::Reserve, "reserve"),
@@ -190,6 +194,8 @@ impl EffectKind {
         (Self::Observe, "observe"),
         (Self::Report, "report"),
         (Self::Child, "child"),
+        (Self::HoldProcess, "hold_process"),
+        (Self::EndProcess, "end_process"),
     ];
 
     /// The kind's name.
@@ -215,6 +221,13 @@ impl EffectId {
     /// Whether the other is this effect or an earlier try of it: what seals the progress of this one seals that one's.
     pub fn covers(self, other: Self) -> bool {
         Self { try_no: self.try_no, ..other } == self && other.try_no <= self.try_no
+    }
+}
+
+impl EffectId {
+    /// The name of the process that this effect starts: the last eight digits of the run, and the number of the call.
+    pub fn process_name(self) -> String {
+        format!("{:08x}-{}", self.run.0.as_u128() as u32, self.ordinal)
     }
 }
 

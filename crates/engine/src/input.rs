@@ -147,12 +147,14 @@ pub struct Given {
     pub whole: Option<Content>,
     /// Images and files that the model is shown.
     pub attachments: Vec<Attached>,
+    /// The call is done, and its command goes on in the background: the session is to hold it.
+    pub in_background: bool,
 }
 
 impl Given {
     /// An output that is told whole.
     pub fn new(outcome: CallOutcome, output: Content) -> Self {
-        Self { outcome, output, whole: None, attachments: vec![] }
+        Self { outcome, output, whole: None, attachments: vec![], in_background: false }
     }
 }
 
@@ -264,8 +266,17 @@ pub enum Report {
         effect: EffectId,
         /// What.
         found: Found,
-        /// For Ended: what it gave back.
+        /// For Ended: what it gave back. For Running: what it gives back now, since it was put into the background.
         ended: Option<Given>,
+    },
+    /// A process has ended, or cannot be.
+    ProcessEnded {
+        /// The `hold_process` or `end_process` effect.
+        effect: EffectId,
+        /// How.
+        outcome: CallOutcome,
+        /// How, in words.
+        how: String,
     },
     /// A reply arrived.
     Delivered {

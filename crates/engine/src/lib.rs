@@ -33,7 +33,7 @@ pub use pump::{Do, Pump};
 pub use settings::{Candidate, Limits, Policy, ResumeMode, Settings, Thinking, ToolClass, ToolSpec};
 pub use state::{
     Block, BlockList, BlockOf, Blocks, Call, Clock, Ending, Flags, InvalidSnapshot, Item, ItemCall, Lifecycle, Message,
-    PartialCall, Phase, PrepareStage, Queued, Run, STATE_VERSION, Sent, Session, Stage, Step, Stream, Transcript,
-    Unpaired,
+    PartialCall, Phase, PrepareStage, Process, ProcessState, Queued, Run, STATE_VERSION, Sent, Session, Stage, Step,
+    Stream, Transcript, Unpaired,
 };
 pub use views::Touched;

@@ -5,7 +5,7 @@ mod support;
 use std::collections::BTreeSet;
 
 use engine::tables::lifecycle::{self, LifecycleCause, LifecycleKind};
-use engine::tables::limits::END_GRACE_MS;
+use engine::tables::limits::{END_GRACE_MS, PROCESS_MS};
 use engine::tables::recovery::{RULES, Rule, Strategy, recover};
 use engine::tables::routing::{ROUTES, Route, route};
 use engine::tables::timers::{Timer, armed};
@@ -342,6 +342,13 @@ fn r11_each_timer_is_armed_when_it_should_be_and_by_a_restart_again() {
     after(&format!("{STARTED}wait 1000\nabort\n"), &[(1_000 + END_GRACE_MS as i64, Timer::EndGrace)]);
     after(&format!("{STARTED}crash\n"), &[deadline]);
     after(&format!("{STARTED}escalated \"x\"\n"), &[]);
+    let held = format!("{STARTED}ended 0 background \"it runs\"\n");
+    let process = run(&format!("{BEGUN}{held}")).session().processes[0].effect;
+    let a_day = (PROCESS_MS as i64, Timer::ProcessLimit(process));
+    after(&format!("{held}pause\n"), &[a_day]);
+    after(&format!("{held}abort\n"), &[a_day]);
+    after(&format!("{held}abort\nterminate\n"), &[]);
+    after(&format!("{held}abort\nprocess-ended done \"\"\n"), &[]);
 }
 
 #[test]

@@ -8,7 +8,16 @@ pub(crate) fn only_ends(batch: &Batch) -> bool {
     let has = |is: fn(&Event) -> bool| batch.records.iter().any(|record| is(&record.event));
     let accepts = has(|event| matches!(event, Event::MessageAccepted(_) | Event::RunStarted(_)));
     let decided = has(|event| matches!(event, Event::EndingSet(_) | Event::RunEnded(_)));
-    let ends = has(|event| matches!(event, Event::CallSettled(_) | Event::CallEnding(_) | Event::Closed(_)));
+    let ends = has(|event| {
+        matches!(
+            event,
+            Event::CallSettled(_)
+                | Event::CallEnding(_)
+                | Event::ProcessEnding(_)
+                | Event::ProcessEnded(_)
+                | Event::Closed(_)
+        )
+    });
     let begins = has(|event| {
         matches!(
             event,
@@ -43,6 +52,8 @@ mod tests {
             &["call_settled"],
             &["call_found", "call_settled"],
             &["call_ending"],
+            &["process_ending"],
+            &["process_ended", "process_forgotten"],
             &["stream_cut", "closed"],
         ] {
             assert!(only_ends(&batch(ends)), "{ends:?}");

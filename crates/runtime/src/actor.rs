@@ -320,7 +320,10 @@ impl<'a> Actor<'a> {
                     self.shared.leave_lane(ended.run);
                     self.shared.resting.put(session.branch, std::mem::take(&mut self.conversation));
                 }
+                // What goes on in the background keeps its record.
+                engine::Event::CallSettled(e) if e.effect.is_some_and(|effect| session.process(effect).is_some()) => {}
                 engine::Event::CallSettled(settled) => self.shared.forget(settled),
+                engine::Event::ProcessForgotten(forgotten) => self.shared.forget_process(forgotten.process),
                 _ => {}
             }
         }

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
 use engine::{
-    Answer, Batch, BranchId, CallId, CallOutcome, CallSettled, Candidate, Command, Epoch, Failure, Flags, Hash,
-    Overrides, Refusal, Report, RunId, SessionId, Settings, Timestamp,
+    Answer, Batch, BranchId, CallId, CallOutcome, CallSettled, Candidate, Command, EffectId, Epoch, Failure, Flags,
+    Hash, Overrides, Refusal, Report, RunId, SessionId, Settings, Timestamp,
 };
 use journal::Journal;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
@@ -182,7 +182,17 @@ impl Shared {
     pub(crate) fn forget(&self, settled: &CallSettled) {
         let (Some(effect), false) = (settled.effect, settled.outcome == CallOutcome::Unended) else { return };
         // What cannot be removed is a file too many, not a fault; most calls have no record at all.
-        let _ = tools::forget(&self.home.join("calls"), effect);
+        let _ = tools::forget(&self.calls(), effect);
+    }
+
+    /// The record of a process that is not listed any more.
+    pub(crate) fn forget_process(&self, process: EffectId) {
+        let _ = tools::forget_process(&self.calls(), process);
+    }
+
+    /// The folder of the records of commands.
+    pub(crate) fn calls(&self) -> PathBuf {
+        self.home.join("calls")
     }
 
     pub(crate) fn publish(&self, published: Published) {

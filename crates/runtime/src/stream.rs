@@ -129,6 +129,14 @@ impl Lines {
             Event::CallLost(e) => json!({ "stream": "tool", "type": "lost", "call": e.call }),
             Event::CallFound(e) => json!({ "stream": "tool", "type": "found", "call": e.call, "found": e.found }),
             Event::CallEnding(e) => json!({ "stream": "tool", "type": "ending", "call": e.call, "why": e.why }),
+            Event::ProcessAdopted(e) => json!({
+                "stream": "tool", "type": "background", "process": e.process.process_name(), "call": e.call,
+                "until": e.until,
+            }),
+            Event::ProcessEnded(e) => json!({
+                "stream": "tool", "type": "background_ended", "process": e.process.process_name(), "outcome": e.outcome,
+                "how": e.how,
+            }),
             _ => return None,
         })
     }
@@ -194,6 +202,7 @@ fn run_of(event: &Event) -> Option<RunId> {
         Event::CallLost(e) => Some(e.call.run),
         Event::CallFound(e) => Some(e.call.run),
         Event::CallSettled(e) => Some(e.call.run),
+        Event::ProcessAdopted(e) => Some(e.call.run),
         event => event.progress().map(|(effect, _)| effect.run).or(event.seals().map(|effect| effect.run)),
     }
 }

@@ -61,7 +61,8 @@ invariants! {
     Pairing = "INV-PAIRING", "D4", "in every request each call has one result, and no result stands alone", "at each request";
     Request = "INV-REQUEST", "C8 E6", "a request tells the model only what it said", "at each request";
     Arguments = "INV-ARGUMENTS", "D5", "a call with incomplete arguments never runs", "at each check and start of a call";
-    Orphan = "INV-ORPHAN", "D7", "at the end of a run no process of it lives", "at each end of a run";
+    Orphan = "INV-ORPHAN", "D7", "at the end of a run no process of it lives but those that its session holds", "at each end of a run";
+    Process = "INV-PROCESS", "D7", "a command in the background is held until it has ended, and ended when that is said", "at each append and at the end";
     Leave = "INV-LEAVE", "D9", "a call that asks starts only after leave was given for this very call", "at each answer and at the end";
     Abort = "INV-ABORT", "E4", "a run whose abort was acknowledged ends so, within its limit", "at the end, over the journal";
     Outcome = "INV-OUTCOME", "E4 F1", "a run ends as its script, its limits and its users say", "at the end, over the journal";

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use engine::tables::limits::PROCESS_MS;
 use engine::tables::recovery::{RULES, Rule};
 use engine::{
-    BodyKind, BranchId, CallOutcome, Candidate, Content, FailureClass, Hash, Limits, MessageId, Policy, RunId,
+    BodyKind, BranchId, CallOutcome, Candidate, Content, FailureClass, Given, Hash, Limits, MessageId, Policy, RunId,
     SessionId, Settings, ToolClass, ToolSpec,
 };
 use uuid::Uuid;
@@ -29,6 +30,8 @@ pub struct Planned {
     pub output: Vec<String>,
     /// How it ends.
     pub ends: Ends,
+    /// Whether its command goes on in the background.
+    pub background: bool,
 }
 
 impl Planned {
@@ -48,6 +51,13 @@ impl Planned {
             Ends::Done => CallOutcome::Done,
             Ends::Failed | Ends::Hangs | Ends::Stubborn => CallOutcome::Failed,
         }
+    }
+
+    /// The result of a command that has begun and goes on in the background; none for others.
+    pub fn put_aside(&self, pieces: usize) -> Option<Given> {
+        let output = || Content::text(BodyKind::Output, &self.output[..pieces].concat());
+        let given = || Given { in_background: true, ..Given::new(CallOutcome::Done, output()) };
+        (self.background && pieces > 0).then(given)
     }
 
     /// All that it gives back.
@@ -133,6 +143,7 @@ impl Plan {
             .iter()
             .flat_map(|turn| &turn.calls)
             .map(|call| match call.ends {
+                _ if call.background => Some(0),
                 Ends::Done | Ends::Failed => Some(0),
                 Ends::Hangs => Some(limits.call_ms),
                 // It cannot be ended: only the end of the run leaves it behind.
@@ -140,6 +151,13 @@ impl Plan {
             })
             .sum();
         calls.map(|calls| calls + silence)
+    }
+
+    /// How long commands in the background can stay, milliseconds: those that hang stay to their limit.
+    pub fn background_ms(&self) -> u64 {
+        let calls = self.workload.runs.iter().flat_map(|run| &run.turns).flat_map(|turn| &turn.calls);
+        let hangs = calls.into_iter().any(|call| call.background && call.ends == Ends::Hangs);
+        if hangs { PROCESS_MS } else { 0 }
     }
 
     /// Whether a held run is never let go.
@@ -187,8 +205,8 @@ fn calls(workload: &Workload) -> BTreeMap<Hash, Planned> {
                 let output = vec![format!("begin {arguments}\n"), format!("end {arguments}\n")];
                 let (tool, class, life) = (tool.name.clone(), tool.class, tool.life);
                 let hash = Hash::of(arguments.as_bytes());
-                let (asks, ends) = (call.asks, call.ends);
-                calls.insert(hash, Planned { tool, class, life, asks, arguments, output, ends });
+                let (asks, ends, background) = (call.asks, call.ends, call.background);
+                calls.insert(hash, Planned { tool, class, life, asks, arguments, output, ends, background });
             }
         }
     }

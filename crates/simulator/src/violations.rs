@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use engine::{
-    Batch, BodyKind, Content, Effect, EffectId, EffectKind, Ending, Item, Lifecycle, Line, Machine, Outcome, Phase,
-    ReceiptState, Record, Run, Session, TextAdded, Timestamp, Views,
+    Batch, BodyKind, CallOutcome, Content, Effect, EffectId, EffectKind, Ending, Item, Lifecycle, Line, Machine,
+    Outcome, Phase, ReceiptState, Record, Report, Run, Session, TextAdded, Timestamp, Views,
 };
 use journal::Snapshot;
 
@@ -43,6 +43,7 @@ const PLANTED: &[Planted] = &[
     (Invariant::Request, a_request_of_another_run),
     (Invariant::Arguments, a_call_that_nobody_asked_for),
     (Invariant::Orphan, a_command_that_outlives_its_run),
+    (Invariant::Process, a_process_that_is_said_to_have_ended),
     (Invariant::Edge, a_step_that_no_table_has),
     (Invariant::Liveness, a_rest_that_comes_late),
 ];
@@ -194,6 +195,19 @@ fn a_command_that_outlives_its_run() -> Held {
     let record = Running::Running { pieces: 1 };
     let command = Command { call: call.id, arguments: call.arguments.hash, record, ends: Ends::Hangs };
     world.parts().1.tools.commands.insert(effect, command);
+    world.settle()
+}
+
+fn a_process_that_is_said_to_have_ended() -> Held {
+    let held = |world: &World| world.session().is_some_and(|session| !session.processes.is_empty());
+    let mut world = world_when(held);
+    let effect = session_of(&world).processes[0].effect(EffectKind::HoldProcess);
+    let (process, outside) = world.parts();
+    for command in outside.tools.commands.values_mut() {
+        (command.record, command.ends) = (Running::Running { pieces: 1 }, Ends::Hangs);
+    }
+    let gone = Report::ProcessEnded { effect, outcome: CallOutcome::Done, how: "it is over".into() };
+    process.is_told(gone, outside)?;
     world.settle()
 }
 

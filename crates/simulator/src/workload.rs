@@ -184,6 +184,9 @@ pub struct TurnCall {
     /// How it ends.
     #[serde(default)]
     pub ends: Ends,
+    /// Whether its command goes on in the background.
+    #[serde(default)]
+    pub background: bool,
 }
 
 /// How a call ends.

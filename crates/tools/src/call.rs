@@ -66,11 +66,13 @@ pub struct Ended {
     pub output: Content,
     /// All that it gave back, at most 8 MiB and a note, when that is more than the model is told.
     pub whole: Option<Content>,
+    /// Its command goes on in the background: the session is to hold it.
+    pub in_background: bool,
 }
 
 impl Ended {
     pub(crate) fn text(outcome: CallOutcome, text: &str) -> Self {
-        Self { outcome, output: Content::text(BodyKind::Output, text), whole: None }
+        Self { outcome, output: Content::text(BodyKind::Output, text), whole: None, in_background: false }
     }
 
     fn of(context: &Context, result: Result<String, ToolError>) -> Self {

@@ -1,10 +1,11 @@
 //! The tool `exec`, seen from the runtime: starts a supervisor, follows a call or attaches to it, looks it up, ends it.
 //! Nothing here writes into the folder of a call; dropping any of these futures leaves the command as it is.
 
+use std::io;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use engine::{BodyKind, CallOutcome, Content, EffectId, Found};
+use engine::{CallOutcome, EffectId, Found};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{ChildStdout, Command};
 use tokio::time::sleep;
@@ -86,17 +87,29 @@ pub(crate) async fn find(context: &Context, id: EffectId) -> Result<FoundCall, T
 /// Has the command and all its processes ended, and waits for the record of it.
 pub(crate) async fn end(context: &Context, id: EffectId, grace: Duration) -> Result<Ended, ToolError> {
     let folder = CallFolder::of(&context.calls, id);
+    loop {
+        return Ok(match ended_within(&folder, grace).await.map_err(record_error(&folder))? {
+            CallState::Absent => {
+                folder.claim_void().map_err(record_error(&folder))?;
+                continue;
+            }
+            CallState::Void => failed(NEVER_STARTED),
+            CallState::Ended(record) => return settled(context, &folder, record).await,
+            CallState::Dead => interrupted(&folder),
+            CallState::Running => unended(),
+        });
+    }
+}
+
+/// Asks for the end of a command, if it runs, and waits for the record of it; it is still Running if that took too long.
+pub(crate) async fn ended_within(folder: &CallFolder, grace: Duration) -> io::Result<CallState> {
     let until = Instant::now() + grace;
     let mut asked = false;
     loop {
-        match state(&folder)? {
-            CallState::Absent => drop(folder.claim_void().map_err(record_error(&folder))?),
-            CallState::Void => return Ok(failed(NEVER_STARTED)),
-            CallState::Ended(record) => return settled(context, &folder, record).await,
-            CallState::Dead => return Ok(interrupted(&folder)),
-            CallState::Running if !asked => asked = folder.ask_to_end().map_err(record_error(&folder))?,
-            CallState::Running if Instant::now() >= until => return Ok(unended()),
-            CallState::Running => sleep(Duration::from_millis(ATTACHED_TICK_MS)).await,
+        match folder.state()? {
+            CallState::Running if !asked => asked = folder.ask_to_end()?,
+            CallState::Running if Instant::now() < until => sleep(Duration::from_millis(ATTACHED_TICK_MS)).await,
+            state => return Ok(state),
         }
     }
 }
@@ -126,8 +139,7 @@ fn failed(text: &str) -> Ended {
 }
 
 fn unended() -> Ended {
-    let output = Content::text(BodyKind::Output, "The command could not be ended in time; it may still be running.\n");
-    Ended { outcome: CallOutcome::Unended, output, whole: None }
+    Ended::text(CallOutcome::Unended, "The command could not be ended in time; it may still be running.\n")
 }
 
 /// Starts the supervisor and hands it the job. What it writes says when there is news.

@@ -144,7 +144,7 @@ impl CallFolder {
     }
 
     /// The writing end of the control FIFO, if the supervisor lives.
-    fn control(&self) -> io::Result<Option<File>> {
+    pub(crate) fn control(&self) -> io::Result<Option<File>> {
         let nonblocking = OFlags::NONBLOCK.bits() as i32;
         match OpenOptions::new().write(true).custom_flags(nonblocking).open(self.path.join("control")) {
             Ok(file) => Ok(file.metadata()?.file_type().is_fifo().then_some(file)),

@@ -21,6 +21,7 @@ mod files;
 mod find;
 mod folder;
 mod grep;
+mod held;
 mod html;
 mod hunk;
 mod invocation;
@@ -44,6 +45,7 @@ mod write;
 
 pub use call::{CallRequest, Context, Ended, FoundCall, end, find, forget, run};
 pub use fetch::Reach;
+pub use held::{ProcessEnd, end_process, forget_process, hold_process};
 pub use masking::Secrets;
 pub use output::Outputs;
 pub use policy::{Checked, check};

@@ -102,6 +102,9 @@ pub(crate) const ATTACHED_TICK_MS: u64 = 10;
 /// Milliseconds between two looks at a call that reports its news itself: only in case a word of it got lost.
 pub(crate) const FOLLOWED_TICK_MS: u64 = 1_000;
 
+/// Milliseconds between two looks at a command in the background where the system does not tell of its end.
+pub(crate) const HELD_TICK_MS: u64 = 1_000;
+
 /// Bytes of the supervisor's word on why it could not begin.
 pub(crate) const REASON_BYTES: usize = 1 << 10;
 

@@ -21,7 +21,7 @@ pub(crate) fn ended(folder: &CallFolder, record: &ExitRecord, secrets: &Secrets)
     };
     let end = if told.output.is_empty() || told.output.ends_with('\n') { "" } else { "\n" };
     let output = told.output + end + &status;
-    Ended { outcome: outcome(record), output: Content::text(BodyKind::Output, &output), whole: told.whole }
+    Ended { whole: told.whole, ..Ended::text(outcome(record), &output) }
 }
 
 /// What the model is told of an output, and all of it where that is more.
@@ -77,7 +77,7 @@ fn told(whole: &str, bytes: u64) -> Told {
     Told { output: format!("{head}{note}{tail}"), whole: Some(content) }
 }
 
-fn outcome(record: &ExitRecord) -> CallOutcome {
+pub(crate) fn outcome(record: &ExitRecord) -> CallOutcome {
     match record {
         ExitRecord { survivors, .. } if !survivors.is_empty() => CallOutcome::Unended,
         ExitRecord { ended_by: Some(EndedBy::Limit), .. } => CallOutcome::TimedOut,
@@ -87,6 +87,11 @@ fn outcome(record: &ExitRecord) -> CallOutcome {
 }
 
 fn status_line(record: &ExitRecord) -> String {
+    format!("[{}]\n", how(record))
+}
+
+/// How a command ended, in words.
+pub(crate) fn how(record: &ExitRecord) -> String {
     let line = match (record.ended_by, record.status, record.signal) {
         (Some(EndedBy::Request), _, _) => "ended before it was done, on request".to_owned(),
         (Some(EndedBy::Limit), _, _) => "ended because it ran past its limit".to_owned(),
@@ -99,7 +104,7 @@ fn status_line(record: &ExitRecord) -> String {
         [] => String::new(),
         pids => format!("; these of its processes could not be ended: {pids:?}"),
     };
-    format!("[{line}{trouble}{survivors}]\n")
+    format!("{line}{trouble}{survivors}")
 }
 
 fn signal_name(signal: i32) -> &'static str {

@@ -32,6 +32,13 @@ pub(super) fn note(event: &Event) -> Option<String> {
         Event::CallLost(e) => format!("? call {}: the process that ran it is gone; looking it up", short(&e.call)),
         Event::CallFound(e) => format!("? call {}: found: {}", short(&e.call), plain(&e.found)),
         Event::CallEnding(e) => format!("■ ending call {} ({})", short(&e.call), plain(&e.why)),
+        Event::ProcessAdopted(e) => format!("↪ {} goes on in the background", e.process.process_name()),
+        Event::ProcessEnding(e) => {
+            format!("■ ending {} in the background ({})", e.process.process_name(), plain(&e.why))
+        }
+        Event::ProcessEnded(e) => {
+            format!("{} {} in the background: {}", mark(e.outcome), e.process.process_name(), e.how)
+        }
         Event::Failed(e) => format!("✗ {}", e.failure),
         Event::RetryScheduled(e) => format!("↻ try {} at {}", e.try_no, clock(e.until)),
         Event::WaitBegan(e) if e.on != WaitFor::Approval => format!("… waits for {}", plain(&e.on)),

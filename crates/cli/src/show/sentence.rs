@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use engine::{
-    Body, CallId, CallOutcome, Event, Failure, FailureClass, Found, Item, MessageSealed, Opened, Session, ToolClass,
-    WaitFor,
+    Body, CallId, CallOutcome, Event, Failure, FailureClass, Found, Item, MessageSealed, Opened, ProcessCause, Session,
+    ToolClass, WaitFor,
 };
 use serde::Serialize;
 
@@ -173,6 +173,13 @@ fn of_run(event: &Event) -> Result<Option<String>, CliError> {
             format!("{}{}; {}", e.outcome.name(), why.unwrap_or_default(), tokens(&e.usage))
         }
         Event::CompactionFailed(e) => failed(&e.failure, None),
+        Event::ProcessAdopted(e) => format!("{} goes on in the background", e.process.process_name()),
+        Event::ProcessEnding(e) => match e.why {
+            ProcessCause::Limit => format!("{} is past its limit", e.process.process_name()),
+            ProcessCause::Session => format!("{} ends with its session", e.process.process_name()),
+        },
+        Event::ProcessEnded(e) => format!("{} {}: {}", e.process.process_name(), name(&e.outcome), e.how),
+        Event::ProcessForgotten(e) => format!("{} is not listed any more", e.process.process_name()),
         Event::OverrideSet(e) => e.model.clone().unwrap_or_else(|| "the agent's model".to_owned()),
         _ => return Ok(None),
     }))

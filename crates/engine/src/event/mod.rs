@@ -136,6 +136,10 @@ events! {
     "override_set" OverrideSet Synced;
     "delivery_started" DeliveryStarted Synced;
     "delivery_ended" DeliveryEnded Synced;
+    "process_adopted" ProcessAdopted Synced;
+    "process_ending" ProcessEnding Synced;
+    "process_ended" ProcessEnded Synced;
+    "process_forgotten" ProcessForgotten Synced;
     "step_begun" StepBegun Written;
     "request_opened" RequestOpened Written;
     "stream_cut" StreamCut Written;

@@ -66,6 +66,10 @@ impl Event {
             | Self::OverrideSet(_)
             | Self::DeliveryStarted(_)
             | Self::DeliveryEnded(_)
+            | Self::ProcessAdopted(_)
+            | Self::ProcessEnding(_)
+            | Self::ProcessEnded(_)
+            | Self::ProcessForgotten(_)
             | Self::OutputAdded(_) => None,
         }
     }

@@ -219,6 +219,16 @@ pub enum EndingCause {
     Run,
 }
 
+/// Why a process is ended by the session that holds it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProcessCause {
+    /// Its limit.
+    Limit,
+    /// The session ends for good.
+    Session,
+}
+
 /// What was found of a call that a crash cut off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -99,7 +99,7 @@ impl Machine {
     }
 
     fn expire_one(&mut self, timer: Timer, moment: Moment) {
-        use crate::event::{CutCause, EndingCause, Outcome};
+        use crate::event::{CutCause, EndingCause, Outcome, ProcessCause};
         let limits = self.limits();
         match timer {
             Timer::RunDeadline => self.begin_ending(Outcome::TimedOut, CutCause::Deadline, moment),
@@ -114,6 +114,7 @@ impl Machine {
             Timer::CallLimit(call) => self.end_call(call, EndingCause::Limit, moment),
             Timer::RetryDue => self.emit(WaitEnded { on: WaitFor::Retry }, moment.now),
             Timer::EndGrace => self.give_up_calls(moment),
+            Timer::ProcessLimit(process) => self.end_process(process, ProcessCause::Limit, moment),
         }
     }
 

@@ -72,6 +72,9 @@ impl Machine {
         let tried = call.started_at.map_or(call.try_no - 1, |_| call.try_no);
         let effect = (tried > 0).then(|| EffectId { try_no: tried, ..call.effect(EffectKind::RunCall) });
         let (outcome, output) = (given.outcome, self.keep(given.output));
+        if given.in_background {
+            self.adopt(id, moment);
+        }
         let whole = given.whole.map(|whole| self.keep(whole));
         let attachments = self.keep_attached(given.attachments);
         self.emit(CallSettled { call: id, effect, outcome, output, whole, attachments }, moment.now);
@@ -99,8 +102,9 @@ impl Machine {
     pub(super) fn call_found(&mut self, id: CallId, found: Found, ended: Option<Given>, moment: Moment) {
         self.emit(CallFound { call: id, found }, moment.now);
         match (found, ended) {
-            (Found::Ended, Some(given)) => self.settle_call(id, given, moment),
-            (Found::Running, _) => self.take_up(id, moment),
+            // One that is running has a result where it was put into the background.
+            (Found::Ended | Found::Running, Some(given)) => self.settle_call(id, given, moment),
+            (Found::Running, None) => self.take_up(id, moment),
             (Found::Unknown | Found::Ended, _) => self.settle_with(id, CallOutcome::Interrupted, INTERRUPTED, moment),
             (Found::NeverStarted, _) => {}
         }

@@ -236,6 +236,7 @@ impl Machine {
         for message in waiting {
             self.emit(MessageSettled { message, state: ReceiptState::Cancelled, run: None }, moment.now);
         }
+        self.end_processes(moment);
         self.change_lifecycle(LifecycleKind::Terminated, LifecycleCause::Terminate, moment);
         Ok(Answer::Done)
     }

@@ -4,7 +4,7 @@ use super::Machine;
 use super::calls::has_turn;
 use crate::effect::Effect;
 use crate::ids::{EffectId, EffectKind};
-use crate::state::{Call, Lifecycle, Phase, PrepareStage, Run, Session, Stage};
+use crate::state::{Call, Lifecycle, Phase, PrepareStage, Process, ProcessState, Run, Session, Stage};
 
 impl Machine {
     /// All that is wanted now, each with a stable id.
@@ -19,6 +19,7 @@ impl Machine {
             Lifecycle::Suspended(run) => wanted.extend(calls(session, run, false)),
             _ => {}
         }
+        wanted.extend(session.processes.iter().filter_map(process));
         wanted
     }
 
@@ -47,6 +48,18 @@ fn request(session: &Session, run: &Run) -> Option<Effect> {
     };
     let prompt = run.prompt.filter(|_| sent.epoch == session.epoch)?;
     Some(Effect::Request { id: sent.request, candidate: run.candidate, prompt, items: sent.items })
+}
+
+/// A process is followed, or ended, whatever the session is doing.
+fn process(process: &Process) -> Option<Effect> {
+    let of = process.effect;
+    match process.state {
+        ProcessState::Running => Some(Effect::HoldProcess { id: process.effect(EffectKind::HoldProcess), process: of }),
+        ProcessState::Ending { .. } => {
+            Some(Effect::EndProcess { id: process.effect(EffectKind::EndProcess), process: of })
+        }
+        ProcessState::Ended { .. } => None,
+    }
 }
 
 /// The effects of calls. A paused run starts nothing and checks nothing, but what is out is looked after.

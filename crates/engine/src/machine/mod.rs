@@ -9,6 +9,7 @@ mod commands;
 mod effects;
 mod ending;
 mod opening;
+mod processes;
 mod recover;
 mod reports;
 mod requests;

@@ -45,6 +45,7 @@ impl Machine {
                 self.finish_answered(moment);
             }
             Report::RequestFailed { failure, .. } => self.request_failed(effect, failure, moment),
+            Report::ProcessEnded { outcome, how, .. } => self.process_ended(effect, outcome, how, moment),
             call_report => self.handle_call(effect, call_report, moment),
         }
         self.advance(moment);
@@ -119,7 +120,7 @@ impl Machine {
 
 /// The effect that a report is about, if it is of a kind that reports so.
 fn effect_of(report: &Report) -> Option<EffectId> {
-    use EffectKind::{CheckCall, EndCall, FindCall, Lane, Prepare, Request, RunCall};
+    use EffectKind::{CheckCall, EndCall, EndProcess, FindCall, HoldProcess, Lane, Prepare, Request, RunCall};
     let (effect, kinds): (_, &[EffectKind]) = match report {
         Report::LaneEntered { effect, .. } | Report::LaneRefused { effect, .. } => (effect, &[Lane]),
         Report::Prepared { effect, .. } => (effect, &[Prepare]),
@@ -131,6 +132,7 @@ fn effect_of(report: &Report) -> Option<EffectId> {
         Report::CallOutput { effect, .. } => (effect, &[RunCall]),
         Report::CallEnded { effect, .. } => (effect, &[RunCall, EndCall]),
         Report::CallFound { effect, .. } => (effect, &[FindCall]),
+        Report::ProcessEnded { effect, .. } => (effect, &[HoldProcess, EndProcess]),
         _ => return None,
     };
     Some(*effect).filter(|effect| kinds.contains(&effect.kind))

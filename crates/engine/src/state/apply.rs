@@ -35,6 +35,7 @@ impl Session {
             messages: [].into(),
             keys: [].into(),
             transcript: Transcript::default(),
+            processes: vec![],
             model: None,
             epoch: Epoch(0),
             closed: true,
@@ -84,6 +85,10 @@ impl Session {
             Event::OverrideSet(e) => self.model.clone_from(&e.model),
             Event::RequestSent(e) => self.request_sent(e, at),
             Event::MessageSealed(e) => self.message_sealed(e),
+            Event::ProcessAdopted(e) => self.process_adopted(e),
+            Event::ProcessEnding(e) => self.process_ending(e),
+            Event::ProcessEnded(e) => self.process_ended(e, at),
+            Event::ProcessForgotten(e) => self.processes.retain(|process| process.effect != e.process),
             _ => {
                 if let Some(run) = self.run_mut() {
                     run.apply(event, at);

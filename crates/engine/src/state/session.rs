@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
+use super::process::Process;
 use super::run::Run;
 use super::transcript::Transcript;
 use crate::body::{Attachment, Body};
@@ -42,6 +43,8 @@ pub struct Session {
     pub keys: BTreeMap<String, MessageId>,
     /// The conversation.
     pub transcript: Transcript,
+    /// Commands in the background, in the order in which they came there.
+    pub processes: Vec<Process>,
     /// The model for its next runs, `PROVIDER/MODEL`; none = the agent's.
     pub model: Option<String>,
     /// The owner that last opened it.

@@ -16,6 +16,15 @@ pub const CALLS_PER_MESSAGE: usize = 128;
 /// Milliseconds that calls get to end after an abort, before the run ends without them.
 pub const END_GRACE_MS: u64 = 5_000;
 
+/// Milliseconds that a command in the background may run: a day, so that what is forgotten does not stay for ever.
+pub const PROCESS_MS: u64 = 24 * 3_600_000;
+
+/// Commands that may run in the background of one session.
+pub const RUNNING_PROCESSES: usize = 16;
+
+/// Processes that are still listed when they have ended, the newest: each keeps up to 8 MiB of output on disk.
+pub const ENDED_PROCESSES: usize = 8;
+
 /// First backoff, milliseconds; doubled at each try.
 pub const BACKOFF_BASE_MS: u64 = 1_000;
 

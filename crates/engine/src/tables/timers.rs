@@ -1,8 +1,8 @@
 //! Every time that a session can wait for. A restart arms the same times again: they follow from the state.
 
-use crate::ids::{CallId, Timestamp};
+use crate::ids::{CallId, EffectId, Timestamp};
 use crate::settings::Limits;
-use crate::state::{Lifecycle, Phase, PrepareStage, Run, Session, Stage};
+use crate::state::{Lifecycle, Phase, PrepareStage, ProcessState, Run, Session, Stage};
 use crate::tables::limits::END_GRACE_MS;
 
 /// What is due when a time comes.
@@ -20,24 +20,33 @@ pub enum Timer {
     RetryDue,
     /// Calls could not be ended in time: the run ends without them.
     EndGrace,
+    /// A process is past its limit: it is ended.
+    ProcessLimit(EffectId),
 }
 
 /// The armed times of a session, in no order; `ending_from` is when a decided end was recorded, if that is known.
 pub fn armed(session: &Session, limits: &Limits, ending_from: Option<Timestamp>) -> Vec<(Timestamp, Timer)> {
+    let mut armed: Vec<_> = process_times(session).collect();
     match &session.lifecycle {
         Lifecycle::Active(run) => {
             let phase = run_time(run, limits, ending_from).into_iter().chain(phase_times(run, limits));
-            phase.chain(call_times(run, limits)).collect()
+            armed.extend(phase.chain(call_times(run, limits)));
         }
-        Lifecycle::Suspended(run) => call_times(run, limits).collect(),
+        Lifecycle::Suspended(run) => armed.extend(call_times(run, limits)),
         // A run that is held for a human has time.
         Lifecycle::Initializing
         | Lifecycle::Ready
         | Lifecycle::Idle
         | Lifecycle::Error { .. }
         | Lifecycle::Recovering { .. }
-        | Lifecycle::Terminated => vec![],
+        | Lifecycle::Terminated => {}
     }
+    armed
+}
+
+fn process_times(session: &Session) -> impl Iterator<Item = (Timestamp, Timer)> + '_ {
+    let running = session.processes.iter().filter(|process| process.state == ProcessState::Running);
+    running.map(|process| (process.until, Timer::ProcessLimit(process.effect)))
 }
 
 fn run_time(run: &Run, limits: &Limits, ending_from: Option<Timestamp>) -> Option<(Timestamp, Timer)> {

@@ -8,19 +8,21 @@ use engine::{
     CompactionFailed, Created, CutCause, DeliveryEnded, DeliveryStarted, EffectId, EffectKind, EndingCause, EndingSet,
     Epoch, Event, Failed, Failure, FailureClass, Forked, Found, Hash, ImageMade, LifecycleChanged, MessageAccepted,
     MessageId, MessageSealed, MessageSettled, Next, Opened, Outcome, OutputAdded, OverrideSet, Overrides, Paused,
-    Policy, QueueMode, ReasoningAdded, ReceiptState, RequestOpened, RequestSent, Resumed, RetryScheduled, RunEnded,
-    RunId, RunStarted, SealedCall, Seq, SessionId, StepBegun, StreamCut, TextAdded, TextStruck, Timestamp, ToolClass,
-    UnreadableEvent, Usage, VERSION, WaitBegan, WaitEnded, WaitFor,
+    Policy, ProcessAdopted, ProcessCause, ProcessEnded, ProcessEnding, ProcessForgotten, QueueMode, ReasoningAdded,
+    ReceiptState, RequestOpened, RequestSent, Resumed, RetryScheduled, RunEnded, RunId, RunStarted, SealedCall, Seq,
+    SessionId, StepBegun, StreamCut, TextAdded, TextStruck, Timestamp, ToolClass, UnreadableEvent, Usage, VERSION,
+    WaitBegan, WaitEnded, WaitFor,
 };
 use uuid::Uuid;
 
 mod page;
 
-/// The kinds of the design, synced, written, progress; beside them `image_made` and `block_signed`.
+/// The kinds of the design, synced, written, progress; beside them `image_made`, `block_signed` and those of processes.
 const KINDS: &str = "
     created forked opened closed message_accepted message_settled run_started request_sent message_sealed call_asked
     ask_answered call_started call_ending call_settled compacted wait_began wait_ended retry_scheduled ending_set
     run_ended paused resumed lifecycle_changed override_set delivery_started delivery_ended
+    process_adopted process_ending process_ended process_forgotten
     step_begun request_opened stream_cut text_struck call_checked call_lost call_found image_made compaction_begun
     compaction_failed failed
     text_added reasoning_added call_part_added block_signed output_added";
@@ -145,6 +147,10 @@ fn run_samples() -> Vec<Event> {
         OverrideSet { model: Some("acme/two".into()) }.into(),
         DeliveryStarted { delivery: EFFECT, epoch: Epoch(2) }.into(),
         DeliveryEnded { delivery: EFFECT, arrived: Some(false) }.into(),
+        ProcessAdopted { process: EFFECT, call: CALL, until: Timestamp(8) }.into(),
+        ProcessEnding { process: EFFECT, why: ProcessCause::Limit }.into(),
+        ProcessEnded { process: EFFECT, outcome: CallOutcome::Failed, how: "exit status 1".into() }.into(),
+        ProcessForgotten { process: EFFECT }.into(),
     ]
 }
 

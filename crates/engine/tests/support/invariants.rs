@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use engine::tables::limits::ENDED_PROCESSES;
 use engine::{
-    Batch, Call, CallId, Effect, EffectKind, Event, Found, Lifecycle, Phase, PrepareStage, ReceiptState, Record, Run,
-    Session, Stage, ToolClass, WaitFor,
+    Batch, Call, CallId, Effect, EffectKind, Event, Found, Lifecycle, Phase, PrepareStage, Process, ProcessState,
+    ReceiptState, Record, Run, Session, Stage, ToolClass, WaitFor,
 };
 
 use super::World;
@@ -60,6 +61,7 @@ pub(crate) fn check(world: &World) {
     assert_eq!(world.armed, world.pump.machine().deadline(), "the soonest time is armed");
     check_pairing(world);
     check_starts(world);
+    check_processes(world);
     check_receipts(world);
     if !session.closed {
         check_liveness(world);
@@ -130,7 +132,8 @@ fn check_receipts(world: &World) {
 /// Whatever is not terminal has a wanted effect, an armed time, or waits for a human.
 fn check_liveness(world: &World) {
     let session = world.session();
-    let effects = !world.running.is_empty();
+    let of_process = |kind| matches!(kind, EffectKind::HoldProcess | EffectKind::EndProcess);
+    let effects = world.running.keys().any(|effect| !of_process(effect.kind));
     match &session.lifecycle {
         Lifecycle::Initializing | Lifecycle::Recovering { .. } => panic!("a session never rests so"),
         Lifecycle::Ready | Lifecycle::Idle => assert_eq!(effects, !session.queue.is_empty(), "the head gets its lane"),
@@ -138,6 +141,8 @@ fn check_liveness(world: &World) {
         Lifecycle::Suspended(_) | Lifecycle::Error { .. } => {}
         Lifecycle::Terminated => {
             assert!(!effects && world.armed.is_none(), "nothing is wanted of a terminated session");
+            let runs = |process: &Process| process.state == ProcessState::Running;
+            assert!(!session.processes.iter().any(runs), "a session that has ended holds a process");
             assert!(session.queue.is_empty(), "a message waits for a session that has ended");
         }
     }
@@ -147,12 +152,15 @@ fn check_liveness(world: &World) {
 fn moves(world: &World, run: &Run) -> bool {
     let runs = |kind| world.running.keys().any(|effect| effect.kind == kind);
     if run.ending.is_some() {
-        return run.step.calls.iter().any(Call::is_out) && !world.running.is_empty() && world.armed.is_some();
+        let ends = world.running.keys().any(|effect| matches!(effect.kind, EffectKind::FindCall | EffectKind::EndCall));
+        return run.step.calls.iter().any(Call::is_out) && ends && world.armed.is_some();
     }
     match &run.phase {
         Phase::Preparing { stage: PrepareStage::Gathering } => run.prompt.is_none() && runs(EffectKind::Prepare),
         Phase::Preparing { stage: PrepareStage::Sent(_) } | Phase::Streaming(_) => runs(EffectKind::Request),
-        Phase::ToolExec => !world.running.is_empty(),
+        Phase::ToolExec => [EffectKind::CheckCall, EffectKind::RunCall, EffectKind::FindCall, EffectKind::EndCall]
+            .into_iter()
+            .any(runs),
         Phase::Awaiting { on: WaitFor::Approval, .. } => run.step.calls.iter().any(|call| call.stage == Stage::Asking),
         Phase::Retry { until } => world.armed == Some(*until),
         // Decided on in the batch that leads there.
@@ -172,4 +180,24 @@ fn check_starts(world: &World) {
         _ => false,
     });
     assert!(starts <= recorded.count(), "call {call} was started more often than it was recorded");
+}
+
+/// A process is followed or ended as long as it has not ended, whatever the session does, and has a time to end at.
+fn check_processes(world: &World) {
+    let session = world.session();
+    for process in &session.processes {
+        let [held, ended] = [EffectKind::HoldProcess, EffectKind::EndProcess]
+            .map(|kind| world.running.contains_key(&process.effect(kind)));
+        let expected = match process.state {
+            ProcessState::Running => (true, false),
+            ProcessState::Ending { .. } => (false, true),
+            ProcessState::Ended { .. } => (false, false),
+        };
+        let expected = if session.closed { (false, false) } else { expected };
+        assert_eq!((held, ended), expected, "process {}", process.name());
+        let is_timed = session.closed || !held || world.armed.is_some_and(|at| at <= process.until);
+        assert!(is_timed, "process {} could run for ever", process.name());
+    }
+    let ended = session.processes.iter().filter(|process| process.is_ended()).count();
+    assert!(ended <= ENDED_PROCESSES, "{ended} processes that have ended are listed");
 }

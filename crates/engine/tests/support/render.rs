@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use engine::{Answer, Do, Effect, Flags, Record, Session};
+use engine::{Answer, Do, Effect, Flags, Process, Record, Session};
 use serde_json::Value;
 
 use super::World;
@@ -52,7 +52,7 @@ fn string(key: &str, text: &str) -> String {
     match key {
         "settings" | "fingerprint" => "…".into(),
         "text" | "message" if !is_id(text) => quoted(text),
-        "arguments" | "question" | "reason" | "by" | "remedy" | "name" => quoted(text),
+        "arguments" | "question" | "reason" | "by" | "remedy" | "name" | "how" => quoted(text),
         "message" | "inputs" => short(text).replacen('r', "m", 1),
         _ => short(text),
     }
@@ -126,8 +126,18 @@ fn start(effect: &Effect) -> String {
         Effect::EndCall { call, started, why, .. } => {
             format!("call={} started={} why={why:?}", short(&call.to_string()), short(&started.to_string()))
         }
+        Effect::HoldProcess { process, .. } | Effect::EndProcess { process, .. } => {
+            format!("process={}", short(&process.to_string()))
+        }
     };
     format!("start {} {more}", short(&effect.id().to_string())).trim_end().to_owned()
+}
+
+/// A process of the session.
+pub(crate) fn process(process: &Process) -> String {
+    let (effect, call) = (short(&process.effect.to_string()), short(&process.call.to_string()));
+    let (from, until) = (process.started_at, process.until);
+    format!("process {} {effect} call={call} {from}..{until} {:?}", process.name(), process.state)
 }
 
 /// The state in words: lifecycle, run state, what is true of the flags.

@@ -97,6 +97,10 @@ fn world_line(world: &mut World, words: &Words) -> bool {
             let clock = world.session().run().expect("a run").clock;
             world.lines.push(format!("{} ms spent, running since {:?}", clock.spent_ms, clock.since.map(|at| at.0)));
         }
+        "processes" => {
+            let processes: Vec<String> = world.session().processes.iter().map(render::process).collect();
+            world.lines.extend(processes);
+        }
         "transcript" => {
             let items = render::transcript(world);
             world.lines.extend(items);
@@ -206,6 +210,11 @@ fn report(world: &World, words: &Words) -> Option<Report> {
             effect: effect(&[EffectKind::Request, EffectKind::Prepare]),
             failure: failure(words, 1),
         },
+        "process-ended" => Report::ProcessEnded {
+            effect: effect(&[EffectKind::HoldProcess, EffectKind::EndProcess]),
+            outcome: serde_json::from_value(words.at(1).into()).expect("an outcome"),
+            how: words.at(2).to_owned(),
+        },
         _ => return call_report(world, words),
     })
 }
@@ -274,18 +283,29 @@ fn call_report(world: &World, words: &Words) -> Option<Report> {
         }
         "ended" => Report::CallEnded {
             effect: effect(&[EffectKind::RunCall, EffectKind::EndCall]),
-            given: Given {
-                whole: words.option("whole").map(|whole| Content::text(BodyKind::Output, whole)),
-                ..Given::new(outcome(2), output(3))
+            given: match words.at(2) {
+                "background" => in_background(output(3)),
+                _ => Given {
+                    whole: words.option("whole").map(|whole| Content::text(BodyKind::Output, whole)),
+                    ..Given::new(outcome(2), output(3))
+                },
             },
         },
         "found" => {
             let found: Found = serde_json::from_value(words.at(2).into()).expect("a finding");
-            let ended = (found == Found::Ended).then(|| Given::new(CallOutcome::Done, output(3)));
+            let ended = match found {
+                Found::Ended => Some(Given::new(CallOutcome::Done, output(3))),
+                Found::Running if !words.at(3).is_empty() => Some(in_background(output(3))),
+                _ => None,
+            };
             Report::CallFound { effect: effect(&[EffectKind::FindCall]), found, ended }
         }
         _ => return None,
     })
+}
+
+fn in_background(output: Content) -> Given {
+    Given { in_background: true, ..Given::new(CallOutcome::Done, output) }
 }
 
 fn call(world: &World, index: u64) -> Option<&engine::Call> {
@@ -324,6 +344,10 @@ fn call_of(effect: &Effect) -> Option<u32> {
         | Effect::RunCall { call, .. }
         | Effect::FindCall { call, .. }
         | Effect::EndCall { call, .. } => Some(call.index),
-        Effect::Lane { .. } | Effect::Prepare { .. } | Effect::Request { .. } => None,
+        Effect::Lane { .. }
+        | Effect::Prepare { .. }
+        | Effect::Request { .. }
+        | Effect::HoldProcess { .. }
+        | Effect::EndProcess { .. } => None,
     }
 }

@@ -8,9 +8,10 @@ use engine::{
     CompactionBegun, CompactionFailed, Content, CutCause, DeliveryEnded, DeliveryStarted, EffectId, EffectKind,
     EndingCause, EndingSet, Epoch, Event, Failed, Failure, FailureClass, Found, Hash, ImageMade, LifecycleChanged,
     MessageAccepted, MessageId, MessageSealed, MessageSettled, Next, Opened, Outcome, OutputAdded, OverrideSet,
-    Overrides, Paused, Policy, QueueMode, ReasoningAdded, ReceiptRow, ReceiptState, RequestOpened, RequestSent,
-    Resumed, RetryScheduled, RunEnded, RunId, RunRow, RunStarted, SealedCall, Seq, SessionRow, StepBegun, StreamCut,
-    TextAdded, TextStruck, Timestamp, ToolClass, Usage, WaitBegan, WaitEnded, WaitFor,
+    Overrides, Paused, Policy, ProcessAdopted, ProcessCause, ProcessEnded, ProcessEnding, ProcessForgotten, QueueMode,
+    ReasoningAdded, ReceiptRow, ReceiptState, RequestOpened, RequestSent, Resumed, RetryScheduled, RunEnded, RunId,
+    RunRow, RunStarted, SealedCall, Seq, SessionRow, StepBegun, StreamCut, TextAdded, TextStruck, Timestamp, ToolClass,
+    Usage, WaitBegan, WaitEnded, WaitFor,
 };
 
 use super::{Script, id};
@@ -151,7 +152,7 @@ fn of_waits(body: Body) -> Vec<Event> {
         Failure { status: Some(529), retry_after_ms: Some(9), ..Failure::new(FailureClass::Overloaded, "busy") };
     let (from, to, cause) = (LifecycleKind::Active, LifecycleKind::Error, LifecycleCause::Escalated);
     let remedy = Some("limulus resume KEY --force".to_owned());
-    let delivery = effect(EffectKind::Deliver, 1);
+    let (delivery, process) = (effect(EffectKind::Deliver, 1), effect(EffectKind::RunCall, 1));
     vec![
         CompactionBegun { try_no: 1 }.into(),
         Compacted { summary: body, kept_from: Seq(4) }.into(),
@@ -167,6 +168,10 @@ fn of_waits(body: Body) -> Vec<Event> {
         OverrideSet { model: Some("acme/m".to_owned()) }.into(),
         DeliveryStarted { delivery, epoch: Epoch(1) }.into(),
         DeliveryEnded { delivery, arrived: None }.into(),
+        ProcessAdopted { process, call: CallId { run: run(), step: 1, index: 0 }, until: Timestamp(9) }.into(),
+        ProcessEnding { process, why: ProcessCause::Session }.into(),
+        ProcessEnded { process, outcome: CallOutcome::Done, how: "exit status 0".to_owned() }.into(),
+        ProcessForgotten { process }.into(),
     ]
 }
 

@@ -9,7 +9,7 @@ use super::{Reporter, given};
 use crate::crashpoint;
 
 /// How long a call gets to end before it is told as unended: a second less than the engine waits.
-const GRACE: Duration = Duration::from_secs(4);
+pub(super) const GRACE: Duration = Duration::from_secs(4);
 
 pub(super) async fn perform(context: Context, request: CallRequest, why: EndingCause, reporter: Reporter) {
     let effect = reporter.effect();

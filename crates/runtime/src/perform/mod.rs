@@ -5,6 +5,7 @@ mod end_call;
 mod find_call;
 pub(crate) mod lane;
 mod prepare;
+mod process;
 mod request;
 mod run_call;
 
@@ -50,8 +51,8 @@ impl Reporter {
 
 /// What a tool gave back, for the engine.
 fn given(ended: tools::Ended) -> Given {
-    let tools::Ended { outcome, output, whole } = ended;
-    Given { outcome, output, whole, attachments: vec![] }
+    let tools::Ended { outcome, output, whole, in_background } = ended;
+    Given { outcome, output, whole, attachments: vec![], in_background }
 }
 
 /// Begins an effect. What cannot begin is reported as failed.
@@ -84,6 +85,8 @@ pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<AbortHandle, j
             let (context, request) = call_request(job, *call, *started)?;
             spawn(reporter.clone(), end_call::perform(context, request, *why, reporter))
         }
+        Effect::HoldProcess { process, .. } => spawn(reporter.clone(), process::hold(shared, *process, reporter)),
+        Effect::EndProcess { process, .. } => spawn(reporter.clone(), process::end(shared, *process, reporter)),
     })
 }
 
@@ -126,7 +129,7 @@ fn call_request(
     let Withheld { secrets, secret_env, reach } = job.shared.resolver.withheld();
     let context = tools::Context {
         workspace: PathBuf::from(&settings.workspace),
-        calls: job.shared.home.join("calls"),
+        calls: job.shared.calls(),
         call_ms: settings.limits.call_ms,
         secrets,
         outputs: job.shared.outputs(),

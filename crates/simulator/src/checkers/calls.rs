@@ -80,6 +80,7 @@ fn fits(evidence: &Evidence<'_>, result: &CallSettled) -> bool {
     let began = tools.starts.iter().any(|start| start.call == call);
     let Some(planned) = planned_of(evidence, call) else { return false };
     match result.outcome {
+        CallOutcome::Done if adopted(evidence, call) => began && planned.background,
         CallOutcome::Done | CallOutcome::Failed => tools.done.contains(&call) && planned.outcome() == result.outcome,
         CallOutcome::Denied => !began && planned.asks && plan.seed.leave == Leave::Denied,
         // A try that a crash cut off, of a call that may run again, is no result; the end of the run came before the next.
@@ -93,6 +94,40 @@ fn fits(evidence: &Evidence<'_>, result: &CallSettled) -> bool {
         CallOutcome::TimedOut => !planned.comes_to_an_end() || plan.limits().call_ms < TIGHT_MS || past.gaps > 0,
         CallOutcome::Unended => planned.ends == Ends::Stubborn || past.gaps > 0,
     }
+}
+
+fn adopted(evidence: &Evidence<'_>, call: CallId) -> bool {
+    evidence.events().any(|event| matches!(event, Event::ProcessAdopted(e) if e.call == call))
+}
+
+/// What was put into the background has one end, and that is how it ended.
+pub(super) fn processes_have_ended(evidence: &Evidence<'_>) -> Result<(), Violation> {
+    let tools = &evidence.outside.tools;
+    let mut held = BTreeMap::new();
+    let mut to_end = BTreeSet::new();
+    for event in evidence.events() {
+        match event {
+            Event::ProcessAdopted(e) => {
+                let again = held.insert(e.process, e.call);
+                Invariant::Process.holds(again.is_none(), || format!("{} was adopted again", e.process))?;
+            }
+            Event::ProcessEnding(e) => drop(to_end.insert(e.process)),
+            Event::ProcessEnded(e) => {
+                let call = held.remove(&e.process);
+                let fits = call.is_some_and(|call| match e.outcome {
+                    CallOutcome::Interrupted => tools.died.contains(&call),
+                    outcome => {
+                        let planned = planned_of(evidence, call).filter(|_| tools.done.contains(&call));
+                        to_end.contains(&e.process) || planned.is_some_and(|planned| planned.outcome() == outcome)
+                    }
+                });
+                Invariant::Process
+                    .holds(fits, || format!("{} ended as {:?}, which it did not", e.process, e.outcome))?;
+            }
+            _ => {}
+        }
+    }
+    Invariant::Process.holds(held.is_empty(), || format!("in the background for ever: {held:?}"))
 }
 
 /// The call of the script that this one is.

@@ -46,6 +46,7 @@ const CHECKERS: &[Checker] = &[
     calls::leave_was_given,
     calls::nothing_starts_after_the_end,
     calls::results_are_true,
+    calls::processes_have_ended,
     views_are_those_of_the_entries,
 ];
 
@@ -196,4 +197,4 @@ fn told(event: &Event) -> String {
     format!("{} {short}", event.kind())
 }
 
-const _: () = assert!(EffectKind::ALL.len() == 13, "a new kind of effect needs its name among the operations");
+const _: () = assert!(EffectKind::ALL.len() == 15, "a new kind of effect needs its name among the operations");

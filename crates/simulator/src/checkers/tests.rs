@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use engine::{
-    Answer, Batch, CallId, EffectId, Hash, Record, RetryScheduled, Seq, TextAdded, Timestamp, ToolClass, Views,
-    WaitEnded, WaitFor,
+    Answer, Batch, CallId, CallOutcome, EffectId, Hash, ProcessAdopted, ProcessEnded, Record, RetryScheduled, Seq,
+    TextAdded, Timestamp, ToolClass, Views, WaitEnded, WaitFor,
 };
 
 use super::*;
@@ -76,6 +76,15 @@ pub(crate) const PLANTED: &[Planted] = &[
     (Invariant::Intent, |outside| {
         let start = start_of(outside, ToolClass::Idempotent);
         outside.tools.starts.push(Start { recorded: Recorded::Written, ..start });
+    }),
+    (Invariant::Process, |outside| {
+        let process = EffectId { try_no: 9, ..request_of(outside) };
+        let call = CallId { run: process.run, step: 9, index: 0 };
+        append(outside, ProcessAdopted { process, call, until: outside.now }.into());
+    }),
+    (Invariant::Process, |outside| {
+        let Event::ProcessEnded(ended) = event_of(outside, "process_ended") else { unreachable!() };
+        append(outside, ProcessEnded { outcome: CallOutcome::Interrupted, ..ended }.into());
     }),
     (Invariant::Key, |outside| {
         let start = start_of(outside, ToolClass::Idempotent);

@@ -42,7 +42,8 @@ pub fn plan_of(trial: &Trial) -> Plan {
         users_of(&mut script, mode, &mut users);
         script
     });
-    let runs = runs.collect();
+    let mut runs: Vec<Script> = runs.collect();
+    put_into_the_background(&mut runs, &mut row("background"));
     let tools = Workload::checked_in().tools;
     let mut workload = Workload { seeds: vec![], limits, tools, runs };
     leave_out(&mut workload, &trial.dropped);
@@ -98,7 +99,7 @@ fn call(chance: &mut Chance) -> TurnCall {
         2 if chance.one_in(3) => Ends::Stubborn,
         _ => Ends::Done,
     };
-    TurnCall { tool: tool.to_owned(), asks: tool != "look" && chance.one_in(4), ends }
+    TurnCall { tool: tool.to_owned(), asks: tool != "look" && chance.one_in(4), ends, background: false }
 }
 
 fn failure(chance: &mut Chance) -> TurnFailure {
@@ -107,6 +108,14 @@ fn failure(chance: &mut Chance) -> TurnFailure {
         chance.of(&[Network, Network, Overloaded, RateLimit, Server, Malformed, Stalled, Stalled, Timeout, Auth]);
     let after = if class == Timeout { 0 } else { chance.pick(8) };
     TurnFailure { class, after, times: 1 + chance.pick(3) as u32 }
+}
+
+/// Some commands go on when their calls are settled. One that cannot be ended either would stay for ever.
+fn put_into_the_background(runs: &mut [Script], chance: &mut Chance) {
+    let calls = runs.iter_mut().flat_map(|run| &mut run.turns).flat_map(|turn| &mut turn.calls);
+    for call in calls.filter(|call| call.tool == "command" && call.ends != Ends::Stubborn) {
+        call.background = chance.one_in(3);
+    }
 }
 
 fn users_of(script: &mut Script, mode: Mode, chance: &mut Chance) {

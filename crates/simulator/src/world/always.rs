@@ -29,7 +29,8 @@ fn accounts_are_even(session: &Session) -> Result<(), Violation> {
 
 /// Whatever is not over has something under way for it, an armed time, or a human to wait for by name.
 fn someone_looks_after_it(session: &Session, process: &Process, outside: &Outside) -> Result<(), Violation> {
-    let open = session.run().is_some() || !session.queue.is_empty();
+    let processes = session.processes.iter().any(|process| !process.is_ended());
+    let open = session.run().is_some() || !session.queue.is_empty() || processes;
     let cared = !open || process.is_moving() || outside.tools.moving().next().is_some() || waits_for_a_human(session);
     Invariant::Owner.holds(cared, || format!("nothing is under way for {:#?}", session.lifecycle))
 }

@@ -54,6 +54,10 @@ pub enum Performer {
         /// Its arguments.
         arguments: Body,
     },
+    /// A process that is followed.
+    Held(EffectId),
+    /// A process that is ended.
+    Ending(EffectId),
 }
 
 /// What a step of a performer amounts to.
@@ -88,6 +92,8 @@ impl Performer {
             Effect::EndCall { call, started, .. } => {
                 call_of(*call).map(|known| Self::End { call: *call, started: *started, arguments: known.arguments })
             }
+            Effect::HoldProcess { process, .. } => Some(Self::Held(*process)),
+            Effect::EndProcess { process, .. } => Some(Self::Ending(*process)),
         };
         Ok(started)
     }
@@ -102,7 +108,8 @@ impl Performer {
             }
             Self::End { arguments, .. } => ends(arguments) != Some(Ends::Stubborn),
             Self::Watched { arguments, reported } => watched(effect, arguments, *reported, outside).is_some(),
-            Self::Known(_) | Self::Find { .. } => true,
+            Self::Held(process) => outside.tools.ended(*process, &outside.plan).is_some(),
+            Self::Known(_) | Self::Find { .. } | Self::Ending(_) => true,
         }
     }
 
@@ -144,8 +151,19 @@ impl Performer {
                 });
                 Stepped { name: "end_end_call", report, last: true }
             }
+            Self::Held(process) => process_ended(effect, *process, "end_hold_process", outside),
+            Self::Ending(process) => {
+                outside.tools.end_process(*process);
+                process_ended(effect, *process, "end_end_process", outside)
+            }
         }
     }
+}
+
+fn process_ended(effect: EffectId, process: EffectId, name: &'static str, outside: &Outside) -> Stepped {
+    let ended = outside.tools.ended(process, &outside.plan);
+    let report = ended.map(|outcome| Report::ProcessEnded { effect, outcome, how: "it is over".into() });
+    Stepped { name, report, last: true }
 }
 
 /// The next piece of an answer.
@@ -271,7 +289,11 @@ fn watched(effect: EffectId, arguments: &Body, reported: u64, outside: &Outside)
         return Some(Report::CallOutput { effect, offset: reported, text: text.to_owned() });
     }
     let outcome = match record {
-        Some(Record::Spawned | Record::Running { .. }) => return None,
+        Some(Record::Running { pieces }) => {
+            let given = planned.put_aside(pieces)?;
+            return Some(Report::CallEnded { effect, given });
+        }
+        Some(Record::Spawned) => return None,
         Some(Record::Exited) => return Some(done(effect, planned)),
         Some(Record::Died) => CallOutcome::Interrupted,
         Some(Record::Killed | Record::Barred) | None => CallOutcome::Failed,

@@ -202,6 +202,13 @@ impl Process {
         self.decide()
     }
 
+    /// It is told something, true or not.
+    #[cfg(test)]
+    pub(crate) fn is_told(&mut self, report: Report, outside: &mut Outside) -> Result<(), Violation> {
+        self.offer(report.into(), None, outside);
+        self.decide()
+    }
+
     /// The next effect that is stopped had one more report under way.
     pub fn one_more(&mut self) {
         self.one_more = true;
@@ -317,6 +324,7 @@ impl Process {
                 self.pump.committed(outside.now);
                 self.take_tasks()?;
                 no_process_is_left(&batch, outside)?;
+                what_has_ended_is_over(&batch, outside)?;
                 Ok((append_name(&batch), kinds))
             }
             Err(error @ journal::Error::Full { .. }) => {
@@ -427,7 +435,18 @@ impl Process {
     }
 }
 
-/// Once a run has ended, nothing of it lives but what could not be ended.
+/// A process that is said to have ended does not live.
+fn what_has_ended_is_over(batch: &Batch, outside: &Outside) -> Result<(), Violation> {
+    let lives = |process| outside.tools.running().any(|(effect, _)| effect == process);
+    let ended = batch.records.iter().filter_map(|record| match &record.event {
+        Event::ProcessEnded(e) => Some(e.process),
+        _ => None,
+    });
+    let early = ended.into_iter().find(|process| lives(*process));
+    Invariant::Process.holds(early.is_none(), || format!("it is said to have ended, and lives: {early:?}"))
+}
+
+/// Once a run has ended, nothing of it lives but what its session holds, and what could not be ended.
 fn no_process_is_left(batch: &Batch, outside: &Outside) -> Result<(), Violation> {
     let ended = |run| batch.records.iter().any(|record| matches!(&record.event, Event::RunEnded(e) if e.run == run));
     let mut left = outside.tools.running().filter(|(_, command)| ended(command.call.run)).peekable();
@@ -440,7 +459,11 @@ fn no_process_is_left(batch: &Batch, outside: &Outside) -> Result<(), Violation>
         let says = |event: &Event| matches!(event, Event::CallSettled(e) if e.call == call && e.outcome == CallOutcome::Unended);
         entries.iter().any(|entry| says(&entry.event))
     };
-    let left = left.find(|(_, command)| !unended(command.call));
+    let held = |process| {
+        let says = |event: &Event| matches!(event, Event::ProcessAdopted(e) if e.process == process);
+        entries.iter().any(|entry| says(&entry.event))
+    };
+    let left = left.find(|(effect, command)| !unended(command.call) && !held(*effect));
     Invariant::Orphan.holds(left.is_none(), || format!("its run has ended, and this lives: {left:?}"))
 }
 
@@ -488,6 +511,8 @@ fn start_name(id: EffectId) -> &'static str {
         Kind::RunCall => "start_run_call",
         Kind::FindCall => "start_find_call",
         Kind::EndCall => "start_end_call",
+        Kind::HoldProcess => "start_hold_process",
+        Kind::EndProcess => "start_end_process",
         Kind::Reserve | Kind::Compact | Kind::Deliver | Kind::Observe | Kind::Report | Kind::Child => "start_other",
     }
 }

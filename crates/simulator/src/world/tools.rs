@@ -183,7 +183,7 @@ impl Tools {
                     self.bar(call, started, planned);
                     (Found::NeverStarted, None)
                 }
-                Some(Record::Running { .. }) => (Found::Running, None),
+                Some(Record::Running { pieces }) => (Found::Running, planned.put_aside(pieces)),
                 Some(Record::Exited) => (Found::Ended, ended(planned.outcome())),
                 Some(Record::Killed) => (Found::Ended, ended(CallOutcome::Failed)),
                 Some(Record::Died) => (Found::Unknown, None),
@@ -191,6 +191,24 @@ impl Tools {
             (Life::Process, ToolClass::Once) => (Found::Unknown, None),
             (Life::Process, _) if self.done.contains(&call) => (Found::Ended, ended(planned.outcome())),
             (Life::Process, _) => (Found::NeverStarted, None),
+        }
+    }
+
+    /// How a process has ended; nothing while it lives.
+    pub fn ended(&self, process: EffectId, plan: &Plan) -> Option<CallOutcome> {
+        let command = self.commands.get(&process)?;
+        match command.record {
+            Record::Spawned | Record::Running { .. } => None,
+            Record::Exited => plan.call(&command.arguments).map(Planned::outcome),
+            Record::Killed | Record::Barred => Some(CallOutcome::Failed),
+            Record::Died => Some(CallOutcome::Interrupted),
+        }
+    }
+
+    /// Ends a process, if it lives.
+    pub fn end_process(&mut self, process: EffectId) {
+        if self.running().any(|(effect, _)| effect == process) {
+            self.record(process, Record::Killed);
         }
     }
 

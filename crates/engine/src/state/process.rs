@@ -1,0 +1,115 @@
+//! A command in the background: the call that began it is settled, and the session holds it on.
+//!
+//! ```text
+//! Running ─┬───────────→ Ended → (forgotten)
+//!          └→ Ending ──↗
+//! ```
+
+use serde::{Deserialize, Serialize};
+
+use super::session::Session;
+use crate::body::Body;
+use crate::event::{CallOutcome, ProcessAdopted, ProcessCause, ProcessEnded, ProcessEnding};
+use crate::ids::{CallId, EffectId, EffectKind, Timestamp};
+
+/// A process that a session holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Process {
+    /// The effect that started it: what everything about it is kept under.
+    pub effect: EffectId,
+    /// The call that began it.
+    pub call: CallId,
+    /// The arguments of that call.
+    pub arguments: Body,
+    /// When it started.
+    pub started_at: Timestamp,
+    /// When it is ended at the latest.
+    pub until: Timestamp,
+    /// How far it has come.
+    pub state: ProcessState,
+}
+
+/// How far a process has come.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProcessState {
+    /// It runs, as far as anybody knows.
+    Running,
+    /// It is being ended.
+    Ending {
+        /// Why.
+        why: ProcessCause,
+    },
+    /// It has ended.
+    Ended {
+        /// How.
+        outcome: CallOutcome,
+        /// How, in words.
+        how: String,
+        /// When that was seen.
+        at: Timestamp,
+    },
+}
+
+impl ProcessState {
+    /// The name on the wire and on the screen.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Ending { .. } => "ending",
+            Self::Ended { .. } => "ended",
+        }
+    }
+}
+
+impl Process {
+    /// The name that people and models call it by.
+    pub fn name(&self) -> String {
+        self.effect.process_name()
+    }
+
+    /// Whether it has ended, as far as anybody knows.
+    pub fn is_ended(&self) -> bool {
+        matches!(self.state, ProcessState::Ended { .. })
+    }
+
+    /// The id of an effect of this process.
+    pub fn effect(&self, kind: EffectKind) -> EffectId {
+        EffectId { kind, ..self.effect }
+    }
+}
+
+impl Session {
+    /// The process that this effect started, as long as it is listed.
+    pub fn process(&self, effect: EffectId) -> Option<&Process> {
+        self.processes.iter().find(|process| process.effect == effect)
+    }
+
+    pub(super) fn process_adopted(&mut self, e: &ProcessAdopted) {
+        let Some(call) = self.run().and_then(|run| run.call(e.call)) else { return };
+        let process = Process {
+            effect: e.process,
+            call: e.call,
+            arguments: call.arguments,
+            started_at: call.started_at.unwrap_or(self.last_activity),
+            until: e.until,
+            state: ProcessState::Running,
+        };
+        self.processes.push(process);
+    }
+
+    pub(super) fn process_ending(&mut self, e: &ProcessEnding) {
+        self.change_process(e.process, ProcessState::Ending { why: e.why });
+    }
+
+    pub(super) fn process_ended(&mut self, e: &ProcessEnded, at: Timestamp) {
+        self.change_process(e.process, ProcessState::Ended { outcome: e.outcome, how: e.how.clone(), at });
+    }
+
+    fn change_process(&mut self, effect: EffectId, state: ProcessState) {
+        let open = |process: &&mut Process| process.effect == effect && !process.is_ended();
+        if let Some(process) = self.processes.iter_mut().find(open) {
+            process.state = state;
+        }
+    }
+}
