@@ -32,6 +32,8 @@ pub(crate) enum Command {
     Audit(commands::audit::AuditArgs),
     /// Look at a home for damage: every file, page, entry, chain and body; mend it where that is safe
     Doctor(commands::doctor::DoctorArgs),
+    /// Find a model that can be used, try it, write it into the configuration
+    Setup(commands::setup::SetupArgs),
     /// What is in force, what is wrong with it, where it is; a file to begin with
     Config(commands::config::ConfigArgs),
     /// The state machine, drawn from the table that it obeys

@@ -50,6 +50,7 @@ fn run(command: Command) -> Result<(), CliError> {
         Command::Sessions(args) => commands::sessions::run(args, &globals?),
         Command::Audit(args) => commands::audit::run(&args, &globals?),
         Command::Doctor(args) => commands::doctor::run(&args, &globals?),
+        Command::Setup(args) => wait_for(commands::setup::run(args, &globals?)),
         Command::Config(args) => commands::config::run(args, &globals?),
         Command::Graph(args) => commands::graph::run(args, &globals?),
         Command::Demo(args) => commands::demo::run(&args),

@@ -186,6 +186,7 @@ fn what_can_be_read_is_in_the_help() {
         &["runs", "show"],
         &["runs", "trace"],
         &["graph"],
+        &["setup"],
         &["config", "show"],
         &["config", "check"],
         &["config", "init"],

@@ -26,4 +26,5 @@ pub use endpoint::{Api, Endpoint, Secret};
 pub use model::{Answer, Block, CallOf, File, Held, Message, Model, Request, Said, SaidStream};
 pub use model_set::ModelSet;
 pub use offline::Offline;
+pub use ollama::local_models;
 pub use rendering::Cached;

@@ -6,7 +6,7 @@ use crate::config::Globals;
 use crate::error::CliError;
 use crate::show::graph::Graph;
 use crate::show::lookup::RunChoice;
-use crate::show::{json, mermaid, open, print, texts, trace};
+use crate::show::{dot, json, mermaid, open, print, svg, texts, trace, xstate};
 
 /// The state machine of a run, drawn from the table that the runtime obeys.
 #[derive(Debug, Args)]
@@ -30,6 +30,12 @@ pub(crate) struct GraphArgs {
 enum Format {
     /// A Mermaid stateDiagram-v2
     Mermaid,
+    /// The DOT language of Graphviz
+    Dot,
+    /// A drawing
+    Svg,
+    /// The configuration of an XState v5 machine, as JSON
+    Xstate,
     /// The table, and the path of the run
     Json,
 }
@@ -43,15 +49,22 @@ pub(crate) fn run(args: GraphArgs, globals: &Globals) -> Result<(), CliError> {
         let found = choice.find(&reader)?;
         graph = graph.with_run(found.run, &trace::trace(&reader, &found, &texts(&reader))?);
     }
-    let as_json = args.json || args.format == Format::Json;
-    print(&if as_json { json(&graph) } else { mermaid::draw(&graph) })
+    let format = if args.json { Format::Json } else { args.format };
+    print(&match format {
+        Format::Mermaid => mermaid::draw(&graph),
+        Format::Dot => dot::draw(&graph),
+        Format::Svg => svg::draw(&graph),
+        Format::Xstate => json(&xstate::machine(&graph)),
+        Format::Json => json(&graph),
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use engine::tables::transitions::{RunState, allowed};
+    use engine::tables::transitions::{RunState, Trigger, allowed};
 
     use super::*;
+    use crate::show::arrows::{Arrow, arrows};
     use crate::show::graph::Leads;
     use crate::show::scene::Scene;
 
@@ -70,13 +83,64 @@ mod tests {
             })
         };
         for from in RunState::ALL {
-            for trigger in engine::tables::transitions::Trigger::ALL {
+            for trigger in Trigger::ALL {
                 for to in RunState::ALL {
                     let (is, should) = (drawn(*from, *trigger, *to), allowed(*from, *trigger, *to));
                     assert_eq!(is, should, "{from} {trigger} {to}");
                 }
             }
         }
+    }
+
+    /// `UPDATE=1` writes it.
+    #[test]
+    fn r03_the_drawing_in_the_docs_is_made_from_the_table() {
+        let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/graph.svg");
+        let drawn = svg::draw(&Graph::of_table());
+        if std::env::var_os("UPDATE").is_some() {
+            std::fs::write(&file, &drawn).unwrap();
+        }
+        assert_eq!(std::fs::read_to_string(&file).unwrap_or_default(), drawn, "UPDATE=1 makes it anew");
+    }
+
+    #[test]
+    fn r03_dot_and_svg_have_every_state_and_every_arrow() {
+        let graph = Graph::of_table();
+        let (dot, svg) = (dot::draw(&graph), svg::draw(&graph));
+        let arrows = arrows(&graph);
+        assert_eq!(dot.matches(" -> ").count(), arrows.len() + 2);
+        assert_eq!(svg.matches(" marker-end=").count(), arrows.len());
+        for Arrow { from, to, .. } in &arrows {
+            assert!(dot.contains(&format!("    {from} -> {to} [label=")), "{from} {to}");
+        }
+        for state in RunState::ALL {
+            assert!(
+                dot.contains(&format!("    {state} [label=\"{state}")) && svg.contains(&format!(">{state}</text>"))
+            );
+        }
+        let triggers = engine::tables::transitions::EDGES.iter().map(|edge| edge.trigger.name());
+        let missing: Vec<&str> = triggers.filter(|name| !dot.contains(name) || !svg.contains(name)).collect();
+        assert_eq!(missing, [""; 0]);
+    }
+
+    #[test]
+    fn r03_xstate_allows_what_the_table_allows_and_nothing_else() {
+        let machine = xstate::machine(&Graph::of_table());
+        let leads = |from: RunState, trigger: Trigger, to: RunState| {
+            let on = &machine["states"][from.name()]["on"][trigger.name()];
+            let several = on.as_array().cloned().unwrap_or_else(|| vec![on.clone()]);
+            assert!(several.len() == 1 || several.iter().all(|one| one["guard"].is_string()), "{from} {trigger}: {on}");
+            several.iter().any(|transition| transition["target"] == to.name())
+        };
+        for from in RunState::ALL {
+            for trigger in Trigger::ALL {
+                for to in RunState::ALL {
+                    let (is, should) = (leads(*from, *trigger, *to), allowed(*from, *trigger, *to));
+                    assert_eq!(is, should, "{from} {trigger} {to}");
+                }
+            }
+        }
+        assert_eq!((&machine["initial"], &machine["states"]["completed"]["type"]), (&"idle".into(), &"final".into()));
     }
 
     #[test]
@@ -102,5 +166,15 @@ mod tests {
         assert!(drawing.contains("    preparing --> streaming: model_started ×2\n"), "{drawing}");
         assert!(drawing.contains("    class streaming here\n"), "{drawing}");
         assert!(drawing.contains("    class tool_exec seen\n"), "{drawing}");
+        let dot = dot::draw(&graph);
+        assert!(dot.contains("streaming [label=\"streaming\\n(process_stream)\", fillcolor=\"#f4c95d\""), "{dot}");
+        assert!(dot.contains("preparing -> streaming [label=\"model_started ×2\", color="), "{dot}");
+        let svg = svg::draw(&graph);
+        assert_eq!((svg.matches("box here").count(), svg.matches("box seen").count()), (1, 3), "{svg}");
+        assert!(svg.contains(">model_started ×2</text>") && svg.contains("path class=\"taken\""), "{svg}");
+        let machine = xstate::machine(&graph);
+        assert_eq!(machine["states"]["streaming"]["tags"], serde_json::json!(["live", "here"]));
+        assert_eq!(machine["states"]["tool_exec"]["tags"], serde_json::json!(["live", "seen"]));
+        assert_eq!(machine["meta"]["run"]["path"].as_array().map(Vec::len), Some(run.path.len()));
     }
 }

@@ -12,5 +12,6 @@ pub(crate) mod man;
 pub(crate) mod resume;
 pub(crate) mod runs;
 pub(crate) mod sessions;
+pub(crate) mod setup;
 pub(crate) mod status;
 mod writer;

@@ -53,7 +53,7 @@ pub(super) fn built_in(name: &str) -> Option<&'static BuiltIn> {
 }
 
 /// The variables of their keys, each once: providers of one maker share it, and stand together.
-pub(super) fn key_variables() -> Vec<&'static str> {
+pub(crate) fn key_variables() -> Vec<&'static str> {
     let mut variables: Vec<_> = BUILT_IN.iter().filter_map(|known| known.key).collect();
     variables.dedup();
     variables
@@ -140,6 +140,30 @@ impl Config {
             base_url: known.base_url,
             profiles: known.key.map(|key| (BY_VARIABLE, KeySource::Variable(key.to_owned()))).into_iter().collect(),
         })
+    }
+
+    /// The providers whose key is in its variable, with the variable and the model that stands for them, in order.
+    pub(crate) fn by_variable(&self) -> Vec<(&'static str, &'static str, &'static str)> {
+        let by_variable = |known: &BuiltIn| {
+            let variable = known.key.filter(|key| self.environment.get(key).is_some())?;
+            Some((known.name, variable, models::default_model(known.name)?))
+        };
+        BUILT_IN.iter().filter_map(by_variable).collect()
+    }
+
+    /// Whether anything is configured of a provider.
+    pub(crate) fn is_configured(&self, provider: &str) -> bool {
+        self.values.providers.contains_key(provider)
+    }
+
+    /// Whether a provider has been given keys.
+    pub(crate) fn has_profiles(&self, provider: &str) -> bool {
+        self.values.providers.get(provider).is_some_and(|provider| !provider.profiles.is_empty())
+    }
+
+    /// The key that this variable holds.
+    pub(crate) fn key_in(&self, variable: &str) -> Option<Secret> {
+        self.environment.get(variable).map(Secret::new)
     }
 
     /// What is known of providers without any configuration, as if it stood there: path, value, layer.

@@ -27,7 +27,7 @@ use engine::{Policy, ResumeMode, Thinking};
 use serde::{Deserialize, Deserializer};
 
 pub(crate) use effective::{Effective, Setting};
-pub(crate) use endpoints::KeySource;
+pub(crate) use endpoints::{KeySource, key_variables};
 pub(crate) use environment::Environment;
 pub(crate) use error::ConfigError;
 pub(crate) use reference::template;

@@ -2,7 +2,7 @@
 
 use engine::{Candidate, Limits, Overrides, Policy, Settings};
 
-use super::endpoints::{BUILT_IN, BuiltIn, key_variables};
+use super::endpoints::key_variables;
 use super::error::ConfigError;
 use super::{Agent, Config};
 
@@ -80,11 +80,8 @@ impl Config {
 
     /// The model when nobody has said which.
     fn unconfigured(&self) -> (String, Option<String>) {
-        let by_key = |known: &BuiltIn| {
-            let key = known.key.filter(|key| self.environment.get(key).is_some())?;
-            Some((key, format!("{}/{}", known.name, models::default_model(known.name)?)))
-        };
-        if let Some((key, model)) = BUILT_IN.iter().find_map(by_key) {
+        if let Some((provider, key, model)) = self.by_variable().first() {
+            let model = format!("{provider}/{model}");
             let note = format!("no model is configured and {key} is set: {model} answers");
             return (model, Some(note));
         }
@@ -93,6 +90,11 @@ impl Config {
             key_variables().join(", ")
         );
         ("offline/offline".to_owned(), Some(note))
+    }
+
+    /// A model as the agent `main` would be given it.
+    pub(crate) fn candidate_of(&self, model: &str) -> Result<Candidate, ConfigError> {
+        self.candidate(model, self.agent("main")?)
     }
 
     pub(super) fn candidate(&self, model: &str, agent: &Agent) -> Result<Candidate, ConfigError> {

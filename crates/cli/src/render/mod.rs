@@ -3,4 +3,4 @@
 mod screen;
 mod words;
 
-pub(crate) use screen::{Screen, Style};
+pub(crate) use screen::{SPINNER, Screen, Style};

@@ -34,7 +34,8 @@ impl Style {
     }
 }
 
-const SPINNER: [char; 8] = ['⣾', '⣽', '⣻', '⢿', '⡿', '⣟', '⣯', '⣷'];
+/// What turns while something is waited for.
+pub(crate) const SPINNER: [char; 8] = ['⣾', '⣽', '⣻', '⢿', '⡿', '⣟', '⣯', '⣷'];
 
 /// Characters of a call's arguments that a line shows.
 const ARGUMENT_CHARS: usize = 100;

@@ -53,6 +53,14 @@ pub(crate) enum Leads {
     Inside,
 }
 
+/// Whether a run is in a state, or was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mark {
+    Here,
+    Seen,
+    None,
+}
+
 /// Where a run is and how it came there.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct RunPath {
@@ -88,6 +96,15 @@ impl Graph {
         Self { states: RunState::ALL.iter().map(state).collect(), edges: edges.collect(), run: None }
     }
 
+    /// How a state is marked.
+    pub(crate) fn mark(&self, state: RunState) -> Mark {
+        match &self.run {
+            Some(run) if run.state == state => Mark::Here,
+            Some(run) if run.seen().contains(&state) => Mark::Seen,
+            _ => Mark::None,
+        }
+    }
+
     /// The same with the path of a run.
     pub(crate) fn with_run(mut self, run: RunId, lines: &[TraceLine]) -> Self {
         let path = lines.iter().filter_map(|line| {
@@ -103,6 +120,15 @@ impl Graph {
 }
 
 impl RunPath {
+    /// The states that it was in, but for the one that it is in.
+    pub(crate) fn seen(&self) -> Vec<RunState> {
+        let mut seen: Vec<RunState> = self.path.iter().flat_map(|step| [step.from, step.to]).collect();
+        seen.sort();
+        seen.dedup();
+        seen.retain(|state| *state != self.state);
+        seen
+    }
+
     /// How often each edge was taken.
     pub(crate) fn taken(&self) -> BTreeMap<(RunState, Trigger, RunState), usize> {
         let mut taken = BTreeMap::new();

@@ -1,13 +1,16 @@
 //! What the reading commands show: projections of a journal (`fold`, `run`, `session`, `trace`, `audit`,
-//! `graph`, `waiting`), the
+//! `graph`, `waiting`), the drawings of the graph (`arrows`, and one file a format), the
 //! choice of what is shown (`lookup`, `owner`), what is wrong with a home (`doctor`), and how it is laid out for people (`human`). What may not live here: anything
 //! that writes to a journal, and any rule about what a run does: state comes from the engine's own fold.
 
+pub(crate) mod arrows;
 pub(crate) mod audit;
 pub(crate) mod doctor;
+pub(crate) mod dot;
 pub(crate) mod fold;
 pub(crate) mod graph;
 pub(crate) mod human;
+mod layout;
 pub(crate) mod lookup;
 pub(crate) mod mermaid;
 pub(crate) mod owner;
@@ -16,8 +19,10 @@ pub(crate) mod run;
 pub(crate) mod scene;
 pub(crate) mod sentence;
 pub(crate) mod session;
+pub(crate) mod svg;
 pub(crate) mod trace;
 pub(crate) mod waiting;
+pub(crate) mod xstate;
 
 use std::io::{self, Write as _};
 

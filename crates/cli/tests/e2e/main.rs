@@ -16,6 +16,7 @@ mod limits;
 mod owner;
 mod providers;
 mod reload;
+mod setup;
 mod show;
 mod signals;
 mod support;

@@ -3,6 +3,9 @@
 mod body;
 mod decoder;
 mod frame;
+mod tags;
+
+pub use tags::local_models;
 
 use engine::Candidate;
 

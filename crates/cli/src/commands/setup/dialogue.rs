@@ -1,0 +1,108 @@
+//! What is said and asked on the terminal. Without one, or with `--yes`, nothing is asked and the first is taken. What may
+//! not live here: anything that is done.
+
+use std::io::{self, IsTerminal as _, Write as _};
+
+use engine::Failure;
+
+use super::file::Change;
+use super::found::{By, Found};
+use crate::error::{CliError, Exit};
+use crate::show::human::printable;
+
+/// Whether there is someone to ask.
+pub(super) struct Dialogue {
+    asks: bool,
+}
+
+impl Dialogue {
+    pub(super) fn new(is_yes: bool) -> Result<Self, CliError> {
+        let is_terminal = io::stdin().is_terminal() && io::stderr().is_terminal();
+        if !is_yes && !is_terminal {
+            let what = "there is no terminal to ask on".to_owned();
+            let hint = "`limulus setup --yes` takes the first model that is found".to_owned();
+            return Err(CliError::Refused { exit: Exit::Refused, what, hint });
+        }
+        Ok(Self { asks: !is_yes })
+    }
+
+    /// Says what there is.
+    pub(super) fn list(&self, found: &[Found]) {
+        if !self.asks {
+            return;
+        }
+        eprintln!("There is:");
+        for (number, found) in (1..).zip(found) {
+            let by = match &found.by {
+                By::Variable(name) => format!("{name} is set"),
+                By::Address(address) => format!("at {address}"),
+            };
+            eprintln!("  {number}. {} ({by})", printable(&found.model));
+        }
+    }
+
+    /// Which one; the first where nothing is asked.
+    pub(super) fn choose<'a>(&mut self, found: &'a [Found]) -> Result<&'a Found, CliError> {
+        loop {
+            let answer = if self.asks { ask("Which one? [1] ")? } else { String::new() };
+            let number = if answer.is_empty() { Ok(1) } else { answer.parse::<usize>() };
+            match number.ok().and_then(|number| found.get(number.wrapping_sub(1))) {
+                Some(found) => return Ok(found),
+                None => eprintln!("A number from 1 to {}, or Ctrl-C to leave everything as it is.", found.len()),
+            }
+        }
+    }
+
+    /// One that was chosen does not answer: another may be tried.
+    pub(super) fn failed(&mut self, found: &Found, failure: &Failure) -> Result<(), CliError> {
+        let text = printable(&failure.to_string());
+        if self.asks {
+            eprintln!("✗ {}: {text}", found.model);
+            return Ok(());
+        }
+        Err(CliError::Failed {
+            exit: Exit::RunFailed,
+            what: format!("{} does not answer, and nothing was changed: {text}", found.model),
+            hint: "mend that and set up again; `limulus setup` without --yes lets you choose".to_owned(),
+        })
+    }
+
+    /// Shows the change of the file. A new file needs no yes, one that is there does.
+    pub(super) fn confirm(&mut self, change: &Change) -> Result<(), CliError> {
+        if !self.asks {
+            return Ok(());
+        }
+        eprintln!("{} gets:", change.file().display());
+        let (added, removed) = change.lines();
+        for (mark, lines) in [('-', removed), ('+', added)] {
+            for line in lines {
+                eprintln!("  {mark} {}", printable(&line));
+            }
+        }
+        if change.is_new_file()
+            || matches!(ask("Write it? [Y/n] ")?.to_lowercase().as_str(), "" | "y" | "yes" | "是" | "好")
+        {
+            return Ok(());
+        }
+        Err(unchanged())
+    }
+}
+
+fn ask(question: &str) -> Result<String, CliError> {
+    eprint!("{question}");
+    // Whoever closed stderr is not asked, and answers nothing.
+    let _ = io::stderr().flush();
+    let mut line = String::new();
+    match io::stdin().read_line(&mut line) {
+        Ok(1..) => Ok(line.trim().to_owned()),
+        Ok(0) | Err(_) => Err(unchanged()),
+    }
+}
+
+fn unchanged() -> CliError {
+    CliError::Refused {
+        exit: Exit::Refused,
+        what: "nothing was changed".to_owned(),
+        hint: "`limulus setup` asks again".to_owned(),
+    }
+}

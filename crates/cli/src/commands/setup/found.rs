@@ -1,0 +1,96 @@
+//! What there is to be used: providers by the variable of their key, and the models of a local Ollama. What may not live
+//! here: a key.
+
+use serde::Serialize;
+
+use crate::config::{Config, Environment};
+
+/// So many models of one Ollama are offered; the others can be written into the file.
+const LOCAL_MODELS: usize = 8;
+
+/// A model that may be used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct Found {
+    /// `PROVIDER/MODEL`.
+    pub(super) model: String,
+    pub(super) by: By,
+}
+
+/// By what it was found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum By {
+    /// The variable of its key.
+    Variable(&'static str),
+    /// The address of its server.
+    Address(String),
+}
+
+impl Found {
+    pub(super) fn provider(&self) -> &str {
+        self.model.split_once('/').map_or("", |(provider, _)| provider)
+    }
+}
+
+/// Looks, first at variables and then for an Ollama.
+pub(super) async fn look(config: &Config, environment: &Environment) -> Vec<Found> {
+    let by_variable = config.by_variable().into_iter();
+    let mut found: Vec<Found> = by_variable
+        .map(|(provider, variable, model)| Found { model: format!("{provider}/{model}"), by: By::Variable(variable) })
+        .collect();
+    let address = match config.endpoint("ollama", None) {
+        Ok(endpoint) if config.is_configured("ollama") => endpoint.base_url,
+        _ => ollama_address(environment.get("OLLAMA_HOST")),
+    };
+    let models = models::local_models(&address).await.unwrap_or_default();
+    found.extend(
+        models
+            .into_iter()
+            .take(LOCAL_MODELS)
+            .map(|model| Found { model: format!("ollama/{model}"), by: By::Address(address.clone()) }),
+    );
+    found
+}
+
+/// What `OLLAMA_HOST` means to a client: scheme and port may be left out, and an address that a server listens on
+/// everywhere is this machine.
+fn ollama_address(host: Option<&str>) -> String {
+    let host = host.unwrap_or_default().trim().trim_end_matches('/');
+    let (scheme, rest) = host.split_once("://").unwrap_or(("http", host));
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let is_port = |port: &str| port.chars().all(|c| c.is_ascii_digit());
+    let (name, port) = match authority.rsplit_once(':') {
+        Some((name, port)) if is_port(port) && !name.ends_with(':') => (name, port),
+        _ => (authority, ""),
+    };
+    let port = match (port, host.contains("://"), scheme) {
+        ("", true, "http") => "80",
+        ("", true, "https") => "443",
+        ("", ..) => "11434",
+        (port, ..) => port,
+    };
+    let name = if matches!(name, "" | "0.0.0.0" | "[::]") { "127.0.0.1" } else { name };
+    format!("{scheme}://{name}:{port}{path}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ollama_is_where_its_variable_says() {
+        for (host, address) in [
+            (None, "http://127.0.0.1:11434"),
+            (Some("0.0.0.0"), "http://127.0.0.1:11434"),
+            (Some(":8080"), "http://127.0.0.1:8080"),
+            (Some("box"), "http://box:11434"),
+            (Some("box:80"), "http://box:80"),
+            (Some("http://box"), "http://box:80"),
+            (Some("https://box/api/"), "https://box:443/api"),
+            (Some("[::1]:9"), "http://[::1]:9"),
+            (Some("[::1]"), "http://[::1]:11434"),
+        ] {
+            assert_eq!(ollama_address(host), address, "{host:?}");
+        }
+    }
+}

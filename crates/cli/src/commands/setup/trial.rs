@@ -1,0 +1,97 @@
+//! One tiny request to a model that was found: whether it answers. What may not live here: what is done about it.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use engine::{Candidate, Failure, FailureClass};
+use futures_util::StreamExt as _;
+use models::{Api, Cached, Endpoint, Message, Model as _, ModelSet, Request};
+
+use super::found::{By, Found};
+use crate::config::{Config, ConfigError};
+use crate::render::SPINNER;
+
+/// A local model may have to be loaded first.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+/// How often the spinner turns.
+const TICK: Duration = Duration::from_millis(120);
+
+/// Tokens of an answer of which only the first piece is waited for; some models think before they say it.
+const ANSWER_TOKENS: u64 = 1_024;
+
+/// Sends one and waits for the first piece of its answer; gives how long that took.
+pub(super) async fn ask(config: &Config, found: &Found) -> Result<u64, Failure> {
+    let began = Instant::now();
+    let (candidate, endpoint) = order(config, found)
+        .map_err(|error| Failure::new(FailureClass::Refused, format!("{error}\n{}", error.hint())))?;
+    let messages = vec![Cached::from(Message::user("Say: ready."))];
+    let system = Cached::from(Arc::<str>::from(""));
+    let request = Request { candidate, system, messages, tools: Cached::from(vec![]), endpoint };
+    let mut stream = ModelSet::new().stream(request);
+    let mut spinner = Spinner::new(&found.model);
+    let answer = async {
+        loop {
+            tokio::select! {
+                said = stream.next() => return said,
+                () = tokio::time::sleep(TICK) => spinner.turn(),
+            }
+        }
+    };
+    let answer = tokio::time::timeout(PATIENCE, answer).await;
+    spinner.clear();
+    match answer {
+        Ok(Some(Ok(_))) => Ok(u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX)),
+        Ok(Some(Err(failure))) => Err(failure),
+        Ok(None) => Err(Failure::new(FailureClass::Network, "the answer ended before it began")),
+        Err(_) => {
+            let what = format!("no answer in {} s", PATIENCE.as_secs());
+            Err(Failure::new(FailureClass::Network, what))
+        }
+    }
+}
+
+/// Whom it is sent to, as a run would be with what is to be written.
+fn order(config: &Config, found: &Found) -> Result<(Candidate, Endpoint), ConfigError> {
+    let mut candidate = config.candidate_of(&found.model)?;
+    candidate.max_output = candidate.max_output.min(ANSWER_TOKENS);
+    let mut endpoint = match &found.by {
+        By::Address(address) if !config.is_configured(found.provider()) => {
+            Endpoint::new(Api::Ollama, address.clone(), None)
+        }
+        By::Address(_) | By::Variable(_) => config.endpoint(&candidate.provider, candidate.profile.as_deref())?,
+    };
+    if let By::Variable(variable) = found.by {
+        endpoint.key = endpoint.key.or_else(|| config.key_in(variable));
+    }
+    Ok((candidate, endpoint))
+}
+
+/// Shows on a terminal that something is waited for.
+struct Spinner<'a> {
+    model: &'a str,
+    ticks: usize,
+    is_terminal: bool,
+}
+
+impl<'a> Spinner<'a> {
+    fn new(model: &'a str) -> Self {
+        Self { model, ticks: 0, is_terminal: std::io::stderr().is_terminal() }
+    }
+
+    fn turn(&mut self) {
+        if self.is_terminal {
+            self.ticks += 1;
+            eprint!("\r\x1b[K{} asking {} …", SPINNER[self.ticks % SPINNER.len()], self.model);
+            // Whoever closed stderr does not look at it.
+            let _ = std::io::stderr().flush();
+        }
+    }
+
+    fn clear(&mut self) {
+        if std::mem::take(&mut self.ticks) > 0 {
+            eprint!("\r\x1b[K");
+        }
+    }
+}

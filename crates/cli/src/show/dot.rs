@@ -1,0 +1,54 @@
+//! The graph in the DOT language of Graphviz. What may not live here: any edge that is not in the table.
+
+use std::fmt::Write as _;
+
+use super::arrows::{ANY_LIVE, ANY_LIVE_LABEL, Arrow, arrows};
+use super::graph::{Graph, Mark, StateNode};
+
+/// More in a line and the drawing becomes too wide to read.
+const TRIGGERS_PER_LINE: usize = 3;
+
+const HEAD: &str = "\
+digraph limulus {
+    rankdir=TB
+    node [shape=box, style=\"rounded,filled\", fillcolor=\"#ffffff\", fontname=\"sans-serif\"]
+    edge [fontname=\"sans-serif\", fontsize=10]
+    begin [shape=point, label=\"\"]
+    end [shape=doublecircle, label=\"\", width=0.12, style=filled, fillcolor=\"#000000\"]
+";
+
+/// The drawing; a run is marked as in the other formats.
+pub(crate) fn draw(graph: &Graph) -> String {
+    let mut text = String::from(HEAD);
+    // Writing to a String cannot fail.
+    for state in &graph.states {
+        let _ = writeln!(text, "    {} [label=\"{}\"{}]", state.name, label(state), mark(graph.mark(state.name)));
+    }
+    let _ = writeln!(text, "    {ANY_LIVE} [label=\"{ANY_LIVE_LABEL}\", style=\"rounded,dashed\"]");
+    text.push_str("    begin -> idle\n");
+    for arrow in arrows(graph) {
+        let lines = arrow.lines(TRIGGERS_PER_LINE).join("\\n");
+        let _ = writeln!(text, "    {} -> {} [label=\"{lines}\"{}]", arrow.from, arrow.to, taken(&arrow));
+    }
+    text.push_str("    completed -> end\n}\n");
+    text
+}
+
+fn label(state: &StateNode) -> String {
+    match state.nodes {
+        [] => state.name.to_string(),
+        nodes => format!("{}\\n({})", state.name, nodes.join(", ")),
+    }
+}
+
+fn mark(mark: Mark) -> &'static str {
+    match mark {
+        Mark::Here => ", fillcolor=\"#f4c95d\", penwidth=3",
+        Mark::Seen => ", fillcolor=\"#cde7f0\"",
+        Mark::None => "",
+    }
+}
+
+fn taken(arrow: &Arrow) -> &'static str {
+    if arrow.is_taken() { ", color=\"#0b6e99\", penwidth=2" } else { "" }
+}

@@ -1,0 +1,40 @@
+//! Which models a local Ollama has. What may not live here: how one of them is asked.
+
+use std::time::Duration;
+
+use reqwest::{Client, Url, redirect};
+use serde::Deserialize;
+
+/// It is on this machine or near it: one that does not answer in this time is not there.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Bytes of the list; a model takes about 400.
+const LIST_BYTES: usize = 1 << 20;
+
+#[derive(Deserialize)]
+struct Tags {
+    models: Vec<Tag>,
+}
+
+#[derive(Deserialize)]
+struct Tag {
+    name: String,
+}
+
+/// The names of the models that the Ollama at this address has, as it lists them: the one changed last comes first. None if
+/// there is no Ollama.
+pub async fn local_models(base_url: &str) -> Option<Vec<String>> {
+    let url = Url::parse(base_url).ok()?.join("/api/tags").ok()?;
+    let builder = Client::builder().no_proxy().redirect(redirect::Policy::none()).timeout(PATIENCE);
+    let builder = if url.scheme() == "https" { builder } else { builder.tls_certs_only([]) };
+    let mut response = builder.build().ok()?.get(url).send().await.ok()?.error_for_status().ok()?;
+    let mut bytes = vec![];
+    while let Some(chunk) = response.chunk().await.ok()? {
+        bytes.extend_from_slice(&chunk);
+        if bytes.len() > LIST_BYTES {
+            return None;
+        }
+    }
+    let tags: Tags = serde_json::from_slice(&bytes).ok()?;
+    Some(tags.models.into_iter().map(|tag| tag.name).collect())
+}
