@@ -105,7 +105,7 @@ fn settings() -> Settings {
         exec: Policy::Ask,
         outside: Policy::Ask,
         web_fetch: Policy::Ask,
-        tools: vec![],
+        tools: [].into(),
     }
 }
 

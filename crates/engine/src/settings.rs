@@ -1,6 +1,8 @@
 //! Everything that is resolved for a run when it starts. Content-addressed: a resumed run decides as before, whatever
 //! the configuration says by then.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::body::{BodyKind, Content};
@@ -42,7 +44,7 @@ pub enum ResumeMode {
 }
 
 /// A tool as the model sees it, with what the engine must know of it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolSpec {
     /// The name that the model calls it by.
@@ -127,7 +129,7 @@ impl Default for Limits {
 }
 
 /// All that a run is decided by.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
     /// The agent's name.
@@ -150,7 +152,7 @@ pub struct Settings {
     #[serde(default)]
     pub web_fetch: Policy,
     /// The tools, in the order in which the model sees them.
-    pub tools: Vec<ToolSpec>,
+    pub tools: Arc<[ToolSpec]>,
 }
 
 impl Settings {

@@ -152,7 +152,7 @@ pub struct Request {
     /// The conversation, oldest first.
     pub messages: Vec<Cached<Message>>,
     /// The tools that it may call, in the order in which it sees them.
-    pub tools: Cached<Vec<ToolSpec>>,
+    pub tools: Cached<Arc<[ToolSpec]>>,
     /// Where it is served and with which key, resolved when the request is sent.
     pub endpoint: Endpoint,
 }

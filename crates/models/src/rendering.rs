@@ -57,6 +57,12 @@ impl<T> From<T> for Cached<T> {
     }
 }
 
+impl<T> From<Vec<T>> for Cached<Arc<[T]>> {
+    fn from(values: Vec<T>) -> Self {
+        Self::from(Arc::<[T]>::from(values))
+    }
+}
+
 impl<T> Clone for Cached<T> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))

@@ -104,7 +104,7 @@ fn alone(request: &Request) -> Request {
     Request {
         system: Cached::from(Arc::clone(&request.system)),
         messages: request.messages.iter().map(|message| Cached::from(Message::clone(message))).collect(),
-        tools: Cached::from(Vec::clone(&request.tools)),
+        tools: Cached::from(Arc::clone(&request.tools)),
         ..request.clone()
     }
 }

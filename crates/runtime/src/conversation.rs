@@ -41,7 +41,7 @@ pub(crate) struct Head {
     prompt: Hash,
     settings: Arc<Settings>,
     pub(crate) system: Cached<Arc<str>>,
-    pub(crate) tools: Cached<Vec<ToolSpec>>,
+    pub(crate) tools: Cached<Arc<[ToolSpec]>>,
 }
 
 impl Conversation {

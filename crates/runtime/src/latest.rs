@@ -13,7 +13,7 @@ pub(crate) struct Latest(Mutex<Option<Given>>);
 #[derive(Debug)]
 struct Given {
     settings: Arc<Settings>,
-    tools: Cached<Vec<ToolSpec>>,
+    tools: Cached<Arc<[ToolSpec]>>,
 }
 
 impl Latest {
@@ -30,7 +30,7 @@ impl Latest {
     }
 
     /// The tools of settings.
-    pub(crate) fn tools(&self, settings: &Arc<Settings>) -> Cached<Vec<ToolSpec>> {
+    pub(crate) fn tools(&self, settings: &Arc<Settings>) -> Cached<Arc<[ToolSpec]>> {
         match self.lock().as_ref() {
             Some(given) if Arc::ptr_eq(&given.settings, settings) => given.tools.clone(),
             _ => Cached::from(settings.tools.clone()),
@@ -55,6 +55,6 @@ mod tests {
         assert!(std::ptr::eq(&raw const *latest.tools(&one), &raw const *latest.tools(&one)));
         let two = latest.settings(settings("two"));
         assert_eq!((one.agent.as_str(), two.agent.as_str()), ("one", "two"));
-        assert_eq!(*latest.tools(&one), *one.tools);
+        assert_eq!(*latest.tools(&one), one.tools);
     }
 }

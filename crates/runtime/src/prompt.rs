@@ -17,7 +17,7 @@ pub(crate) fn system(settings: &Settings) -> String {
         workspace = settings.workspace,
         date = settings.date,
     );
-    for tool in &settings.tools {
+    for tool in settings.tools.iter() {
         let first = tool.description.lines().next().unwrap_or_default();
         // Writing to a String cannot fail.
         let _ = writeln!(prompt, "- {}: {first}", tool.name);

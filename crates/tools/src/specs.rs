@@ -1,19 +1,22 @@
 //! What the model is told of each tool, and the check of arguments against it. One table.
 
-use std::sync::{LazyLock, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use engine::{ToolClass, ToolSpec};
 use jsonschema::Validator;
 use serde_json::{Value, json};
 
 struct Entry {
-    spec: ToolSpec,
+    spec: &'static ToolSpec,
     /// Made by its first call: most processes call few of the tools.
     validator: OnceLock<Validator>,
 }
 
+/// Made once: every run's settings share them.
+static SPECS: LazyLock<Arc<[ToolSpec]>> = LazyLock::new(|| table().into());
+
 static ENTRIES: LazyLock<Vec<Entry>> =
-    LazyLock::new(|| table().into_iter().map(|spec| Entry { spec, validator: OnceLock::new() }).collect());
+    LazyLock::new(|| SPECS.iter().map(|spec| Entry { spec, validator: OnceLock::new() }).collect());
 
 impl Entry {
     fn validator(&self) -> &Validator {
@@ -24,8 +27,8 @@ impl Entry {
 }
 
 /// The tools that are built in, in the order in which the model sees them.
-pub fn specs() -> Vec<ToolSpec> {
-    table()
+pub fn specs() -> Arc<[ToolSpec]> {
+    Arc::clone(&SPECS)
 }
 
 /// What does not fit in these arguments, each with the field that it is about. Empty if they fit.
@@ -188,7 +191,7 @@ mod tests {
     #[test]
     fn every_schema_is_valid_and_asks_for_what_it_describes() {
         assert_eq!(ENTRIES.len(), table().len());
-        for spec in specs() {
+        for spec in specs().iter() {
             for field in spec.schema["required"].as_array().unwrap() {
                 assert!(spec.schema["properties"].get(field.as_str().unwrap()).is_some(), "{}: {field}", spec.name);
             }

@@ -252,11 +252,12 @@ pub(crate) fn settings() -> Settings {
         exec: Policy::Allow,
         outside: Policy::Ask,
         web_fetch: Policy::Ask,
-        tools: vec![
+        tools: [
             tool("ls", ToolClass::ReadOnly),
             tool("read", ToolClass::ReadOnly),
             tool("write", ToolClass::Idempotent),
             tool("exec", ToolClass::Once),
-        ],
+        ]
+        .into(),
     }
 }

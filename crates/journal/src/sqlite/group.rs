@@ -17,7 +17,7 @@ use super::home::Owned;
 use super::member::{self, Ends, Fault};
 use super::space::Space;
 use super::statements::Statements;
-use super::writer::{Job, Start, Work};
+use super::writer::{Job, Spent, Start, Work};
 use crate::Error;
 
 /// Members of one group at most, so that the first is not kept waiting by those who queue behind it.
@@ -80,9 +80,9 @@ impl Held {
     }
 
     /// Writes what is queued until there will be no more.
-    pub(super) fn run(&mut self, jobs: &Receiver<Job>) {
+    pub(super) fn run(&mut self, jobs: &Receiver<Job>, spent: &Spent) {
         let Self { connection, state } = self;
-        Group { statements: Statements::keep(connection), state }.run(jobs);
+        Group { statements: Statements::keep(connection), state }.run(jobs, spent);
     }
 
     /// For one group: the statements stay with the connection.
@@ -117,14 +117,14 @@ pub(super) struct Group<'a> {
 }
 
 impl Group<'_> {
-    fn run(&mut self, jobs: &Receiver<Job>) {
+    fn run(&mut self, jobs: &Receiver<Job>, spent: &Spent) {
         while let Some(first) = self.next(jobs) {
-            self.serve(std::iter::once(first).chain(jobs.try_iter().take(GROUP - 1)).collect());
+            spent.leave(self.serve(std::iter::once(first).chain(jobs.try_iter().take(GROUP - 1)).collect()));
         }
     }
 
-    /// Writes a group, tells its callers, and sees to the WAL.
-    pub(super) fn serve(&mut self, group: Vec<Job>) {
+    /// Writes a group, tells its callers, and sees to the WAL; gives back what was written.
+    pub(super) fn serve(&mut self, group: Vec<Job>) -> Vec<Work> {
         let (works, answers): (Vec<_>, Vec<_>) = group.into_iter().map(|job| (job.work, job.done)).unzip();
         let results = self.commit(&works);
         for (answer, result) in answers.into_iter().zip(results) {
@@ -134,6 +134,7 @@ impl Group<'_> {
         if self.state.wal.is_long() {
             self.checkpoint(Reach::Passive);
         }
+        works
     }
 
     /// Waits for work; what is quiet meanwhile is used. None when there will be no more.

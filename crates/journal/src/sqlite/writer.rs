@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use engine::{Durability, Epoch, Hash, Position};
@@ -99,7 +99,28 @@ pub(super) enum Pace {
 #[derive(Debug)]
 pub(super) struct Queue {
     jobs: Option<Sender<Job>>,
+    spent: Spent,
     thread: Option<JoinHandle<()>>,
+}
+
+/// What was written and may be freed, by the threads that made it: a thread that frees what another has allocated takes
+/// that one's lock in the allocator, and the two wait for each other all the time.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Spent(Arc<Mutex<Vec<Work>>>);
+
+impl Spent {
+    /// Leaves it to whoever queues next.
+    pub(super) fn leave(&self, mut works: Vec<Work>) {
+        self.lock().append(&mut works);
+    }
+
+    fn free(&self) {
+        self.lock().clear();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Work>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Writer {
@@ -112,19 +133,22 @@ impl Writer {
             return Ok(Self::Caller(Box::new(Mutex::new(held))));
         }
         let (jobs, queued) = channel();
-        let thread = thread::Builder::new().name("journal".to_owned()).spawn(move || held.run(&queued));
+        let spent = Spent::default();
+        let left = spent.clone();
+        let thread = thread::Builder::new().name("journal".to_owned()).spawn(move || held.run(&queued, &left));
         let thread = thread.map_err(|error| Error::Failed { path, detail: error.to_string() })?;
-        Ok(Self::Thread(Queue { jobs: Some(jobs), thread: Some(thread) }))
+        Ok(Self::Thread(Queue { jobs: Some(jobs), spent, thread: Some(thread) }))
     }
 
     pub(super) fn queue(&self, job: Job) {
         match self {
-            Self::Thread(Queue { jobs: Some(jobs), .. }) => {
+            Self::Thread(Queue { jobs: Some(jobs), spent, .. }) => {
+                spent.free();
                 // A writer that is gone gives the job back; dropping it tells its caller.
                 drop(jobs.send(job));
             }
             Self::Thread(Queue { jobs: None, .. }) => {}
-            Self::Caller(held) => lock(held).group().serve(vec![job]),
+            Self::Caller(held) => drop(lock(held).group().serve(vec![job])),
         }
     }
 

@@ -15,7 +15,7 @@ pub(super) struct Order {
     pub(super) candidate: Candidate,
     pub(super) system: Cached<Arc<str>>,
     pub(super) messages: Vec<Cached<Message>>,
-    pub(super) tools: Cached<Vec<ToolSpec>>,
+    pub(super) tools: Cached<Arc<[ToolSpec]>>,
 }
 
 pub(super) async fn perform(shared: Arc<Shared>, order: Order, reporter: Reporter) {

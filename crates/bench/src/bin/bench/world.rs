@@ -379,7 +379,7 @@ pub(super) fn settings() -> Settings {
         exec: Policy::Allow,
         outside: Policy::Ask,
         web_fetch: Policy::Ask,
-        tools: vec![tool("look", ToolClass::ReadOnly), tool("change", ToolClass::Once)],
+        tools: [tool("look", ToolClass::ReadOnly), tool("change", ToolClass::Once)].into(),
     }
 }
 
