@@ -256,6 +256,7 @@ impl<'a> World<'a> {
                 [Report::CallFound { effect: id, found, ended }].into()
             }
             Effect::EndCall { .. } => [Report::CallEnded { effect: id, given: self.given() }].into(),
+            Effect::HoldProcess { .. } | Effect::EndProcess { .. } => unreachable!("nothing goes on in the background"),
         }
     }
 
