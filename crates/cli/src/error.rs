@@ -33,6 +33,8 @@ pub(crate) enum Exit {
     TimedOut = 124,
     /// The user ended the run (as a shell has it for SIGINT).
     Aborted = 130,
+    /// A SIGTERM stopped the process and left the run as it was (as a shell has it for SIGTERM).
+    Stopped = 143,
 }
 
 impl From<Exit> for ExitCode {
@@ -73,7 +75,7 @@ pub(crate) enum CliError {
     /// It was tried and failed.
     #[error("{what}")]
     Failed {
-        /// RunFailed, Damaged, Store, TimedOut or Aborted.
+        /// RunFailed, Damaged, Store, TimedOut, Aborted or Stopped.
         exit: Exit,
         /// What happened.
         what: String,

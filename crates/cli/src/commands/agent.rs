@@ -23,7 +23,7 @@ pub(crate) struct AgentArgs {
     /// The session: a name, or agent:AGENT:NAME
     #[arg(long, value_name = "KEY", default_value = "agent:main:main")]
     session: String,
-    /// The model, as PROVIDER/MODEL
+    /// The model, as PROVIDER/MODEL; the agent's fallbacks stay behind it
     #[arg(long, value_name = "P/M")]
     model: Option<String>,
     /// The run's own limit, seconds

@@ -207,7 +207,7 @@ fn draw_waiting(events: &mut mpsc::UnboundedReceiver<Published>, screen: &mut Sc
 
 fn stopped() -> CliError {
     CliError::Failed {
-        exit: Exit::RunFailed,
+        exit: Exit::Stopped,
         what: "stopped by a signal; the run stays as it is".into(),
         hint: "`limulus resume` takes it up".into(),
     }

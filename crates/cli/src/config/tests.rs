@@ -204,7 +204,8 @@ fn models_come_in_order_each_once() {
     let one = Overrides { model: Some("acme/a/b".to_owned()), ..Overrides::default() };
     assert_eq!(models(&none, None), ["acme/some-model", "acme/other-model", "offline/offline"]);
     assert_eq!(models(&none, Some("acme/other-model")), ["acme/other-model", "acme/some-model", "offline/offline"]);
-    assert_eq!(models(&one, Some("acme/other-model"))[0], "acme/a/b");
+    let behind = ["acme/a/b", "acme/other-model", "acme/some-model", "offline/offline"];
+    assert_eq!(models(&one, Some("acme/other-model")), behind, "the fallbacks stay");
     let candidate = &resolve(&config, &none).unwrap().settings.candidates[0];
     assert_eq!((candidate.context_window, candidate.max_output), (200_000, 4_096));
     assert_eq!(candidate.profile.as_deref(), Some("first"));

@@ -85,7 +85,7 @@ fn r15_a_shutdown_seals_streams_and_the_next_owner_goes_on() {
     let agent = home.start(&["agent", "--json", "-m", "Who are you?"]);
     let seen = agent.until_text(3);
     agent.signal(Signal::TERM);
-    let ended = agent.finish().expect_code(1).expect_err("limulus resume");
+    let ended = agent.finish().expect_code(143).expect_err("limulus resume");
     let cut = ended.lines().into_iter().find(|line| line["type"] == "cut").expect("the stream is sealed");
     assert_eq!(cut["cause"], "shutdown");
     let trace = home.run(&["runs", "trace"]).expect_code(0).out;
@@ -103,7 +103,7 @@ fn r13_r15_a_shutdown_leaves_a_running_command_to_its_supervisor() {
     let agent = home.start(&["agent", "--yes", "-m", slow]);
     let pids = waiting_pids(&home);
     agent.signal(Signal::TERM);
-    agent.finish().expect_code(1);
+    agent.finish().expect_code(143);
     assert!(is_alive(pids[0]), "the command goes on");
     let resuming = home.start(&["resume", "--json"]);
     resuming.until_line("the look-up", |line| line["type"] == "found" && line["found"] == "running");
@@ -124,7 +124,7 @@ fn r15_leaving_in_order_does_not_count_towards_poison() {
         let agent = home.start(words);
         agent.until_line("the request", |line| line["state"] == "preparing" && line["flags"]["isWaiting"] == true);
         agent.signal(Signal::TERM);
-        agent.finish().expect_code(1);
+        agent.finish().expect_code(143);
     }
     home.paced(0).run(&["resume"]).expect_code(0);
 }
