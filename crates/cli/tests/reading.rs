@@ -99,6 +99,7 @@ fn settings() -> Settings {
             context_window: 128_000,
             max_output: 8_192,
             thinking: None,
+            images: true,
         }],
         limits: Limits::default(),
         resume: ResumeMode::Restart,

@@ -92,6 +92,14 @@ pub struct Candidate {
     /// How much it is to think before it answers; none = as the provider does by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thinking: Option<Thinking>,
+    /// Whether it sees images; to one that does not they are told as a line of text.
+    #[serde(default = "seen", skip_serializing_if = "Clone::clone")]
+    pub images: bool,
+}
+
+/// Settings that were kept before this was asked had images sent to every model.
+fn seen() -> bool {
+    true
 }
 
 /// The limits of a run, milliseconds unless the name says otherwise.

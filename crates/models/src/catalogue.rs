@@ -1,10 +1,12 @@
-//! What is known of models: window, output limit, prices. The data is `catalogue.toml`, read when it is first asked for.
+//! What is known of models: window, output limit, prices, thinking, images. The data is `catalogue.toml`, read when it is first asked for.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use engine::Usage;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+
+use crate::levels::Levels;
 
 /// What is known of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -16,6 +18,26 @@ pub struct ModelInfo {
     pub max_output: u64,
     /// What it costs, where that is known.
     pub price: Option<Price>,
+    /// How it can be asked to think, where that is known.
+    pub thinking: Option<Levels>,
+    /// Whether it sees images; for one that is not known no, since a server that refuses one refuses the conversation ever after.
+    pub images: bool,
+    /// Where these figures come from.
+    #[serde(skip)]
+    pub origin: Origin,
+}
+
+/// Where the figures of a model come from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// The catalogue.
+    #[default]
+    Catalogue,
+    /// Safe figures for a model that is not known.
+    Default,
+    /// The model is a part of the program.
+    BuiltIn,
 }
 
 /// Prices in micro-dollars per million tokens (a dollar per million tokens is 1,000,000).
@@ -82,13 +104,24 @@ static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(|| {
 });
 
 /// For a model that is not known: nearly all that are served today have this much.
-const UNKNOWN: ModelInfo = ModelInfo { context_window: 128_000, max_output: 8_192, price: None };
+const UNKNOWN: ModelInfo = ModelInfo {
+    context_window: 128_000,
+    max_output: 8_192,
+    price: None,
+    thinking: None,
+    images: false,
+    origin: Origin::Default,
+};
 
 /// The built-in model reads whatever there is and writes little.
-const OFFLINE: ModelInfo = ModelInfo { context_window: 1_000_000, max_output: 8_192, price: None };
+const OFFLINE: ModelInfo =
+    ModelInfo { context_window: 1_000_000, thinking: Some(Levels::NONE), origin: Origin::BuiltIn, ..UNKNOWN };
 
 /// For a model on this machine: what fits into the memory of most. The server makes room for the whole window.
-const LOCAL: ModelInfo = ModelInfo { context_window: 32_768, max_output: 8_192, price: None };
+const LOCAL: ModelInfo = ModelInfo { context_window: 32_768, ..UNKNOWN };
+
+/// All that these makers serve today sees images.
+const SEEING: &[&str] = &["anthropic", "gemini", "openai"];
 
 /// What is known of this model, or safe figures without a price. The file is not read for the offline model. A model is the
 /// same on both APIs of its maker, `openai` and `openai-responses`.
@@ -97,8 +130,13 @@ pub fn lookup(provider: &str, model: &str) -> ModelInfo {
         return OFFLINE;
     }
     let maker = provider.strip_suffix("-responses").unwrap_or(provider);
-    let unknown = if provider == "ollama" { LOCAL } else { UNKNOWN };
+    let unknown = ModelInfo { images: SEEING.contains(&maker), ..if provider == "ollama" { LOCAL } else { UNKNOWN } };
     CATALOGUE.models.get(&format!("{maker}/{model}")).copied().unwrap_or(unknown)
+}
+
+/// Every model of the catalogue, `MAKER/MODEL`, in the order of their names.
+pub fn known_models() -> impl Iterator<Item = &'static str> {
+    CATALOGUE.models.keys().map(String::as_str)
 }
 
 /// The model that stands for a provider when none is named.
@@ -136,6 +174,7 @@ mod tests {
     #[test]
     fn an_unknown_model_has_safe_figures() {
         assert_eq!(lookup("acme", "some-model"), UNKNOWN);
+        assert!(lookup("anthropic", "claude-of-tomorrow").images && !lookup("deepseek", "deepseek-v4-pro").images);
         assert_eq!(lookup("ollama", "some-model").context_window, 32_768);
         assert_eq!(lookup("openai", "gpt-4.1").max_output, 32_768);
         assert_eq!(lookup("openai-responses", "gpt-4.1"), lookup("openai", "gpt-4.1"));

@@ -177,6 +177,7 @@ mod tests {
             context_window: 1000,
             max_output: 100,
             thinking: None,
+            images: true,
         };
         Subject::new(
             candidate,

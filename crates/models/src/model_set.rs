@@ -2,7 +2,8 @@
 
 use crate::model::{Model, Request, SaidStream};
 use crate::offline::Offline;
-use crate::wire::{self, Clients};
+use crate::unseen::without_images;
+use crate::wire::{self, Clients, Format};
 
 /// Every adapter that is built in. Making it costs nothing: clients are made by the first request that needs them. Clones
 /// share their connections.
@@ -25,14 +26,15 @@ impl ModelSet {
 
     /// The body that this request is sent with: JSON, UTF-8; empty for the offline model.
     pub fn body(request: &Request) -> Vec<u8> {
-        wire::format(request.endpoint.api).map(|format| format.body(request)).unwrap_or_default()
+        let body = |format: &dyn Format| format.body(&without_images(request.clone()));
+        wire::format(request.endpoint.api).map(body).unwrap_or_default()
     }
 }
 
 impl Model for ModelSet {
     fn stream(&self, request: Request) -> SaidStream {
         match wire::format(request.endpoint.api) {
-            Some(format) => wire::exchange(&self.clients, format, request),
+            Some(format) => wire::exchange(&self.clients, format, without_images(request)),
             None => self.offline.stream(request),
         }
     }

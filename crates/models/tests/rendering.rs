@@ -91,6 +91,7 @@ fn request(system: &Arc<str>, tools: usize) -> Request {
             context_window: 1_000,
             max_output: 77,
             thinking: None,
+            images: true,
         },
         system: Cached::from(Arc::clone(system)),
         messages: vec![],

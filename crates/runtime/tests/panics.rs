@@ -35,6 +35,7 @@ impl Resolver for Defect {
             context_window: 10_000,
             max_output: 1_000,
             thinking: None,
+            images: true,
         };
         let workspace = std::env::temp_dir().display().to_string();
         Ok(Settings { agent: agent.into(), workspace, candidates: vec![candidate], ..Settings::default() })

@@ -21,6 +21,7 @@ impl Resolver for Offline {
             context_window: 10_000,
             max_output: 1_000,
             thinking: None,
+            images: true,
         };
         let (workspace, tools) = (self.0.clone(), tools::specs());
         Ok(Settings { agent: agent.into(), workspace, tools, candidates: vec![candidate], ..Settings::default() })

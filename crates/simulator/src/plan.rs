@@ -231,6 +231,7 @@ fn settings(workload: &Workload, seed: Seed) -> Settings {
             context_window: 100_000,
             max_output: 1_000,
             thinking: None,
+            images: true,
         }],
         limits: workload.limits,
         resume: seed.resume,

@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{BodyKind, CallId, CallOutcome, Content, EffectId, Found};
+use engine::{CallId, CallOutcome, EffectId, Found, Given};
 
 use crate::cancel::{Cancel, in_process};
 use crate::error::ToolError;
 use crate::evidence::Evidence;
 use crate::fetch::{self, Fetched, Reach};
 use crate::folder::CallFolder;
+use crate::given::{self, Told};
 use crate::invocation::Invocation;
 use crate::limits::FETCH_SHOWN_BYTES;
 use crate::masking::Secrets;
@@ -56,52 +57,24 @@ pub struct CallRequest {
     pub already: u64,
 }
 
-/// How a call ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ended {
-    /// Done or Failed; for commands also TimedOut (by the supervisor's own limit), Interrupted (the supervisor was killed)
-    /// and Unended (some process could not be ended).
-    pub outcome: CallOutcome,
-    /// What the model is told.
-    pub output: Content,
-    /// All that it gave back, at most 8 MiB and a note, when that is more than the model is told.
-    pub whole: Option<Content>,
-    /// Its command goes on in the background: the session is to hold it.
-    pub in_background: bool,
-}
-
-impl Ended {
-    pub(crate) fn text(outcome: CallOutcome, text: &str) -> Self {
-        Self { outcome, output: Content::text(BodyKind::Output, text), whole: None, in_background: false }
-    }
-
-    fn of(context: &Context, result: Result<String, ToolError>) -> Self {
-        match result {
-            Ok(text) => Self::text(CallOutcome::Done, &context.secrets.mask(&text)),
-            Err(error) => Self::failed(context, &error),
-        }
-    }
-
-    fn failed(context: &Context, error: &ToolError) -> Self {
-        Self::text(CallOutcome::Failed, &context.secrets.mask(&format!("{error}\n")))
-    }
-}
-
 /// What was found of a call that a crash cut off.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundCall {
     /// What.
     pub found: Found,
     /// For Ended: how.
-    pub ended: Option<Ended>,
+    pub ended: Option<Given>,
 }
 
 /// Runs a call, or attaches to a command that is already running under this id. `progress` takes pieces of live output,
 /// each with the number of bytes before it. Dropping the future ends every tool but a command: that one goes on.
-pub async fn run(context: &Context, request: &CallRequest, mut progress: impl FnMut(u64, String) + Send) -> Ended {
+///
+/// It ends as Done or Failed; a command also as TimedOut (by the supervisor's own limit), Interrupted (the supervisor was
+/// killed) and Unended (some process could not be ended).
+pub async fn run(context: &Context, request: &CallRequest, mut progress: impl FnMut(u64, String) + Send) -> Given {
     let invocation = match Invocation::parse(&request.tool, &request.arguments) {
         Ok(invocation) => invocation,
-        Err(error) => return Ended::failed(context, &error),
+        Err(error) => return given::failed(&context.secrets, &error),
     };
     let ended = match invocation {
         Invocation::Exec(arguments) => {
@@ -112,31 +85,31 @@ pub async fn run(context: &Context, request: &CallRequest, mut progress: impl Fn
         }
         invocation => return run_aside(context, request, invocation).await,
     };
-    ended.unwrap_or_else(|error| Ended::failed(context, &error))
+    ended.unwrap_or_else(|error| given::failed(&context.secrets, &error))
 }
 
 /// A page as the model is told of it: what the server says it has not is a call that failed.
-fn fetched_page(context: &Context, fetched: &Fetched) -> Ended {
+fn fetched_page(context: &Context, fetched: &Fetched) -> Given {
     let (page, whole) = output::first_page(&context.secrets.mask(&fetched.text), FETCH_SHOWN_BYTES);
     let outcome = if fetched.status.is_success() { CallOutcome::Done } else { CallOutcome::Failed };
     let told = context.secrets.mask(&fetched.head) + "\n" + &page;
-    Ended { whole, ..Ended::text(outcome, &told) }
+    Given { whole, ..given::text(outcome, &told) }
 }
 
 /// Runs a tool that works in this process, on a thread that may block.
-async fn run_aside(context: &Context, request: &CallRequest, invocation: Invocation) -> Ended {
+async fn run_aside(context: &Context, request: &CallRequest, invocation: Invocation) -> Given {
     let tool = invocation.tool();
     if let Invocation::Read(arguments) = &invocation
         && let Some(named) = output::named(&arguments.path)
     {
         let (outputs, arguments) = (context.outputs.clone(), arguments.clone());
         let read = in_process(tool, move |_| output::read(&outputs, named?, &arguments));
-        return Ended::of(context, read.await);
+        return given::of(&context.secrets, read.await.map(Told::from));
     }
     let (workspace, id, evidence) =
         (context.workspace.clone(), request.id, Evidence::parse(request.evidence.as_deref()));
     let work = move |cut: &Cancel| run_here(&workspace, id, &invocation, &evidence, cut);
-    Ended::of(context, in_process(tool, work).await)
+    given::of(&context.secrets, in_process(tool, work).await)
 }
 
 /// The tools that work on files.
@@ -146,10 +119,10 @@ fn run_here(
     invocation: &Invocation,
     evidence: &Evidence,
     cut: &Cancel,
-) -> Result<String, ToolError> {
+) -> Result<Told, ToolError> {
     let workspace = Workspace::open(workspace)?.with(evidence.outside.clone());
-    match invocation {
-        Invocation::Read(arguments) => read::run(&workspace, arguments, cut),
+    let text = match invocation {
+        Invocation::Read(arguments) => return read::run(&workspace, arguments, cut),
         Invocation::Ls(arguments) => ls::run(&workspace, arguments, cut),
         Invocation::Grep(arguments) => grep::run(&workspace, arguments, cut),
         Invocation::Find(arguments) => crate::find::run(&workspace, arguments, cut),
@@ -157,7 +130,8 @@ fn run_here(
         Invocation::Edit(arguments) => edit::run(&workspace, id, arguments, evidence, cut),
         Invocation::ApplyPatch(arguments) => apply_patch::run(&workspace, id, arguments, evidence, cut),
         Invocation::Exec(_) | Invocation::WebFetch(_) => Err(ToolError::Defect { tool: invocation.tool() }),
-    }
+    };
+    text.map(Told::from)
 }
 
 /// Finds out what became of a call whose process was killed. After NeverStarted this id never starts: what runs the call
@@ -174,18 +148,18 @@ pub async fn find(context: &Context, request: &CallRequest) -> FoundCall {
 
 /// Ends a call, with every process of it. Within `grace` it is ended and its real outcome is told, else it is Unended.
 /// The future of [`run`] is dropped before.
-pub async fn end(context: &Context, request: &CallRequest, grace: Duration) -> Ended {
-    let cut = || Ended::failed(context, &ToolError::Cancelled);
+pub async fn end(context: &Context, request: &CallRequest, grace: Duration) -> Given {
+    let cut = || given::failed(&context.secrets, &ToolError::Cancelled);
     match Invocation::parse(&request.tool, &request.arguments) {
         Ok(Invocation::Exec(_)) => {
             // If its record cannot be reached, nobody has seen it end.
-            let unseen = |error| Ended { outcome: CallOutcome::Unended, ..Ended::failed(context, &error) };
+            let unseen = |error| Given { outcome: CallOutcome::Unended, ..given::failed(&context.secrets, &error) };
             exec::end(context, request.id, grace).await.unwrap_or_else(unseen)
         }
         Ok(invocation) if invocation.changes_files() => match find_change(context, request, invocation).await {
             Ok(FoundCall { ended: Some(ended), .. }) => ended,
             Ok(_) => cut(),
-            Err(error) => Ended::failed(context, &error),
+            Err(error) => given::failed(&context.secrets, &error),
         },
         _ => cut(),
     }
@@ -209,6 +183,6 @@ async fn find_change(context: &Context, request: &CallRequest, invocation: Invoc
         }
     };
     let (found, text) = tokio::task::spawn_blocking(look).await.map_err(|_| ToolError::Defect { tool })??;
-    let ended = (found == Found::Ended).then(|| Ended::of(context, Ok(text)));
+    let ended = (found == Found::Ended).then(|| given::of(&context.secrets, Ok(text.into())));
     Ok(FoundCall { found, ended })
 }

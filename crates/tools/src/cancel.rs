@@ -37,10 +37,10 @@ impl Drop for CutOnDrop {
 }
 
 /// Runs `work` on a thread that may block. Dropping this future sets the flag that `work` is given.
-pub(crate) async fn in_process(
+pub(crate) async fn in_process<T: Send + 'static>(
     tool: &'static str,
-    work: impl FnOnce(&Cancel) -> Result<String, ToolError> + Send + 'static,
-) -> Result<String, ToolError> {
+    work: impl FnOnce(&Cancel) -> Result<T, ToolError> + Send + 'static,
+) -> Result<T, ToolError> {
     let cancel = Cancel::default();
     let _guard = CutOnDrop(cancel.clone());
     tokio::task::spawn_blocking(move || work(&cancel)).await.unwrap_or(Err(ToolError::Defect { tool }))
@@ -56,7 +56,7 @@ mod tests {
     async fn r15_dropping_the_future_ends_the_work() {
         let (started, mut has_started) = tokio::sync::mpsc::channel(1);
         let (stopped, has_stopped) = tokio::sync::oneshot::channel();
-        let working = in_process("read", move |cancel| {
+        let working = in_process::<()>("read", move |cancel| {
             started.blocking_send(()).unwrap();
             while !cancel.is_set() {
                 // waits: for the flag itself, which is all that work in a tool can look at
@@ -75,7 +75,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_defect_in_a_tool_is_an_error_of_its_call() {
-        let panicked = in_process("read", |_| panic!("on purpose")).await;
+        let panicked = in_process::<()>("read", |_| panic!("on purpose")).await;
         assert!(matches!(panicked, Err(ToolError::Defect { tool: "read" })));
     }
 }

@@ -35,6 +35,9 @@ pub(crate) enum ToolError {
     /// Not text.
     #[error("{path} is not UTF-8 text ({bytes} bytes, {what}); look at it with a command, for example `file` or `xxd`")]
     NotText { path: String, bytes: u64, what: &'static str },
+    /// An image that cannot be shown.
+    #[error("{path} is an image that {reason}")]
+    Image { path: String, reason: String },
     /// An offset past the end.
     #[error("{path} has only {lines} lines; `offset` {offset} is past its end")]
     PastEnd { path: String, lines: u64, offset: u64 },

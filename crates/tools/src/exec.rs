@@ -5,19 +5,19 @@ use std::io;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use engine::{CallOutcome, EffectId, Found};
+use engine::{CallOutcome, EffectId, Found, Given};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{ChildStdout, Command};
 use tokio::time::sleep;
 
-use crate::call::{Context, Ended, FoundCall};
+use crate::call::{Context, FoundCall};
 use crate::error::ToolError;
 use crate::folder::{CallFolder, CallState, ExitRecord};
 use crate::limits::{ATTACHED_TICK_MS, FOLLOWED_TICK_MS, REASON_BYTES, SLACK_MS};
 use crate::live::LiveOutput;
 use crate::paths::Workspace;
-use crate::shown;
 use crate::supervise::{Job, processes};
+use crate::{given, shown};
 
 /// What the model is told of a command that was given up before it began.
 const NEVER_STARTED: &str = "The command was ended before it started; nothing was run.\n";
@@ -34,7 +34,7 @@ pub(crate) async fn run(
     command: &str,
     already: u64,
     progress: &mut (impl FnMut(u64, String) + Send),
-) -> Result<Ended, ToolError> {
+) -> Result<Given, ToolError> {
     let folder = CallFolder::of(&context.calls, id);
     let mut news = match state(&folder)? {
         CallState::Absent => News::of(start(context, &folder, command).await?),
@@ -85,7 +85,7 @@ pub(crate) async fn find(context: &Context, id: EffectId) -> Result<FoundCall, T
 }
 
 /// Has the command and all its processes ended, and waits for the record of it.
-pub(crate) async fn end(context: &Context, id: EffectId, grace: Duration) -> Result<Ended, ToolError> {
+pub(crate) async fn end(context: &Context, id: EffectId, grace: Duration) -> Result<Given, ToolError> {
     let folder = CallFolder::of(&context.calls, id);
     loop {
         return Ok(match ended_within(&folder, grace).await.map_err(record_error(&folder))? {
@@ -123,23 +123,24 @@ fn record_error(folder: &CallFolder) -> impl FnOnce(std::io::Error) -> ToolError
     move |source| ToolError::Record { path, source }
 }
 
-async fn settled(context: &Context, folder: &CallFolder, record: ExitRecord) -> Result<Ended, ToolError> {
+async fn settled(context: &Context, folder: &CallFolder, record: ExitRecord) -> Result<Given, ToolError> {
     let (reader, secrets) = (folder.clone(), context.secrets.clone());
     let reading = tokio::task::spawn_blocking(move || shown::ended(&reader, &record, &secrets));
     reading.await.map_err(|_| ToolError::Defect { tool: "exec" })
 }
 
-fn interrupted(folder: &CallFolder) -> Ended {
+fn interrupted(folder: &CallFolder) -> Given {
     processes::kill_marked(&folder.name());
-    Ended::text(CallOutcome::Interrupted, UNKNOWN)
+    given::text(CallOutcome::Interrupted, UNKNOWN)
 }
 
-fn failed(text: &str) -> Ended {
-    Ended::text(CallOutcome::Failed, text)
+fn failed(text: &str) -> Given {
+    given::text(CallOutcome::Failed, text)
 }
 
-fn unended() -> Ended {
-    Ended::text(CallOutcome::Unended, "The command could not be ended in time; it may still be running.\n")
+fn unended() -> Given {
+    let output = "The command could not be ended in time; it may still be running.\n";
+    given::text(CallOutcome::Unended, output)
 }
 
 /// Starts the supervisor and hands it the job. What it writes says when there is news.

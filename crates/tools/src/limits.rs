@@ -13,6 +13,42 @@ pub(crate) const SNIFF_BYTES: usize = 8 << 10;
 /// Bytes of a piece of an output's line: a longer line is given as several, so that every page of it has room for one.
 pub(crate) const PIECE_BYTES: usize = 16 << 10;
 
+/// Pixels of the longer side of an image that a model is shown, tried in this order until the bytes suffice. More than
+/// 2,000 is refused by Anthropic where a request has more than 20 images, and scaled down by all.
+pub(crate) const IMAGE_SIDES: &[u32] = &[2_000, 1_500, 1_000];
+
+/// Bytes of an image that a model is shown. Providers take 5 MB of base64 each and 20 to 32 MB a request, and all that was
+/// shown is sent with every later request.
+pub(crate) const IMAGE_BYTES: usize = 3 << 19;
+
+/// Bytes of the file of an image: a camera's largest JPEG has 30 MB.
+pub(crate) const IMAGE_FILE_BYTES: u64 = 32 << 20;
+
+/// Pixels of an image that is decoded: a camera's largest. A file of a few bytes can claim any number.
+pub(crate) const IMAGE_PIXELS: u64 = 64_000_000;
+
+/// Bytes that a decoded image may take in memory: one image at a time is.
+pub(crate) const IMAGE_MEMORY: u64 = 256 << 20;
+
+/// From 0 to 100: below 80 small text begins to blur.
+pub(crate) const JPEG_QUALITY: u8 = 85;
+
+/// Pixels of a side of the squares that models see an image as, each about a token (Anthropic's figure; others are near it).
+pub(crate) const IMAGE_TOKEN_SIDE: u32 = 28;
+
+/// Bytes of a PDF document: with base64 it must fit into a request.
+pub(crate) const PDF_BYTES: u64 = 16 << 20;
+
+/// Bytes of a text that is sent with a message, about 64,000 tokens: half of what a model sees that is not known. The agent
+/// reads a longer one from the workspace, piece by piece.
+pub(crate) const ATTACHED_TEXT_BYTES: u64 = 256 << 10;
+
+/// Files that one message may have.
+pub(crate) const ATTACHED_FILES: usize = 20;
+
+/// Bytes of all files of one message: with base64 less than the 32 MB that a request may have.
+pub(crate) const ATTACHED_BYTES: u64 = 20 << 20;
+
 /// Bytes of a page of the web that are read: past them it is no page to be read.
 pub(crate) const FETCH_BYTES: usize = 2 << 20;
 
@@ -115,6 +151,11 @@ pub(crate) const SECRET_BYTES: usize = 6;
 pub(crate) const QUOTED_BYTES: usize = 8 << 10;
 
 const _: () = assert!(SHOWN_HEAD_BYTES + SHOWN_TAIL_BYTES < KEPT_HEAD_BYTES as usize, "what is shown is kept");
+const _: () =
+    assert!(PDF_BYTES <= ATTACHED_BYTES && ATTACHED_BYTES / 3 * 4 < 32_000_000, "what is attached can be sent");
+const _: () = assert!(IMAGE_BYTES / 3 * 4 < 5_000_000, "an image that was made anew can be sent");
+const _: () =
+    assert!(PDF_BYTES < IMAGE_FILE_BYTES && ATTACHED_TEXT_BYTES < IMAGE_FILE_BYTES, "no more is read of a file");
 const _: () = assert!(LIVE_BYTES < KEPT_HEAD_BYTES, "live output is read from the part that is never overwritten");
 const _: () = assert!(
     TERM_MS + KILL_MS < engine::tables::limits::END_GRACE_MS,

@@ -1,27 +1,58 @@
-//! The tool `read`: a piece of a text file, bounded, with a note on how to go on.
+//! The tool `read`: a piece of a text file, bounded, with a note on how to go on; or an image.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 
 use crate::cancel::Cancel;
 use crate::error::ToolError;
+use crate::given::Told;
+use crate::images::{self, Image};
 use crate::invocation::ReadArguments;
 use crate::kinds;
-use crate::limits::{READ_BYTES, READ_LINES, SNIFF_BYTES};
+use crate::limits::{IMAGE_FILE_BYTES, READ_BYTES, READ_LINES, SNIFF_BYTES};
 use crate::paths::{ResolvedPath, Workspace};
+use crate::size::size;
 
-pub(crate) fn run(workspace: &Workspace, arguments: &ReadArguments, cancel: &Cancel) -> Result<String, ToolError> {
+pub(crate) fn run(workspace: &Workspace, arguments: &ReadArguments, cancel: &Cancel) -> Result<Told, ToolError> {
     let path = workspace.reach(&arguments.path)?;
-    let failed = || ToolError::file("read", path.shown.clone());
     let (file, bytes) = path.open_file("read")?;
-    let mut lines = Lines { source: BufReader::new(file), number: 0 };
-    sniff(&path, bytes, &mut lines.source)?;
+    let mut source = BufReader::new(file);
+    let beginning = source.fill_buf().map_err(ToolError::file("read", path.shown.clone()))?;
+    if images::media_type(beginning).is_some() {
+        return image(&path, bytes, source);
+    }
+    not_binary(&path, bytes, beginning)?;
+    text(&path, bytes, Lines { source, number: 0 }, arguments, cancel).map(Told::from)
+}
 
+/// An image, and a line on it.
+fn image(path: &ResolvedPath, bytes: u64, source: BufReader<File>) -> Result<Told, ToolError> {
+    let broken = |reason| ToolError::Image { path: path.shown.clone(), reason };
+    if bytes > IMAGE_FILE_BYTES {
+        return Err(broken(format!("has {}; at most {} can be shown", size(bytes), size(IMAGE_FILE_BYTES))));
+    }
+    let mut content = Vec::with_capacity(bytes as usize);
+    source.take(IMAGE_FILE_BYTES).read_to_end(&mut content).map_err(ToolError::file("read", path.shown.clone()))?;
+    let image = Image::of(&content).map_err(|error| broken(error.to_string()))?;
+    let text = format!("{}: {}\n", path.shown, image.line());
+    let name = path.relative.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    Ok(Told { text, shown: vec![image.attached(&name)] })
+}
+
+/// The lines that are asked for.
+fn text(
+    path: &ResolvedPath,
+    bytes: u64,
+    mut lines: Lines,
+    arguments: &ReadArguments,
+    cancel: &Cancel,
+) -> Result<String, ToolError> {
+    let failed = || ToolError::file("read", path.shown.clone());
     let offset = arguments.offset.unwrap_or(1);
     while lines.number + 1 < offset {
         cancel.check()?;
         if !lines.skip().map_err(failed())? {
-            return past_end(&path, lines.number, offset);
+            return past_end(path, lines.number, offset);
         }
     }
     let most = arguments.limit.unwrap_or(READ_LINES).min(READ_LINES);
@@ -31,15 +62,15 @@ pub(crate) fn run(workspace: &Workspace, arguments: &ReadArguments, cancel: &Can
         match lines.append(&mut text).map_err(failed())? {
             Appended::Whole => {}
             Appended::End if lines.number == 0 && offset == 1 => return Ok(format!("{} is empty\n", path.shown)),
-            Appended::End if lines.number < offset => return past_end(&path, lines.number, offset),
-            Appended::End => return decode(&path, bytes, text),
-            Appended::Cut => return cut(&path, bytes, text, &lines, offset),
+            Appended::End if lines.number < offset => return past_end(path, lines.number, offset),
+            Appended::End => return decode(path, bytes, text),
+            Appended::Cut => return cut(path, bytes, text, &lines, offset),
         }
     }
     if lines.source.fill_buf().map_err(failed())?.is_empty() {
-        return decode(&path, bytes, text);
+        return decode(path, bytes, text);
     }
-    Ok(decode(&path, bytes, text)? + &format!("[more lines follow; go on with offset={}]\n", lines.number + 1))
+    Ok(decode(path, bytes, text)? + &format!("[more lines follow; go on with offset={}]\n", lines.number + 1))
 }
 
 /// The answer when the bytes do not suffice for another line.
@@ -62,9 +93,8 @@ fn cut(path: &ResolvedPath, bytes: u64, mut text: Vec<u8>, lines: &Lines, offset
     Ok(decode(path, bytes, text)? + &note)
 }
 
-/// Looks at the beginning of the file: one with zero bytes is told as binary at once.
-fn sniff(path: &ResolvedPath, bytes: u64, source: &mut BufReader<File>) -> Result<(), ToolError> {
-    let beginning = source.fill_buf().map_err(ToolError::file("read", path.shown.clone()))?;
+/// A file with zero bytes at its beginning is told as binary at once.
+fn not_binary(path: &ResolvedPath, bytes: u64, beginning: &[u8]) -> Result<(), ToolError> {
     if beginning[..beginning.len().min(SNIFF_BYTES)].contains(&0) {
         let what = kinds::name(beginning).unwrap_or("binary");
         return Err(ToolError::NotText { path: path.shown.clone(), bytes, what });

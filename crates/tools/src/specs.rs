@@ -65,8 +65,8 @@ fn read() -> ToolSpec {
     spec(
         "read",
         ToolClass::ReadOnly,
-        "Read a text file (UTF-8), or an output that was left out (`output:…`). Gives at most 2000 lines or 50 KB at once; \
-         go on with `offset`.",
+        "Read a text file (UTF-8), an image (PNG, JPEG, GIF, WebP), or an output that was left out (`output:…`). Gives at \
+         most 2000 lines or 50 KB at once; go on with `offset`. An image is shown to you.",
         &json!({
             "path": { "type": "string", "minLength": 1, "description": "The file: relative to the workspace, or absolute." },
             "offset": { "type": "integer", "minimum": 1, "description": "The first line to read, from 1." },

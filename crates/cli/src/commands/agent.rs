@@ -1,10 +1,13 @@
 //! `limulus agent`: sends a message, follows its run to the end.
 
 use std::io::Read as _;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use engine::{Answer, BodyKind, Command, Content, Event, MessageId, Outcome, Overrides, RunEnded, RunId};
+use engine::{
+    Answer, Attached, BodyKind, Candidate, Command, Content, Event, MessageId, Outcome, Overrides, RunEnded, RunId,
+};
 use uuid::Uuid;
 
 use super::writer::{Happening, Writer};
@@ -20,6 +23,9 @@ pub(crate) struct AgentArgs {
     /// The message; `-` reads it from stdin
     #[arg(short, long, value_name = "TEXT")]
     message: String,
+    /// A file that goes with it, as often as you like: an image (PNG, JPEG, GIF, WebP), PDF or text
+    #[arg(long, value_name = "FILE")]
+    attach: Vec<PathBuf>,
     /// The session: a name, or agent:AGENT:NAME
     #[arg(long, value_name = "KEY", default_value = "agent:main:main")]
     session: String,
@@ -47,12 +53,15 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
         Overrides { workspace: None, model: args.model, deadline_ms: args.timeout.map(|s| s * 1000), allow: args.yes };
     // What cannot run is said before anything is recorded.
     let subject = Subject { agent: &key.agent, overrides: &overrides, session_model: None, date: &today() };
-    let Resolved { settings, note } = config.resolve(subject)?;
+    let Resolved { settings, mut notes } = config.resolve(subject)?;
+    let sees = settings.candidates.first().filter(|candidate| !candidate.images).map(blind_note);
     // A relative workspace is meant from here, also when `resume` takes the message up from elsewhere.
     let overrides = Overrides { workspace: Some(settings.workspace), ..overrides };
+    let attachments = attached(args.attach, tools::Secrets::new(config.secrets())).await?;
+    notes.extend(sees.filter(|_| attachments.iter().any(|file| file.media_type.starts_with("image/"))));
     let mut writer = Writer::open(globals, config, &args.writer, 1).await?;
-    if let Some(note) = note {
-        writer.screen.say(&note);
+    for note in &notes {
+        writer.screen.say(note);
     }
     tell_others(&mut writer, &key)?;
     let message = Command::Message {
@@ -61,7 +70,7 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
         mode: None,
         key: args.key,
         overrides,
-        attachments: vec![],
+        attachments,
     };
     let answers = writer.session(&key, vec![message]).await;
     let ended = match answers.as_deref() {
@@ -73,6 +82,22 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
     let ended = ended?;
     closed?;
     outcome(&ended)
+}
+
+/// What is said where an image goes to a model that does not see it.
+fn blind_note(candidate: &Candidate) -> String {
+    let model = format!("{}/{}", candidate.provider, candidate.model);
+    format!("{model} is told of the image, not shown it: if it sees images, set images = true in [models.\"{model}\"]")
+}
+
+/// Reads what goes with the message, on a thread that may block.
+async fn attached(paths: Vec<PathBuf>, secrets: tools::Secrets) -> Result<Vec<Attached>, CliError> {
+    if paths.is_empty() {
+        return Ok(vec![]);
+    }
+    let reading = tokio::task::spawn_blocking(move || tools::attach(&paths, &secrets));
+    let attached = reading.await.map_err(|error| CliError::bug(&format!("a file could not be attached: {error}")))?;
+    attached.map_err(|error| CliError::Usage { what: error.to_string(), hint: error.hint().to_owned() })
 }
 
 /// Follows the session until this run has ended.

@@ -109,8 +109,8 @@ struct Shown {
     #[serde(flatten)]
     place: Place,
     settings: Vec<Setting>,
-    /// Which model answers where none is configured.
-    note: Option<String>,
+    /// Which model answers where none is configured, and what it cannot do of what is.
+    notes: Vec<String>,
 }
 
 impl Shown {
@@ -119,8 +119,8 @@ impl Shown {
         let overrides = engine::Overrides::default();
         let subject = Subject { agent: "main", overrides: &overrides, session_model: None, date: &today() };
         // What cannot be resolved is for `config check`; here it is shown as it stands.
-        let note = config.resolve(subject).ok().and_then(|resolved| resolved.note);
-        Self { place: Place::of(globals), settings, note }
+        let notes = config.resolve(subject).map(|resolved| resolved.notes).unwrap_or_default();
+        Self { place: Place::of(globals), settings, notes }
     }
 }
 
@@ -131,7 +131,7 @@ fn lay_out(shown: &Shown, with_origin: bool) -> String {
         [printable(&format!("{} = {}", setting.key, setting.value)), printable(&comment)]
     });
     let mut text = columns(&rows.collect::<Vec<_>>());
-    if let Some(note) = &shown.note {
+    for note in &shown.notes {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "# {note}");
     }

@@ -126,6 +126,10 @@ fn lay_out_item(page: &mut Page, item: &ItemStory) {
         Role::Tool => page.line(format!("  {}", excerpt(&item.text, 200))),
         Role::User | Role::Assistant => page.indented("  ", &item.text),
     }
+    for file in &item.attachments {
+        let (name, kind) = (excerpt(&file.name, 60), excerpt(&file.media_type, 40));
+        page.line(format!("  + {name} ({kind}, {})", tools::size(file.bytes)));
+    }
     for call in &item.calls {
         page.line(format!("  → {} {}", excerpt(&call.tool, 40), excerpt(&call.arguments, 120)));
     }

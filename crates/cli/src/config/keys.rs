@@ -21,6 +21,10 @@ pub(super) enum Kind {
     Flag,
     /// One of these words.
     Word(&'static [&'static str]),
+    /// Several of them, or none.
+    Words(&'static [&'static str]),
+    /// US dollars, not less than nothing.
+    Dollars,
     /// An address that begins with `http://` or `https://`.
     Address,
 }
@@ -29,8 +33,11 @@ pub(super) enum Kind {
 const YEAR_S: i64 = 366 * 24 * 3600;
 /// More than any model has by far; it bounds what is calculated with it.
 const TOKENS: i64 = 1_000_000_000;
+/// More than any token costs by far; it bounds what is calculated with it.
+pub(super) const MOST_DOLLARS: f64 = 100_000.0;
 const POLICIES: Kind = Kind::Word(&["allow", "ask", "deny"]);
-const THINKING: Kind = Kind::Word(&["off", "minimal", "low", "medium", "high", "xhigh"]);
+const LEVELS: &[&str] = &["off", "minimal", "low", "medium", "high", "xhigh"];
+const THINKING: Kind = Kind::Word(LEVELS);
 
 /// Every key. `*` stands for a name, or for the number of an entry of a list.
 pub(super) const KEYS: &[(&[&str], Kind)] = &[
@@ -69,6 +76,12 @@ pub(super) const KEYS: &[(&[&str], Kind)] = &[
     (&["models", "*", "context_window"], Kind::Number(1_000, TOKENS)),
     (&["models", "*", "max_output"], Kind::Number(1, TOKENS)),
     (&["models", "*", "thinking"], THINKING),
+    (&["models", "*", "thinking_levels"], Kind::Words(LEVELS)),
+    (&["models", "*", "images"], Kind::Flag),
+    (&["models", "*", "price", "input"], Kind::Dollars),
+    (&["models", "*", "price", "cached"], Kind::Dollars),
+    (&["models", "*", "price", "cache_written"], Kind::Dollars),
+    (&["models", "*", "price", "output"], Kind::Dollars),
     (&["offline", "pace_ms"], Kind::Number(0, 60_000)),
 ];
 
@@ -104,6 +117,9 @@ impl Kind {
             (Self::Number(least, most), Value::Integer(number)) => (least..=most).contains(number),
             (Self::Flag, Value::Boolean(_)) => true,
             (Self::Word(words), Value::String(text)) => words.contains(&text.as_str()),
+            (Self::Words(words), Value::Array(values)) => values.iter().all(|value| Self::Word(words).fits(value)),
+            (Self::Dollars, Value::Float(dollars)) => (0.0..=MOST_DOLLARS).contains(dollars),
+            (Self::Dollars, Value::Integer(dollars)) => (0..=MOST_DOLLARS as i64).contains(dollars),
             (Self::Address, Value::String(text)) => text.starts_with("http://") || text.starts_with("https://"),
             _ => false,
         }
@@ -119,6 +135,8 @@ impl Kind {
             Self::Number(least, most) => format!("a whole number from {least} to {most}"),
             Self::Flag => "true or false".to_owned(),
             Self::Word(words) => format!("one of {}", words.join(", ")),
+            Self::Words(words) => format!("a list of {}", words.join(", ")),
+            Self::Dollars => "US dollars per million tokens, such as 2.5".to_owned(),
             Self::Address => "an address that begins with http:// or https://".to_owned(),
         }
     }
@@ -130,9 +148,10 @@ impl Kind {
             Self::Text | Self::Secret | Self::Model | Self::Word(_) | Self::Address => as_text(),
             Self::Number(..) => text.trim().parse().map_or_else(|_| as_text(), Value::Integer),
             Self::Flag => text.trim().parse().map_or_else(|_| as_text(), Value::Boolean),
-            Self::Models => {
-                let models = text.split(',').map(str::trim).filter(|model| !model.is_empty());
-                Value::Array(models.map(|model| Value::String(model.to_owned())).collect())
+            Self::Dollars => text.trim().parse().map_or_else(|_| as_text(), Value::Float),
+            Self::Models | Self::Words(_) => {
+                let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+                Value::Array(parts.map(|part| Value::String(part.to_owned())).collect())
             }
         }
     }

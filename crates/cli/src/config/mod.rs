@@ -7,6 +7,7 @@ mod effective;
 mod endpoints;
 mod environment;
 mod error;
+mod figures;
 mod keys;
 mod layers;
 mod nearest;
@@ -97,6 +98,12 @@ impl Config {
             let missing = provider.missing(name).into_iter().filter(|(key, _)| !layers.is_wrong(key));
             wrong.extend(missing.map(|(key, expected)| ConfigError::Missing { key, expected: expected.to_owned() }));
         }
+        let missing = values.models.iter().filter_map(|(model, figures)| figures.missing(model));
+        wrong.extend(
+            missing
+                .filter(|(key, _)| !layers.is_wrong(key))
+                .map(|(key, expected)| ConfigError::Missing { key, expected }),
+        );
         (Self { home: home.to_owned(), stamp, environment: environment.clone(), flags, values }, layers, wrong)
     }
 
@@ -126,7 +133,7 @@ struct Values {
     #[serde(default)]
     providers: BTreeMap<String, Provider>,
     #[serde(default)]
-    models: BTreeMap<String, ModelFigures>,
+    models: BTreeMap<String, figures::ModelFigures>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -263,12 +270,4 @@ fn in_order<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Profile>, 
     let mut profiles: Vec<(String, Profile)> = by_number.into_iter().collect();
     profiles.sort_by_key(|(number, _)| number.parse::<u32>().unwrap_or(u32::MAX));
     Ok(profiles.into_iter().map(|(_, profile)| profile).collect())
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ModelFigures {
-    context_window: Option<u64>,
-    max_output: Option<u64>,
-    thinking: Option<Thinking>,
 }

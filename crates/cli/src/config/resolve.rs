@@ -1,6 +1,7 @@
 //! From the configuration to what one run is decided by. What may not live here: keys.
 
-use engine::{Candidate, Limits, Overrides, Policy, Settings};
+use engine::{Candidate, Limits, Overrides, Policy, Settings, Thinking};
+use models::{Api, Levels, level_name};
 
 use super::endpoints::key_variables;
 use super::error::ConfigError;
@@ -24,8 +25,8 @@ pub(crate) struct Subject<'a> {
 pub(crate) struct Resolved {
     /// The settings.
     pub(crate) settings: Settings,
-    /// One line for stderr, where the model was chosen without anyone's saying so.
-    pub(crate) note: Option<String>,
+    /// Lines for stderr: a model that was chosen without anyone's saying so, a wish that it cannot fulfil.
+    pub(crate) notes: Vec<String>,
 }
 
 impl Config {
@@ -34,6 +35,9 @@ impl Config {
         let agent = self.agent(subject.agent)?;
         let (models, note) = self.models(agent, subject);
         let candidates = models.iter().map(|model| self.candidate(model, agent)).collect::<Result<Vec<_>, _>>()?;
+        let (candidates, thought): (Vec<_>, Vec<_>) = candidates.into_iter().unzip();
+        // What the first is not asked matters now; the others may never be tried.
+        let notes = note.into_iter().chain(thought.into_iter().next().flatten()).collect();
         let sent_from = subject.overrides.workspace.as_ref();
         let workspace = sent_from.or(self.flags.workspace.as_ref()).or(agent.workspace.as_ref());
         let workspace = self.environment.absolute(workspace.map_or(".", String::as_str))?;
@@ -51,7 +55,7 @@ impl Config {
             web_fetch: leave(self.values.tools.web_fetch.policy.unwrap_or(exec)),
             tools: tools::specs(),
         };
-        Ok(Resolved { settings, note })
+        Ok(Resolved { settings, notes })
     }
 
     fn agent(&self, name: &str) -> Result<&Agent, ConfigError> {
@@ -94,10 +98,11 @@ impl Config {
 
     /// A model as the agent `main` would be given it.
     pub(crate) fn candidate_of(&self, model: &str) -> Result<Candidate, ConfigError> {
-        self.candidate(model, self.agent("main")?)
+        self.candidate(model, self.agent("main")?).map(|(candidate, _)| candidate)
     }
 
-    pub(super) fn candidate(&self, model: &str, agent: &Agent) -> Result<Candidate, ConfigError> {
+    /// A model as a run may try it, and what to say where it cannot think as it should.
+    pub(super) fn candidate(&self, model: &str, agent: &Agent) -> Result<(Candidate, Option<String>), ConfigError> {
         let parts = model.split_once('/').filter(|(provider, name)| !provider.is_empty() && !name.is_empty());
         let (provider, name) = parts.ok_or_else(|| ConfigError::NotAModel { model: model.to_owned() })?;
         let route = self.route(provider).ok_or_else(|| ConfigError::UnknownProvider {
@@ -105,16 +110,19 @@ impl Config {
             provider: provider.to_owned(),
             known: self.providers(),
         })?;
-        let known = models::lookup(provider, name);
-        let figures = self.values.models.get(model).cloned().unwrap_or_default();
-        Ok(Candidate {
+        let figures = self.figures(provider, name).info;
+        let wish = self.values.models.get(model).and_then(|model| model.thinking).or(agent.thinking);
+        let (thinking, note) = thought(model, wish, route.api, figures.thinking);
+        let candidate = Candidate {
             provider: provider.to_owned(),
             model: name.to_owned(),
             profile: route.profiles.first().map(|(name, _)| (*name).to_owned()),
-            context_window: figures.context_window.unwrap_or(known.context_window),
-            max_output: figures.max_output.unwrap_or(known.max_output),
-            thinking: figures.thinking.or(agent.thinking),
-        })
+            context_window: figures.context_window,
+            max_output: figures.max_output,
+            thinking,
+            images: figures.images,
+        };
+        Ok((candidate, note))
     }
 
     fn limits(&self, overrides: &Overrides) -> Limits {
@@ -128,5 +136,30 @@ impl Config {
             retries: requests.retries,
             poison_after: runs.poison_after,
         }
+    }
+}
+
+/// The level that a model is asked for, and what to say where that is not the one that was wished for.
+fn thought(
+    model: &str,
+    wish: Option<Thinking>,
+    api: &str,
+    levels: Option<Levels>,
+) -> (Option<Thinking>, Option<String>) {
+    let Some(wish) = wish else { return (None, None) };
+    let name = level_name(wish);
+    if api == Api::OpenAiChat.name() {
+        let note = format!("thinking = {name} is not sent to {model}: openai-chat has no word for it");
+        return (None, Some(note));
+    }
+    let Some(levels) = levels else { return (Some(wish), None) };
+    match levels.nearest(wish) {
+        Some(level) if level == wish => (Some(wish), None),
+        Some(level) => {
+            let note = format!("thinking = {name}: {model} has {levels}, so {} is asked for", level_name(level));
+            (Some(level), Some(note))
+        }
+        None if wish == Thinking::Off => (None, None),
+        None => (None, Some(format!("thinking = {name} is not sent: {model} does not think"))),
     }
 }

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::endpoints::KeySource;
 use super::error::{ConfigError, Origin};
+use super::figures::Figures;
 use super::keys::{self, Kind, Place};
 use super::layers::{Layers, dotted};
 use super::{Config, Environment, FILE, Flags};
@@ -73,15 +74,14 @@ impl Config {
     /// A model of which nobody says how much it can see.
     fn without_figures(&self, model: &str) -> Option<Remark> {
         let (provider, name) = model.split_once('/')?;
-        let known = models::lookup(provider, name);
-        let figures = self.values.models.get(model);
-        let is_said = figures.is_some_and(|figures| figures.context_window.is_some() && figures.max_output.is_some());
-        // Every model of the catalogue has a price; those on this machine have none.
-        let is_local = matches!(provider, "offline" | "ollama");
-        (known.price.is_none() && !is_local && !is_said).then(|| Remark {
+        let Figures { info, configured } = self.figures(provider, name);
+        let is_said = ["context_window", "max_output"].iter().all(|key| configured.contains(key));
+        // Of those on this machine nobody publishes figures.
+        let is_unknown = info.origin == models::Origin::Default && provider != "ollama";
+        (is_unknown && !is_said).then(|| Remark {
             what: format!(
                 "the model `{model}` is not in the catalogue: a window of {} and answers of {} tokens are assumed",
-                known.context_window, known.max_output
+                info.context_window, info.max_output
             ),
             hint: format!("say what it has: context_window and max_output under [models.\"{model}\"]"),
         })

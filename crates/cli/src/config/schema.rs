@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::keys::{KEYS, Kind};
+use super::keys::{KEYS, Kind, MOST_DOLLARS};
 use super::layers::is_list;
 use super::reference::{Entry, entries};
 
@@ -65,6 +65,8 @@ fn kind_schema(kind: Kind) -> Value {
         Kind::Number(least, most) => json!({"type": "integer", "minimum": least, "maximum": most}),
         Kind::Flag => json!({"type": "boolean"}),
         Kind::Word(words) => json!({"enum": words}),
+        Kind::Words(words) => json!({"type": "array", "items": kind_schema(Kind::Word(words))}),
+        Kind::Dollars => json!({"type": "number", "minimum": 0, "maximum": MOST_DOLLARS}),
         Kind::Address => json!({"type": "string", "pattern": "^https?://"}),
     }
 }

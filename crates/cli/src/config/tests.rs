@@ -64,7 +64,7 @@ fn without_any_configuration_the_offline_model_works_in_the_current_folder() {
     assert_eq!((settings.exec, settings.outside), (Policy::Ask, Policy::Ask));
     assert_eq!((settings.limits, settings.resume), (Limits::default(), ResumeMode::Restart));
     assert_eq!(settings.tools, tools::specs());
-    let note = resolved.note.unwrap();
+    let note = resolved.notes.concat();
     assert!(
         note.contains("offline model")
             && note.contains("none of OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY is set"),
@@ -85,7 +85,7 @@ fn the_key_of_a_known_provider_is_enough_to_use_it() {
         let candidate = &resolved.settings.candidates[0];
         let expected = (provider, models::default_model(provider));
         assert_eq!((candidate.provider.as_str(), Some(candidate.model.as_str())), expected);
-        assert!(resolved.note.unwrap().contains(&format!("{key} is set")));
+        assert!(resolved.notes.concat().contains(&format!("{key} is set")));
         let endpoint = config.endpoint(provider, candidate.profile.as_deref()).unwrap();
         assert_eq!((endpoint.api.name(), endpoint.base_url.as_str()), (api, base_url));
         assert_eq!(endpoint.key.unwrap().reveal(), "sk-very-own-key");
@@ -114,6 +114,51 @@ fn r45_a_provider_has_headers_and_a_proxy_and_a_model_thinks_as_much_as_is_said(
     let config = load(file, &[]).unwrap();
     let error = config.endpoint("acme", None).unwrap_err();
     assert_eq!(error.to_string(), "the header `x-team` of `acme` cannot be had: the variable TEAM is not set");
+}
+
+#[test]
+fn r53_a_model_is_asked_for_a_level_that_it_has_and_the_user_is_told() {
+    let check = |model: &str, wish: &str, more: &str, expected: Option<Thinking>, says: &str| {
+        let file = format!("[agents.main]\nmodel = \"{model}\"\nthinking = \"{wish}\"\n{more}");
+        let config = load(&file, &[("OPENAI_API_KEY", "sk-openai-key"), ("GEMINI_API_KEY", "gemini-key")]).unwrap();
+        let Resolved { settings, notes } = resolve(&config, &Overrides::default()).unwrap();
+        assert_eq!(settings.candidates[0].thinking, expected, "{model} {wish}");
+        assert!(if says.is_empty() { notes.is_empty() } else { notes.concat().contains(says) }, "{notes:?}");
+    };
+    check("gemini/gemini-3.5-flash", "high", "", Some(Thinking::High), "");
+    check("gemini/gemini-3.5-flash", "xhigh", "", Some(Thinking::High), "so high is asked for");
+    check("openai-responses/gpt-5.4", "minimal", "", Some(Thinking::Low), "so low is asked for");
+    check("openai-responses/gpt-4.1", "low", "", None, "does not think");
+    check("openai-responses/gpt-4.1", "off", "", None, "");
+    check("openai-responses/gpt-of-tomorrow", "xhigh", "", Some(Thinking::Xhigh), "");
+    check("openai/gpt-5.4", "low", "", None, "openai-chat has no word for it");
+    let more = "[models.\"gemini/gemini-3.5-flash\"]\nthinking_levels = []\n";
+    check("gemini/gemini-3.5-flash", "low", more, None, "does not think");
+}
+
+#[test]
+fn what_the_catalogue_says_of_a_model_can_be_said_otherwise() {
+    let file = "[models.\"acme/m\"]\nimages = true\nthinking_levels = [\"low\"]\nprice = { input = 1, output = 2.5 }\n\
+                [models.\"openai/gpt-5.4\"]\nmax_output = 1000\nprice.cached = 0\n";
+    let config = load(file, &[("LIMULUS_MODELS__ACME/M__PRICE__CACHED", "0.5")]).unwrap();
+    let figures = config.figures("acme", "m");
+    assert_eq!(figures.configured, ["thinking_levels", "images", "price"]);
+    let price = figures.info.price.unwrap();
+    assert_eq!(
+        (price.input, price.cached, price.cache_written, price.output),
+        (1_000_000, 500_000, 1_000_000, 2_500_000)
+    );
+    assert!(figures.info.images && figures.info.thinking == Some(models::Levels::of(&[Thinking::Low])));
+    let (known, figures) = (models::lookup("openai", "gpt-5.4"), config.figures("openai", "gpt-5.4").info);
+    assert_eq!((figures.max_output, figures.context_window), (1_000, known.context_window));
+    assert_eq!(figures.price.map(|price| (price.cached, price.input)), known.price.map(|price| (0, price.input)));
+
+    let (what, hint) = wrong("[models.\"acme/m\"]\nprice.input = 1.0\n", &[]);
+    assert_eq!(what, "`models.\"acme/m\".price.output` is missing");
+    assert!(hint.contains("US dollars"), "{hint}");
+    let (what, hint) = wrong("[models.\"acme/m\"]\nthinking_levels = [\"much\"]\n", &[]);
+    assert!(what.contains("thinking_levels") && hint.contains("off, minimal"), "{what}: {hint}");
+    assert!(wrong("[models.\"acme/m\"]\nprice.input = -1\n", &[]).1.contains("US dollars"));
 }
 
 #[test]

@@ -174,6 +174,7 @@ fn settings(resume: ResumeMode) -> Settings {
             context_window: 128_000,
             max_output: 8_192,
             thinking: None,
+            images: true,
         }],
         limits: Limits::default(),
         resume,

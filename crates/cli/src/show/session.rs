@@ -3,8 +3,8 @@
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
 use engine::{
-    Body, BranchId, CallId, EffectId, Flags, Item, MessageId, ReceiptState, RunId, Seq, Session, SessionId, SessionRow,
-    Timestamp,
+    Attachment, Body, BranchId, CallId, EffectId, Flags, Hash, Item, MessageId, ReceiptState, RunId, Seq, Session,
+    SessionId, SessionRow, Timestamp,
 };
 use journal::{Line, Read};
 use serde::Serialize;
@@ -68,6 +68,9 @@ pub(crate) struct ItemStory {
     pub(crate) text: String,
     /// The calls that an assistant's message asks for.
     pub(crate) calls: Vec<AskedCall>,
+    /// Images and files that belong to it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) attachments: Vec<AttachedFile>,
     /// The request that an assistant's message answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) request: Option<EffectId>,
@@ -77,6 +80,22 @@ pub(crate) struct ItemStory {
     /// Whether that result is an error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) is_error: Option<bool>,
+}
+
+/// An image or a file, without its bytes: the journal has them under the hash.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct AttachedFile {
+    pub(crate) name: String,
+    pub(crate) media_type: String,
+    pub(crate) bytes: u64,
+    pub(crate) hash: Hash,
+}
+
+impl From<&Attachment> for AttachedFile {
+    fn from(attachment: &Attachment) -> Self {
+        let Attachment { body, media_type, name } = attachment;
+        Self { name: name.clone(), media_type: media_type.clone(), bytes: body.bytes, hash: body.hash }
+    }
 }
 
 /// Who said it.
@@ -182,19 +201,29 @@ pub(crate) fn transcript(line: &Line, texts: Texts<'_>) -> Result<(Session, Vec<
 }
 
 fn item_story(item: &Item, seq: Option<Seq>, texts: Texts<'_>) -> Result<ItemStory, CliError> {
-    let bare = |role, text| ItemStory { seq, role, text, calls: vec![], request: None, call: None, is_error: None };
+    let bare = |role, text, attachments: &[Attachment]| ItemStory {
+        seq,
+        role,
+        text,
+        calls: vec![],
+        attachments: attachments.iter().map(AttachedFile::from).collect(),
+        request: None,
+        call: None,
+        is_error: None,
+    };
     Ok(match item {
-        Item::User { body, .. } => bare(Role::User, texts(body)?),
-        Item::Assistant { request, text, calls, .. } => {
+        Item::User { body, attachments, .. } => bare(Role::User, texts(body)?, attachments),
+        Item::Assistant { request, text, calls, images, .. } => {
             let calls = calls
                 .iter()
                 .map(|call| Ok(AskedCall { id: call.id, tool: call.tool.clone(), arguments: texts(&call.arguments)? }));
             let calls = calls.collect::<Result<Vec<_>, CliError>>()?;
             let text = text.as_ref().map(texts).transpose()?.unwrap_or_default();
-            ItemStory { calls, request: Some(*request), ..bare(Role::Assistant, text) }
+            ItemStory { calls, request: Some(*request), ..bare(Role::Assistant, text, images) }
         }
-        Item::Result { call, output, is_error, .. } => {
-            ItemStory { call: Some(*call), is_error: Some(*is_error), ..bare(Role::Tool, texts(output)?) }
+        Item::Result { call, output, is_error, attachments } => {
+            let result = bare(Role::Tool, texts(output)?, attachments);
+            ItemStory { call: Some(*call), is_error: Some(*is_error), ..result }
         }
     })
 }

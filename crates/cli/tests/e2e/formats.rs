@@ -1,13 +1,12 @@
 //! One conversation with reasoning and a tool on each wire format, through the real program and a real local server. What was
 //! signed goes through the journal: the last request is of another process.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
-use std::sync::mpsc::{self, Receiver};
-
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use image::{ImageFormat, Rgb, RgbImage};
 use serde_json::Value;
 
-use crate::support::Home;
+use crate::support::{Home, all, serve};
 
 /// What a provider of one format says, and what it must be sent back.
 struct Case {
@@ -20,7 +19,27 @@ struct Case {
     sent_back: (&'static str, &'static str),
 }
 
-const CASES: [Case; 4] = [
+const CASES: [Case; 5] = [
+    Case {
+        api: "openai-chat",
+        calls: r#"data: {"choices":[{"index":0,"delta":{"role":"assistant","reasoning_content":"I should look."}}]}
+
+data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"call_1","type":"function","function":{"name":"ls","arguments":"{\"path\": \".\"}"}}]}}]}
+
+data: {"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":10,"completion_tokens":9}}
+
+data: [DONE]
+
+"#,
+        answers: r#"data: {"choices":[{"index":0,"delta":{"role":"assistant","content":"There is one file."}}]}
+
+data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":10,"completion_tokens":5}}
+
+data: [DONE]
+
+"#,
+        sent_back: ("tool_call_id", "call_1"),
+    },
     Case {
         api: "anthropic",
         calls: r#"data: {"type":"message_start","message":{"id":"m","role":"assistant","content":[],"usage":{"input_tokens":10,"output_tokens":1}}}
@@ -116,57 +135,10 @@ data: {"candidates":[{"content":{"role":"model","parts":[{"functionCall":{"name"
     },
 ];
 
-/// A server that gives these answers, one a request. Gives its address and the bodies that it was sent.
-fn serve(answers: [&'static str; 3]) -> (String, Receiver<Value>) {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = format!("http://{}/v1", listener.local_addr().expect("bound"));
-    let (send, bodies) = mpsc::channel();
-    std::thread::spawn(move || {
-        for answer in answers {
-            let (stream, _) = listener.accept().expect("a connection");
-            send.send(exchange(stream, answer)).expect("the test waits for it");
-        }
-    });
-    (address, bodies)
-}
-
-fn exchange(stream: TcpStream, answer: &str) -> Value {
-    let mut reader = BufReader::new(stream);
-    let mut length = 0;
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line).expect("a line of the head");
-        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-            length = value.trim().parse().expect("a number");
-        }
-        if line.trim().is_empty() {
-            break;
-        }
-    }
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).expect("a body");
-    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", answer.len());
-    let mut stream = reader.into_inner();
-    stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(answer.as_bytes())).expect("it is read");
-    serde_json::from_slice(&body).expect("JSON")
-}
-
-/// All that stands in a field of this name, wherever it is.
-fn all(value: &Value, name: &str) -> Vec<Value> {
-    match value {
-        Value::Object(fields) => {
-            let own = fields.get(name).cloned();
-            own.into_iter().chain(fields.values().flat_map(|value| all(value, name))).collect()
-        }
-        Value::Array(values) => values.iter().flat_map(|value| all(value, name)).collect(),
-        _ => vec![],
-    }
-}
-
 #[test]
 fn r45_r66_a_conversation_with_reasoning_and_a_tool_on_each_wire_format() {
     for Case { api, calls, answers, sent_back } in CASES {
-        let (address, bodies) = serve([calls, answers, answers]);
+        let (address, bodies) = serve([calls, answers, answers].map(str::to_owned));
         let home = Home::new().served_at(&address).with("LIMULUS_PROVIDERS__ACME__API", api);
         let home = home.with("LIMULUS_AGENTS__MAIN__THINKING", "medium");
         home.put("only.txt", "");
@@ -181,4 +153,66 @@ fn r45_r66_a_conversation_with_reasoning_and_a_tool_on_each_wire_format() {
         }
         assert_eq!(bodies.len(), 3, "{api}");
     }
+}
+
+/// A file with an image of one colour in it, and what a model is shown of it, in base64.
+fn put_image(home: &Home, name: &str, colour: [u8; 3]) -> String {
+    let mut bytes = std::io::Cursor::new(vec![]);
+    RgbImage::from_pixel(30, 20, Rgb(colour)).write_to(&mut bytes, ImageFormat::Png).expect("it can be encoded");
+    home.put(name, bytes.into_inner());
+    let attached = tools::attach(&[home.file(name)], &tools::Secrets::default()).expect("an image").remove(0);
+    STANDARD.encode(&attached.content.bytes)
+}
+
+/// One image comes with the message, another is read; both are in what the server is sent.
+#[test]
+fn r45_an_image_that_is_attached_and_one_that_is_read_are_sent_on_each_wire_format() {
+    for Case { api, calls, answers, .. } in CASES {
+        // The same conversation, with `read` of a file in the place of `ls`.
+        let calls = calls.replace("\"ls\"", "\"read\"").replace("\".\"", "\"there.png\"");
+        let calls = calls.replace(r#"\".\""#, r#"\"there.png\""#);
+        let (address, bodies) = serve([calls, answers.to_owned()]);
+        let home = Home::new().served_at(&address).with("LIMULUS_PROVIDERS__ACME__API", api);
+        let home = home.with("LIMULUS_MODELS__ACME/SCRIPTED__IMAGES", "true");
+        let (sent, there) = (put_image(&home, "sent.png", [200, 0, 0]), put_image(&home, "there.png", [0, 0, 200]));
+        home.run(&["agent", "-m", "What is this?", "--attach", "sent.png"]).expect_code(0);
+        let bodies: Vec<String> = bodies.iter().map(|body| body.to_string()).collect();
+        assert!(bodies[0].contains(&sent) && !bodies[0].contains(&there), "{api}: {}", bodies[0]);
+        assert!(bodies[1].contains(&sent) && bodies[1].contains(&there), "{api}: {}", bodies[1]);
+        assert!(bodies[1].contains("there.png: image/png, 30×20"), "{api}: {}", bodies[1]);
+
+        let transcript = home.json(&["sessions", "show"])["transcript"].clone();
+        for (item, name) in [(0, "sent.png"), (2, "there.png")] {
+            let file = &transcript[item]["attachments"][0];
+            assert_eq!(
+                (&file["name"], &file["media_type"]),
+                (&name.into(), &"image/png".into()),
+                "{api}: {transcript}"
+            );
+        }
+        let shown = home.run(&["sessions", "show"]).expect_code(0).out;
+        assert!(shown.contains("  + sent.png (image/png, "), "{shown}");
+    }
+}
+
+#[test]
+fn r45_a_model_that_sees_no_images_is_told_of_them_and_so_is_the_user() {
+    let (address, bodies) = serve([CASES[0].answers.to_owned()]);
+    let home = Home::new().served_at(&address);
+    let sent = put_image(&home, "sent.png", [200, 0, 0]);
+    let answer = home.run(&["agent", "-m", "What is this?", "--attach", "sent.png"]).expect_code(0);
+    assert!(answer.err.contains("set images = true in [models.\"acme/scripted\"]"), "{answer:?}");
+    let body = bodies.recv().expect("a request").to_string();
+    assert!(body.contains("an image that you cannot see: sent.png") && !body.contains(&sent), "{body}");
+}
+
+#[test]
+fn r45_a_file_that_cannot_be_attached_sends_nothing() {
+    let home = Home::new();
+    home.put("a.zip", b"PK\x03\x04\0\0");
+    let refused = home.run(&["agent", "-m", "hello", "--attach", "a.zip"]).expect_code(2);
+    let verdict = refused.verdict();
+    assert!(verdict.contains("a.zip is binary") && verdict.contains("PNG, JPEG, GIF and WebP"), "{verdict}");
+    home.run(&["agent", "-m", "hello", "--attach", "gone.png"]).expect_code(2).expect_err("gone.png does not read");
+    home.run(&["sessions", "list"]).expect_code(4);
 }

@@ -241,6 +241,7 @@ pub(crate) fn settings() -> Settings {
         context_window: 100_000,
         max_output: 4_096,
         thinking: None,
+        images: true,
     };
     Settings {
         agent: "main".into(),

@@ -112,6 +112,7 @@ mod tests {
             context_window: 200_000,
             max_output,
             thinking: level,
+            images: true,
         };
         let asked = serde_json::to_value(asked(&candidate, true)).unwrap();
         assert_eq!(asked, *expected, "{model} {level:?} {max_output}");

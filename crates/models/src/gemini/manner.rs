@@ -114,6 +114,7 @@ mod tests {
             context_window: 1_000_000,
             max_output,
             thinking: level,
+            images: true,
         };
         assert_eq!(&json!(thinking(&candidate)), expected, "{model} {level:?}");
     }

@@ -217,6 +217,7 @@ async fn ask(messages: &[Message]) -> (Option<CallOf>, String) {
             context_window: 1,
             max_output: 1,
             thinking: None,
+            images: true,
         },
         system: Cached::from(Arc::from("prompt")),
         messages: messages.iter().cloned().map(Cached::from).collect(),

@@ -228,6 +228,7 @@ mod tests {
                 context_window: 1000,
                 max_output: 77,
                 thinking: None,
+                images: true,
             },
             system: Cached::from(Arc::from("")),
             messages: Vec::new(),

@@ -138,6 +138,7 @@ pub(crate) fn request_of(api: Api, base_url: &str) -> Request {
             context_window: 100_000,
             max_output: 4_096,
             thinking: None,
+            images: true,
         },
         system: Cached::from(Arc::from("be brief")),
         messages: vec![Cached::from(Message::user("hi"))],

@@ -3,11 +3,10 @@
 use engine::Report;
 use tools::{CallRequest, Context};
 
-use super::{Reporter, given};
+use super::Reporter;
 
 pub(super) async fn perform(context: Context, request: CallRequest, reporter: Reporter) {
     let effect = reporter.effect();
     let found = tools::find(&context, &request).await;
-    let ended = found.ended.map(given);
-    reporter.report(Report::CallFound { effect, found: found.found, ended }).await;
+    reporter.report(Report::CallFound { effect, found: found.found, ended: found.ended }).await;
 }

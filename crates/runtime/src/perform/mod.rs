@@ -13,7 +13,7 @@ use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use engine::{Body, CallId, Effect, EffectId, Failure, FailureClass, Given, Report, Session, Settings};
+use engine::{Body, CallId, Effect, EffectId, Failure, FailureClass, Report, Session, Settings};
 use futures_util::FutureExt as _;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
@@ -47,12 +47,6 @@ impl Reporter {
     pub(crate) async fn report(&self, report: Report) {
         let _ = self.data.send(Offer::report(report)).await;
     }
-}
-
-/// What a tool gave back, for the engine.
-fn given(ended: tools::Ended) -> Given {
-    let tools::Ended { outcome, output, whole, in_background } = ended;
-    Given { outcome, output, whole, attachments: vec![], in_background }
 }
 
 /// Begins an effect. What cannot begin is reported as failed.

@@ -5,7 +5,7 @@ use engine::Report;
 use tokio::sync::mpsc;
 use tools::{CallRequest, Context};
 
-use super::{Reporter, given};
+use super::Reporter;
 use crate::crashpoint;
 
 /// Pieces of live output that may wait; more waits in the output's file.
@@ -32,7 +32,7 @@ pub(super) async fn perform(context: Context, request: CallRequest, reporter: Re
             reporter.report(Report::CallOutput { effect, offset, text }).await;
         }
     };
-    let (ended, ()) = tokio::join!(run, tell);
+    let (given, ()) = tokio::join!(run, tell);
     crashpoint::hit("call_ended");
-    reporter.report(Report::CallEnded { effect, given: given(ended) }).await;
+    reporter.report(Report::CallEnded { effect, given }).await;
 }

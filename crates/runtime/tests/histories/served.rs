@@ -56,6 +56,7 @@ impl Served {
             context_window: 200_000,
             max_output: 8_192,
             thinking: self.thinking,
+            images: true,
         }
     }
 
@@ -65,7 +66,7 @@ impl Served {
     }
 
     /// What it is sent.
-    pub(crate) fn sent(&self, system: &str, messages: &[Cached<Message>], tools: &Cached<Vec<ToolSpec>>) -> Sent {
+    pub(crate) fn sent(&self, system: &str, messages: &[Cached<Message>], tools: &Cached<Arc<[ToolSpec]>>) -> Sent {
         let request = Request {
             candidate: self.candidate(),
             system: Cached::from(Arc::from(system)),

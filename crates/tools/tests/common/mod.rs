@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use engine::{CallId, EffectId, EffectKind, Limits, Policy, ResumeMode, RunId, Settings};
+use engine::{CallId, EffectId, EffectKind, Given, Limits, Policy, ResumeMode, RunId, Settings};
 use serde_json::Value;
 use tempfile::TempDir;
-use tools::{CallRequest, Context, Ended, Outputs, Reach, Secrets};
+use tools::{CallRequest, Context, Outputs, Reach, Secrets};
 use uuid::Uuid;
 
 /// The secret of every world.
@@ -73,13 +73,13 @@ impl World {
     }
 
     /// Checks, then runs, as the runtime does.
-    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Ended {
+    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Given {
         let mut request = request(tool, arguments);
         request.evidence = tools::check(&self.settings, &self.context, &request).evidence;
         tools::run(&self.context, &request, |_, _| {}).await
     }
 
-    pub(crate) async fn run(&self, request: &CallRequest) -> Ended {
+    pub(crate) async fn run(&self, request: &CallRequest) -> Given {
         tools::run(&self.context, request, |_, _| {}).await
     }
 }
@@ -101,7 +101,7 @@ pub(crate) fn exec(command: &str) -> CallRequest {
     request("exec", serde_json::json!({ "command": command }))
 }
 
-pub(crate) fn output(ended: &Ended) -> String {
+pub(crate) fn output(ended: &Given) -> String {
     String::from_utf8(ended.output.bytes.to_vec()).unwrap()
 }
 

@@ -77,6 +77,7 @@ fn request(prose: &mut Prose) -> Request {
             context_window: 2 * TOKENS,
             max_output: 8_192,
             thinking: None,
+            images: true,
         },
         system: Cached::from(Arc::from(prose.text(OUTPUT_BYTES))),
         messages: vec![],

@@ -70,6 +70,7 @@ impl runtime::Resolver for Local {
             context_window: 100_000_000,
             max_output: 8_192,
             thinking: None,
+            images: true,
         };
         Ok(Settings {
             agent: agent.to_owned(),

@@ -373,6 +373,7 @@ pub(super) fn settings() -> Settings {
             context_window: 200_000,
             max_output: 8_192,
             thinking: None,
+            images: true,
         }],
         limits: Limits::default(),
         resume: ResumeMode::Restart,

@@ -1,6 +1,7 @@
 //! A home with its workspace, the real program in it, and ways to watch it. What may not live here: a judgement; that is
 //! the tests'.
 
+mod canned;
 mod home;
 mod process;
 mod retention;
@@ -10,6 +11,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
+pub(crate) use canned::{all, serve};
 pub(crate) use home::{Finished, Home};
 pub(crate) use process::Process;
 pub(crate) use retention::{anchor, keep_snapshot};

@@ -1,0 +1,90 @@
+//! What a model has and costs: as configured, else as the catalogue has it, else safe figures. What may not live here: which
+//! model a run uses.
+
+use engine::Thinking;
+use models::{Levels, ModelInfo, Price};
+use serde::Deserialize;
+
+use super::Config;
+use super::keys::Kind;
+
+/// A `[models."PROVIDER/MODEL"]` of the configuration.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ModelFigures {
+    context_window: Option<u64>,
+    max_output: Option<u64>,
+    /// How much it is to think; the rest is what it has.
+    pub(super) thinking: Option<Thinking>,
+    thinking_levels: Option<Vec<Thinking>>,
+    images: Option<bool>,
+    price: Option<PriceFigures>,
+}
+
+/// Dollars per million tokens.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PriceFigures {
+    input: Option<f64>,
+    cached: Option<f64>,
+    cache_written: Option<f64>,
+    output: Option<f64>,
+}
+
+/// What is known of a model.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Figures {
+    /// The figures that are in force.
+    pub(crate) info: ModelInfo,
+    /// Those that the configuration says, by their keys.
+    pub(crate) configured: Vec<&'static str>,
+}
+
+impl Config {
+    /// What is known of a model.
+    pub(crate) fn figures(&self, provider: &str, name: &str) -> Figures {
+        let mut figures = Figures { info: models::lookup(provider, name), configured: vec![] };
+        let Some(said) = self.values.models.get(&format!("{provider}/{name}")) else { return figures };
+        let Figures { info, configured } = &mut figures;
+        let mut set = |key, is_said: bool| configured.extend(is_said.then_some(key));
+        set("context_window", said.context_window.is_some());
+        set("max_output", said.max_output.is_some());
+        set("thinking_levels", said.thinking_levels.is_some());
+        set("images", said.images.is_some());
+        set("price", said.price.is_some());
+        info.context_window = said.context_window.unwrap_or(info.context_window);
+        info.max_output = said.max_output.unwrap_or(info.max_output);
+        info.thinking = said.thinking_levels.as_deref().map(Levels::of).or(info.thinking);
+        info.images = said.images.unwrap_or(info.images);
+        info.price = said.price.as_ref().and_then(|price| price.over(info.price)).or(info.price);
+        figures
+    }
+}
+
+impl ModelFigures {
+    /// The key that must be there beside those that are: a price says what is read and what is written, or stands on one that
+    /// does.
+    pub(super) fn missing(&self, model: &str) -> Option<(String, String)> {
+        let price = self.price.as_ref()?;
+        let known = model.split_once('/').and_then(|(provider, name)| models::lookup(provider, name).price);
+        let key = match (price.over(known), price.input) {
+            (Some(_), _) => return None,
+            (None, None) => "input",
+            (None, Some(_)) => "output",
+        };
+        Some((format!("models.{model:?}.price.{key}"), Kind::Dollars.expected()))
+    }
+}
+
+impl PriceFigures {
+    /// These figures, and what they leave out as it is known; what is read from the cache or written to it costs as input
+    /// where nobody says otherwise.
+    fn over(&self, known: Option<Price>) -> Option<Price> {
+        let micro = |dollars: f64| (dollars * 1e6).round() as u64;
+        let input = self.input.map(micro).or(known.map(|known| known.input))?;
+        let output = self.output.map(micro).or(known.map(|known| known.output))?;
+        let cached = self.cached.map(micro).or(known.map(|known| known.cached)).unwrap_or(input);
+        let cache_written = self.cache_written.map(micro).or(known.map(|known| known.cache_written)).unwrap_or(input);
+        Some(Price { input, cached, cache_written, output })
+    }
+}

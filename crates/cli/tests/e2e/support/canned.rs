@@ -1,0 +1,54 @@
+//! A server that gives the answers that it was told to, whatever is asked, and keeps what it was sent.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::{self, Receiver};
+
+use serde_json::Value;
+
+/// A server that gives these answers, one a request. Gives its address and the bodies that it was sent.
+pub(crate) fn serve<const N: usize>(answers: [String; N]) -> (String, Receiver<Value>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = format!("http://{}/v1", listener.local_addr().expect("bound"));
+    let (send, bodies) = mpsc::channel();
+    std::thread::spawn(move || {
+        for answer in answers {
+            let (stream, _) = listener.accept().expect("a connection");
+            send.send(exchange(stream, &answer)).expect("the test waits for it");
+        }
+    });
+    (address, bodies)
+}
+
+fn exchange(stream: TcpStream, answer: &str) -> Value {
+    let mut reader = BufReader::new(stream);
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).expect("a line of the head");
+        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().expect("a number");
+        }
+        if line.trim().is_empty() {
+            break;
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).expect("a body");
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", answer.len());
+    let mut stream = reader.into_inner();
+    stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(answer.as_bytes())).expect("it is read");
+    serde_json::from_slice(&body).expect("JSON")
+}
+
+/// All that stands in a field of this name, wherever it is.
+pub(crate) fn all(value: &Value, name: &str) -> Vec<Value> {
+    match value {
+        Value::Object(fields) => {
+            let own = fields.get(name).cloned();
+            own.into_iter().chain(fields.values().flat_map(|value| all(value, name))).collect()
+        }
+        Value::Array(values) => values.iter().flat_map(|value| all(value, name)).collect(),
+        _ => vec![],
+    }
+}

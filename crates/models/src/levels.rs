@@ -1,0 +1,132 @@
+//! Which levels of thinking a model has. What may not live here: the words that an API has for them.
+
+use std::fmt;
+
+use engine::Thinking;
+use serde::{Deserialize, Serialize, Serializer};
+
+/// Every level, the least first, with its name in the configuration.
+const NAMES: [(Thinking, &str); 6] = [
+    (Thinking::Off, "off"),
+    (Thinking::Minimal, "minimal"),
+    (Thinking::Low, "low"),
+    (Thinking::Medium, "medium"),
+    (Thinking::High, "high"),
+    (Thinking::Xhigh, "xhigh"),
+];
+
+/// How a model can be asked to think.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(from = "Written")]
+pub enum Levels {
+    /// By a budget of tokens: every level is one.
+    Budget,
+    /// These, a bit each.
+    Listed(u8),
+}
+
+/// As it stands in the catalogue: `"budget"`, or a list.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Written {
+    Word(Word),
+    List(Vec<Thinking>),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Word {
+    Budget,
+}
+
+impl From<Written> for Levels {
+    fn from(written: Written) -> Self {
+        match written {
+            Written::Word(Word::Budget) => Self::Budget,
+            Written::List(levels) => Self::of(&levels),
+        }
+    }
+}
+
+impl Levels {
+    /// Not at all.
+    pub const NONE: Self = Self::Listed(0);
+
+    /// These levels.
+    pub fn of(levels: &[Thinking]) -> Self {
+        Self::Listed(levels.iter().fold(0, |bits, level| bits | bit(*level)))
+    }
+
+    /// Every level that there is, the least first.
+    pub fn all(self) -> impl Iterator<Item = Thinking> {
+        let has = move |level: Thinking| match self {
+            Self::Budget => true,
+            Self::Listed(bits) => bits & bit(level) != 0,
+        };
+        NAMES.iter().map(|(level, _)| *level).filter(move |level| has(*level))
+    }
+
+    /// The level that is nearest to what is asked: the least that is as much, else the most; none if it has none.
+    pub fn nearest(self, asked: Thinking) -> Option<Thinking> {
+        self.all().find(|level| *level >= asked).or_else(|| self.all().last())
+    }
+}
+
+fn bit(level: Thinking) -> u8 {
+    1 << level as u8
+}
+
+/// The name of a level in the configuration.
+pub fn level_name(level: Thinking) -> &'static str {
+    NAMES[level as usize].1
+}
+
+impl fmt::Display for Levels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Budget => f.write_str("budget"),
+            Self::Listed(0) => f.write_str("none"),
+            Self::Listed(_) => {
+                let names: Vec<_> = self.all().map(level_name).collect();
+                f.write_str(&names.join(" "))
+            }
+        }
+    }
+}
+
+/// The list of its levels.
+impl Serialize for Levels {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.all().map(level_name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r53_the_nearest_level_is_asked_for() {
+        use Thinking::{High, Low, Medium, Minimal, Off, Xhigh};
+        let table = [
+            (Levels::Budget, Minimal, Some(Minimal)),
+            (Levels::of(&[Off, Low, High]), Minimal, Some(Low)),
+            (Levels::of(&[Off, Low, High]), Medium, Some(High)),
+            (Levels::of(&[Low, High]), Off, Some(Low)),
+            (Levels::of(&[Low, Medium]), Xhigh, Some(Medium)),
+            (Levels::NONE, High, None),
+        ];
+        for (levels, asked, expected) in table {
+            assert_eq!(levels.nearest(asked), expected, "{levels} {asked:?}");
+        }
+    }
+
+    #[test]
+    fn levels_are_shown_by_their_names() {
+        for (place, (level, name)) in NAMES.iter().enumerate() {
+            assert_eq!((*level as usize, level_name(*level)), (place, *name));
+        }
+        assert_eq!(Levels::of(&[Thinking::High, Thinking::Off]).to_string(), "off high");
+        assert_eq!([Levels::NONE, Levels::Budget].map(|levels| levels.to_string()), ["none", "budget"]);
+    }
+}
