@@ -42,7 +42,31 @@ pub(crate) const STAGES: &[Stage] = &[
     Stage {
         name: "tests",
         about: "all tests of the workspace",
-        action: Action::Cargo(&["test", "--workspace", "--profile", "ci", "--no-fail-fast"]),
+        action: Action::Cargo(&[
+            "test",
+            "--workspace",
+            "--profile",
+            "ci",
+            "--no-fail-fast",
+            "--",
+            "--skip",
+            "third_party_",
+        ]),
+    },
+    Stage {
+        name: "third-parties",
+        about: "programs of others judge the adapters: official clients, model servers for tests",
+        action: Action::Cargo(&[
+            "test",
+            "--package",
+            "models",
+            "--package",
+            "runtime",
+            "--profile",
+            "ci",
+            "--no-fail-fast",
+            "third_party_",
+        ]),
     },
     Stage { name: "faults", about: "the build with crash points and planted bugs", action: Action::FaultBuild },
     Stage {

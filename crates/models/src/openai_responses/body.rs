@@ -52,7 +52,7 @@ enum Item<'a> {
         id: Option<String>,
         #[serde(skip_serializing_if = "Option::is_none")]
         status: Option<&'static str>,
-        content: Vec<Content<'a>>,
+        content: TextOrParts<'a>,
         #[serde(skip_serializing_if = "Option::is_none")]
         phase: Option<String>,
     },
@@ -65,14 +65,14 @@ enum Item<'a> {
     },
     FunctionCallOutput {
         call_id: String,
-        output: Output<'a>,
+        output: TextOrParts<'a>,
     },
 }
 
-/// What a call gave back: text alone, or with what it shows.
+/// Text alone, or parts.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Output<'a> {
+enum TextOrParts<'a> {
     Text(&'a str),
     Parts(Vec<Content<'a>>),
 }
@@ -189,7 +189,8 @@ impl Writer<'_> {
             Message::User { text, files } => user(text, files, list),
             Message::Assistant(answer) => self.assistant(answer, list),
             Message::Result { provider_id, text, files, .. } => {
-                let output = if files.is_empty() { Output::Text(text) } else { Output::Parts(parts(text, files)) };
+                let output =
+                    if files.is_empty() { TextOrParts::Text(text) } else { TextOrParts::Parts(parts(text, files)) };
                 list.value(&Item::FunctionCallOutput { call_id: hygiene::id(provider_id, self.repeat), output });
             }
         }
@@ -233,7 +234,13 @@ impl Writer<'_> {
 fn user<'a>(text: &'a str, files: impl IntoIterator<Item = &'a File>, list: &mut List<'_>) {
     let content = parts(text, files);
     if !content.is_empty() {
-        list.value(&Item::Message { role: "user", id: None, status: None, content, phase: None });
+        list.value(&Item::Message {
+            role: "user",
+            id: None,
+            status: None,
+            content: TextOrParts::Parts(content),
+            phase: None,
+        });
     }
 }
 
@@ -275,8 +282,11 @@ fn is_followed(rest: &[Block]) -> bool {
     next.is_some_and(|next| mark(next, true).is_some())
 }
 
+/// Parts of an answer are an item with an id; without one it is a text that the model is said to have said.
 fn said(text: &str, mark: Option<Mark>) -> Item<'_> {
     let Mark { id, phase } = mark.unwrap_or_default();
+    let parts = || vec![Content::OutputText { text, annotations: [] }];
+    let content = if id.is_some() { TextOrParts::Parts(parts()) } else { TextOrParts::Text(text) };
     let status = id.is_some().then_some("completed");
-    Item::Message { role: "assistant", id, status, content: vec![Content::OutputText { text, annotations: [] }], phase }
+    Item::Message { role: "assistant", id, status, content, phase }
 }

@@ -27,11 +27,8 @@ fn result(id: &str, text: &str, files: Vec<File>) -> Message {
 }
 
 fn text(role: &str, text: &str) -> Value {
-    let mut part = json!({ "type": "input_text", "text": text });
-    if role == "assistant" {
-        part = json!({ "type": "output_text", "text": text, "annotations": [] });
-    }
-    json!({ "type": "message", "role": role, "content": [part] })
+    let part = json!([{ "type": "input_text", "text": text }]);
+    json!({ "type": "message", "role": role, "content": if role == "assistant" { json!(text) } else { part } })
 }
 
 fn held(held: Held) -> Block {

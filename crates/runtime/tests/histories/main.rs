@@ -8,6 +8,7 @@ mod case;
 mod planted;
 mod rules;
 mod says;
+mod sdks;
 mod served;
 mod world;
 
@@ -21,35 +22,40 @@ use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRu
 
 use crate::case::Case;
 use crate::served::SERVED;
-use crate::world::play;
+use crate::world::{History, play};
 
-/// Drawn cases are the same in every run.
-fn runner(cases: u32) -> TestRunner {
-    let config = Config { cases, failure_persistence: None, max_shrink_iters: 2_000, ..Config::default() };
-    TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha))
+/// Judges so many histories, which are the same in every run; one that fails is made small.
+fn each_history(count: u32, judge: impl Fn(&Case, &History) -> Result<(), TestCaseError>) {
+    let config = Config { cases: count, failure_persistence: None, max_shrink_iters: 2_000, ..Config::default() };
+    let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+    let held = runner.run(&case::case(), |case| match play(&case) {
+        Some(history) => judge(&case, &history),
+        None => Err(TestCaseError::reject("no request was sent")),
+    });
+    if let Err(broken) = held {
+        panic!("{broken}");
+    }
 }
 
-/// Whether the history, rendered for every model, keeps to all rules; and what it was made of.
-fn judge(case: &Case, seen: &RefCell<BTreeMap<&'static str, u32>>) -> Result<(), TestCaseError> {
-    let Some(history) = play(case) else { return Err(TestCaseError::reject("no request was sent")) };
-    let tools = Cached::from(tools::specs()[..2].to_vec());
+/// Whether the history, rendered for every model, keeps to all rules.
+fn judge(case: &Case, history: &History) -> Result<(), TestCaseError> {
+    let tools = Cached::from(Arc::from(&tools::specs()[..2]));
     for served in SERVED {
         let sent = served.sent(case.system, &history.messages, &tools);
         let broken = rules::broken(&sent);
         prop_assert!(broken.is_empty(), "{} refuses it by {broken:?}: {:#}", served.name(), sent.body);
     }
-    history.events.iter().for_each(|kind| *seen.borrow_mut().entry(kind).or_default() += 1);
     Ok(())
 }
 
 /// R41: what a run sends is a history that its provider takes, whatever has happened in the conversation.
 #[test]
 fn r41_no_history_makes_a_request_that_a_provider_refuses() {
-    let seen = RefCell::default();
-    let held = runner(10_000).run(&case::case(), |case| judge(&case, &seen));
-    if let Err(broken) = held {
-        panic!("{broken}");
-    }
+    let seen: RefCell<BTreeMap<&str, u32>> = RefCell::default();
+    each_history(10_000, |case, history| {
+        history.events.iter().for_each(|kind| *seen.borrow_mut().entry(kind).or_default() += 1);
+        judge(case, history)
+    });
     let reached = ["stream_cut", "text_struck", "failed", "call_settled", "call_lost", "block_signed", "image_made"];
     for kind in reached.iter().chain(&["paused", "closed", "ask_answered", "run_ended", "retry_scheduled"]) {
         let count = seen.borrow().get(kind).copied().unwrap_or_default();

@@ -139,18 +139,23 @@ fn reasoning_is_readable_and_its_own(sent: &Sent) -> bool {
 /// `/docs/api-reference/responses/create`: a message has content, and a text is not empty.
 fn no_content_is_empty(sent: &Sent) -> bool {
     let has_text = |part: &Value| part["text"].is_null() || !text(&part["text"]).is_empty();
-    of(sent, "message").all(|message| !list(&message["content"]).is_empty())
+    let says = |content: &Value| !list(content).is_empty() || !text(content).is_empty();
+    of(sent, "message").all(|message| says(&message["content"]))
         && of(sent, "function_call_output").all(|item| item["output"].is_string() || !list(&item["output"]).is_empty())
         && parts(sent).all(has_text)
 }
 
-/// `/docs/api-reference/responses/create`: the model's message is of `output_text`, a user's and an output of `input_…`.
+/// `/docs/api-reference/responses/create`: the model's message is of `output_text` if it has its id and status, else a text; a
+/// user's and an output are of `input_…`.
 fn content_is_of_its_role(sent: &Sent) -> bool {
     let is_input = |part: &Value| ["input_text", "input_image", "input_file"].contains(&text(&part["type"]));
     items(sent).iter().all(|item| {
         let mut parts = list(&item["content"]).iter().chain(list(&item["output"]));
         match text(&item["role"]) {
-            "assistant" => parts.all(|part| is(part, "output_text") && part["annotations"].is_array()),
+            "assistant" if item["id"].is_string() && item["status"] == "completed" => {
+                parts.all(|part| is(part, "output_text") && part["annotations"].is_array())
+            }
+            "assistant" => item["content"].is_string() && item["id"].is_null(),
             "user" | "" => is(item, "reasoning") || parts.all(is_input),
             _ => false,
         }

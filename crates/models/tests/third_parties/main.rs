@@ -1,0 +1,10 @@
+//! The adapters against model servers that others have written, over real connections. What may not live here: canned bytes.
+//!
+//! Each server is started if it is installed, as `.ci/run` does; else its test says what is missing.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on is to fail where it stands")]
+
+mod aimock;
+mod server;
+#[path = "../support/mod.rs"]
+mod support;
