@@ -2,6 +2,7 @@
 
 #![allow(clippy::print_stdout, reason = "a program whose output is its report")]
 
+mod bare;
 mod cold;
 mod durable;
 mod end_to_end;

@@ -11,6 +11,7 @@ use bench::prose::Prose;
 use rusqlite::Connection;
 
 use super::Problem;
+use super::bare::Bare;
 use super::table::{Line, Row, Samples, Target};
 use super::warm::{Server, Warm, cpu_seconds, message, tokio};
 
@@ -27,6 +28,8 @@ struct Kind {
     question: usize,
     answer: usize,
     ratio: &'static str,
+    bare: &'static str,
+    own: &'static str,
     early: &'static str,
     cpu: &'static str,
     disk: &'static str,
@@ -39,6 +42,8 @@ const PROSE: Kind = Kind {
     question: 600,
     answer: 3_000,
     ratio: "W4: prose turns (600 B + 3,000 B), turn 500 to turn 10: wall",
+    bare: "W4: prose, the request of turn 500 to that of turn 10, sent by a client that does nothing else: wall",
+    own: "W4: prose, turn 500 to turn 10: wall without that request",
     early: "W4: prose, turn 10: wall, server included",
     cpu: "W4: prose, turn 500 to turn 10: CPU of this process, rendering and HTTP included",
     disk: "W4: prose, disk after 500 turns to raw text, closed",
@@ -51,6 +56,8 @@ const SHORT: Kind = Kind {
     question: 60,
     answer: 300,
     ratio: "W4: short turns (60 B + 300 B), turn 500 to turn 10: wall",
+    bare: "W4: short, the request of turn 500 to that of turn 10, sent by a client that does nothing else: wall",
+    own: "W4: short, turn 500 to turn 10: wall without that request",
     early: "W4: short, turn 10: wall, server included",
     cpu: "W4: short, turn 500 to turn 10: CPU of this process, rendering and HTTP included",
     disk: "W4: short, disk after 500 turns to raw text, closed",
@@ -62,6 +69,8 @@ const SHORT: Kind = Kind {
 struct Session {
     /// Wall and CPU of each turn, ms.
     turns: Vec<(f64, f64)>,
+    /// What the requests of the 10th and of the last turn take by themselves, ms.
+    bare: (f64, f64),
     raw: u64,
     open: u64,
     closed: u64,
@@ -78,6 +87,9 @@ pub(super) fn measure(folder: &Path) -> Result<Vec<Line>, Problem> {
             let folder = folder.join(format!("{}-{time}", kind.name));
             let mut session = tokio()?.block_on(converse(&folder, &server.base_url, kind))?;
             (session.closed, session.whereabouts) = (on_disk(&folder)?, whereabouts(&folder)?);
+            let mut client = Bare::connect(&server.base_url)?;
+            let mut bare = |turn| client.request(turn, kind.question, kind.answer);
+            session.bare = (bare(10)?, bare(TURNS)?);
             sessions.push(session);
         }
         lines.extend(lines_of(kind, &sessions));
@@ -95,6 +107,8 @@ fn lines_of(kind: &Kind, sessions: &[Session]) -> Vec<Line> {
     let disk = if kind.name == PROSE.name { Target::AtMost(2.0) } else { Target::Told };
     vec![
         row(kind.ratio, Target::AtMost(1.5), "×", &|s| late(s).0 / early(s).0),
+        row(kind.bare, Target::Told, "×", &|s| s.bare.1 / s.bare.0),
+        row(kind.own, Target::Told, "×", &|s| (late(s).0 - s.bare.1) / (early(s).0 - s.bare.0)),
         row(kind.early, Target::Told, "ms", &|s| early(s).0),
         row(kind.cpu, Target::Told, "×", &|s| late(s).1 / early(s).1),
         row(kind.disk, disk, "×", &|s| to_raw(s.closed, s)),
@@ -121,7 +135,8 @@ async fn converse(folder: &Path, base_url: &str, kind: &Kind) -> Result<Session,
     let mut warm = Warm::new(folder, base_url, 1)?;
     let (key, mut prose) = (warm.next_key(), Prose::new(11));
     let handle = warm.runtime.open(&key, "main", vec![])?.0;
-    let mut session = Session { turns: vec![], raw: 0, open: 0, closed: 0, whereabouts: String::new() };
+    let mut session =
+        Session { turns: vec![], bare: (0.0, 0.0), raw: 0, open: 0, closed: 0, whereabouts: String::new() };
     for _ in 0..TURNS {
         let directive = format!(" prose={}", kind.answer);
         let question = prose.text(kind.question - directive.len()) + &directive;

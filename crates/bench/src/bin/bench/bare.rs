@@ -1,0 +1,79 @@
+//! The floor under W4: the request of a turn, sent by a client that does nothing else, to the same server. What it takes is
+//! the network's and the server's; the rest of a turn is ours.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::Instant;
+
+use bench::prose::Prose;
+use serde_json::json;
+
+use super::Problem;
+
+/// Requests that are measured; their median counts.
+const TIMES: usize = 11;
+
+/// A client with one connection.
+pub(super) struct Bare {
+    stream: TcpStream,
+    host: String,
+}
+
+impl Bare {
+    /// Connects to the server.
+    pub(super) fn connect(base_url: &str) -> Result<Self, Problem> {
+        let host = base_url.trim_start_matches("http://").split('/').next().unwrap_or_default().to_owned();
+        let stream = TcpStream::connect(&host)?;
+        stream.set_nodelay(true)?;
+        Ok(Self { stream, host })
+    }
+
+    /// How long a request takes that holds so many turns, to the end of its answer, ms.
+    pub(super) fn request(&mut self, turns: usize, question: usize, answer: usize) -> Result<f64, Problem> {
+        let body = body(turns, question, answer);
+        let head = format!(
+            "POST /v1/chat/completions HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            self.host,
+            body.len()
+        );
+        let mut taken = vec![];
+        for _ in 0..=TIMES {
+            let started = Instant::now();
+            self.stream.write_all(head.as_bytes())?;
+            self.stream.write_all(&body)?;
+            self.until_answered()?;
+            taken.push(started.elapsed().as_secs_f64() * 1e3);
+        }
+        // The first one warms the connection.
+        let counted = &mut taken[1..];
+        counted.sort_by(f64::total_cmp);
+        Ok(counted[TIMES / 2])
+    }
+
+    fn until_answered(&mut self) -> Result<(), Problem> {
+        let (mut seen, mut piece) = (vec![], [0; 16 << 10]);
+        while !seen.ends_with(b"\r\n0\r\n\r\n") {
+            match self.stream.read(&mut piece)? {
+                0 => return Err("the server has left".into()),
+                length => seen.extend_from_slice(&piece[..length]),
+            }
+        }
+        if seen.starts_with(b"HTTP/1.1 200") { Ok(()) } else { Err("the server has refused".into()) }
+    }
+}
+
+/// The conversation before turn `turns`, and its question.
+fn body(turns: usize, question: usize, answer: usize) -> Vec<u8> {
+    let mut prose = Prose::new(11);
+    let directive = format!(" prose={answer}");
+    let mut messages = vec![];
+    for turn in 1..=turns {
+        let text = prose.text(question - directive.len()) + &directive;
+        messages.push(json!({ "role": "user", "content": text }));
+        if turn < turns {
+            messages.push(json!({ "role": "assistant", "content": prose.text(answer) }));
+        }
+    }
+    let request = json!({ "model": "wire", "stream": true, "messages": messages });
+    request.to_string().into_bytes()
+}
