@@ -13,7 +13,7 @@ use engine::{CallSettled, EffectKind, Event, Outcome, RunEnded, RunId};
 use journal::Entry;
 
 use crate::invariant::{Invariant, Violation};
-use crate::plan::message_id;
+use crate::plan::{message_id, session_id};
 use crate::world::{Caller, Outside, Start};
 
 /// All that is known of a case.
@@ -127,13 +127,20 @@ fn views_are_those_of_the_entries(evidence: &Evidence<'_>) -> Result<(), Violati
     let journal = evidence.outside.disk.journal();
     let unreadable = |error: journal::Error| Invariant::Journal.violated(error.to_string());
     let rebuilt = journal::views::rebuilt(journal).map_err(unreadable)?;
-    let (mut sessions, mut runs) = (vec![], vec![]);
+    let mut anew = (vec![], vec![], vec![], vec![]);
     for views in rebuilt.rows {
-        sessions.extend(views.session);
-        runs.extend(views.runs);
+        anew.0.extend(views.session);
+        anew.1.extend(views.runs);
+        anew.2.extend(views.receipts);
+        // Only what is open is listed.
+        anew.3.extend(views.approvals.into_iter().filter(|row| row.allowed.is_none()));
     }
-    let kept = (journal.sessions().map_err(unreadable)?, journal.runs(None).map_err(unreadable)?);
-    let anew = (sessions, runs);
+    let kept = (
+        journal.sessions().map_err(unreadable)?,
+        journal.runs(None).map_err(unreadable)?,
+        journal.receipts(session_id()).map_err(unreadable)?,
+        journal.approvals(None).map_err(unreadable)?,
+    );
     Invariant::Journal.holds(kept == anew, || format!("the views are {kept:#?}, the entries give {anew:#?}"))
 }
 

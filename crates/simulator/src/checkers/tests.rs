@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use engine::{
-    Answer, Batch, CallId, CallOutcome, EffectId, Hash, ProcessAdopted, ProcessEnded, Record, RetryScheduled, Seq,
-    TextAdded, Timestamp, ToolClass, Views, WaitEnded, WaitFor,
+    Answer, ApprovalRow, Batch, CallId, CallOutcome, EffectId, Hash, ProcessAdopted, ProcessEnded, ReceiptState,
+    Record, RetryScheduled, Seq, TextAdded, Timestamp, ToolClass, Views, WaitEnded, WaitFor,
 };
 
 use super::*;
@@ -44,6 +44,16 @@ pub(crate) const PLANTED: &[Planted] = &[
         row.unfinished = true;
         let views = Views { session: Some(row), ..Views::default() };
         append_with(outside, event_of(outside, "run_started"), views);
+    }),
+    (Invariant::Journal, |outside| {
+        let mut row = outside.disk.journal().receipts(session_id()).unwrap().swap_remove(0);
+        row.state = ReceiptState::Refused;
+        append_with(outside, idle_event(outside), Views { receipts: vec![row], ..Views::default() });
+    }),
+    (Invariant::Journal, |outside| {
+        let (call, session) = (CallId { run: message_id(2).into(), step: 9, index: 9 }, session_id());
+        let row = ApprovalRow { call, session, question: "may it?".into(), asked_at: outside.now, allowed: None };
+        append_with(outside, idle_event(outside), Views { approvals: vec![row], ..Views::default() });
     }),
     (Invariant::Outcome, |outside| {
         let ended = end_of(outside);
@@ -128,6 +138,11 @@ fn start_of(outside: &Outside, class: ToolClass) -> Start {
 
 pub(crate) fn event_of(outside: &Outside, kind: &str) -> Event {
     outside.disk.entries().unwrap().into_iter().find(|entry| entry.event.kind() == kind).unwrap().event
+}
+
+/// An event that changes nothing while nothing runs, so that a row beside it is all that is wrong.
+fn idle_event(outside: &Outside) -> Event {
+    event_of(outside, "request_opened")
 }
 
 fn end_of(outside: &Outside) -> RunEnded {
