@@ -15,6 +15,11 @@ macro_rules! mutants {
         impl Mutant {
             /// Every one with the name that it is chosen by.
             pub const ALL: &'static [(Self, &'static str)] = &[$((Self::$variant, $name),)*];
+
+            /// Whether it is in the journal on disk, which only a world over a file has.
+            pub fn is_on_disk(self) -> bool {
+                Self::ALL.iter().any(|(mutant, name)| *mutant == self && name.starts_with("disk_"))
+            }
         }
     };
 }
@@ -50,6 +55,18 @@ mutants! {
     KeyForgotten = "key_forgotten";
     /// An answer counts for whatever is asked.
     ApprovalUnbound = "approval_unbound";
+    /// In the journal on disk: a group is not synced, whatever is in it.
+    DiskGroupNotSynced = "disk_group_not_synced";
+    /// In the journal on disk: the number of a new owner is not synced.
+    DiskEpochNotSynced = "disk_epoch_not_synced";
+    /// In the journal on disk: the mark is written before the group is committed.
+    DiskMarkLeads = "disk_mark_leads";
+    /// In the journal on disk: what a failed group has counted stays counted.
+    DiskEndsKept = "disk_ends_kept";
+    /// In the journal on disk: after a failed write the next one is acknowledged.
+    DiskPoisonIgnored = "disk_poison_ignored";
+    /// In the journal on disk: a snapshot is kept under the entry before its own.
+    DiskSnapshotEarly = "disk_snapshot_early";
 }
 
 #[cfg(mutants)]

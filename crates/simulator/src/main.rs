@@ -229,6 +229,25 @@ fn found_drawn() -> Option<(Mode, Counts, Failed)> {
     })
 }
 
+/// Whether the bug that is planted in the journal on disk is found there: by every harm at every operation, else by drawn
+/// cases.
+#[cfg(mutants)]
+fn found_on_disk(name: &str) -> bool {
+    let failed = match random::every_operation(random::SMALL) {
+        Ok(trials) => random::sweep_all(&trials).1,
+        Err(failed) => Some(failed),
+    };
+    let failed = failed.or_else(|| {
+        let sweep = Sweep { mode: Mode::Disk, seed: 1, cases: 3_000, time: Duration::from_secs(60) };
+        random::sweep(sweep).1
+    });
+    match &failed {
+        Some(failed) => say(format!("{name}: found over a file: {failed}")),
+        None => say(format!("{name}: SURVIVED every operation of a disk")),
+    }
+    failed.is_some()
+}
+
 #[cfg(mutants)]
 fn mutants(chosen: Option<&str>) -> ExitCode {
     use engine::mutants::{Mutant, plant};
@@ -241,6 +260,10 @@ fn mutants(chosen: Option<&str>) -> ExitCode {
     let mut survivors = 0;
     for (mutant, name) in wanted {
         plant(Some(*mutant));
+        if mutant.is_on_disk() {
+            survivors += u32::from(!found_on_disk(name));
+            continue;
+        }
         let mut tally = Tally::default();
         // One seed after the other: a bug is found soon, and then the rest is not asked.
         let found = [0].iter().flat_map(|pairs| Plan::seeds().into_iter().map(move |seed| (seed.seed, *pairs)));

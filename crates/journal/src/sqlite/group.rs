@@ -6,6 +6,7 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
+use engine::mutants::{Mutant, planted};
 use engine::{Durability, Epoch, Position};
 use rusqlite::Connection;
 
@@ -227,6 +228,9 @@ impl Group<'_> {
 
     /// Takes a group back that failed as a whole. No space is the one failure that all goes on after.
     fn give_back(&mut self, error: &Error) {
+        if planted(Mutant::DiskEndsKept) {
+            self.state.ends.keep();
+        }
         self.state.ends.back_to(0);
         // Nothing of it may be committed by a later group.
         let undone = self.statements.connection().is_autocommit()
@@ -235,7 +239,7 @@ impl Group<'_> {
             self.state.space.give_up();
             // The blocks that the WAL has serve again once it begins anew.
             self.checkpoint(Reach::Passive);
-        } else {
+        } else if !planted(Mutant::DiskPoisonIgnored) {
             self.state.poisoned = Some(error.to_string());
         }
     }
@@ -248,6 +252,10 @@ impl Group<'_> {
             Some(results) => results,
             None => self.apart(members)?,
         };
+        if planted(Mutant::DiskMarkLeads) {
+            let (position, chain) = self.state.ends.last;
+            self.state.home.set_mark(position, chain)?;
+        }
         self.execute("COMMIT")?;
         if strength == Durability::Synced {
             let (position, chain) = self.state.ends.last;
@@ -347,6 +355,7 @@ impl Group<'_> {
             return Ok(());
         }
         let sql = match strength {
+            _ if planted(Mutant::DiskGroupNotSynced) => "PRAGMA synchronous = NORMAL",
             Durability::Written => "PRAGMA synchronous = NORMAL",
             Durability::Synced => "PRAGMA synchronous = FULL",
         };
