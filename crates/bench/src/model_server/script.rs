@@ -9,6 +9,7 @@
 /// | `call:TOOL JSON` | a step that asks for this call | |
 /// | `exec:COMMAND` | the same for `exec` | |
 /// | `rounds=N tool=NAME` | N steps that call NAME with empty arguments, before the others | 0, `ls` |
+/// | `write=BYTES` | a step that writes a file of so many bytes | |
 /// | `tokens=N` | words of the final answer | 8 |
 /// | `prose=BYTES` | the final answer is so much prose, in pieces of about 80 bytes; another message, another text | |
 /// | `preamble=N` | words of text before the calls of each step | 0 |
@@ -110,6 +111,7 @@ impl Script {
                 match key {
                     "rounds" => rounds = value.parse().ok()?,
                     "tool" => tool = value,
+                    "write" => script.steps.push(write(value.parse().ok()?)),
                     _ => script.set(key, value)?,
                 }
                 found += 1;
@@ -157,6 +159,12 @@ fn call(line: &str) -> Option<Call> {
     Some(Call { tool: tool.to_owned(), arguments: arguments.to_owned() })
 }
 
+fn write(bytes: usize) -> Call {
+    let content = "fifteen letters\n".chars().cycle().take(bytes).collect::<String>();
+    let arguments = serde_json::json!({ "path": "written.txt", "content": content }).to_string();
+    Call { tool: "write".to_owned(), arguments }
+}
+
 /// The first `count` words that the server says, each a piece of its own.
 pub fn words(count: u32) -> Vec<String> {
     (0..count).map(|at| if at == 0 { "word0".to_owned() } else { format!(" word{at}") }).collect()
@@ -175,6 +183,8 @@ mod tests {
         assert_eq!(script.steps[2].arguments, r#"{"command":"echo hi >> x; true"}"#);
         assert_eq!(script.steps[3].arguments, r#"{"path": "a b"}"#);
         assert_eq!((script.tokens, script.delay_ms), (3, 5));
+        let written = Script::parse("write=20 tokens=1").expect("it has directives");
+        assert_eq!(written.steps[0].arguments, r#"{"content":"fifteen letters\nfift","path":"written.txt"}"#);
         assert_eq!(script.answer(), "word0 word1 word2");
     }
 

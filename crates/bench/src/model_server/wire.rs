@@ -11,6 +11,11 @@ pub(super) const STREAM_HEAD: &[u8] =
 /// The end of a chunked body.
 pub(super) const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
+/// Arguments longer than this many bytes are streamed in pieces of [`PIECE_BYTES`].
+const LONG_ARGUMENTS: usize = 4 << 10;
+/// Bytes of a piece: a few tokens.
+const PIECE_BYTES: usize = 16;
+
 /// One frame, as one HTTP chunk.
 #[derive(Debug)]
 pub(super) struct Frame {
@@ -34,8 +39,7 @@ pub(super) fn frames(asked: &Asked) -> Vec<Frame> {
         let opened =
             json!({ "index": 0, "id": id, "type": "function", "function": { "name": call.tool, "arguments": "" } });
         frames.push(chunk(json!({ "tool_calls": [opened] }), None));
-        let middle = call.arguments.floor_char_boundary(call.arguments.len() / 2);
-        for piece in [&call.arguments[..middle], &call.arguments[middle..]] {
+        for piece in pieces(&call.arguments) {
             let added = json!({ "index": 0, "function": { "arguments": piece } });
             frames.push(chunk(json!({ "tool_calls": [added] }), None));
         }
@@ -66,6 +70,20 @@ pub(super) fn refusal(status: u16, message: &str, retry_after: Option<u32>) -> V
         body.len()
     )
     .into_bytes()
+}
+
+/// Arguments as they are streamed: in two halves, long ones in pieces of a few bytes as models write them.
+fn pieces(arguments: &str) -> Vec<&str> {
+    let length = if arguments.len() > LONG_ARGUMENTS { PIECE_BYTES } else { arguments.len().div_ceil(2) };
+    let mut pieces = vec![];
+    let mut rest = arguments;
+    while rest.len() > length {
+        let (piece, more) = rest.split_at(rest.ceil_char_boundary(length));
+        pieces.push(piece);
+        rest = more;
+    }
+    pieces.push(rest);
+    pieces
 }
 
 fn with_head(asked: &Asked, field: &str, value: Value) -> Value {

@@ -14,6 +14,7 @@ mod real;
 mod render;
 mod rounds;
 mod store;
+mod stream;
 mod table;
 mod turns;
 mod warm;
@@ -67,6 +68,8 @@ enum Figure {
     Store,
     /// W1 and W2
     Durable,
+    /// W3: 20,000 tokens, and long arguments
+    Stream,
     /// W4: 500 turns of one session
     Turns,
     /// Round 1,000 of a run beside round 10
@@ -126,6 +129,7 @@ fn measure(figure: Figure, binary: &Path, folder: &Path) -> Result<Vec<Line>, Pr
         Figure::Render => Ok(render::measure()),
         Figure::Store => store::measure(folder),
         Figure::Durable => durable::measure(folder),
+        Figure::Stream => stream::measure(folder),
         Figure::Turns => turns::measure(folder),
         Figure::Rounds => rounds::measure(folder),
         Figure::EndToEnd => end_to_end::measure(folder),
