@@ -34,6 +34,8 @@ pub(crate) enum Command {
     Doctor(commands::doctor::DoctorArgs),
     /// Find a model that can be used, try it, write it into the configuration
     Setup(commands::setup::SetupArgs),
+    /// What is known of models, and what works of one
+    Models(commands::models::ModelsArgs),
     /// What is in force, what is wrong with it, where it is; a file to begin with
     Config(commands::config::ConfigArgs),
     /// The state machine, drawn from the table that it obeys

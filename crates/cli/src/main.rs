@@ -6,6 +6,7 @@ mod args;
 mod commands;
 mod config;
 mod error;
+mod probes;
 mod render;
 mod resolver;
 mod show;
@@ -51,6 +52,10 @@ fn run(command: Command) -> Result<(), CliError> {
         Command::Audit(args) => commands::audit::run(&args, &globals?),
         Command::Doctor(args) => commands::doctor::run(&args, &globals?),
         Command::Setup(args) => wait_for(commands::setup::run(args, &globals?)),
+        Command::Models(args) => {
+            let globals = globals?;
+            wait_for(commands::models::run(args, &globals))
+        }
         Command::Config(args) => commands::config::run(args, &globals?),
         Command::Graph(args) => commands::graph::run(args, &globals?),
         Command::Demo(args) => commands::demo::run(&args),

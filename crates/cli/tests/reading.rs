@@ -188,6 +188,8 @@ fn what_can_be_read_is_in_the_help() {
         &["runs", "trace"],
         &["graph"],
         &["setup"],
+        &["models", "list"],
+        &["models", "check"],
         &["config", "show"],
         &["config", "check"],
         &["config", "init"],

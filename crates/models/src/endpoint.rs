@@ -64,6 +64,9 @@ impl fmt::Debug for Secret {
     }
 }
 
+/// Bytes below which the value of a header is no secret: it may be a word of any text.
+pub const SECRET_HEADER_BYTES: usize = 8;
+
 /// Where a model is served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {

@@ -4,7 +4,7 @@
 use engine::{Candidate, Failure, FailureClass};
 
 use crate::classify::ErrorBody;
-use crate::endpoint::{Endpoint, Secret};
+use crate::endpoint::{Endpoint, SECRET_HEADER_BYTES, Secret};
 use crate::limits::DETAIL_CHARS;
 
 /// What went wrong, before it is known who is told.
@@ -137,7 +137,8 @@ impl Subject {
 
     /// Takes out the key, and whatever looks like one: some providers repeat it.
     fn mask(&self, text: &str) -> String {
-        let headers = self.endpoint.headers.iter().map(|(_, value)| value).filter(|value| value.reveal().len() >= 8);
+        let headers = self.endpoint.headers.iter().map(|(_, value)| value);
+        let headers = headers.filter(|value| value.reveal().len() >= SECRET_HEADER_BYTES);
         let secrets = self.endpoint.key.iter().chain(headers).map(Secret::reveal);
         let secrets = secrets.filter(|secret| !secret.is_empty());
         let text = secrets.fold(text.to_owned(), |text, secret| text.replace(secret, "[key]"));

@@ -24,7 +24,7 @@ mod unseen;
 mod wire;
 
 pub use catalogue::{ModelInfo, Origin, Price, catalogue_date, default_model, known_models, lookup};
-pub use endpoint::{Api, Endpoint, Secret};
+pub use endpoint::{Api, Endpoint, SECRET_HEADER_BYTES, Secret};
 pub use levels::{Levels, level_name};
 pub use model::{Answer, Block, CallOf, File, Held, Message, Model, Request, Said, SaidStream};
 pub use model_set::ModelSet;

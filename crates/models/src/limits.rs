@@ -13,6 +13,13 @@ pub(crate) const BODY_BYTES: usize = 64 << 10;
 /// about 0.5 MiB, a picture has one or two; more than this is a server that ignores its own limit.
 pub(crate) const ANSWER_BYTES: usize = 8 << 20;
 
+/// Bytes of the images and documents of one request; with base64 they must fit into the 20 MB that Gemini takes. Older ones
+/// are told in words.
+pub(crate) const SHOWN_BYTES: usize = 12 << 20;
+
+/// How many bytes more are left out at once: each time costs what the provider has kept of the conversation.
+pub(crate) const SHOWN_STEP_BYTES: usize = 4 << 20;
+
 /// Calls in one answer. Providers stop at 128.
 pub(crate) const CALLS: usize = 128;
 

@@ -155,6 +155,9 @@ pub struct Request {
     pub tools: Cached<Arc<[ToolSpec]>>,
     /// Where it is served and with which key, resolved when the request is sent.
     pub endpoint: Endpoint,
+    /// The same for all requests that begin alike, for providers that keep what they have read by such a name; at most 64
+    /// letters and digits, and nothing that says whose they are.
+    pub cache_key: Option<Arc<str>>,
 }
 
 /// What comes out of a request.
@@ -168,6 +171,8 @@ pub enum Said {
     Ended {
         /// What it cost: the provider's figures, or an estimate of four bytes a token if it gave none.
         usage: Usage,
+        /// Whether these are the provider's figures.
+        is_counted: bool,
     },
 }
 

@@ -1,65 +1,113 @@
-//! What a model that sees no images is told in their place. One line stands for an image, so a conversation in which one was
-//! shown to another model can go on with this one. What may not live here: what an API takes.
+//! What of the images and documents of a conversation a request leaves out, and tells in a line each: all images, where its
+//! model sees none, so a conversation in which one was shown to another model can go on with this one; and the oldest, where
+//! they are too many for a request. What may not live here: what an API takes.
 
 use std::sync::Arc;
 
+use crate::limits::{SHOWN_BYTES, SHOWN_STEP_BYTES};
 use crate::model::{Answer, Block, File, Held, Message, Request};
 use crate::rendering::Cached;
 
-/// The same request without what its model cannot see.
+/// Why something is not shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Why {
+    /// The model sees no images.
+    Blind,
+    /// It came long ago.
+    Old,
+}
+
+/// The same request without what its model cannot see, and with no more than a request can hold.
 pub(crate) fn without_images(mut request: Request) -> Request {
     if !request.candidate.images {
-        for message in request.messages.iter_mut().filter(|message| shows(message)) {
-            *message = Cached::from(told(message));
-        }
+        leave_out(&mut request.messages, Why::Blind);
+    }
+    let bytes: usize = request.messages.iter().map(|message| hidden_bytes(message, Why::Old)).sum();
+    if bytes > SHOWN_BYTES {
+        let old = old(&request.messages, bytes);
+        leave_out(&mut request.messages[..old], Why::Old);
     }
     request
 }
 
-fn shows(message: &Message) -> bool {
-    match message {
-        Message::User { files, .. } | Message::Result { files, .. } => files.iter().any(is_image),
-        Message::Assistant(answer) => answer.blocks.iter().any(|block| matches!(block.held, Held::Image(_))),
+fn leave_out(messages: &mut [Cached<Message>], why: Why) {
+    for message in messages.iter_mut().filter(|message| hidden_bytes(message, why) > 0) {
+        *message = Cached::from(told(message, why));
     }
 }
 
-fn is_image(file: &File) -> bool {
-    file.media_type.starts_with("image/")
+/// How many messages from the first are old: so many that the others suffice, and some more, so that requests begin alike
+/// for a while. The last that shows something is never among them.
+fn old(messages: &[Cached<Message>], bytes: usize) -> usize {
+    let left_out = (bytes - SHOWN_BYTES).div_ceil(SHOWN_STEP_BYTES) * SHOWN_STEP_BYTES;
+    let mut passed = 0;
+    let end = messages.iter().position(|message| {
+        let is_old = passed < left_out;
+        passed += hidden_bytes(message, Why::Old);
+        !is_old
+    });
+    let last = messages.iter().rposition(|message| hidden_bytes(message, Why::Old) > 0);
+    end.unwrap_or(messages.len()).min(last.unwrap_or(0))
 }
 
-fn told(message: &Message) -> Message {
+/// Bytes of what would be left out of a message.
+fn hidden_bytes(message: &Message, why: Why) -> usize {
+    match message {
+        Message::User { files, .. } | Message::Result { files, .. } => {
+            files.iter().filter(|file| is_hidden(file, why)).map(|file| file.bytes.len()).sum()
+        }
+        Message::Assistant(answer) => answer.blocks.iter().map(|block| image_bytes(&block.held)).sum(),
+    }
+}
+
+fn image_bytes(held: &Held) -> usize {
+    match held {
+        Held::Image(file) => file.bytes.len(),
+        Held::Text(_) | Held::Reasoning(_) | Held::Call(_) => 0,
+    }
+}
+
+/// Texts are always told.
+fn is_hidden(file: &File, why: Why) -> bool {
+    file.media_type.starts_with("image/") || why == Why::Old && &*file.media_type == "application/pdf"
+}
+
+fn told(message: &Message, why: Why) -> Message {
     match message {
         Message::User { text, files } => {
-            let (text, files) = parted(text, files);
+            let (text, files) = parted(text, files, why);
             Message::User { text, files }
         }
         Message::Result { provider_id, tool, text, is_error, files } => {
-            let (text, files) = parted(text, files);
+            let (text, files) = parted(text, files, why);
             let (provider_id, tool) = (Arc::clone(provider_id), Arc::clone(tool));
             Message::Result { provider_id, tool, text, is_error: *is_error, files }
         }
         Message::Assistant(answer) => {
             let told = |block: &Block| match &block.held {
-                Held::Image(file) => Block { held: Held::Text(line(file).into()), signature: None },
+                Held::Image(file) => Block { held: Held::Text(line(file, why).into()), signature: None },
                 Held::Text(_) | Held::Reasoning(_) | Held::Call(_) => block.clone(),
             };
-            Message::Assistant(Answer {
-                model: Arc::clone(&answer.model),
-                blocks: answer.blocks.iter().map(told).collect(),
-            })
+            let model = Arc::clone(&answer.model);
+            Message::Assistant(Answer { model, blocks: answer.blocks.iter().map(told).collect() })
         }
     }
 }
 
-/// The text with a line for each image, and the other files.
-fn parted(text: &str, files: &[File]) -> (Arc<str>, Vec<File>) {
-    let (images, others): (Vec<_>, Vec<_>) = files.iter().cloned().partition(is_image);
-    let lines: Vec<String> = std::iter::once(text.trim_end().to_owned()).chain(images.iter().map(line)).collect();
+/// The text with a line for each file that is left out, and the others.
+fn parted(text: &str, files: &[File], why: Why) -> (Arc<str>, Vec<File>) {
+    let (hidden, others): (Vec<_>, Vec<_>) = files.iter().cloned().partition(|file| is_hidden(file, why));
+    let lines = hidden.iter().map(|file| line(file, why));
+    let lines: Vec<String> = std::iter::once(text.trim_end().to_owned()).chain(lines).collect();
     (lines.join("\n").into(), others)
 }
 
-fn line(file: &File) -> String {
-    format!("[an image that you cannot see: {}, {}, {} bytes]", file.name, file.media_type, file.bytes.len())
+fn line(file: &File, why: Why) -> String {
+    let what = match why {
+        Why::Blind => "an image that you cannot see",
+        Why::Old => "shown before, and left out now for want of room",
+    };
+    format!("[{what}: {}, {}, {} bytes]", file.name, file.media_type, file.bytes.len())
 }
 
 #[cfg(test)]
@@ -74,6 +122,25 @@ mod tests {
         File { media_type: media_type.into(), name: name.into(), bytes: b"1234".as_slice().into() }
     }
 
+    fn request(api: Api, images: bool, messages: Vec<Cached<Message>>) -> Request {
+        Request {
+            candidate: Candidate {
+                provider: "acme".to_owned(),
+                model: "m".to_owned(),
+                profile: None,
+                context_window: 1_000,
+                max_output: 100,
+                thinking: None,
+                images,
+            },
+            system: Cached::from(Arc::from("")),
+            messages,
+            tools: Cached::from(vec![]),
+            endpoint: Endpoint::new(api, String::new(), None),
+            cache_key: None,
+        }
+    }
+
     #[test]
     fn r41_a_model_that_sees_no_images_is_told_of_them_in_every_format() {
         let image = Held::Image(file("image/png", "made.png"));
@@ -83,21 +150,7 @@ mod tests {
             [Message::User { text: "look".into(), files: shown }, Message::Assistant(made), Message::user("and?")];
         let messages: Vec<_> = messages.into_iter().map(Cached::from).collect();
         for (api, name) in &Api::ALL[1..] {
-            let request = |images| Request {
-                candidate: Candidate {
-                    provider: "acme".to_owned(),
-                    model: "m".to_owned(),
-                    profile: None,
-                    context_window: 1_000,
-                    max_output: 100,
-                    thinking: None,
-                    images,
-                },
-                system: Cached::from(Arc::from("")),
-                messages: messages.clone(),
-                tools: Cached::from(vec![]),
-                endpoint: Endpoint::new(*api, String::new(), None),
-            };
+            let request = |images| request(*api, images, messages.clone());
             let body = |images| String::from_utf8(ModelSet::body(&request(images))).unwrap();
             assert!(body(true).contains("MTIzNA=="), "{name}");
             let told = body(false);
@@ -107,5 +160,39 @@ mod tests {
                 assert!(told.contains(line), "{name}: {told}");
             }
         }
+    }
+
+    /// Messages with an image of a mebibyte each, from the first to the last number.
+    fn conversation(images: usize) -> Vec<Cached<Message>> {
+        let shown = |number: usize| {
+            let bytes = vec![number as u8; 1 << 20].into();
+            File { media_type: "image/png".into(), name: format!("{number}.png").into(), bytes }
+        };
+        (0..images)
+            .map(|number| Cached::from(Message::User { text: "look".into(), files: vec![shown(number)] }))
+            .collect()
+    }
+
+    /// The names of the images that are still shown.
+    fn shown(images: usize) -> Vec<String> {
+        let messages = without_images(request(Api::Gemini, true, conversation(images))).messages;
+        let files = |message: &Cached<Message>| match &**message {
+            Message::User { files, .. } => files.iter().map(|file| file.name.to_string()).collect::<Vec<_>>(),
+            other => panic!("{other:?}"),
+        };
+        messages.iter().flat_map(files).collect()
+    }
+
+    #[test]
+    fn r41_the_oldest_images_make_room_in_steps_and_the_newest_stay() {
+        let names = |from: usize, to: usize| (from..to).map(|number| format!("{number}.png")).collect::<Vec<_>>();
+        for (images, first) in [(1, 0), (12, 0), (13, 4), (16, 4), (17, 8), (40, 28)] {
+            assert_eq!(shown(images), names(first, images), "{images} images");
+        }
+        // One message that is too large alone is sent all the same.
+        let file = File { media_type: "application/pdf".into(), name: "a.pdf".into(), bytes: vec![0; 15 << 20].into() };
+        let alone = vec![Cached::from(Message::User { text: "read".into(), files: vec![file] })];
+        let alone = without_images(request(Api::Gemini, true, alone));
+        assert!(matches!(&*alone.messages[0], Message::User { files, .. } if files.len() == 1));
     }
 }

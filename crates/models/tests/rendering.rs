@@ -97,6 +97,7 @@ fn request(system: &Arc<str>, tools: usize) -> Request {
         messages: vec![],
         tools: Cached::from(["ls", "read"].iter().take(tools).map(|name| tool(name)).collect::<Vec<_>>()),
         endpoint: Endpoint::new(Api::OpenAiChat, String::new(), None),
+        cache_key: None,
     }
 }
 

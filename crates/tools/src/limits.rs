@@ -37,7 +37,7 @@ pub(crate) const JPEG_QUALITY: u8 = 85;
 pub(crate) const IMAGE_TOKEN_SIDE: u32 = 28;
 
 /// Bytes of a PDF document: with base64 it must fit into a request.
-pub(crate) const PDF_BYTES: u64 = 16 << 20;
+pub(crate) const PDF_BYTES: u64 = 10 << 20;
 
 /// Bytes of a text that is sent with a message, about 64,000 tokens: half of what a model sees that is not known. The agent
 /// reads a longer one from the workspace, piece by piece.
@@ -46,8 +46,9 @@ pub(crate) const ATTACHED_TEXT_BYTES: u64 = 256 << 10;
 /// Files that one message may have.
 pub(crate) const ATTACHED_FILES: usize = 20;
 
-/// Bytes of all files of one message: with base64 less than the 32 MB that a request may have.
-pub(crate) const ATTACHED_BYTES: u64 = 20 << 20;
+/// Bytes of all files of one message: with base64 less than the 20 MB that a request to Gemini may have, and no more than a
+/// request shows of a conversation.
+pub(crate) const ATTACHED_BYTES: u64 = 12 << 20;
 
 /// Bytes of a page of the web that are read: past them it is no page to be read.
 pub(crate) const FETCH_BYTES: usize = 2 << 20;
@@ -152,7 +153,7 @@ pub(crate) const QUOTED_BYTES: usize = 8 << 10;
 
 const _: () = assert!(SHOWN_HEAD_BYTES + SHOWN_TAIL_BYTES < KEPT_HEAD_BYTES as usize, "what is shown is kept");
 const _: () =
-    assert!(PDF_BYTES <= ATTACHED_BYTES && ATTACHED_BYTES / 3 * 4 < 32_000_000, "what is attached can be sent");
+    assert!(PDF_BYTES <= ATTACHED_BYTES && ATTACHED_BYTES / 3 * 4 < 20_000_000, "what is attached can be sent");
 const _: () = assert!(IMAGE_BYTES / 3 * 4 < 5_000_000, "an image that was made anew can be sent");
 const _: () =
     assert!(PDF_BYTES < IMAGE_FILE_BYTES && ATTACHED_TEXT_BYTES < IMAGE_FILE_BYTES, "no more is read of a file");

@@ -187,6 +187,6 @@ fn r45_what_a_user_sends_is_known_by_its_bytes_and_bounded() {
     assert!(matches!(attach(&[world.path("")], &secrets), Err(AttachError::NoFile { .. })));
     let many = vec![world.path("main.rs"); 21];
     assert!(matches!(attach(&many, &secrets), Err(AttachError::TooMany { files: 21 })));
-    world.put("big.pdf", [b"%PDF-1.7".as_slice(), &vec![7; 11 << 20]].concat());
+    world.put("big.pdf", [b"%PDF-1.7".as_slice(), &vec![7; 7 << 20]].concat());
     assert!(matches!(attach(&vec![world.path("big.pdf"); 2], &secrets), Err(AttachError::TooMuch)));
 }

@@ -9,6 +9,7 @@ pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod graph;
 pub(crate) mod man;
+pub(crate) mod models;
 pub(crate) mod resume;
 pub(crate) mod runs;
 pub(crate) mod sessions;

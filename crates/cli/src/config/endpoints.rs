@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use models::{Api, Endpoint, Secret};
+use models::{Api, Endpoint, SECRET_HEADER_BYTES, Secret};
 use serde::{Deserialize, Deserializer};
 
 use super::error::{ConfigError, Origin};
@@ -107,9 +107,6 @@ impl<'de> Deserialize<'de> for KeySource {
         Ok(Self::of(&String::deserialize(deserializer)?))
     }
 }
-
-/// A header's value that is shorter is no secret, and may be a word of any text.
-const HEADER_BYTES: usize = 8;
 
 /// What is spoken with a provider.
 pub(super) struct Route<'a> {
@@ -236,7 +233,7 @@ impl Config {
     }
 
     /// The key, or why there is none.
-    fn read_key(&self, source: &KeySource) -> Result<Secret, String> {
+    pub(super) fn read_key(&self, source: &KeySource) -> Result<Secret, String> {
         let key = match source {
             KeySource::Literal(key) => key.clone(),
             KeySource::Variable(name) => {
@@ -255,7 +252,7 @@ impl Config {
     pub(crate) fn secrets(&self) -> Vec<String> {
         let configured = self.key_sources().filter_map(|source| self.read_key(source).ok());
         let headers = self.header_sources().filter_map(|source| self.read_key(source).ok());
-        let headers = headers.filter(|value| value.reveal().len() >= HEADER_BYTES);
+        let headers = headers.filter(|value| value.reveal().len() >= SECRET_HEADER_BYTES);
         let built_in = key_variables().into_iter().filter_map(|name| self.environment.get(name)).map(Secret::new);
         configured.chain(headers).chain(built_in).map(|key| key.reveal().to_owned()).collect()
     }

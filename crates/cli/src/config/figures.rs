@@ -61,6 +61,14 @@ impl Config {
     }
 }
 
+impl Config {
+    /// Every model that the configuration names.
+    pub(crate) fn named_models(&self) -> impl Iterator<Item = String> {
+        let agents = self.values.agents.values().flat_map(|agent| agent.model.iter().chain(&agent.fallbacks));
+        agents.chain(self.values.models.keys()).cloned()
+    }
+}
+
 impl ModelFigures {
     /// The key that must be there beside those that are: a price says what is read and what is written, or stands on one that
     /// does.

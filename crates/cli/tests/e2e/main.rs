@@ -13,6 +13,7 @@ mod formats;
 mod independent;
 mod kills;
 mod limits;
+mod models;
 mod owner;
 mod providers;
 mod reload;

@@ -74,7 +74,7 @@ fn answer(request: &Request) -> Vec<Said> {
     };
     let input = request.system.len() + request.messages.iter().map(|message| message.bytes()).sum::<usize>();
     let [input, output] = [input, output].map(|bytes| estimate_tokens(bytes as u64));
-    said.push(Said::Ended { usage: Usage { input, output, ..Usage::default() } });
+    said.push(Said::Ended { usage: Usage { input, output, ..Usage::default() }, is_counted: false });
     said
 }
 

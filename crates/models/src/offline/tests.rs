@@ -223,10 +223,13 @@ async fn ask(messages: &[Message]) -> (Option<CallOf>, String) {
         messages: messages.iter().cloned().map(Cached::from).collect(),
         tools: Cached::from(vec![]),
         endpoint: Endpoint::offline(),
+        cache_key: None,
     };
     let said: Vec<Said> = Offline::new().stream(request).map(Result::unwrap).collect().await;
     assert_eq!(said.first(), Some(&Said::Opened));
-    assert!(matches!(said.last(), Some(Said::Ended { usage }) if usage.input > 0 && usage.output > 0));
+    assert!(
+        matches!(said.last(), Some(Said::Ended { usage, is_counted: false }) if usage.input > 0 && usage.output > 0)
+    );
     let (mut call, mut text) = (None, String::new());
     for said in &said[1..said.len() - 1] {
         match said {

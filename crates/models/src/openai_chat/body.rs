@@ -234,6 +234,7 @@ mod tests {
             messages: Vec::new(),
             tools: Cached::from(vec![]),
             endpoint: Endpoint::new(Api::OpenAiChat, base_url.to_owned(), None),
+            cache_key: None,
         }
     }
 

@@ -25,6 +25,8 @@ struct Head<'a> {
     include: Option<[&'static str; 1]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reasoning: Option<Effort>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt_cache_key: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -144,6 +146,7 @@ fn head(request: &Request) -> Head<'_> {
         max_output_tokens: candidate.max_output.max(LEAST_OUTPUT),
         include: reasons.then_some(["reasoning.encrypted_content"]),
         reasoning: thinking.map(|thinking| effort(name(candidate), thinking)),
+        prompt_cache_key: request.cache_key.as_deref(),
     }
 }
 

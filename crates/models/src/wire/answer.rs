@@ -138,6 +138,11 @@ impl Answer {
         self.usage = Some(usage);
     }
 
+    /// Whether the provider said what it costs.
+    pub(crate) fn is_counted(&self) -> bool {
+        self.usage.is_some()
+    }
+
     pub(crate) fn next_said(&mut self) -> Option<Said> {
         self.said.pop_front()
     }

@@ -174,7 +174,9 @@ impl Exchange {
     }
 
     fn end(&mut self) -> Stage {
-        Stage::Closing(self.decoder.end(self.request_bytes).map(|usage| Said::Ended { usage }))
+        let end = self.decoder.end(self.request_bytes);
+        let is_counted = self.decoder.answer().is_counted();
+        Stage::Closing(end.map(|usage| Said::Ended { usage, is_counted }))
     }
 }
 

@@ -49,7 +49,9 @@ fn r69_the_request_says_all_that_it_must_and_nothing_is_kept_by_the_server() {
         schema: json!({ "type": "object" }),
     }]);
     request.candidate.thinking = Some(Thinking::High);
+    request.cache_key = Some("the-same".into());
     let expected = json!({
+        "prompt_cache_key": "the-same",
         "model": "m1", "stream": true, "store": false, "instructions": "be brief", "max_output_tokens": 4096,
         "include": ["reasoning.encrypted_content"], "reasoning": { "effort": "high", "summary": "auto" },
         "tools": [{ "type": "function", "name": "ls", "description": "lists", "parameters": { "type": "object" }, "strict": false }],
@@ -59,6 +61,7 @@ fn r69_the_request_says_all_that_it_must_and_nothing_is_kept_by_the_server() {
 
     request.tools = Cached::from(vec![]);
     request.candidate.thinking = None;
+    request.cache_key = None;
     request.candidate.max_output = 1;
     request.system = Cached::from(Arc::from(""));
     let expected = json!({

@@ -144,6 +144,7 @@ pub(crate) fn request_of(api: Api, base_url: &str) -> Request {
         messages: vec![Cached::from(Message::user("hi"))],
         tools: Cached::from(vec![]),
         endpoint: Endpoint::new(api, base_url, Some(Secret::new("canary-key-1234"))),
+        cache_key: None,
     }
 }
 
@@ -172,7 +173,7 @@ pub(crate) async fn read(mut stream: SaidStream) -> Answer {
                 assert!(answer.opened, "a part before the opening");
                 answer.take(part);
             }
-            Ok(Said::Ended { usage }) => answer.end = Some(Ok(usage)),
+            Ok(Said::Ended { usage, .. }) => answer.end = Some(Ok(usage)),
             Err(failure) => answer.end = Some(Err(failure)),
         }
     }

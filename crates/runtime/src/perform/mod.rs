@@ -13,7 +13,7 @@ use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use engine::{Body, CallId, Effect, EffectId, Failure, FailureClass, Report, Session, Settings};
+use engine::{Body, CallId, Effect, EffectId, Failure, FailureClass, Hash, Report, Session, Settings};
 use futures_util::FutureExt as _;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
@@ -108,7 +108,12 @@ fn order(job: &mut Job<'_>, candidate: u32, prompt: &Body, items: usize) -> Resu
     let (system, tools) = (head.system.clone(), head.tools.clone());
     let messages = job.conversation.render(&job.session.transcript, items, store)?;
     let candidate = settings.candidates[candidate as usize].clone();
-    Ok(request::Order { candidate, system, messages, tools })
+    Ok(request::Order { candidate, system, messages, tools, cache_key: cache_key(job.session) })
+}
+
+/// The same for every request of a session, and nothing of it can be read there.
+fn cache_key(session: &Session) -> Arc<str> {
+    Hash::of(session.id.0.as_bytes()).to_string().into()
 }
 
 fn call_request(

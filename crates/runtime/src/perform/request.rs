@@ -16,11 +16,12 @@ pub(super) struct Order {
     pub(super) system: Cached<Arc<str>>,
     pub(super) messages: Vec<Cached<Message>>,
     pub(super) tools: Cached<Arc<[ToolSpec]>>,
+    pub(super) cache_key: Arc<str>,
 }
 
 pub(super) async fn perform(shared: Arc<Shared>, order: Order, reporter: Reporter) {
     let effect = reporter.effect();
-    let Order { candidate, system, messages, tools } = order;
+    let Order { candidate, system, messages, tools, cache_key } = order;
     let (provider, model, profile) = (candidate.provider.clone(), candidate.model.clone(), candidate.profile.clone());
     // Every failure names its candidate, whoever it comes from.
     let named = |mut failure: Failure| {
@@ -33,13 +34,14 @@ pub(super) async fn perform(shared: Arc<Shared>, order: Order, reporter: Reporte
         Ok(endpoint) => endpoint,
         Err(failure) => return reporter.report(Report::RequestFailed { effect, failure: named(failure) }).await,
     };
-    let mut stream = shared.models.stream(Request { candidate, system, messages, tools, endpoint });
+    let request = Request { candidate, system, messages, tools, endpoint, cache_key: Some(cache_key) };
+    let mut stream = shared.models.stream(request);
     crashpoint::hit("request_sent");
     while let Some(said) = stream.next().await {
         let report = match said {
             Ok(Said::Opened) => Report::RequestOpened { effect },
             Ok(Said::Part(part)) => Report::Said { effect, part },
-            Ok(Said::Ended { usage }) => return reporter.report(Report::RequestEnded { effect, usage }).await,
+            Ok(Said::Ended { usage, .. }) => return reporter.report(Report::RequestEnded { effect, usage }).await,
             Err(failure) => return reporter.report(Report::RequestFailed { effect, failure: named(failure) }).await,
         };
         reporter.report(report).await;

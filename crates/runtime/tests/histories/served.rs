@@ -73,6 +73,7 @@ impl Served {
             messages: messages.to_vec(),
             tools: tools.clone(),
             endpoint: Endpoint::new(self.api, self.base_url, None),
+            cache_key: None,
         };
         let body = serde_json::from_slice(&ModelSet::body(&request)).expect("a body is JSON");
         Sent { served: *self, body }

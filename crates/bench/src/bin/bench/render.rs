@@ -83,5 +83,6 @@ fn request(prose: &mut Prose) -> Request {
         messages: vec![],
         tools: Cached::from(tools::specs()),
         endpoint: Endpoint::new(Api::OpenAiChat, "http://localhost/v1".to_owned(), None),
+        cache_key: None,
     }
 }

@@ -6,15 +6,33 @@ use std::sync::mpsc::{self, Receiver};
 
 use serde_json::Value;
 
-/// A server that gives these answers, one a request. Gives its address and the bodies that it was sent.
-pub(crate) fn serve<const N: usize>(answers: [String; N]) -> (String, Receiver<Value>) {
+/// A server that gives answers with these bodies, one a request. Gives its address and the bodies that it was sent.
+pub(crate) fn serve<const N: usize>(bodies: [String; N]) -> (String, Receiver<Value>) {
+    serve_whole(bodies.map(|body| answered(&body)))
+}
+
+/// A success with this body.
+pub(crate) fn answered(body: &str) -> String {
+    format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len())
+}
+
+/// A refusal with this status and body.
+pub(crate) fn refused(status: u16, body: &Value) -> String {
+    let body = body.to_string();
+    let head = format!("HTTP/1.1 {status} Refused\r\ncontent-type: application/json\r\nconnection: close");
+    format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+}
+
+/// A server that gives these answers, heads and bodies.
+pub(crate) fn serve_whole<const N: usize>(answers: [String; N]) -> (String, Receiver<Value>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = format!("http://{}/v1", listener.local_addr().expect("bound"));
     let (send, bodies) = mpsc::channel();
     std::thread::spawn(move || {
         for answer in answers {
             let (stream, _) = listener.accept().expect("a connection");
-            send.send(exchange(stream, &answer)).expect("the test waits for it");
+            // A test that has seen enough is gone.
+            let _ = send.send(exchange(stream, &answer));
         }
     });
     (address, bodies)
@@ -35,9 +53,7 @@ fn exchange(stream: TcpStream, answer: &str) -> Value {
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).expect("a body");
-    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", answer.len());
-    let mut stream = reader.into_inner();
-    stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(answer.as_bytes())).expect("it is read");
+    reader.into_inner().write_all(answer.as_bytes()).expect("it is read");
     serde_json::from_slice(&body).expect("JSON")
 }
 

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
-pub(crate) use canned::{all, serve};
+pub(crate) use canned::{all, answered, refused, serve, serve_whole};
 pub(crate) use home::{Finished, Home};
 pub(crate) use process::Process;
 pub(crate) use retention::{anchor, keep_snapshot};

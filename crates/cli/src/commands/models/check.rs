@@ -1,0 +1,101 @@
+//! `limulus models check`: small real requests, and a line on what each showed.
+
+use std::io::{IsTerminal as _, Write as _, stderr};
+
+use engine::Overrides;
+use serde::Serialize;
+
+use crate::config::{Config, Flags, Globals, Resolved, Subject};
+use crate::error::{CliError, Exit};
+use crate::probes::{Asker, Finding, probe};
+use crate::resolver::today;
+use crate::show::human::printable;
+use crate::show::{json, print};
+
+/// All that was found.
+#[derive(Debug, Serialize)]
+struct Checked {
+    /// `PROVIDER/MODEL`.
+    model: String,
+    /// The wire format.
+    api: &'static str,
+    /// Whether an agent can work with it.
+    works: bool,
+    checks: Vec<Finding>,
+}
+
+pub(super) async fn run(model: Option<String>, as_json: bool, globals: &Globals) -> Result<(), CliError> {
+    let config = Config::load(&globals.home, &globals.environment, Flags::default())?;
+    let overrides = Overrides { model, ..Overrides::default() };
+    let subject = Subject { agent: "main", overrides: &overrides, session_model: None, date: &today() };
+    let Resolved { settings, .. } = config.resolve(subject)?;
+    let candidate = settings.candidates.into_iter().next().ok_or_else(|| CliError::bug("a run without a model"))?;
+    let endpoint = config.endpoint(&candidate.provider, candidate.profile.as_deref())?;
+    let model = format!("{}/{}", candidate.provider, candidate.model);
+    let levels = config.figures(&candidate.provider, &candidate.model).info.thinking;
+    let api = endpoint.api.name();
+    if !as_json {
+        print(&format!("{model} ({api})\n"))?;
+    }
+    let mut checks = vec![];
+    let progress = Progress::new();
+    probe(
+        &Asker::new(candidate, endpoint, levels),
+        |what| progress.show(what),
+        |finding| {
+            progress.hide();
+            if !as_json {
+                // Whoever closed stdout is told by the exit code.
+                let _ = print(&line(&finding));
+            }
+            checks.push(finding);
+        },
+    )
+    .await;
+    progress.hide();
+    let failed = checks.iter().find(|finding| finding.is_fatal()).cloned();
+    let checked = Checked { model: model.clone(), api, works: failed.is_none(), checks };
+    if as_json {
+        print(&json(&checked))?;
+    }
+    match failed {
+        None => Ok(()),
+        Some(finding) => Err(CliError::Failed {
+            exit: Exit::RunFailed,
+            what: format!("{model} cannot be used: {} fails", finding.what),
+            hint: finding.hint.unwrap_or_else(|| "choose another model for agents with tools".to_owned()),
+        }),
+    }
+}
+
+/// `✓ tools       called ls {"path":"."} · 812 ms`.
+fn line(finding: &Finding) -> String {
+    let Finding { what, verdict, says, ms, .. } = finding;
+    let time = if *ms == 0 { String::new() } else { format!(" · {ms} ms") };
+    format!("{} {what:10}  {}{time}\n", verdict.mark(), printable(says))
+}
+
+/// What is tried just now, on a terminal.
+struct Progress {
+    is_shown: bool,
+}
+
+impl Progress {
+    fn new() -> Self {
+        Self { is_shown: stderr().is_terminal() }
+    }
+
+    fn show(&self, what: &str) {
+        if self.is_shown {
+            eprint!("… {what}");
+            let _ = stderr().flush();
+        }
+    }
+
+    fn hide(&self) {
+        if self.is_shown {
+            eprint!("\r\x1b[K");
+            let _ = stderr().flush();
+        }
+    }
+}

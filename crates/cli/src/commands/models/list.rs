@@ -1,0 +1,127 @@
+//! `limulus models list`: what is known of every model, and where that comes from.
+
+use std::collections::BTreeSet;
+
+use models::{Levels, Origin, Price, catalogue_date, known_models};
+use serde::Serialize;
+
+use crate::config::{Config, Figures, Flags, Globals, KeyStatus, Subject};
+use crate::error::CliError;
+use crate::resolver::today;
+use crate::show::human::columns;
+use crate::show::{json, print};
+
+/// What is known of one model.
+#[derive(Debug, PartialEq, Serialize)]
+struct Row {
+    /// `PROVIDER/MODEL`.
+    model: String,
+    /// Tokens.
+    context_window: u64,
+    /// Tokens.
+    max_output: u64,
+    price: Option<Dollars>,
+    /// The levels that it has; null where that is not known.
+    thinking: Option<Levels>,
+    images: bool,
+    /// Where the figures come from that the configuration does not say.
+    from: Origin,
+    /// What the configuration says.
+    configured: Vec<&'static str>,
+    key: KeyStatus,
+    /// Whether the agent `main` begins with it.
+    is_default: bool,
+}
+
+/// US dollars per million tokens.
+#[derive(Debug, PartialEq, Serialize)]
+struct Dollars {
+    input: f64,
+    cached: f64,
+    cache_written: f64,
+    output: f64,
+}
+
+impl From<Price> for Dollars {
+    fn from(price: Price) -> Self {
+        let dollars = |micro: u64| micro as f64 / 1e6;
+        let Price { input, cached, cache_written, output } = price;
+        let [input, cached, cache_written, output] = [input, cached, cache_written, output].map(dollars);
+        Self { input, cached, cache_written, output }
+    }
+}
+
+pub(super) fn run(as_json: bool, globals: &Globals) -> Result<(), CliError> {
+    let config = Config::load(&globals.home, &globals.environment, Flags::default())?;
+    let rows = rows(&config);
+    print(&if as_json { json(&rows) } else { lay_out(&rows) })
+}
+
+fn rows(config: &Config) -> Vec<Row> {
+    let overrides = engine::Overrides::default();
+    let subject = Subject { agent: "main", overrides: &overrides, session_model: None, date: &today() };
+    // A configuration in which no run can start still lists what is known.
+    let first = config.resolve(subject).ok().and_then(|resolved| resolved.settings.candidates.into_iter().next());
+    let first = first.map(|candidate| format!("{}/{}", candidate.provider, candidate.model));
+    let mut names: BTreeSet<String> = known_models().map(str::to_owned).collect();
+    names.extend(config.named_models());
+    names.extend(first.clone());
+    names.insert("offline/offline".to_owned());
+    let row = |model: &String| {
+        let (provider, name) = model.split_once('/')?;
+        let Figures { info, configured } = config.figures(provider, name);
+        Some(Row {
+            model: model.clone(),
+            context_window: info.context_window,
+            max_output: info.max_output,
+            price: info.price.map(Dollars::from),
+            thinking: info.thinking,
+            images: info.images,
+            from: info.origin,
+            configured,
+            key: config.key_status(provider),
+            is_default: first.as_ref() == Some(model),
+        })
+    };
+    names.iter().filter_map(row).collect()
+}
+
+fn lay_out(rows: &[Row]) -> String {
+    let heading = ["MODEL", "WINDOW", "OUTPUT", "$ IN/CACHED/OUT", "THINKING", "IMAGES", "FIGURES", "KEY"];
+    let lines = rows.iter().map(|row| {
+        let mark = if row.is_default { "*" } else { "" };
+        [
+            format!("{}{mark}", row.model),
+            row.context_window.to_string(),
+            row.max_output.to_string(),
+            row.price.as_ref().map_or_else(|| "–".to_owned(), price),
+            row.thinking.map_or_else(|| "?".to_owned(), |levels| levels.to_string()),
+            if row.images { "yes" } else { "no" }.to_owned(),
+            figures(row),
+            row.key.to_string(),
+        ]
+    });
+    let table = columns(&std::iter::once(heading.map(str::to_owned)).chain(lines).collect::<Vec<_>>());
+    format!(
+        "{table}\n* answers the agent main. The catalogue is of {}; prices are US dollars per million tokens. \
+         [models.\"PROVIDER/MODEL\"] in config.toml says otherwise.\n",
+        catalogue_date()
+    )
+}
+
+fn price(price: &Dollars) -> String {
+    format!("{}/{}/{}", price.input, price.cached, price.output)
+}
+
+fn figures(row: &Row) -> String {
+    let from = match row.from {
+        Origin::Catalogue => "catalogue",
+        Origin::Default => "assumed",
+        Origin::BuiltIn => "built in",
+    };
+    if row.configured.is_empty() {
+        from.to_owned()
+    } else {
+        format!("{from}, configured: {}", row.configured.join(" "))
+    }
+}

@@ -1,0 +1,30 @@
+//! Thinking: whether a level is taken, and anything of it is seen.
+
+use engine::Thinking;
+use models::{Api, level_name};
+
+use super::ask::{Asker, Question};
+use super::{Finding, Verdict};
+
+pub(super) async fn probe(asker: &Asker) -> Finding {
+    let untried = |says: &str| Finding::optional("thinking", Verdict::Unclear, says, 0);
+    if asker.api() == Api::OpenAiChat {
+        return untried("not tried: openai-chat has no word for it");
+    }
+    let level = match asker.levels.map(|levels| levels.nearest(Thinking::Low)) {
+        Some(None | Some(Thinking::Off)) => return untried("it does not think"),
+        Some(Some(level)) => level,
+        None => Thinking::Low,
+    };
+    let text = "How many prime numbers are there below 40? Answer with the number.";
+    let heard = asker.ask(Question { text, thinking: Some(level), ..Question::default() }).await;
+    let finding = |verdict, says: String| Finding::optional("thinking", verdict, says, heard.ms);
+    if let Some(refusal) = heard.refusal() {
+        return finding(Verdict::Fails, refusal).of(&heard);
+    }
+    let (bytes, tokens) = (heard.reasoning.len(), heard.usage.reasoning);
+    if bytes == 0 && tokens == 0 {
+        return finding(Verdict::Unclear, format!("{} is taken, and nothing of it is seen", level_name(level)));
+    }
+    finding(Verdict::Works, format!("{}: {tokens} tokens, {bytes} bytes of it shown", level_name(level)))
+}

@@ -1,0 +1,34 @@
+//! A call of a tool: without calls a model can say much and do nothing.
+
+use serde_json::Value;
+
+use super::ask::{Asker, Question};
+use super::{Finding, Verdict};
+use crate::show::human::excerpt;
+
+/// The tool that is offered.
+const TOOL: &str = "ls";
+
+pub(super) async fn probe(asker: &Asker) -> Finding {
+    let tools = tools::specs().iter().filter(|spec| spec.name == TOOL).cloned().collect();
+    let text = "List the files of this folder: call the tool `ls` with the path \".\".";
+    let heard = asker.ask(Question { text, tools, ..Question::default() }).await;
+    let finding = |verdict, says: String| Finding::essential("tools", verdict, says, heard.ms);
+    if let Some(refusal) = heard.refusal() {
+        return finding(Verdict::Fails, refusal).of(&heard);
+    }
+    match heard.calls.first() {
+        Some((name, arguments)) if name == TOOL && is_object(arguments) => {
+            finding(Verdict::Works, format!("called {name} {}", excerpt(arguments, 60)))
+        }
+        Some((name, arguments)) => {
+            finding(Verdict::Fails, format!("called {} {}", excerpt(name, 40), excerpt(arguments, 60)))
+        }
+        None => finding(Verdict::Unclear, format!("it did not call the tool, and said {}", heard.quoted())),
+    }
+}
+
+/// No arguments at all stand for none.
+fn is_object(arguments: &str) -> bool {
+    arguments.is_empty() || serde_json::from_str::<Value>(arguments).is_ok_and(|value| value.is_object())
+}
