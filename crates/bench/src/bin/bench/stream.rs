@@ -102,6 +102,7 @@ async fn seconds_alone(base_url: &str, text: &str) -> Result<f64, Problem> {
         messages: vec![Cached::from(Message::user(text.to_owned()))],
         tools: Cached::from(vec![]),
         endpoint: Endpoint::new(Api::OpenAiChat, base_url.to_owned(), None),
+        cache_key: None,
     };
     let models = ModelSet::new();
     let mut stream = models.stream(request);
