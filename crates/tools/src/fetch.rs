@@ -40,8 +40,12 @@ pub(crate) struct Fetched {
 
 /// Fetches a page. Dropping the future ends it.
 pub(crate) async fn fetch(url: &str, reach: Reach) -> Result<Fetched, ToolError> {
-    let fetching = tokio::time::timeout(Duration::from_millis(FETCH_MS), follow(url, reach));
-    fetching.await.unwrap_or_else(|_| Err(failed(url, format!("it took longer than {} s", FETCH_MS / 1000))))
+    fetch_within(url, reach, Duration::from_millis(FETCH_MS)).await
+}
+
+async fn fetch_within(url: &str, reach: Reach, limit: Duration) -> Result<Fetched, ToolError> {
+    let fetching = tokio::time::timeout(limit, follow(url, reach)).await;
+    fetching.unwrap_or_else(|_| Err(failed(url, format!("it took longer than {} s", limit.as_secs_f64()))))
 }
 
 fn failed(url: &str, reason: impl Into<String>) -> ToolError {
@@ -194,6 +198,8 @@ fn charset(text: &str) -> Option<&'static Encoding> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read as _, Write as _};
+
     use super::*;
 
     #[test]
@@ -206,6 +212,28 @@ mod tests {
             ("text/plain; charset=iso-8859-1", b"\xef\xbb\xbf\xc3\xbc", "ü"),
         ] {
             assert_eq!(decode(content_type, bytes), expected);
+        }
+    }
+
+    /// A server that takes the connection and says nothing, and one that never stops.
+    #[tokio::test]
+    async fn r45_a_page_that_does_not_come_to_its_end_is_given_up() {
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let endless = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let addresses = [silent.local_addr().unwrap(), endless.local_addr().unwrap()];
+        std::thread::spawn(move || {
+            let mut stream = endless.accept().unwrap().0;
+            let _ = stream.read(&mut [0; 4096]).unwrap();
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n\r\n");
+            // Until the client leaves.
+            while stream.write_all(b".").is_ok() {
+                std::thread::yield_now();
+            }
+        });
+        for address in addresses {
+            let url = format!("http://{address}/");
+            let error = fetch_within(&url, Reach::Anywhere, Duration::from_millis(100)).await.unwrap_err().to_string();
+            assert!(error.contains(&url) && error.contains("it took longer than 0.1 s"), "{error}");
         }
     }
 
