@@ -30,7 +30,7 @@ struct Current {
 impl ConfigResolver {
     pub(crate) fn new(config: Arc<Config>, notes: mpsc::UnboundedSender<String>) -> Self {
         let mut current = Current { seen: config.stamp(), config, secrets: vec![], withheld: Withheld::default() };
-        current.withhold(vec![]);
+        current.withhold();
         Self { current: Mutex::new(current), notes }
     }
 
@@ -45,7 +45,7 @@ impl ConfigResolver {
                     // It may have been written once more before it was read.
                     current.seen = config.stamp();
                     current.config = Arc::new(config);
-                    current.withhold(vec![]);
+                    current.withhold();
                     "config.toml has changed: it counts from the next run on, for providers and keys from the next \
                      request on"
                         .to_owned()
@@ -63,9 +63,9 @@ impl ConfigResolver {
 }
 
 impl Current {
-    /// Makes what is withheld anew, with these secrets beside those of the configuration.
-    fn withhold(&mut self, more: Vec<String>) {
-        self.secrets.extend(self.config.secrets().into_iter().chain(more));
+    /// Makes what is withheld anew.
+    fn withhold(&mut self) {
+        self.secrets.extend(self.config.secrets());
         self.secrets.sort();
         self.secrets.dedup();
         self.withheld = Withheld {
@@ -75,12 +75,10 @@ impl Current {
         };
     }
 
-    /// A key that was read just now may be another than before: its place can hold a new one.
-    fn keep_secret(&mut self, endpoint: &Endpoint) {
-        let key = endpoint.key.iter().map(|key| key.reveal().to_owned());
-        let new: Vec<String> = key.filter(|key| !self.secrets.contains(key)).collect();
-        if !new.is_empty() {
-            self.withhold(new);
+    /// A file of a key or a header may hold another one than before.
+    fn keep_secrets(&mut self) {
+        if self.config.secrets().iter().any(|secret| !self.secrets.contains(secret)) {
+            self.withhold();
         }
     }
 }
@@ -97,7 +95,7 @@ impl Resolver for ConfigResolver {
         let mut current = self.current();
         let endpoint = current.config.endpoint(&candidate.provider, candidate.profile.as_deref());
         let endpoint = endpoint.map_err(|error| refused(&error, FailureClass::Auth))?;
-        current.keep_secret(&endpoint);
+        current.keep_secrets();
         Ok(endpoint)
     }
 

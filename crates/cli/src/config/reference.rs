@@ -103,14 +103,14 @@ fn only_key(text: &str) -> (Vec<String>, Value) {
 /// The keys as the rows of a table in Markdown, for docs/configuration.md.
 #[cfg(test)]
 pub(super) fn table() -> String {
-    let mut text = String::from("| key | default | what it is for |\n|---|---|---|\n");
+    let mut text = String::from("| key | default | takes | what it is for |\n|---|---|---|---|\n");
     let entries = entries();
     for (pattern, kind) in keys::KEYS {
         let entry = entries.iter().find(|entry| entry.is_of(pattern)).expect("the defaults name every key");
         let name = pattern.join(".").replace('*', "NAME").replace("profiles.NAME", "profiles.N");
         let default = if entry.is_default { format!("`{}`", entry.value) } else { String::new() };
-        let says = format!("{} ({})", entry.comment, kind.expected()).replace('|', "\\|");
-        text += &["| `", &name, "` | ", &default, " | ", says.trim_start(), " |\n"].concat();
+        let cells = [format!("`{name}`"), default, kind.expected(), entry.comment.clone()];
+        text += &["| ", &cells.map(|cell| cell.replace('|', "\\|")).join(" | "), " |\n"].concat();
     }
     text
 }
@@ -137,6 +137,8 @@ mod tests {
         assert_eq!(entry("providers.acme.headers.x-team").value, Value::from("env:ACME_TEAM"));
         assert_eq!(entry("providers.acme.profiles.0.key").value, Value::from("env:ACME_KEY"));
         assert_eq!(entries().len(), keys::KEYS.len(), "each key has one line");
+        let silent: Vec<_> = entries().into_iter().filter(|entry| entry.comment.is_empty()).collect();
+        assert_eq!(silent, [], "each is explained");
     }
 
     #[test]
