@@ -26,7 +26,8 @@ const SURFACES: [(Api, &str); 5] = [
 /// Longer than any answer takes: what is not there by then hangs.
 const HANGS: Duration = Duration::from_mins(1);
 
-fn server() -> Option<Server> {
+/// It, if it is installed.
+pub(crate) fn server() -> Option<Server> {
     const PROGRAM: &str = "node_modules/@copilotkit/aimock/dist/cli.js";
     let program = Path::new(&installed("AIMOCK", PROGRAM)?).join(PROGRAM);
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/third_parties/aimock/fixtures.json");
@@ -35,7 +36,8 @@ fn server() -> Option<Server> {
     Some(Server::start(&mut node, "listening on "))
 }
 
-fn request(server: &Server, api: Api, path: &str, message: &str) -> Request {
+/// A request with two tools.
+pub(crate) fn request(server: &Server, api: Api, path: &str, message: &str) -> Request {
     let mut request = request_of(api, &format!("{}{path}", server.address));
     let tool = |name: &str| ToolSpec {
         name: name.to_owned(),
@@ -48,39 +50,44 @@ fn request(server: &Server, api: Api, path: &str, message: &str) -> Request {
     request
 }
 
-async fn ask(request: &Request) -> Answer {
+/// The whole answer.
+pub(crate) async fn ask(request: &Request) -> Answer {
     let answer = read(ModelSet::new().stream(request.clone()));
     tokio::time::timeout(HANGS, answer).await.unwrap_or_else(|_| panic!("{:?} hangs", request.endpoint.api))
 }
 
-/// R69: an answer with two calls, and the one to their results, from every surface.
+/// An answer with reasoning and two calls, and the one to their results.
+pub(crate) async fn converse(server: &Server, api: Api, path: &str, reasoning: &str) {
+    let mut request = request(server, api, path, "look");
+    let first = ask(&request).await;
+    first.usage();
+    assert_eq!((first.text.as_str(), first.reasoning.as_str()), ("I look into both.", reasoning), "{api:?}");
+    let calls = first.calls.iter().map(|(_, name, arguments)| (&**name, serde_json::from_str(arguments).unwrap()));
+    let expected = [("ls", json!({ "path": "src" })), ("read", json!({ "path": "a.rs" }))];
+    assert_eq!(calls.collect::<Vec<(&str, Value)>>(), expected, "{api:?}");
+
+    request.messages.push(first.sealed("acme/m1").into());
+    let results = first.calls.iter().map(|(id, name, _)| Message::Result {
+        provider_id: id.as_str().into(),
+        tool: name.as_str().into(),
+        text: "a.rs".into(),
+        is_error: false,
+        files: vec![],
+    });
+    request.messages.extend(results.map(Cached::from));
+    let second = ask(&request).await;
+    second.usage();
+    assert_eq!((second.text.as_str(), second.calls.len()), ("There is a.rs, 潮.", 0), "{api:?}");
+}
+
+/// R69: a conversation on every surface.
 #[tokio::test]
 async fn r69_third_party_aimock_is_spoken_to_on_each_of_its_surfaces() {
     let Some(server) = server() else { return };
     for (api, path) in SURFACES {
-        let mut request = request(&server, api, path, "look");
-        let first = ask(&request).await;
-        first.usage();
-        assert_eq!(first.text, "I look into both.", "{api:?}");
         // Its Ollama says reasoning in a field that Ollama does not have.
         let reasoning = if api == Api::Ollama { "" } else { "Two places." };
-        assert_eq!(first.reasoning, reasoning, "{api:?}");
-        let calls = first.calls.iter().map(|(_, name, arguments)| (&**name, serde_json::from_str(arguments).unwrap()));
-        let expected = [("ls", json!({ "path": "src" })), ("read", json!({ "path": "a.rs" }))];
-        assert_eq!(calls.collect::<Vec<(&str, Value)>>(), expected, "{api:?}");
-
-        request.messages.push(first.sealed("acme/m1").into());
-        let results = first.calls.iter().map(|(id, name, _)| Message::Result {
-            provider_id: id.as_str().into(),
-            tool: name.as_str().into(),
-            text: "a.rs".into(),
-            is_error: false,
-            files: vec![],
-        });
-        request.messages.extend(results.map(Cached::from));
-        let second = ask(&request).await;
-        second.usage();
-        assert_eq!((second.text.as_str(), second.calls.len()), ("There is a.rs, 潮.", 0), "{api:?}");
+        converse(&server, api, path, reasoning).await;
     }
 }
 

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on is to fail where it stands")]
 
 mod aimock;
+mod litellm;
 mod server;
 #[path = "../support/mod.rs"]
 mod support;

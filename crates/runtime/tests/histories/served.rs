@@ -56,7 +56,7 @@ impl Served {
             context_window: 200_000,
             max_output: 8_192,
             thinking: self.thinking,
-            images: true,
+            images: self.provider != "deepseek",
         }
     }
 
