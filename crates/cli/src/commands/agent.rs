@@ -87,7 +87,11 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
 /// What is said where an image goes to a model that does not see it.
 fn blind_note(candidate: &Candidate) -> String {
     let model = format!("{}/{}", candidate.provider, candidate.model);
-    format!("{model} is told of the image, not shown it: if it sees images, set images = true in [models.\"{model}\"]")
+    let told = format!("{model} is told of the image, not shown it");
+    if candidate.provider == "offline" {
+        return told;
+    }
+    format!("{told}: if it sees images, set images = true in [models.\"{model}\"]")
 }
 
 /// Reads what goes with the message, on a thread that may block.
