@@ -12,11 +12,12 @@ use crate::evidence::Evidence;
 use crate::fetch::{self, Fetched, Reach};
 use crate::folder::CallFolder;
 use crate::given::{self, Told};
-use crate::invocation::Invocation;
+use crate::invocation::{Invocation, ProcessArguments};
 use crate::limits::FETCH_SHOWN_BYTES;
 use crate::masking::Secrets;
 use crate::output::{self, Outputs};
 use crate::paths::Workspace;
+use crate::process::{self, HeldProcess};
 use crate::{apply_patch, edit, exec, grep, ls, read, write};
 
 /// What every call of a run has in common.
@@ -36,6 +37,8 @@ pub struct Context {
     pub reach: Reach,
     /// Environment variables that commands do not get.
     pub secret_env: Vec<String>,
+    /// What its session has in the background.
+    pub processes: Vec<HeldProcess>,
     /// The program whose subcommand `supervise` is [`crate::supervise_main`].
     pub supervisor: PathBuf,
 }
@@ -77,9 +80,8 @@ pub async fn run(context: &Context, request: &CallRequest, mut progress: impl Fn
         Err(error) => return given::failed(&context.secrets, &error),
     };
     let ended = match invocation {
-        Invocation::Exec(arguments) => {
-            exec::run(context, request.id, &arguments.command, request.already, &mut progress).await
-        }
+        Invocation::Exec(arguments) => exec::run(context, request.id, &arguments, request.already, &mut progress).await,
+        Invocation::Process(arguments) => process::run(context, &arguments).await,
         Invocation::WebFetch(arguments) => {
             fetch::fetch(&arguments.url, context.reach).await.map(|fetched| fetched_page(context, &fetched))
         }
@@ -129,7 +131,9 @@ fn run_here(
         Invocation::Write(arguments) => write::run(&workspace, id, arguments, evidence, cut),
         Invocation::Edit(arguments) => edit::run(&workspace, id, arguments, evidence, cut),
         Invocation::ApplyPatch(arguments) => apply_patch::run(&workspace, id, arguments, evidence, cut),
-        Invocation::Exec(_) | Invocation::WebFetch(_) => Err(ToolError::Defect { tool: invocation.tool() }),
+        Invocation::Exec(_) | Invocation::Process(_) | Invocation::WebFetch(_) => {
+            Err(ToolError::Defect { tool: invocation.tool() })
+        }
     };
     text.map(Told::from)
 }
@@ -138,7 +142,9 @@ fn run_here(
 /// again needs another one.
 pub async fn find(context: &Context, request: &CallRequest) -> FoundCall {
     let found = match Invocation::parse(&request.tool, &request.arguments) {
-        Ok(Invocation::Exec(_)) => exec::find(context, request.id).await,
+        Ok(Invocation::Exec(arguments)) => exec::find(context, request.id, &arguments).await,
+        // What it wrote may have been read, and must not be written again. A look or an end may be repeated.
+        Ok(Invocation::Process(ProcessArguments::Write { .. })) => Ok(FoundCall { found: Found::Unknown, ended: None }),
         Ok(invocation) if invocation.changes_files() => find_change(context, request, invocation).await,
         // It changes nothing, or never was a call: whether it ran makes no difference.
         _ => Ok(FoundCall { found: Found::NeverStarted, ended: None }),

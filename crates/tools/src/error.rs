@@ -79,6 +79,17 @@ pub(crate) enum ToolError {
     /// A page that cannot be fetched.
     #[error("cannot fetch {url}: {reason}")]
     Fetch { url: String, reason: String },
+    /// No process of that name.
+    #[error("there is no process `{id}` in this session; there are: {known}")]
+    NoProcess { id: String, known: String },
+    /// A process that takes no input.
+    #[error("{id} takes no input: {reason}")]
+    NoInput { id: String, reason: String },
+    /// Too many commands in the background.
+    #[error(
+        "{most} commands run in the background already; end one of them with `process`, or run this one without `background`"
+    )]
+    ManyProcesses { most: usize },
     /// The call was cut.
     #[error("the call was ended before it was done; nothing was changed")]
     Cancelled,

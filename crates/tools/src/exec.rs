@@ -5,6 +5,7 @@ use std::io;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use engine::tables::limits::PROCESS_MS;
 use engine::{CallOutcome, EffectId, Found, Given};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{ChildStdout, Command};
@@ -13,11 +14,12 @@ use tokio::time::sleep;
 use crate::call::{Context, FoundCall};
 use crate::error::ToolError;
 use crate::folder::{CallFolder, CallState, ExitRecord};
+use crate::invocation::ExecArguments;
 use crate::limits::{ATTACHED_TICK_MS, FOLLOWED_TICK_MS, REASON_BYTES, SLACK_MS};
 use crate::live::LiveOutput;
 use crate::paths::Workspace;
 use crate::supervise::{Job, processes};
-use crate::{given, shown};
+use crate::{given, shown, window};
 
 /// What the model is told of a command that was given up before it began.
 const NEVER_STARTED: &str = "The command was ended before it started; nothing was run.\n";
@@ -31,15 +33,16 @@ const UNKNOWN: &str = "The command was cut off by a crash and its outcome is unk
 pub(crate) async fn run(
     context: &Context,
     id: EffectId,
-    command: &str,
+    arguments: &ExecArguments,
     already: u64,
     progress: &mut (impl FnMut(u64, String) + Send),
 ) -> Result<Given, ToolError> {
     let folder = CallFolder::of(&context.calls, id);
     let mut news = match state(&folder)? {
-        CallState::Absent => News::of(start(context, &folder, command).await?),
+        CallState::Absent => News::of(start(context, &folder, arguments).await?),
         _ => News::none(),
     };
+    let yields_at = arguments.yields_after(context.call_ms).map(|after| Instant::now() + after);
     let mut live = LiveOutput::new(context.secrets.clone(), already);
     loop {
         // The state first: the output of a command that has ended by then is whole.
@@ -49,6 +52,9 @@ pub(crate) async fn run(
             live.advance(&folder, progress);
         }
         match now {
+            CallState::Running if yields_at.is_some_and(|at| at <= Instant::now()) => {
+                return in_background(context, &folder, id);
+            }
             CallState::Running => {}
             CallState::Absent if !news.is_over() => {}
             CallState::Absent => {
@@ -61,18 +67,35 @@ pub(crate) async fn run(
             CallState::Ended(record) => return settled(context, &folder, record).await,
             CallState::Dead => return Ok(interrupted(&folder)),
         }
-        news.wait().await;
+        news.wait(yields_at).await;
     }
 }
 
+/// What the model is told when its command goes on without the call.
+fn in_background(context: &Context, folder: &CallFolder, id: EffectId) -> Result<Given, ToolError> {
+    let window = window::read(folder, &context.secrets, Some(0), false).map_err(record_error(folder))?;
+    let line_end = if window.text.is_empty() || window.text.ends_with('\n') { "" } else { "\n" };
+    let (name, next, hours) = (id.process_name(), window.next, PROCESS_MS / 3_600_000);
+    let told = format!(
+        "{}{line_end}[it goes on in the background as {name}, for at most {hours} h; to see more: process action=poll id={name} offset={next}]\n",
+        window.text
+    );
+    Ok(Given { in_background: true, ..given::text(CallOutcome::Done, &told) })
+}
+
 /// Looks up what became of the call. One that never began will not begin any more.
-pub(crate) async fn find(context: &Context, id: EffectId) -> Result<FoundCall, ToolError> {
+/// One that is to go on in the background, and runs, has its result.
+pub(crate) async fn find(context: &Context, id: EffectId, arguments: &ExecArguments) -> Result<FoundCall, ToolError> {
     let folder = CallFolder::of(&context.calls, id);
     loop {
         return Ok(match state(&folder)? {
             CallState::Absent if !folder.claim_void().map_err(record_error(&folder))? => continue,
             CallState::Absent | CallState::Void => FoundCall { found: Found::NeverStarted, ended: None },
-            CallState::Running => FoundCall { found: Found::Running, ended: None },
+            CallState::Running => {
+                let yields = arguments.yields_after(context.call_ms).is_some();
+                let ended = if yields { Some(in_background(context, &folder, id)?) } else { None };
+                FoundCall { found: Found::Running, ended }
+            }
             CallState::Ended(record) => {
                 FoundCall { found: Found::Ended, ended: Some(settled(context, &folder, record).await?) }
             }
@@ -118,7 +141,7 @@ fn state(folder: &CallFolder) -> Result<CallState, ToolError> {
     folder.state().map_err(record_error(folder))
 }
 
-fn record_error(folder: &CallFolder) -> impl FnOnce(std::io::Error) -> ToolError {
+pub(crate) fn record_error(folder: &CallFolder) -> impl FnOnce(std::io::Error) -> ToolError {
     let path = folder.path().display().to_string();
     move |source| ToolError::Record { path, source }
 }
@@ -144,15 +167,18 @@ fn unended() -> Given {
 }
 
 /// Starts the supervisor and hands it the job. What it writes says when there is news.
-async fn start(context: &Context, folder: &CallFolder, command: &str) -> Result<ChildStdout, ToolError> {
+async fn start(context: &Context, folder: &CallFolder, arguments: &ExecArguments) -> Result<ChildStdout, ToolError> {
     let not_started = |error: std::io::Error| ToolError::NotStarted {
         reason: format!("{} did not start: {error}", context.supervisor.display()),
     };
     folder.make_parent().map_err(record_error(folder))?;
+    let stays = arguments.yields_after(context.call_ms).is_some();
+    let limit_ms = if stays { PROCESS_MS } else { context.call_ms };
     let job = Job {
-        command: command.to_owned(),
+        command: arguments.command.clone(),
         folder: Workspace::open(&context.workspace)?.root,
-        limit_ms: context.call_ms.saturating_add(SLACK_MS),
+        limit_ms: limit_ms.saturating_add(SLACK_MS),
+        input: stays,
     };
     let job = serde_json::to_vec(&job).map_err(|error| not_started(error.into()))?;
     let mut supervisor = Command::new(&context.supervisor);
@@ -199,11 +225,13 @@ impl News {
         if said.trim().is_empty() { "its supervisor ended at once".to_owned() } else { said.trim().to_owned() }
     }
 
-    /// Returns when there may be something new.
-    async fn wait(&mut self) {
+    /// Returns when there may be something new, or at this time.
+    async fn wait(&mut self, at_last: Option<Instant>) {
         let Some(stdout) = &mut self.stdout else {
             return sleep(Duration::from_millis(ATTACHED_TICK_MS)).await;
         };
+        let longest = Duration::from_millis(FOLLOWED_TICK_MS);
+        let longest = at_last.map_or(longest, |at| longest.min(at.saturating_duration_since(Instant::now())));
         let mut buffer = [0; 256];
         tokio::select! {
             read = stdout.read(&mut buffer) => match read {
@@ -213,7 +241,7 @@ impl News {
                 }
                 _ => self.stdout = None,
             },
-            () = sleep(Duration::from_millis(FOLLOWED_TICK_MS)) => {}
+            () = sleep(longest) => {}
         }
     }
 }

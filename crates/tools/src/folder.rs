@@ -3,7 +3,9 @@
 //! ```text
 //! calls/ID                  a file: void. The call never started and never will
 //! calls/ID/control          a FIFO; the supervisor alone reads it, so it has a reader exactly while the supervisor lives;
-//!                           a byte in it asks for the end of the command
+//!                           an `e` in it asks for the end of the command, a `c` for the end of its input
+//! calls/ID/input            for a command that may go into the background: a FIFO, its standard input
+//! calls/ID/written          for such a command: how many bytes it wrote (8 bytes, little-endian), once not all are kept
 //! calls/ID/output           what the command wrote, to both its outputs, in order: the first 4 MiB, then a ring of 4 MiB
 //! calls/ID/exit.json        how it ended; whole and synced, or not there
 //! calls/.ID.PID.new         a folder that is being prepared
@@ -14,7 +16,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use engine::EffectId;
@@ -23,6 +25,11 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::limits::{KEPT_HEAD_BYTES, KEPT_TAIL_BYTES};
+
+/// What a supervisor can be asked for through its FIFO.
+pub(crate) const END: u8 = b'e';
+/// The end of the command's input.
+pub(crate) const CLOSE_INPUT: u8 = b'c';
 
 /// Who ended a command before it ended by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -135,8 +142,17 @@ impl CallFolder {
 
     /// Asks the supervisor to end its command. False if there is none any more.
     pub(crate) fn ask_to_end(&self) -> io::Result<bool> {
+        self.ask(END)
+    }
+
+    /// Asks the supervisor to end the input of its command. False if there is none any more.
+    pub(crate) fn ask_to_close_input(&self) -> io::Result<bool> {
+        self.ask(CLOSE_INPUT)
+    }
+
+    fn ask(&self, for_what: u8) -> io::Result<bool> {
         let Some(mut control) = self.control()? else { return Ok(false) };
-        match control.write_all(b"e") {
+        match control.write_all(&[for_what]) {
             // A full FIFO was asked often enough.
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
             _ => Ok(true),
@@ -145,8 +161,17 @@ impl CallFolder {
 
     /// The writing end of the control FIFO, if the supervisor lives.
     pub(crate) fn control(&self) -> io::Result<Option<File>> {
+        self.writing_end("control")
+    }
+
+    /// The writing end of the command's input, if something reads it.
+    pub(crate) fn input(&self) -> io::Result<Option<File>> {
+        self.writing_end("input")
+    }
+
+    fn writing_end(&self, name: &str) -> io::Result<Option<File>> {
         let nonblocking = OFlags::NONBLOCK.bits() as i32;
-        match OpenOptions::new().write(true).custom_flags(nonblocking).open(self.path.join("control")) {
+        match OpenOptions::new().write(true).custom_flags(nonblocking).open(self.path.join(name)) {
             Ok(file) => Ok(file.metadata()?.file_type().is_fifo().then_some(file)),
             Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => Ok(None),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -166,6 +191,35 @@ impl CallFolder {
     /// What the command has written, for reading.
     pub(crate) fn open_output(&self) -> io::Result<File> {
         File::open(self.path.join("output"))
+    }
+
+    /// Bytes that the command has written so far. Beyond what is kept it is known of those alone that may go into the
+    /// background.
+    pub(crate) fn written(&self) -> io::Result<u64> {
+        let length = self.open_output()?.metadata()?.len();
+        if length < KEPT_HEAD_BYTES + KEPT_TAIL_BYTES {
+            return Ok(length);
+        }
+        let mut written = [0; 8];
+        let read = File::open(self.path.join("written")).and_then(|mut file| file.read_exact(&mut written));
+        Ok(read.map_or(length, |()| u64::from_le_bytes(written).max(length)))
+    }
+
+    /// Bytes of its output from `from` on, at most up to `to`; both lie in the part that is kept, on one side of the middle.
+    pub(crate) fn read_output(&self, from: u64, to: u64) -> io::Result<Vec<u8>> {
+        let file = self.open_output()?;
+        let mut bytes = vec![0; to.saturating_sub(from) as usize];
+        let mut read = 0;
+        while read < bytes.len() {
+            let (place, room) = place(from + read as u64);
+            let most = bytes.len().min(read.saturating_add(room as usize));
+            match file.read_at(&mut bytes[read..most], place)? {
+                0 => break,
+                count => read += count,
+            }
+        }
+        bytes.truncate(read);
+        Ok(bytes)
     }
 
     /// What was kept of `bytes` bytes of output.
@@ -194,6 +248,14 @@ impl CallFolder {
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(()),
             result => result,
         }
+    }
+}
+
+/// Where the byte of this number lies in the file of the output, and how many follow it there.
+pub(crate) fn place(number: u64) -> (u64, u64) {
+    match number.checked_sub(KEPT_HEAD_BYTES) {
+        None => (number, KEPT_HEAD_BYTES - number),
+        Some(past) => (KEPT_HEAD_BYTES + past % KEPT_TAIL_BYTES, KEPT_TAIL_BYTES - past % KEPT_TAIL_BYTES),
     }
 }
 
@@ -250,6 +312,27 @@ impl ClaimedFolder {
         // Before the command: else it could begin, the power fail, and no trace of it be left.
         File::open(folder.parent())?.sync_all()?;
         Ok(Some(Self { folder, control, output }))
+    }
+
+    /// Makes the command's input: the end that it reads, and the end that keeps it open until it is to end.
+    pub(crate) fn make_input(&self) -> io::Result<(File, File)> {
+        let path = self.folder.path.join("input");
+        mkfifoat(CWD, &path, Mode::RUSR | Mode::WUSR)?;
+        // With both ends open, neither of the two that are wanted waits for the other.
+        let both = OpenOptions::new().read(true).write(true).open(&path)?;
+        let (reader, writer) = (File::open(&path)?, OpenOptions::new().write(true).open(&path)?);
+        drop(both);
+        Ok((reader, writer))
+    }
+
+    /// Notes how much was written, once not all of it is kept.
+    pub(crate) fn note_written(&self, bytes: u64) -> io::Result<()> {
+        if bytes <= KEPT_HEAD_BYTES + KEPT_TAIL_BYTES {
+            return Ok(());
+        }
+        let path = self.folder.path.join("written");
+        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
+        file.write_all_at(&bytes.to_le_bytes(), 0)
     }
 
     /// Records how the command ended: synced, and at once or not at all.

@@ -40,8 +40,17 @@ pub async fn hold_process(calls: &Path, secrets: &Secrets, process: EffectId) ->
             },
             // A look that fails is no reason to take it for ended.
             Err(_) => tick().await,
-            Ok(over) => return end_of(&folder, secrets, &over),
+            Ok(over) => return cleared(&folder, secrets, &over),
         }
+    }
+}
+
+/// How a process has ended, for a reader that leaves everything as it is; none while it runs.
+pub fn process_end(calls: &Path, secrets: &Secrets, process: EffectId) -> Option<ProcessEnd> {
+    let folder = CallFolder::of(calls, process);
+    match folder.state() {
+        Ok(CallState::Running) | Err(_) => None,
+        Ok(over) => Some(end_of(secrets, &over)),
     }
 }
 
@@ -49,7 +58,7 @@ pub async fn hold_process(calls: &Path, secrets: &Secrets, process: EffectId) ->
 pub async fn end_process(calls: &Path, secrets: &Secrets, process: EffectId, grace: Duration) -> ProcessEnd {
     let folder = CallFolder::of(calls, process);
     match exec::ended_within(&folder, grace).await {
-        Ok(state) => end_of(&folder, secrets, &state),
+        Ok(state) => cleared(&folder, secrets, &state),
         Err(error) => unended(&format!("its record cannot be reached: {error}")),
     }
 }
@@ -60,17 +69,22 @@ pub fn forget_process(calls: &Path, process: EffectId) -> io::Result<()> {
     if folder.state()? == CallState::Running { Ok(()) } else { folder.remove() }
 }
 
-fn end_of(folder: &CallFolder, secrets: &Secrets, state: &CallState) -> ProcessEnd {
+/// What a supervisor that was killed has left is ended.
+fn cleared(folder: &CallFolder, secrets: &Secrets, state: &CallState) -> ProcessEnd {
+    if *state == CallState::Dead {
+        processes::kill_marked(&folder.name());
+    }
+    end_of(secrets, state)
+}
+
+fn end_of(secrets: &Secrets, state: &CallState) -> ProcessEnd {
     let unknown = |how: &str| ProcessEnd { outcome: CallOutcome::Interrupted, how: how.to_owned() };
     match state {
         CallState::Ended(record) => {
             ProcessEnd { outcome: shown::outcome(record), how: secrets.mask(&shown::how(record)) }
         }
         CallState::Running => unended("it could not be ended in time"),
-        CallState::Dead => {
-            processes::kill_marked(&folder.name());
-            unknown("cut off by a crash; how it ended is not known, and what it left running was ended")
-        }
+        CallState::Dead => unknown("cut off by a crash; how it ended is not known"),
         CallState::Absent | CallState::Void => unknown("its record is gone; how it ended is not known"),
     }
 }

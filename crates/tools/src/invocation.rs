@@ -1,10 +1,13 @@
 //! A call whose arguments were checked: what the tools themselves work from.
 
+use std::time::Duration;
+
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::error::ToolError;
+use crate::limits::{BACKGROUND_MS, POLL_WAIT_MS};
 use crate::specs;
 
 /// Arguments of `read`.
@@ -74,6 +77,75 @@ pub(crate) struct FetchArguments {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(crate) struct ExecArguments {
     pub(crate) command: String,
+    /// Whether it goes on in the background.
+    #[serde(default)]
+    pub(crate) background: bool,
+    /// After how many milliseconds, if it has not ended by then.
+    pub(crate) yield_ms: Option<u64>,
+}
+
+impl ExecArguments {
+    /// How long the call waits for the end of its command before that goes on in the background; none = for ever. A call
+    /// is not to come to its own limit by that.
+    pub(crate) fn yields_after(&self, call_ms: u64) -> Option<Duration> {
+        let wanted = self.yield_ms.or(self.background.then_some(BACKGROUND_MS));
+        wanted.map(|ms| Duration::from_millis(ms.min(call_ms / 2)))
+    }
+}
+
+/// Arguments of `process`, checked as far as a schema can.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+struct ProcessFields {
+    action: ProcessAction,
+    id: Option<String>,
+    offset: Option<u64>,
+    #[serde(default)]
+    wait_ms: u64,
+    text: Option<String>,
+    #[serde(default)]
+    eof: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum ProcessAction {
+    List,
+    Poll,
+    Write,
+    End,
+}
+
+/// What `process` is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ProcessArguments {
+    /// What runs in the background, and what has ended there.
+    List,
+    /// The output from a byte on, or the end of it; where nothing is new, after a wait.
+    Poll { id: String, offset: Option<u64>, wait: Duration },
+    /// Text for the standard input, and whether that ends then.
+    Write { id: String, text: String, eof: bool },
+    /// The end of it.
+    End { id: String },
+}
+
+impl ProcessFields {
+    fn arguments(self) -> Result<ProcessArguments, ToolError> {
+        let missing =
+            |field: &str| ToolError::Arguments { tool: "process", violations: format!("this action needs `{field}`") };
+        let id = self.id.ok_or_else(|| missing("id"));
+        Ok(match self.action {
+            ProcessAction::List => ProcessArguments::List,
+            ProcessAction::Poll => {
+                let wait = Duration::from_millis(self.wait_ms.min(POLL_WAIT_MS));
+                ProcessArguments::Poll { id: id?, offset: self.offset, wait }
+            }
+            ProcessAction::Write if self.text.is_none() && !self.eof => return Err(missing("text")),
+            ProcessAction::Write => {
+                ProcessArguments::Write { id: id?, text: self.text.unwrap_or_default(), eof: self.eof }
+            }
+            ProcessAction::End => ProcessArguments::End { id: id? },
+        })
+    }
 }
 
 fn here() -> String {
@@ -91,6 +163,7 @@ pub(crate) enum Invocation {
     Edit(EditArguments),
     ApplyPatch(PatchArguments),
     Exec(ExecArguments),
+    Process(ProcessArguments),
     WebFetch(FetchArguments),
 }
 
@@ -106,6 +179,7 @@ impl Invocation {
             Self::Edit(_) => "edit",
             Self::ApplyPatch(_) => "apply_patch",
             Self::Exec(_) => "exec",
+            Self::Process(_) => "process",
             Self::WebFetch(_) => "web_fetch",
         }
     }
@@ -114,7 +188,13 @@ impl Invocation {
     pub(crate) fn changes_files(&self) -> bool {
         match self {
             Self::Write(_) | Self::Edit(_) | Self::ApplyPatch(_) => true,
-            Self::Read(_) | Self::Ls(_) | Self::Grep(_) | Self::Find(_) | Self::Exec(_) | Self::WebFetch(_) => false,
+            Self::Read(_)
+            | Self::Ls(_)
+            | Self::Grep(_)
+            | Self::Find(_)
+            | Self::Exec(_)
+            | Self::Process(_)
+            | Self::WebFetch(_) => false,
         }
     }
 
@@ -132,6 +212,7 @@ impl Invocation {
             "apply_patch" => checked("apply_patch", json(arguments)?).map(Self::ApplyPatch),
             "write" => checked("write", json(arguments)?).map(Self::Write),
             "exec" => checked("exec", json(arguments)?).map(Self::Exec),
+            "process" => checked::<ProcessFields>("process", json(arguments)?)?.arguments().map(Self::Process),
             "web_fetch" => checked("web_fetch", json(arguments)?).map(Self::WebFetch),
             _ => Err(unknown(tool, specs::specs().iter().map(|spec| spec.name.as_str()))),
         }
@@ -164,7 +245,11 @@ mod tests {
     #[test]
     fn bad_arguments_say_what_is_wrong_and_where() {
         let cases: [(&str, &[u8], &[&str]); 8] = [
-            ("raed", b"{}", &["no tool `raed`", "read, ls, grep, find, write, edit, apply_patch, exec, web_fetch"]),
+            (
+                "raed",
+                b"{}",
+                &["no tool `raed`", "read, ls, grep, find, write, edit, apply_patch, exec, process, web_fetch"],
+            ),
             ("read", b"{\"path\": \"a", &["not valid JSON", "line 1 column"]),
             ("read", b"{\"path\": \"\xff\"}", &["not valid JSON"]),
             ("read", b"[1]", &["`read`", "object"]),

@@ -142,6 +142,31 @@ pub(crate) const FOLLOWED_TICK_MS: u64 = 1_000;
 /// Milliseconds between two looks at a command in the background where the system does not tell of its end.
 pub(crate) const HELD_TICK_MS: u64 = 1_000;
 
+/// Milliseconds after which a command is put into the background, where no other time is asked for: what fails at once
+/// fails in its own call.
+pub(crate) const BACKGROUND_MS: u64 = 500;
+
+/// Bytes of the output of a process that the model is told at once.
+pub(crate) const POLLED_BYTES: u64 = 24 << 10;
+
+/// Bytes from the end of it where no place is asked for.
+pub(crate) const POLLED_TAIL_BYTES: u64 = 8 << 10;
+
+/// The longest that a poll may wait for something new, milliseconds.
+pub(crate) const POLL_WAIT_MS: u64 = 60_000;
+
+/// Milliseconds between two looks while a poll waits, or a process does not read its input.
+pub(crate) const POLL_TICK_MS: u64 = 20;
+
+/// Milliseconds that a process gets to read its input before the rest of it is given up.
+pub(crate) const INPUT_MS: u64 = 2_000;
+
+/// Milliseconds that a process gets to end before the model is told that it could not be ended.
+pub(crate) const PROCESS_END_MS: u64 = 4_000;
+
+/// Bytes of a command in a list.
+pub(crate) const LISTED_BYTES: usize = 200;
+
 /// Bytes of the supervisor's word on why it could not begin.
 pub(crate) const REASON_BYTES: usize = 1 << 10;
 
@@ -157,6 +182,8 @@ const _: () =
 const _: () = assert!(IMAGE_BYTES / 3 * 4 < 5_000_000, "an image that was made anew can be sent");
 const _: () =
     assert!(PDF_BYTES < IMAGE_FILE_BYTES && ATTACHED_TEXT_BYTES < IMAGE_FILE_BYTES, "no more is read of a file");
+const _: () = assert!(POLLED_BYTES <= KEPT_TAIL_BYTES, "what is told at once is kept in one piece");
+const _: () = assert!(TERM_MS + KILL_MS < PROCESS_END_MS, "a process is ended before that is given up");
 const _: () = assert!(LIVE_BYTES < KEPT_HEAD_BYTES, "live output is read from the part that is never overwritten");
 const _: () = assert!(
     TERM_MS + KILL_MS < engine::tables::limits::END_GRACE_MS,

@@ -2,6 +2,7 @@
 //! The mask of a stream does not depend on how the stream is cut into pieces.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::limits::SECRET_BYTES;
@@ -27,6 +28,45 @@ impl Secrets {
     /// The text without secrets.
     pub fn mask(&self, text: &str) -> String {
         String::from_utf8_lossy(&self.mask_bytes(text.as_bytes())).into_owned()
+    }
+
+    /// Bytes of the longest one.
+    pub(crate) fn longest(&self) -> usize {
+        self.0.first().map_or(0, |secret| secret.len())
+    }
+
+    /// A part of these bytes without secrets, those that lie in it only partly included, and where it ends: behind the
+    /// last of them, or before what may become one, if more can come.
+    pub(crate) fn mask_part(&self, bytes: &[u8], part: Range<usize>, finished: bool) -> (Vec<u8>, usize) {
+        let (mut masked, mut at) = (Vec::with_capacity(part.len()), 0);
+        while at < part.end {
+            match self.sight(&bytes[at..], finished) {
+                Sight::Secret(length) => {
+                    at += length;
+                    if at > part.start {
+                        masked.extend_from_slice(MASK.as_bytes());
+                    }
+                }
+                Sight::Perhaps => break,
+                Sight::Plain => {
+                    masked.extend((at >= part.start).then_some(bytes[at]));
+                    at += 1;
+                }
+            }
+        }
+        (masked, at.max(part.start))
+    }
+
+    fn sight(&self, rest: &[u8], finished: bool) -> Sight {
+        for secret in self.0.iter().filter(|secret| secret[0] == rest[0]) {
+            if rest.starts_with(secret) {
+                return Sight::Secret(secret.len());
+            }
+            if !finished && secret.starts_with(rest) {
+                return Sight::Perhaps;
+            }
+        }
+        Sight::Plain
     }
 
     /// The bytes without secrets.
@@ -84,7 +124,7 @@ impl MaskedStream {
         let mut masked = Vec::with_capacity(self.pending.len());
         let mut at = 0;
         while at < self.pending.len() {
-            match self.sight(&self.pending[at..], finished) {
+            match self.secrets.sight(&self.pending[at..], finished) {
                 Sight::Secret(length) => {
                     masked.extend_from_slice(MASK.as_bytes());
                     at += length;
@@ -98,18 +138,6 @@ impl MaskedStream {
         }
         self.pending.drain(..at);
         masked
-    }
-
-    fn sight(&self, rest: &[u8], finished: bool) -> Sight {
-        for secret in self.secrets.0.iter().filter(|secret| secret[0] == rest[0]) {
-            if rest.starts_with(secret) {
-                return Sight::Secret(secret.len());
-            }
-            if !finished && secret.starts_with(rest) {
-                return Sight::Perhaps;
-            }
-        }
-        Sight::Plain
     }
 }
 
@@ -129,6 +157,24 @@ mod tests {
             masked.extend(stream.push(&text[cut..]));
             masked.extend(stream.finish());
             assert_eq!(String::from_utf8(masked).unwrap(), whole, "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn a_part_holds_no_half_of_a_secret() {
+        let secrets = Secrets::new(["sk-abcdef"]);
+        let text = b"a sk-abcdef b sk-ab";
+        for start in 0..text.len() {
+            for end in start..text.len() {
+                let (masked, next) = secrets.mask_part(text, start..end, false);
+                let masked = String::from_utf8(masked).unwrap();
+                let bare = masked.replace("[secret]", "");
+                assert!(!bare.contains("sk-") && !bare.contains("def") && next >= start, "{start}..{end}: {masked}");
+                // What follows goes on exactly there.
+                let (rest, _) = secrets.mask_part(text, next..text.len(), true);
+                let whole = masked + &String::from_utf8(rest).unwrap();
+                assert!(start > 0 || whole == "a [secret] b sk-ab", "{start}..{end}: {whole}");
+            }
         }
     }
 

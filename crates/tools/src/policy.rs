@@ -3,15 +3,16 @@
 
 use std::path::Path;
 
+use engine::tables::limits::RUNNING_PROCESSES;
 use engine::{Hash, Policy, Settings};
 
 use crate::call::{CallRequest, Context};
 use crate::error::ToolError;
 use crate::evidence::Evidence;
-use crate::invocation::{Invocation, ReadArguments, unknown};
+use crate::invocation::{Invocation, ProcessArguments, ReadArguments, unknown};
 use crate::limits::QUOTED_BYTES;
 use crate::paths::{ResolvedPath, Workspace};
-use crate::{apply_patch, edit, output, write};
+use crate::{apply_patch, edit, output, process, write};
 
 /// The result of a check, as the engine is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,7 +81,14 @@ fn judge(settings: &Settings, context: &Context, request: &CallRequest) -> Resul
             let files = if denied { vec![] } else { apply_patch::states(&workspace, &paths, &arguments) };
             Verdict { evidence: Evidence { files, ..verdict.evidence }, ..verdict }
         }
-        Invocation::Exec(exec) => by_command(settings, &exec.command),
+        Invocation::Exec(exec) => {
+            let running = context.processes.iter().filter(|process| process.ended.is_none()).count();
+            if exec.yields_after(context.call_ms).is_some() && running >= RUNNING_PROCESSES {
+                return Err(ToolError::ManyProcesses { most: RUNNING_PROCESSES });
+            }
+            by_command(settings, &format!("run the command `{}`", quoted(&exec.command)))
+        }
+        Invocation::Process(process) => by_input(settings, context, &process)?,
     })
 }
 
@@ -115,10 +123,20 @@ fn by_places(settings: &Settings, act: &str, paths: &[ResolvedPath]) -> Verdict 
     Verdict { evidence, reason, ..verdict }
 }
 
-fn by_command(settings: &Settings, command: &str) -> Verdict {
+/// Input can be commands: it needs the same leave. To look and to end need none.
+fn by_input(settings: &Settings, context: &Context, asked: &ProcessArguments) -> Result<Verdict, ToolError> {
+    let ProcessArguments::Write { id, text, .. } = asked else {
+        return Ok(Verdict { decision: Policy::Allow, evidence: Evidence::default(), reason: None });
+    };
+    let process = process::named(context, id)?;
+    let (to, text) = (quoted(&process.command), quoted(text));
+    Ok(by_command(settings, &format!("write `{text}` to the command `{to}`, which runs in the background")))
+}
+
+fn by_command(settings: &Settings, question: &str) -> Verdict {
     let reason = match settings.exec {
         Policy::Allow => None,
-        Policy::Ask => Some(format!("run the command `{}`", quoted(command))),
+        Policy::Ask => Some(question.to_owned()),
         Policy::Deny => Some(
             "commands are denied by the configuration (policy in [tools.exec]); use the tools for files instead"
                 .to_owned(),

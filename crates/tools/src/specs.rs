@@ -48,7 +48,7 @@ fn violation(pointer: &str, message: &str) -> String {
 }
 
 fn table() -> Vec<ToolSpec> {
-    vec![read(), ls(), grep(), find(), write(), edit(), apply_patch(), exec(), web_fetch()]
+    vec![read(), ls(), grep(), find(), write(), edit(), apply_patch(), exec(), process(), web_fetch()]
 }
 
 fn spec(name: &str, class: ToolClass, description: &str, properties: &Value, required: &[&str]) -> ToolSpec {
@@ -162,12 +162,32 @@ fn exec() -> ToolSpec {
     spec(
         "exec",
         ToolClass::Once,
-        "Run a shell command (`sh -c`) in the workspace, without standard input, and give its output and exit status. \
-         Whatever it leaves running in the background is ended with it.",
+        "Run a shell command (`sh -c`) in the workspace, and give its output and exit status. Whatever it leaves running is \
+         ended with it: a server or anything else that stays needs `background`, and `process` then.",
         &json!({
             "command": { "type": "string", "minLength": 1, "description": "The command." },
+            "background": { "type": "boolean", "description": "Let it go on in the background, for at most 24 hours." },
+            "yield_ms": { "type": "integer", "minimum": 10, "maximum": 120_000, "description": "Put it into the background only if it has not ended after so many milliseconds." },
         }),
         &["command"],
+    )
+}
+
+fn process() -> ToolSpec {
+    spec(
+        "process",
+        ToolClass::Once,
+        "Look after commands in the background: `list` them, `poll` one for new output and whether it has ended, `write` to \
+         its standard input, `end` it with all that it started.",
+        &json!({
+            "action": { "type": "string", "enum": ["list", "poll", "write", "end"] },
+            "id": { "type": "string", "minLength": 1, "description": "Which: as `exec` or `list` gave it." },
+            "offset": { "type": "integer", "minimum": 0, "description": "For poll: from which byte of the output on; its end if left out." },
+            "wait_ms": { "type": "integer", "minimum": 0, "maximum": 60_000, "description": "For poll: how long to wait for something new." },
+            "text": { "type": "string", "description": "For write: what, with the line end if it takes lines." },
+            "eof": { "type": "boolean", "description": "For write: end the input after it." },
+        }),
+        &["action"],
     )
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use engine::{EffectId, RunId};
+use engine::EffectId;
 
 use crate::folder::{CallFolder, CallState};
 
@@ -17,11 +17,12 @@ pub struct Strays {
     pub foreign: Vec<String>,
 }
 
-/// Looks for them; `is_open` says which runs are under way, of which nothing is a stray. An empty file is a void, which stays:
+/// Looks for them; `is_open` says which calls belong to a run that is under way, or are held in the background: these are no
+/// strays. An empty file is a void, which stays:
 /// a supervisor that is still on its way must find the place taken.
 ///
 /// Whoever calls this beside an owner asks after the listing which runs are under way: a run is recorded before its folders.
-pub fn strays(calls: &Path, is_open: &dyn Fn(RunId) -> bool) -> io::Result<Strays> {
+pub fn strays(calls: &Path, is_open: &dyn Fn(EffectId) -> bool) -> io::Result<Strays> {
     let listed = match fs::read_dir(calls) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Strays::default()),
         listed => listed?.collect::<io::Result<Vec<_>>>()?,
@@ -31,7 +32,7 @@ pub fn strays(calls: &Path, is_open: &dyn Fn(RunId) -> bool) -> io::Result<Stray
         let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
         match effect(&name) {
             None => strays.foreign.push(name),
-            Some(call) if is_open(call.run) => {}
+            Some(call) if is_open(call) => {}
             Some(_) if is_idle(&path, &name)? => strays.calls.push(path),
             Some(_) => {}
         }

@@ -100,7 +100,7 @@ fn what_cannot_run_is_denied_with_a_reason() {
     assert!(reason.contains("not valid JSON") && reason.contains("column"), "{reason}");
     assert!(
         denied(&world, "raed", json!({}))
-            .contains("there are: read, ls, grep, find, write, edit, apply_patch, exec, web_fetch")
+            .contains("there are: read, ls, grep, find, write, edit, apply_patch, exec, process, web_fetch")
     );
     assert!(denied(&world, "read", json!({ "file": "a" })).contains("path"));
     assert!(denied(&world, "write", json!({ "path": ".", "content": "" })).contains("is a folder"));
@@ -108,7 +108,7 @@ fn what_cannot_run_is_denied_with_a_reason() {
     world.settings.tools = tools::specs().iter().filter(|spec| spec.name != "exec").cloned().collect();
     assert!(
         denied(&world, "exec", json!({ "command": "ls" }))
-            .contains("there are: read, ls, grep, find, write, edit, apply_patch, web_fetch")
+            .contains("there are: read, ls, grep, find, write, edit, apply_patch, process, web_fetch")
     );
     fs::remove_dir(&world.context.workspace).unwrap();
     let reason = denied(&world, "ls", json!({}));

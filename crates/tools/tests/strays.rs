@@ -32,12 +32,12 @@ fn r13_only_folders_that_nobody_waits_for_or_works_in_are_strays() {
     let supervisor = fs::OpenOptions::new().read(true).write(true).open(calls.join(&at_work).join("control")).unwrap();
     fs::write(calls.join(call(4)), "").unwrap();
     fs::write(calls.join("notes.txt"), "mine").unwrap();
-    let found = strays(calls, &|run| run == RunId(Uuid::from_u128(2))).unwrap();
+    let found = strays(calls, &|call| call.run == RunId(Uuid::from_u128(2))).unwrap();
     assert_eq!(found.calls, [calls.join(format!(".{left}.999999999.new")), calls.join(&left)]);
     assert_eq!(found.foreign, ["notes.txt"]);
     found.remove().unwrap();
     drop(supervisor);
-    let found = strays(calls, &|run| run == RunId(Uuid::from_u128(2))).unwrap();
+    let found = strays(calls, &|call| call.run == RunId(Uuid::from_u128(2))).unwrap();
     assert_eq!(found.calls, [calls.join(at_work)], "its supervisor has gone");
     assert!(calls.join(open).exists() && calls.join(call(4)).exists() && calls.join("notes.txt").exists());
 }

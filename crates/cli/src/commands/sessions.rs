@@ -9,7 +9,7 @@ use crate::error::CliError;
 use crate::show::human::{Page, Zone, columns, count, excerpt};
 use crate::show::lookup;
 use crate::show::sentence::name;
-use crate::show::session::{ItemStory, Listed, Role, Shown, list, show};
+use crate::show::session::{ItemStory, Listed, ProcessStory, Role, Shown, list, show};
 use crate::show::{json, open, print, texts};
 
 /// Conversations.
@@ -28,7 +28,7 @@ enum SessionsCommand {
         #[arg(long)]
         json: bool,
     },
-    /// One session: its conversation, its queue, its run
+    /// One session: its conversation, what it has in the background, its queue, its run
     Show {
         /// NAME, or agent:AGENT:NAME [default: agent:main:main]
         key: Option<String>,
@@ -49,7 +49,7 @@ pub(crate) fn run(args: SessionsArgs, globals: &Globals) -> Result<(), CliError>
         }
         SessionsCommand::Show { key, json: as_json } => {
             let row = lookup::session(&reader, key.as_deref())?;
-            let session = show(&reader, &row, &texts(&reader))?;
+            let session = show(&reader, &globals.home.join("calls"), &row, &texts(&reader))?;
             if as_json { json(&session) } else { lay_out(&session, &zone) }
         }
     })
@@ -96,6 +96,7 @@ fn lay_out(session: &Shown, zone: &Zone) -> String {
         page.line("\nassistant, still streaming");
         page.indented("  ", &run.open_text);
     }
+    lay_out_processes(&mut page, session.processes.as_deref().unwrap_or_default(), zone);
     if !session.queue.is_empty() {
         page.line(format!("\n{} queued", count(session.queue.len(), "message")));
         for queued in &session.queue {
@@ -108,6 +109,19 @@ fn lay_out(session: &Shown, zone: &Zone) -> String {
         page.line(format!("\nrun {run} is {status}; `limulus runs show {run}` shows it"));
     }
     page.text()
+}
+
+fn lay_out_processes(page: &mut Page, processes: &[ProcessStory], zone: &Zone) {
+    if !processes.is_empty() {
+        page.line("\nin the background");
+    }
+    for process in processes {
+        let how = process.how.as_ref().map(|how| format!(": {how}")).unwrap_or_default();
+        let (from, until) = (zone.time(process.started_at), zone.time(process.until));
+        let times =
+            if process.outcome.is_none() { format!("since {from}, until {until}") } else { format!("began {from}") };
+        page.line(format!("  {} {}{how}, {times}  {}", process.id, process.state, excerpt(&process.command, 100)));
+    }
 }
 
 /// The flags that are set, in brackets.
@@ -137,6 +151,8 @@ fn lay_out_item(page: &mut Page, item: &ItemStory) {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
     use crate::show::scene::Scene;
 
@@ -167,7 +183,7 @@ agent:main:main  active     streaming  0       2025-11-21 03:04:06  00000000-000
         scene.stream("Two \u{1b}[2Jfiles");
         scene.message("and then?");
         let row = lookup::session(&scene.journal, None).unwrap();
-        let session = show(&scene.journal, &row, &texts(&scene.journal)).unwrap();
+        let session = show(&scene.journal, Path::new("/nowhere"), &row, &texts(&scene.journal)).unwrap();
         insta::assert_snapshot!(lay_out(&session, &Zone::utc()));
     }
 }

@@ -1,10 +1,12 @@
 //! A session as `sessions list` and `sessions show` show it.
 
+use std::path::Path;
+
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
 use engine::{
-    Attachment, Body, BranchId, CallId, EffectId, Flags, Hash, Item, MessageId, ReceiptState, RunId, Seq, Session,
-    SessionId, SessionRow, Timestamp,
+    Attachment, Body, BranchId, CallId, CallOutcome, EffectId, Flags, Hash, Item, MessageId, Process, ProcessState,
+    ReceiptState, RunId, Seq, Session, SessionId, SessionRow, Timestamp,
 };
 use journal::{Line, Read};
 use serde::Serialize;
@@ -36,8 +38,28 @@ pub(crate) struct SessionSummary<R, Q> {
     pub(crate) removed_to: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) transcript: Option<Vec<ItemStory>>,
+    /// What goes on in the background, and what has ended there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) processes: Option<Vec<ProcessStory>>,
     /// The active run, else the last one.
     pub(crate) run: Option<R>,
+}
+
+/// A command in the background.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct ProcessStory {
+    pub(crate) id: String,
+    pub(crate) call: CallId,
+    pub(crate) command: String,
+    /// `running`, `ending` or `ended`.
+    pub(crate) state: &'static str,
+    /// How it has ended.
+    pub(crate) outcome: Option<CallOutcome>,
+    /// The same in words.
+    pub(crate) how: Option<String>,
+    pub(crate) started_at: Timestamp,
+    /// When it is ended at the latest.
+    pub(crate) until: Timestamp,
 }
 
 /// A message that waits.
@@ -144,8 +166,31 @@ pub(crate) fn fold_branch(read: &dyn Read, row: &SessionRow) -> Result<Session, 
     Ok(fold(&read.history(row.branch)?, |_| {})?)
 }
 
-/// A session with its whole conversation and its run.
-pub(crate) fn show(read: &dyn Read, row: &SessionRow, texts: Texts<'_>) -> Result<Shown, CliError> {
+/// The processes of a session. With no owner there its journal learns of no end, and the folder of calls is asked.
+fn processes(session: &Session, calls: &Path, texts: Texts<'_>) -> Result<Vec<ProcessStory>, CliError> {
+    let story = |process: &Process| {
+        let (mut state, mut outcome, mut how) = (process.state.name(), None, None);
+        if let ProcessState::Ended { outcome: as_it_did, how: in_words, .. } = &process.state {
+            (outcome, how) = (Some(*as_it_did), Some(in_words.clone()));
+        } else if let Some(end) = tools::process_end(calls, &tools::Secrets::default(), process.effect) {
+            (state, outcome, how) = ("ended", Some(end.outcome), Some(end.how));
+        }
+        Ok(ProcessStory {
+            id: process.name(),
+            call: process.call,
+            command: tools::command_of(&texts(&process.arguments)?),
+            state,
+            outcome,
+            how,
+            started_at: process.started_at,
+            until: process.until,
+        })
+    };
+    session.processes.iter().map(story).collect()
+}
+
+/// A session with its whole conversation, its processes and its run.
+pub(crate) fn show(read: &dyn Read, calls: &Path, row: &SessionRow, texts: Texts<'_>) -> Result<Shown, CliError> {
     let waiting = queue(read, row)?;
     let run = lookup::last(read, row)?;
     let line = read.history(row.branch)?;
@@ -156,6 +201,7 @@ pub(crate) fn show(read: &dyn Read, row: &SessionRow, texts: Texts<'_>) -> Resul
     let mut shown = summary(row, session.flags(), queue, run);
     (shown.lifecycle, shown.run_state) = (session.lifecycle.kind(), session.run_state());
     (shown.removed_to, shown.transcript) = (removed_to(&line), Some(transcript));
+    shown.processes = Some(processes(&session, calls, texts)?);
     Ok(shown)
 }
 
@@ -174,6 +220,7 @@ fn summary<R, Q>(row: &SessionRow, flags: Flags, queue: Vec<Q>, run: Option<R>) 
         queue,
         removed_to: None,
         transcript: None,
+        processes: None,
         run,
     }
 }

@@ -5,6 +5,7 @@ mod anchored;
 mod answers;
 mod asking;
 mod audit;
+mod background;
 mod bad_input;
 mod config;
 mod damage;

@@ -13,7 +13,7 @@ use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use engine::{Body, CallId, Effect, EffectId, Failure, FailureClass, Hash, Report, Session, Settings};
+use engine::{Body, CallId, Effect, EffectId, Failure, FailureClass, Hash, ProcessState, Report, Session, Settings};
 use futures_util::FutureExt as _;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
@@ -116,6 +116,20 @@ fn cache_key(session: &Session) -> Arc<str> {
     Hash::of(session.id.0.as_bytes()).to_string().into()
 }
 
+/// What the session has in the background, for the tool that looks after it.
+fn processes(job: &Job<'_>) -> Result<Vec<tools::HeldProcess>, journal::Error> {
+    let held = job.session.processes.iter().map(|process| {
+        let arguments = job.conversation.text(&process.arguments, job.shared.journal.as_ref())?;
+        let ended = match &process.state {
+            ProcessState::Ended { how, .. } => Some(how.clone()),
+            ProcessState::Running | ProcessState::Ending { .. } => None,
+        };
+        let (effect, command) = (process.effect, tools::command_of(&arguments));
+        Ok(tools::HeldProcess { effect, command, started_at: process.started_at, ended })
+    });
+    held.collect()
+}
+
 fn call_request(
     job: &Job<'_>,
     call: CallId,
@@ -134,6 +148,7 @@ fn call_request(
         outputs: job.shared.outputs(),
         reach,
         secret_env,
+        processes: processes(job)?,
         supervisor: job.shared.supervisor.clone(),
     };
     let request = tools::CallRequest {

@@ -7,11 +7,12 @@
 //!                                                └─ past its limit ┘
 //! ```
 
-mod output;
+pub(crate) mod output;
 pub(crate) mod processes;
 mod watch;
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::{self, PipeReader, Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
@@ -34,6 +35,9 @@ pub(crate) struct Job {
     pub(crate) folder: PathBuf,
     /// Milliseconds after which it is ended even if no runtime asks for it.
     pub(crate) limit_ms: u64,
+    /// Whether it has a standard input that can be written to: it may go into the background.
+    #[serde(default)]
+    pub(crate) input: bool,
 }
 
 /// The body of the hidden subcommand `limulus supervise FOLDER`: runs the job on its standard input and records its end in
@@ -69,8 +73,10 @@ fn supervise(folder: CallFolder) -> Result<(), String> {
         let _ = fcntl_setfl(io::stdout(), flags | OFlags::NONBLOCK);
     }
     let started_at = now_ms();
-    let record = match set_child_subreaper(Some(getpid())).map_err(io::Error::from).and_then(|()| start(&job, &call)) {
-        Ok((child, output)) => watch::Watch::new(&claimed, &child, output, job.limit_ms).until_ended(),
+    let begun =
+        set_child_subreaper(Some(getpid())).map_err(io::Error::from).and_then(|()| start(&job, &call, &claimed));
+    let record = match begun {
+        Ok(started) => watch::Watch::new(&claimed, started, job.limit_ms).until_ended(),
         Err(error) => {
             ExitRecord { trouble: Some(format!("the command could not be started: {error}")), ..Default::default() }
         }
@@ -89,20 +95,34 @@ fn read_job() -> Result<Job, String> {
         .map_err(|error| format!("the job could not be read: {error}"))
 }
 
+/// A command that was started.
+struct Started {
+    child: Child,
+    output: PipeReader,
+    /// What keeps its input open.
+    input: Option<File>,
+}
+
 /// Both outputs of the command go into one pipe, so their order is kept.
-fn start(job: &Job, call: &str) -> io::Result<(Child, PipeReader)> {
-    let (reader, writer) = io::pipe()?;
+fn start(job: &Job, call: &str, claimed: &ClaimedFolder) -> io::Result<Started> {
+    let (output, writer) = io::pipe()?;
+    let (stdin, input) = if job.input {
+        let (reader, kept) = claimed.make_input()?;
+        (reader.into(), Some(kept))
+    } else {
+        (Stdio::null(), None)
+    };
     let child = Command::new("sh")
         .arg("-c")
         .arg(&job.command)
         .current_dir(&job.folder)
         .env(MARK, call)
-        .stdin(Stdio::null())
+        .stdin(stdin)
         .stdout(writer.try_clone()?)
         .stderr(writer)
         .process_group(0)
         .spawn()?;
-    Ok((child, reader))
+    Ok(Started { child, output, input })
 }
 
 /// One byte for whoever follows: there is something new in the folder.

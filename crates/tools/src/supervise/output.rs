@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
-use crate::limits::{KEPT_HEAD_BYTES, KEPT_TAIL_BYTES};
+use crate::folder::place;
 
 /// The file `output` while it is written.
 #[derive(Debug, Default)]
@@ -34,18 +34,11 @@ impl OutputLog {
     }
 }
 
-/// Where the byte of this number goes, and how many fit from there on.
-fn place(number: u64) -> (u64, u64) {
-    match number.checked_sub(KEPT_HEAD_BYTES) {
-        None => (number, KEPT_HEAD_BYTES - number),
-        Some(past) => (KEPT_HEAD_BYTES + past % KEPT_TAIL_BYTES, KEPT_TAIL_BYTES - past % KEPT_TAIL_BYTES),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::folder::CallFolder;
+    use crate::limits::{KEPT_HEAD_BYTES, KEPT_TAIL_BYTES};
 
     /// Writes so many bytes, each four of them its own number, in pieces of uneven size, and reads what was kept.
     fn kept(total: u64) -> (crate::folder::KeptOutput, Vec<u8>) {

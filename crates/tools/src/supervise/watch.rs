@@ -1,7 +1,7 @@
 //! The loop of the supervisor: one command, its output, its limit, a request to end it, and what it leaves behind.
 
+use std::fs::File;
 use std::io::{PipeReader, Read as _};
-use std::process::Child;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -9,8 +9,8 @@ use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitStatus, pidfd_open};
 
 use super::output::OutputLog;
-use super::{processes, tell_news};
-use crate::folder::{ClaimedFolder, EndedBy, ExitRecord};
+use super::{Started, processes, tell_news};
+use crate::folder::{CLOSE_INPUT, ClaimedFolder, END, EndedBy, ExitRecord};
 use crate::limits::{DRAIN_BYTES, ENDING_TICK_MS, KILL_MS, LIVE_BYTES, PIPE_BYTES, REAP_TICK_MS, TERM_MS};
 
 /// How far the end has come.
@@ -41,6 +41,10 @@ pub(super) struct Watch<'a> {
     main_end: Option<OwnedFd>,
     /// None once every writer has closed it.
     output: Option<PipeReader>,
+    /// Keeps the input of the command open; none once it is to end, or where there is none.
+    input: Option<File>,
+    /// Whether it may go into the background, so that others read its output as it grows.
+    may_stay: bool,
     log: OutputLog,
     buffer: Vec<u8>,
     stage: Stage,
@@ -50,13 +54,15 @@ pub(super) struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    pub(super) fn new(folder: &'a ClaimedFolder, child: &Child, output: PipeReader, limit_ms: u64) -> Self {
-        let main = Pid::from_child(child);
+    pub(super) fn new(folder: &'a ClaimedFolder, started: Started, limit_ms: u64) -> Self {
+        let main = Pid::from_child(&started.child);
         Self {
             folder,
             main,
             main_end: pidfd_open(main, PidfdFlags::empty()).ok(),
-            output: Some(output),
+            output: Some(started.output),
+            may_stay: started.input.is_some(),
+            input: started.input,
             log: OutputLog::default(),
             buffer: vec![0; PIPE_BYTES],
             stage: Stage::Running,
@@ -78,7 +84,8 @@ impl<'a> Watch<'a> {
                 self.status = Some(status);
                 self.main_end = None;
             }
-            self.advance(ready.control && self.asked(), reaped.none_left);
+            let asked = ready.control && self.asked();
+            self.advance(asked, reaped.none_left);
         }
         self.drain();
         ExitRecord {
@@ -149,10 +156,14 @@ impl<'a> Watch<'a> {
         Readiness { control: ready(0), output: output.is_some_and(ready) }
     }
 
-    /// Whether a byte came through the control FIFO.
-    fn asked(&self) -> bool {
+    /// Takes what came through the control FIFO; whether the end is asked for.
+    fn asked(&mut self) -> bool {
         let mut bytes = [0; 16];
-        (&self.folder.control).read(&mut bytes).is_ok_and(|count| count > 0)
+        let count = (&self.folder.control).read(&mut bytes).unwrap_or(0);
+        if bytes[..count].contains(&CLOSE_INPUT) {
+            self.input = None;
+        }
+        bytes[..count].contains(&END)
     }
 
     /// Takes one piece of output, of which the pipe is known to hold some.
@@ -163,6 +174,10 @@ impl<'a> Watch<'a> {
             Ok(count) => {
                 let live = self.log.bytes < LIVE_BYTES;
                 self.log.append(&self.folder.output, &self.buffer[..count]);
+                if self.may_stay {
+                    // It is for those who look on: what cannot be noted is told wrong, and the command goes on.
+                    let _ = self.folder.note_written(self.log.bytes);
+                }
                 if live {
                     tell_news();
                 }

@@ -52,6 +52,7 @@ impl World {
             outputs: Outputs::default(),
             reach: Reach::Public,
             secret_env: Vec::new(),
+            processes: Vec::new(),
             supervisor: PathBuf::from(env!("CARGO_BIN_EXE_limulus-supervise")),
         };
         Self { home, context, settings }

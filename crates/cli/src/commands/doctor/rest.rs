@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use engine::RunId;
+use engine::{EffectId, RunId};
 use journal::check::Report;
 use journal::mend::Did;
 use journal::{Collected, Read, Reader, Sqlite};
@@ -12,6 +12,7 @@ use crate::config::Globals;
 use crate::error::{CliError, Exit};
 use crate::show::doctor::size;
 use crate::show::human::count;
+use crate::show::session::fold_branch;
 
 const MEND: &str = "`limulus doctor --mend collect`";
 
@@ -51,7 +52,7 @@ pub(super) fn collect(report: &Report, globals: &Globals) -> Result<Did, CliErro
     Ok(vec![format!("{} that nothing needs are removed, and {} in calls/", told(&collected), folders(&strays.calls))])
 }
 
-/// A run is under way as long as its session's row says so; the rows are what the entries give, or it is a finding.
+/// A run is under way as long as its session's row says so, and a process is held as long as its state lists it; the rows are what the entries give, or it is a finding.
 fn strays(read: &dyn Read, globals: &Globals) -> Result<Strays, CliError> {
     let calls = globals.home.join("calls");
     // Listed first, for whoever owns the home may begin a run meanwhile.
@@ -59,8 +60,14 @@ fn strays(read: &dyn Read, globals: &Globals) -> Result<Strays, CliError> {
     if listed == Strays::default() {
         return Ok(listed);
     }
-    let under_way: BTreeSet<RunId> = read.sessions()?.into_iter().filter_map(|row| row.run).collect();
-    let mut still = tools::strays(&calls, &|run| under_way.contains(&run)).map_err(|error| unreadable(&error))?;
+    let rows = read.sessions()?;
+    let under_way: BTreeSet<RunId> = rows.iter().filter_map(|row| row.run).collect();
+    let mut held = BTreeSet::new();
+    for row in &rows {
+        held.extend(fold_branch(read, row)?.processes.into_iter().map(|process| process.effect));
+    }
+    let is_open = |call: EffectId| under_way.contains(&call.run) || held.contains(&call);
+    let mut still = tools::strays(&calls, &is_open).map_err(|error| unreadable(&error))?;
     still.calls.retain(|path| listed.calls.contains(path));
     Ok(still)
 }

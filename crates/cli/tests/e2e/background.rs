@@ -1,0 +1,88 @@
+//! Commands in the background: they outlive their call, their run and `kill -9`; the session holds them all the while.
+
+use bench::model_server::ModelServer;
+use serde_json::Value;
+
+use crate::support::{Home, is_alive, pids, until};
+
+/// Says its pid, counts, and echoes what it reads.
+const SERVER: &str = "echo $$ >> pids; echo ready; while read line; do echo \\\"got $line\\\"; done; echo over";
+
+fn call(tool: &str, arguments: &str) -> String {
+    format!("call:{tool} {arguments}\ntokens=2")
+}
+
+fn serve() -> String {
+    call("exec", &format!("{{\"command\": \"{SERVER}\", \"background\": true}}"))
+}
+
+fn processes(home: &Home) -> Vec<Value> {
+    home.json(&["sessions", "show"])["processes"].as_array().cloned().unwrap_or_default()
+}
+
+/// Has the model ask for a call of `process`, and gives what it was told.
+fn process(home: &Home, arguments: &str) -> String {
+    home.run(&["agent", "--yes", "-m", &call("process", arguments)]).expect_code(0);
+    let shown = home.json(&["sessions", "show"]);
+    let items = shown["transcript"].as_array().expect("a list");
+    let told = items.iter().rev().find(|item| item["role"] == "tool").expect("a result");
+    told["text"].as_str().expect("a text").to_owned()
+}
+
+#[test]
+fn r11_r13_a_command_in_the_background_outlives_a_kill_and_is_polled_written_to_and_ended() {
+    let server = ModelServer::start().unwrap();
+    let home = Home::new().served_by(&server);
+    // Killed while the next command of the same run is at work.
+    let message = format!("{}\ncall:exec {{\"command\": \"sleep 1000\"}}", serve());
+    let agent = home.start(&["agent", "--yes", "-m", &message]);
+    until("the command runs", || !home.text("pids").is_empty());
+    until("the process is held", || !processes(&home).is_empty());
+    let pid = pids(&home.file("pids"))[0];
+    agent.kill();
+    assert!(is_alive(pid), "it goes on without limulus");
+    let held = processes(&home);
+    assert_eq!((held.len(), &held[0]["state"]), (1, &"running".into()));
+    assert!(held[0]["command"].as_str().is_some_and(|command| command.starts_with("echo $$")), "{held:?}");
+    let day = held[0]["until"].as_i64().zip(held[0]["started_at"].as_i64()).map(|(until, from)| until - from);
+    assert_eq!(day, Some(24 * 3_600_000));
+
+    home.run(&["runs", "abort"]).expect_code(0);
+    assert!(is_alive(pid), "an abort ends the calls of its run, not what the session holds");
+    let id = held[0]["id"].as_str().expect("an id").to_owned();
+    assert!(process(&home, "{\"action\": \"list\"}").starts_with(&format!("{id} [running for ")));
+    let polled = process(&home, &format!("{{\"action\": \"poll\", \"id\": \"{id}\", \"offset\": 0}}"));
+    assert_eq!(polled, "ready\n[running; go on with offset=6]\n");
+    process(&home, &format!("{{\"action\": \"write\", \"id\": \"{id}\", \"text\": \"hello\\n\"}}"));
+    let poll = format!("{{\"action\": \"poll\", \"id\": \"{id}\", \"offset\": 6, \"wait_ms\": 60000}}");
+    assert!(process(&home, &poll).starts_with("got hello\n"));
+    let text = home.run(&["sessions", "show"]).expect_code(0).out;
+    assert!(text.contains("in the background") && text.contains(&format!("{id} running, since ")), "{text}");
+
+    let ended = process(&home, &format!("{{\"action\": \"end\", \"id\": \"{id}\"}}"));
+    assert!(ended.contains("has ended"), "{ended}");
+    assert!(!is_alive(pid));
+    let held = &processes(&home)[0];
+    assert_eq!((&held["state"], &held["outcome"]), (&"ended".into(), &"failed".into()));
+    assert_eq!(server.violations(), [""; 0]);
+}
+
+/// R13: what ended while nobody looked is seen by readers at once, recorded by the next owner, and nobody's stray.
+#[test]
+fn r13_a_process_that_ends_while_nobody_looks_is_told_as_ended() {
+    let server = ModelServer::start().unwrap();
+    let home = Home::new().served_by(&server);
+    let message = "{\"command\": \"until [ -e go ]; do sleep 0.02; done; exit 3\", \"background\": true}";
+    home.run(&["agent", "--yes", "-m", &call("exec", message)]).expect_code(0);
+    assert_eq!(processes(&home)[0]["state"], "running");
+    home.put("go", "");
+    until("it has ended", || processes(&home)[0]["state"] == "ended");
+    assert_eq!(processes(&home)[0]["how"], "exit status 3");
+    let doctor = home.run(&["doctor"]).expect_code(0);
+    assert!(!doctor.out.contains("nobody waits for"), "{doctor:?}");
+    home.run(&["doctor", "--mend", "collect", "--yes"]).expect_code(0);
+    let listed = process(&home, "{\"action\": \"list\"}");
+    assert!(listed.contains("[ended: exit status 3]"), "{listed}");
+    let audit = home.run(&["audit", "main"]).expect_code(0).out;
+    assert!(audit.contains("goes on in the background") && audit.contains("failed: exit status 3"), "{audit}");
+}

@@ -1,0 +1,182 @@
+//! The tool `process`: commands in the background, listed, polled, written to, ended. It reaches only what its own session
+//! holds, and remembers nothing: where a poll goes on is for the model to say.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use engine::{CallOutcome, EffectId, Given, Timestamp};
+use tokio::time::sleep;
+
+use crate::call::Context;
+use crate::error::ToolError;
+use crate::exec::{ended_within, record_error};
+use crate::folder::{CallFolder, CallState};
+use crate::invocation::{Invocation, ProcessArguments};
+use crate::limits::{INPUT_MS, LISTED_BYTES, POLL_TICK_MS, PROCESS_END_MS};
+use crate::{given, shown, window};
+
+/// A process as the session has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldProcess {
+    /// The effect that started it.
+    pub effect: EffectId,
+    /// Its command.
+    pub command: String,
+    /// When it started.
+    pub started_at: Timestamp,
+    /// How it has ended, as far as the session knows.
+    pub ended: Option<String>,
+}
+
+/// The command among the arguments of a call of `exec`; the arguments themselves, if they are others.
+pub fn command_of(arguments: &str) -> String {
+    let command = Invocation::parse("exec", arguments.as_bytes());
+    match command {
+        Ok(Invocation::Exec(exec)) => exec.command,
+        _ => arguments.to_owned(),
+    }
+}
+
+/// Carries out a call.
+pub(crate) async fn run(context: &Context, asked: &ProcessArguments) -> Result<Given, ToolError> {
+    let done = |text: &str| given::text(CallOutcome::Done, &context.secrets.mask(text));
+    match asked {
+        ProcessArguments::List => Ok(done(&list(context))),
+        ProcessArguments::Poll { id, offset, wait } => {
+            let text = poll(context, named(context, id)?, *offset, *wait).await?;
+            // Masked part by part, so that the places hold.
+            Ok(given::text(CallOutcome::Done, &text))
+        }
+        ProcessArguments::Write { id, text, eof } => {
+            write(context, named(context, id)?, text, *eof).await.map(|text| done(&text))
+        }
+        ProcessArguments::End { id } => end(context, named(context, id)?).await,
+    }
+}
+
+/// The process of this name; the newest, should there be two.
+pub(crate) fn named<'a>(context: &'a Context, id: &str) -> Result<&'a HeldProcess, ToolError> {
+    let name = |process: &HeldProcess| process.effect.process_name();
+    let found = context.processes.iter().rev().find(|process| name(process) == id);
+    found.ok_or_else(|| {
+        let known: Vec<String> = context.processes.iter().map(name).collect();
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        ToolError::NoProcess { id: id.to_owned(), known }
+    })
+}
+
+fn folder(context: &Context, process: &HeldProcess) -> CallFolder {
+    CallFolder::of(&context.calls, process.effect)
+}
+
+/// How a process has ended; none while it runs. Its folder knows first.
+fn ended(folder: &CallFolder, process: &HeldProcess) -> io::Result<Option<String>> {
+    Ok(match folder.state()? {
+        CallState::Running => None,
+        CallState::Ended(record) => Some(shown::how(&record)),
+        CallState::Dead | CallState::Absent | CallState::Void => {
+            let unknown = || "how is not known: it was cut off, or its record is gone".to_owned();
+            Some(process.ended.clone().unwrap_or_else(unknown))
+        }
+    })
+}
+
+fn list(context: &Context) -> String {
+    if context.processes.is_empty() {
+        return "No command is in the background.\n".to_owned();
+    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64);
+    let line = |process: &HeldProcess| {
+        let ended = ended(&folder(context, process), process).ok().flatten();
+        let seconds = Timestamp(now).since(process.started_at) / 1_000;
+        let state = ended.map_or_else(|| format!("running for {seconds} s"), |how| format!("ended: {how}"));
+        let command = process.command.replace('\n', " ");
+        let shown = &command[..command.floor_char_boundary(LISTED_BYTES)];
+        let rest = if shown.len() < command.len() { "…" } else { "" };
+        format!("{} [{state}] {shown}{rest}\n", process.effect.process_name())
+    };
+    context.processes.iter().map(line).collect()
+}
+
+async fn poll(
+    context: &Context,
+    process: &HeldProcess,
+    offset: Option<u64>,
+    wait: Duration,
+) -> Result<String, ToolError> {
+    let folder = folder(context, process);
+    let until = Instant::now() + wait;
+    let from = match offset {
+        None if !wait.is_zero() => Some(folder.written().map_err(record_error(&folder))?),
+        offset => offset,
+    };
+    loop {
+        // The state first: what has ended by then has written all.
+        let ended = ended(&folder, process).map_err(record_error(&folder))?;
+        let window = window::read(&folder, &context.secrets, from, ended.is_some()).map_err(record_error(&folder))?;
+        if ended.is_none() && window.text.is_empty() && Instant::now() < until {
+            sleep(Duration::from_millis(POLL_TICK_MS)).await;
+            continue;
+        }
+        let line_end = if window.text.is_empty() || window.text.ends_with('\n') { "" } else { "\n" };
+        let state = ended.map_or_else(|| "running".to_owned(), |how| format!("ended: {}", context.secrets.mask(&how)));
+        let more = if window.next < window.written { "more follows; " } else { "" };
+        return Ok(format!("{}{line_end}[{state}; {more}go on with offset={}]\n", window.text, window.next));
+    }
+}
+
+async fn write(context: &Context, process: &HeldProcess, text: &str, eof: bool) -> Result<String, ToolError> {
+    let folder = folder(context, process);
+    let id = process.effect.process_name();
+    let refused = |reason: String| ToolError::NoInput { id: process.effect.process_name(), reason };
+    if let Some(how) = ended(&folder, process).map_err(record_error(&folder))? {
+        return Err(refused(format!("it has ended ({how})")));
+    }
+    if !text.is_empty() {
+        let input = folder.input().map_err(record_error(&folder))?;
+        let input = input.ok_or_else(|| refused("nothing of it reads its input any more".to_owned()))?;
+        let taken = feed(input, text.as_bytes()).await.map_err(record_error(&folder))?;
+        if taken < text.len() {
+            let reason =
+                format!("it took {taken} of {} bytes, and reads no further; the rest was not sent", text.len());
+            return Err(refused(reason));
+        }
+    }
+    if eof {
+        folder.ask_to_close_input().map_err(record_error(&folder))?;
+    }
+    let end = if eof { ", and ended" } else { "" };
+    Ok(format!("[{} bytes written to the input of {id}{end}; process action=poll shows what it says]\n", text.len()))
+}
+
+/// Writes as much as is read within a while.
+async fn feed(mut input: File, bytes: &[u8]) -> io::Result<usize> {
+    let until = Instant::now() + Duration::from_millis(INPUT_MS);
+    let mut taken = 0;
+    while taken < bytes.len() {
+        match input.write(&bytes[taken..]) {
+            Ok(count) => taken += count,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < until => {
+                sleep(Duration::from_millis(POLL_TICK_MS)).await;
+            }
+            // Its reader has gone, or takes nothing.
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::BrokenPipe) => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(taken)
+}
+
+async fn end(context: &Context, process: &HeldProcess) -> Result<Given, ToolError> {
+    let folder = folder(context, process);
+    let id = process.effect.process_name();
+    let already = ended(&folder, process).map_err(record_error(&folder))?.is_some();
+    let over = ended_within(&folder, Duration::from_millis(PROCESS_END_MS)).await.map_err(record_error(&folder))?;
+    if over == CallState::Running {
+        return Ok(given::text(CallOutcome::Failed, &format!("[{id} could not be ended in time; it may still run]\n")));
+    }
+    let how = ended(&folder, process).map_err(record_error(&folder))?.unwrap_or_default();
+    let had = if already { "had ended already" } else { "has ended" };
+    Ok(given::text(CallOutcome::Done, &context.secrets.mask(&format!("[{id} {had}: {how}]\n"))))
+}

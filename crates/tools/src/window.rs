@@ -1,0 +1,118 @@
+//! A part of a command's output while it grows: from any byte on, secrets masked, no character cut where it is read on.
+
+use std::io;
+
+use crate::folder::CallFolder;
+use crate::kinds;
+use crate::limits::{KEPT_HEAD_BYTES, KEPT_TAIL_BYTES, POLLED_BYTES, POLLED_TAIL_BYTES};
+use crate::masking::Secrets;
+
+/// A part of an output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Window {
+    /// As text.
+    pub(crate) text: String,
+    /// Where the next part begins.
+    pub(crate) next: u64,
+    /// Bytes that were written so far.
+    pub(crate) written: u64,
+}
+
+/// The output from this byte on; without a place, the end of it. `is_over` says that nothing more is written.
+pub(crate) fn read(folder: &CallFolder, secrets: &Secrets, from: Option<u64>, is_over: bool) -> io::Result<Window> {
+    let written = folder.written()?;
+    let wanted = from.unwrap_or(written.saturating_sub(POLLED_TAIL_BYTES)).min(written);
+    let kept = kept(wanted, written);
+    let from = wanted.max(kept.start);
+    let to = kept.end.min(from + POLLED_BYTES);
+    // A secret may begin before, and go on behind.
+    let reach = secrets.longest() as u64;
+    let (first, last) = (kept.start.max(from.saturating_sub(reach)), kept.end.min(to + reach));
+    let bytes = folder.read_output(first, last)?;
+    let part = ((from - first) as usize).min(bytes.len())..((to - first) as usize).min(bytes.len());
+    let (mut masked, mut end) = secrets.mask_part(&bytes, part, is_over);
+    let cut = kinds::cut_at_end(&masked);
+    if cut > 0 && !(is_over && first + end as u64 >= written) {
+        masked.truncate(masked.len() - cut);
+        end -= cut;
+    }
+    let next = first + end as u64;
+    Ok(Window { text: text(&masked, from - wanted), next, written })
+}
+
+/// The part of what is kept that holds this byte, or comes next after it.
+fn kept(number: u64, written: u64) -> std::ops::Range<u64> {
+    let tail = written.saturating_sub(KEPT_TAIL_BYTES);
+    if tail <= KEPT_HEAD_BYTES {
+        0..written
+    } else if number < KEPT_HEAD_BYTES {
+        0..KEPT_HEAD_BYTES
+    } else {
+        tail..written
+    }
+}
+
+fn text(masked: &[u8], left_out: u64) -> String {
+    let note = if left_out == 0 { String::new() } else { format!("… {left_out} bytes were not kept …\n") };
+    if let Some(kind) = kinds::not_text(masked) {
+        return format!("{note}[{} bytes that are not UTF-8 text: {kind}]\n", masked.len());
+    }
+    note + &kinds::escaped(masked).0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::supervise::output::OutputLog;
+
+    /// All that is read from the beginning, part by part, of an output that grows in these steps.
+    fn parts(bytes: &[u8], steps: &[usize]) -> String {
+        let home = tempfile::tempdir().unwrap();
+        let file = std::fs::File::create(home.path().join("output")).unwrap();
+        let (folder, secrets) = (CallFolder::at(home.path()), Secrets::new(["sk-abcdef"]));
+        let (mut log, mut told, mut next, mut written) = (OutputLog::default(), String::new(), 0, 0);
+        for (at, step) in steps.iter().enumerate() {
+            log.append(&file, &bytes[written..*step]);
+            written = *step;
+            loop {
+                let window = read(&folder, &secrets, Some(next), at + 1 == steps.len()).unwrap();
+                told.push_str(&window.text);
+                if window.next == next {
+                    break;
+                }
+                next = window.next;
+            }
+        }
+        assert_eq!(next, bytes.len() as u64);
+        told
+    }
+
+    #[test]
+    fn r45_the_parts_of_an_output_are_all_of_it_wherever_it_grows() {
+        let bytes = "a sk-abcdef ü🦀 x sk-abcdef".as_bytes();
+        for cut in 0..=bytes.len() {
+            assert_eq!(parts(bytes, &[cut, bytes.len()]), "a [secret] ü🦀 x [secret]", "cut at {cut}");
+        }
+        let long = "ü sk-abcdef\n".repeat(10_000);
+        assert_eq!(parts(long.as_bytes(), &[long.len()]), long.replace("sk-abcdef", "[secret]"));
+    }
+
+    #[test]
+    fn r45_of_an_output_that_is_not_kept_whole_the_rest_is_told() {
+        let home = tempfile::tempdir().unwrap();
+        let file = std::fs::File::create(home.path().join("output")).unwrap();
+        let (folder, secrets) = (CallFolder::at(home.path()), Secrets::default());
+        let lines: Vec<String> = (0..1_500_000).map(|n| format!("{n:06}\n")).collect();
+        let lines = lines.concat();
+        OutputLog::default().append(&file, lines.as_bytes());
+        std::fs::write(home.path().join("written"), (lines.len() as u64).to_le_bytes()).unwrap();
+        let (written, tail) = (lines.len() as u64, lines.len() - KEPT_TAIL_BYTES as usize);
+        let window = read(&folder, &secrets, Some(KEPT_HEAD_BYTES), false).unwrap();
+        let left_out = tail as u64 - KEPT_HEAD_BYTES;
+        assert!(window.text.starts_with(&format!("… {left_out} bytes were not kept …\n{}", &lines[tail..tail + 100])));
+        assert_eq!((window.next, window.written), ((tail as u64) + POLLED_BYTES, written));
+        let end = read(&folder, &secrets, None, false).unwrap();
+        assert_eq!(end.text, lines[lines.len() - POLLED_TAIL_BYTES as usize..]);
+        assert_eq!((end.next, read(&folder, &secrets, Some(u64::MAX), false).unwrap().text), (written, String::new()));
+    }
+}
