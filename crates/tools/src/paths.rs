@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::{fs, io};
 
-use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 
 use crate::error::ToolError;
 use crate::limits::LINKS;
@@ -41,6 +41,9 @@ pub(crate) struct Workspace {
 impl Workspace {
     /// The workspace alone.
     pub(crate) fn open(path: &Path) -> Result<Self, ToolError> {
+        if let Some(folder) = hold_as_written(path) {
+            return Ok(Self { root: path.to_owned(), folder: Arc::new(folder), allowed: Vec::new() });
+        }
         let wrong = |source| ToolError::Workspace { path: path.display().to_string(), source };
         let folder = hold(path).map_err(wrong)?;
         let root = place_of(&folder).or_else(|_| fs::canonicalize(path)).map_err(wrong)?;
@@ -98,6 +101,18 @@ impl Workspace {
 /// Opens a folder for nothing but to begin from it.
 fn hold(path: &Path) -> io::Result<OwnedFd> {
     Ok(openat(CWD, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+/// The same, if no name in its absolute path is a link, or stands for another: then it is where it says.
+fn hold_as_written(path: &Path) -> Option<OwnedFd> {
+    let mut names = path.components();
+    let is_plain = path.as_os_str().len() == path.components().as_path().as_os_str().len();
+    if !is_plain || names.next() != Some(Component::RootDir) || !names.all(|name| matches!(name, Component::Normal(_)))
+    {
+        return None;
+    }
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS).ok()
 }
 
 /// The path of a folder that is held open, links followed: one question to the kernel, where `canonicalize` asks for each
@@ -187,6 +202,19 @@ mod tests {
         // `..` after a link goes up from where the link leads, not from where it stands.
         assert!(!inside(&workspace, "away/../x"));
         assert_eq!(Workspace::open(&workspace).unwrap().resolve("near/../b").unwrap().shown, "b");
+    }
+
+    /// However it is written: with links in it, with `..`, with too many slashes.
+    #[test]
+    fn the_root_of_a_workspace_is_where_its_links_lead() {
+        let home = tempfile::tempdir().unwrap();
+        let home = fs::canonicalize(home.path()).unwrap();
+        fs::create_dir_all(home.join("real/sub")).unwrap();
+        symlink("real", home.join("link")).unwrap();
+        for given in ["real", "link", "link/sub/..", "real/sub/..", "real/", "./real", "link/.", "/real"] {
+            let given = format!("{}/{given}", home.display());
+            assert_eq!(Workspace::open(Path::new(&given)).unwrap().root, home.join("real"), "{given}");
+        }
     }
 
     #[test]
