@@ -48,12 +48,15 @@ impl Decode for Decoder {
 
     fn end(&mut self, request_bytes: usize) -> Result<Usage, Fault> {
         let usage = self.answer.end(request_bytes);
-        let is_nameless = self.calls.iter().any(|call| !call.named);
-        if is_nameless && (self.answer.is_finished() || self.answer.is_done()) {
-            return Err(malformed("asked for a call without a name"));
+        if self.has_nameless() && (self.answer.is_finished() || self.answer.is_done()) {
+            return Err(nameless());
         }
         usage
     }
+}
+
+fn nameless() -> Fault {
+    malformed("asked for a call without a name")
 }
 
 impl Decoder {
@@ -113,6 +116,10 @@ impl Decoder {
         }
     }
 
+    fn has_nameless(&self) -> bool {
+        self.calls.iter().any(|call| !call.named)
+    }
+
     /// Which call a delta belongs to. An index that comes again with another id is another call (Gemini's compatible API
     /// gives 0 to all); without an index an id or a name begins one.
     fn call_at(&mut self, index: Option<u64>, id: &str, has_name: bool) -> Result<usize, Fault> {
@@ -123,6 +130,10 @@ impl Decoder {
         };
         if let Some(at) = self.calls.iter().rposition(same) {
             return Ok(at);
+        }
+        // Calls are told in order, each with its name: what waits for one cannot be passed.
+        if self.has_nameless() {
+            return Err(nameless());
         }
         let place = self.answer.place()?;
         let wire_index = index.unwrap_or(u64::from(place));

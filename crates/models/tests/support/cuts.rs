@@ -1,5 +1,7 @@
 //! An answer cut at every byte: always a typed result, never a false end, never another text.
 
+#![allow(clippy::print_stdout, reason = "how many there were, for who asks with --nocapture")]
+
 use engine::FailureClass;
 use models::{Model, ModelSet, Request};
 
@@ -31,6 +33,7 @@ pub(crate) async fn check_cuts(canned: &Canned<'_>, request: impl Fn(&str) -> Re
         let whole_at = canned.whole_at.map(|at| head + at);
         let answers = cuts(bytes, &request).await;
         let last = answers.last().unwrap();
+        println!("cut at each of {} places", answers.len());
         for (cut, answer) in answers.iter().enumerate() {
             let is_whole = whole_at.is_some_and(|whole| cut >= whole);
             assert_eq!(answer.end.as_ref().unwrap().is_ok(), is_whole, "cut at {cut}: {answer:?}");
