@@ -40,8 +40,18 @@ pub struct Pump<C> {
     answers: Vec<(C, Result<Answer, Refusal>)>,
     in_flight: Option<Arc<Batch>>,
     running: BTreeSet<EffectId>,
-    armed: Option<Timestamp>,
+    armed: Armed,
     todo: VecDeque<Do<C>>,
+}
+
+/// What the driver has armed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Armed {
+    /// This time, or none.
+    At(Option<Timestamp>),
+    /// A time came, early or late: it may have been this one or the one before, so that the next is told in any case, also
+    /// that there is none.
+    Spent,
 }
 
 impl<C> Pump<C> {
@@ -53,7 +63,7 @@ impl<C> Pump<C> {
             answers: vec![],
             in_flight: None,
             running: BTreeSet::new(),
-            armed: None,
+            armed: Armed::At(None),
             todo: VecDeque::new(),
         }
     }
@@ -95,9 +105,8 @@ impl<C> Pump<C> {
             return None;
         }
         while let Some((input, moment, caller)) = self.offered.pop_front() {
-            // The armed time is spent, also where it came early: what is still due is armed again.
             if matches!(input, Input::Report(Report::Due)) {
-                self.armed = None;
+                self.armed = Armed::Spent;
             }
             let answer = self.machine.handle(input, moment);
             if let Some(caller) = caller {
@@ -153,9 +162,10 @@ impl<C> Pump<C> {
         self.answer();
         self.steer_effects();
         let deadline = self.machine.deadline();
-        let late = planted(Mutant::DeadlineNotRearmed) && self.armed.is_some() && deadline.is_some();
-        if deadline != self.armed && !late {
-            self.armed = deadline;
+        let is_armed = matches!(self.armed, Armed::At(Some(_)));
+        let late = planted(Mutant::DeadlineNotRearmed) && is_armed && deadline.is_some();
+        if self.armed != Armed::At(deadline) && !late {
+            self.armed = Armed::At(deadline);
             self.todo.push_back(Do::Arm(deadline));
         }
     }
