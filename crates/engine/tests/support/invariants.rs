@@ -162,7 +162,8 @@ fn moves(world: &World, run: &Run) -> bool {
             .into_iter()
             .any(runs),
         Phase::Awaiting { on: WaitFor::Approval, .. } => run.step.calls.iter().any(|call| call.stage == Stage::Asking),
-        Phase::Retry { until } => world.armed == Some(*until),
+        // The limit of a process may come before; then this one is armed.
+        Phase::Retry { until } => world.armed.is_some_and(|at| at <= *until),
         // Decided on in the batch that leads there.
         Phase::Preparing { stage: PrepareStage::Reserving }
         | Phase::Awaiting { .. }
