@@ -162,8 +162,13 @@ fn moves(world: &World, run: &Run) -> bool {
             .into_iter()
             .any(runs),
         Phase::Awaiting { on: WaitFor::Approval, .. } => run.step.calls.iter().any(|call| call.stage == Stage::Asking),
-        // The limit of a process may come before; then this one is armed.
-        Phase::Retry { until } => world.armed.is_some_and(|at| at <= *until),
+        // The limit of a process may come before.
+        Phase::Retry { until } => {
+            let processes = world.session().processes.iter();
+            let limits =
+                processes.filter(|process| process.state == ProcessState::Running).map(|process| process.until);
+            world.armed == limits.chain([*until]).min()
+        }
         // Decided on in the batch that leads there.
         Phase::Preparing { stage: PrepareStage::Reserving }
         | Phase::Awaiting { .. }
