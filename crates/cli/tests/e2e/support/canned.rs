@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::sync::mpsc::{self, Receiver};
+use std::sync::mpsc::{self, Receiver, Sender};
 
 use serde_json::Value;
 
@@ -31,14 +31,13 @@ pub(crate) fn serve_whole<const N: usize>(answers: [String; N]) -> (String, Rece
     std::thread::spawn(move || {
         for answer in answers {
             let (stream, _) = listener.accept().expect("a connection");
-            // A test that has seen enough is gone.
-            let _ = send.send(exchange(stream, &answer));
+            exchange(stream, &answer, &send);
         }
     });
     (address, bodies)
 }
 
-fn exchange(stream: TcpStream, answer: &str) -> Value {
+fn exchange(stream: TcpStream, answer: &str, bodies: &Sender<Value>) {
     let mut reader = BufReader::new(stream);
     let mut length = 0;
     loop {
@@ -53,8 +52,9 @@ fn exchange(stream: TcpStream, answer: &str) -> Value {
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).expect("a body");
+    // Before the answer: who has been answered finds it there. A test that has seen enough is gone.
+    let _ = bodies.send(serde_json::from_slice(&body).expect("JSON"));
     reader.into_inner().write_all(answer.as_bytes()).expect("it is read");
-    serde_json::from_slice(&body).expect("JSON")
 }
 
 /// All that stands in a field of this name, wherever it is.
