@@ -4,7 +4,8 @@ use super::Finding;
 use crate::manifest::{Kind, Manifest};
 use crate::tree::Tree;
 
-/// What a crate may name of the workspace, also in its tests: engine ← journal, models, tools ← runtime ← cli.
+/// What a crate may name of the workspace, also in its tests: engine ← journal, models, tools ← runtime ← gateway ← cli;
+/// engine ← protocol ← gateway.
 const ARROWS: &[(&str, &[&str])] = &[
     ("engine", &[]),
     ("faulty-vfs", &[]),
@@ -12,9 +13,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("models", &["engine"]),
     ("tools", &["engine"]),
     ("runtime", &["engine", "journal", "models", "tools", "faulty-vfs"]),
-    ("limulus", &["engine", "journal", "models", "tools", "runtime", "bench"]),
+    ("protocol", &["engine"]),
+    ("gateway", &["engine", "journal", "models", "tools", "runtime", "protocol", "faulty-vfs"]),
+    ("limulus", &["engine", "journal", "models", "tools", "runtime", "protocol", "gateway", "bench"]),
     ("simulator", &["engine", "journal", "faulty-vfs"]),
-    ("bench", &["engine", "journal", "models", "tools", "runtime", "limulus", "simulator"]),
+    ("bench", &["engine", "journal", "models", "tools", "runtime", "protocol", "gateway", "limulus", "simulator"]),
     ("xtask", &[]),
 ];
 

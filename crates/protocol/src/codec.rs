@@ -1,0 +1,161 @@
+//! Frames on a stream of bytes: one line of JSON each, bounded before it is read whole.
+
+use serde::Serialize;
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
+
+use crate::frame::Frame;
+
+/// What came is no frame.
+#[derive(Debug, thiserror::Error)]
+pub enum FrameError {
+    /// It is longer than a frame may be here. What follows it cannot be found any more.
+    #[error("a frame may have {limit} bytes here")]
+    TooLong {
+        /// Bytes.
+        limit: usize,
+    },
+    /// It is no frame.
+    #[error("not a frame: {detail}")]
+    Invalid {
+        /// What is wrong with it.
+        detail: String,
+    },
+    /// The stream ended in the middle of one.
+    #[error("the connection ended in the middle of a frame")]
+    Cut,
+    /// The stream failed.
+    #[error("the connection failed: {0}")]
+    Io(#[from] std::io::Error),
+}
+
+/// Reads frames. A `next` that is dropped loses nothing.
+#[derive(Debug)]
+pub struct FrameReader<R> {
+    stream: BufReader<R>,
+    line: Vec<u8>,
+    limit: usize,
+}
+
+impl<R: AsyncRead + Unpin> FrameReader<R> {
+    /// Frames of at most so many bytes.
+    pub fn new(stream: R, limit: usize) -> Self {
+        Self { stream: BufReader::new(stream), line: vec![], limit }
+    }
+
+    /// From here on frames may be this long.
+    pub fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
+    /// The next frame; none when the stream ended between frames.
+    pub async fn next(&mut self) -> Result<Option<Frame>, FrameError> {
+        loop {
+            let bytes = self.stream.fill_buf().await?;
+            if bytes.is_empty() {
+                return if self.line.is_empty() { Ok(None) } else { Err(FrameError::Cut) };
+            }
+            let end = bytes.iter().position(|byte| *byte == b'\n');
+            let taken = end.unwrap_or(bytes.len());
+            if self.line.len() + taken > self.limit {
+                return Err(FrameError::TooLong { limit: self.limit });
+            }
+            self.line.extend_from_slice(&bytes[..taken]);
+            self.stream.consume(taken + usize::from(end.is_some()));
+            if end.is_some() {
+                let line = std::mem::take(&mut self.line);
+                return decode(&line).map(Some);
+            }
+        }
+    }
+}
+
+fn decode(line: &[u8]) -> Result<Frame, FrameError> {
+    serde_json::from_slice(line).map_err(|error| FrameError::Invalid { detail: error.to_string() })
+}
+
+/// A frame as one line.
+pub fn encode(frame: &impl Serialize) -> Vec<u8> {
+    let mut line = serde_json::to_vec(frame).expect("a frame is plain data");
+    line.push(b'\n');
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt as _;
+
+    use super::*;
+
+    /// Reads these bytes, cut at this place: the frames before the end or the error.
+    fn read(bytes: &[u8], cut: usize, limit: usize) -> (Vec<Frame>, Option<String>) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let (mut write, read) = tokio::io::duplex(1 << 20);
+            let (first, second) = (bytes[..cut].to_vec(), bytes[cut..].to_vec());
+            let writer = async move {
+                write.write_all(&first).await.unwrap();
+                tokio::task::yield_now().await;
+                write.write_all(&second).await.unwrap();
+            };
+            let reader = async {
+                let mut reader = FrameReader::new(read, limit);
+                let mut frames = vec![];
+                loop {
+                    match reader.next().await {
+                        Ok(Some(frame)) => frames.push(frame),
+                        Ok(None) => return (frames, None),
+                        Err(error) => return (frames, Some(error.to_string())),
+                    }
+                }
+            };
+            tokio::join!(writer, reader).1
+        })
+    }
+
+    const TWO: &str = concat!(
+        r#"{"type":"req","id":"1","method":"health"}"#,
+        "\n",
+        r#"{"type":"res","id":"1","ok":true,"payload":{"text":"好"}}"#,
+        "\n"
+    );
+
+    #[test]
+    fn r60_frames_are_the_same_wherever_the_stream_is_cut() {
+        let whole = read(TWO.as_bytes(), 0, 100);
+        assert_eq!((whole.0.len(), &whole.1), (2, &None));
+        for cut in 0..=TWO.len() {
+            assert_eq!(read(TWO.as_bytes(), cut, 100), whole, "{cut}");
+        }
+        assert_eq!(
+            whole.0.iter().flat_map(encode).collect::<Vec<_>>(),
+            TWO.as_bytes(),
+            "what was read is written the same"
+        );
+    }
+
+    #[test]
+    fn r60_what_is_no_frame_is_said_and_what_is_too_long_is_not_kept() {
+        let says = |bytes: &[u8], says: &str| {
+            let (frames, error) = read(bytes, 0, 60);
+            assert!(frames.is_empty() && error.as_ref().is_some_and(|error| error.contains(says)), "{error:?}: {says}");
+        };
+        says(b"hello\n", "not a frame");
+        says(b"\n", "not a frame");
+        says(b"\xff\xfe{}\n", "not a frame");
+        says(br#"{"type":"req","id":"1","method":"health""#, "in the middle of a frame");
+        says(
+            br#"{"type":"req","id":"1","method":"m","more":1}
+"#,
+            "unknown field `more`",
+        );
+        says(
+            br#"{"type":"dream","id":"1"}
+"#,
+            "unknown variant `dream`",
+        );
+        says(&[b'a'; 61], "may have 60 bytes");
+        let deep = format!("{}{}\n", r#"{"type":"req","id":"1","method":"m","params":"#, "[".repeat(200_000));
+        let (_, error) = read(deep.as_bytes(), 0, 1 << 20);
+        assert!(error.is_some_and(|error| error.contains("recursion limit")));
+    }
+}

@@ -1,0 +1,18 @@
+//! What goes over the wire between the owner of a home and whoever speaks with it: frames, one table of methods, events,
+//! their limits; the codec and a client. Its vocabulary (states, outcomes, ids) is the engine's. What may not live here:
+//! what a method does, and where a connection comes from.
+
+mod client;
+mod codec;
+mod error;
+mod frame;
+pub mod limits;
+pub mod method;
+
+pub use client::{Answers, Client, ClientError, Events};
+pub use codec::{FrameError, FrameReader, encode};
+pub use error::{ErrorCode, ErrorShape};
+pub use frame::{EventFrame, Frame, Request, Response};
+
+/// The version of the protocol that this crate speaks.
+pub const PROTOCOL: u32 = 1;

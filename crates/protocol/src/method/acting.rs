@@ -1,0 +1,362 @@
+//! What the methods that do something take and give. Names are camelCase here; times are milliseconds since 1970 UTC.
+
+use engine::{CallId, Hash, Outcome, RunId, Timestamp, Usage};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::limits;
+
+/// Nothing.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NoParams {}
+
+/// Nothing but that it was done.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NoResult {}
+
+/// What `connect` takes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ConnectParams {
+    /// The oldest version that the client speaks.
+    pub min_protocol: u32,
+    /// The newest.
+    pub max_protocol: u32,
+    /// Who it is.
+    pub client: ClientInfo,
+    /// What it can do.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub caps: Vec<Cap>,
+}
+
+/// Who a client is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ClientInfo {
+    /// Its name: `cli`, …
+    pub id: String,
+    /// Its version.
+    pub version: String,
+    /// Where it runs.
+    pub platform: String,
+    /// What it is used for: `cli`, `ui`, `backend`, `test`.
+    pub mode: String,
+}
+
+/// What a client can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Cap {
+    /// A person can answer questions there.
+    Asks,
+}
+
+/// What `connect` gives.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HelloOk {
+    /// `hello-ok`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The version that is spoken from here on.
+    pub protocol: u32,
+    /// Who answers.
+    pub server: ServerInfo,
+    /// What it can do.
+    pub features: Features,
+    /// What it bears.
+    pub policy: Policy,
+}
+
+/// The owner of the home.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ServerInfo {
+    /// Its version.
+    pub version: String,
+    /// This connection.
+    pub conn_id: String,
+    /// Its process.
+    pub pid: u32,
+    /// How often the home has been opened.
+    pub epoch: u64,
+}
+
+/// What the owner can do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Features {
+    /// The names of its methods.
+    pub methods: Vec<String>,
+    /// The names of its events.
+    pub events: Vec<String>,
+}
+
+/// What a connection bears.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Policy {
+    /// Bytes of a frame.
+    pub max_payload: u64,
+    /// Bytes that may wait for a client that does not read.
+    pub max_buffered_bytes: u64,
+    /// How often a `tick` comes, milliseconds.
+    pub tick_interval_ms: u64,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            max_payload: limits::FRAME_BYTES as u64,
+            max_buffered_bytes: limits::BUFFERED_BYTES as u64,
+            tick_interval_ms: limits::TICK_MS,
+        }
+    }
+}
+
+/// What `health` gives.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Health {
+    /// Whether everything that is accepted is recorded.
+    pub ok: bool,
+    /// Why not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
+    /// How long this owner has the home, milliseconds.
+    pub uptime_ms: u64,
+    /// Clients that are connected.
+    pub connections: u32,
+    /// Sessions that are in memory.
+    pub open_sessions: u32,
+}
+
+/// What `agent` takes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AgentParams {
+    /// The text.
+    #[schemars(length(min = 1))]
+    pub message: String,
+    /// The session: a name, or agent:AGENT:NAME.
+    pub session_key: String,
+    /// The same key is the same message, also after a restart.
+    #[schemars(length(min = 1))]
+    pub idempotency_key: String,
+    /// PROVIDER/MODEL for this run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The run's own limit, milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// Whether everything that would be asked is allowed.
+    #[serde(default)]
+    pub allow: bool,
+    /// The folder that the agent works in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<String>,
+    /// What goes with the message.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<Attachment>,
+}
+
+/// A file that goes with a message.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Attachment {
+    /// Its name.
+    pub name: String,
+    /// Its bytes, base64.
+    pub content: String,
+}
+
+/// The two answers of `agent`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "status", rename_all = "camelCase")]
+pub enum AgentAnswer {
+    /// It is recorded; its run has this id.
+    #[serde(rename_all = "camelCase")]
+    Accepted {
+        /// The run that answers it.
+        #[schemars(with = "String")]
+        run_id: RunId,
+        /// When it was.
+        #[schemars(with = "i64")]
+        accepted_at: Timestamp,
+    },
+    /// The run completed.
+    Ok(Ended),
+    /// It failed, or was ended.
+    Error(Ended),
+    /// It passed its limit.
+    Timeout(Ended),
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Ended {
+    /// The run.
+    #[schemars(with = "String")]
+    pub run_id: RunId,
+    /// How.
+    #[schemars(with = "String")]
+    pub outcome: Outcome,
+    /// When it started.
+    #[schemars(with = "i64")]
+    pub started_at: Timestamp,
+    /// When it ended.
+    #[schemars(with = "i64")]
+    pub ended_at: Timestamp,
+    /// What it said.
+    pub text: String,
+    /// What it took.
+    #[schemars(with = "serde_json::Value")]
+    pub usage: Usage,
+    /// Why it did not complete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// What `agent.wait` takes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct WaitParams {
+    /// The run.
+    #[schemars(with = "String")]
+    pub run_id: RunId,
+    /// How long, milliseconds; 0 looks once.
+    #[serde(default = "wait_ms")]
+    pub timeout_ms: u64,
+}
+
+const fn wait_ms() -> u64 {
+    limits::WAIT_MS
+}
+
+/// What `agent.wait` gives.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Waited {
+    /// The run.
+    #[schemars(with = "String")]
+    pub run_id: RunId,
+    /// `timeout` without `endedAt`: the waiting ended, the run did not.
+    pub status: WaitStatus,
+    /// When it started, if it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<i64>")]
+    pub started_at: Option<Timestamp>,
+    /// When it ended, if it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<i64>")]
+    pub ended_at: Option<Timestamp>,
+    /// Why it did not complete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// What became of a wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum WaitStatus {
+    /// The run completed.
+    Ok,
+    /// It failed, or was ended.
+    Error,
+    /// It passed its limit, or the waiting did.
+    Timeout,
+}
+
+/// What `runs.abort` takes: a run, or a session whose active run is meant.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AbortParams {
+    /// The run's id, or as much of its beginning as is unique.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
+    /// The session whose active, else last, run it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+}
+
+/// What `runs.abort` gives, once it is recorded; the run ends within its limit.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Aborted {
+    /// The run.
+    #[schemars(with = "String")]
+    pub run_id: RunId,
+    /// Its session.
+    pub session_key: String,
+}
+
+/// What `sessions.resume` takes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ResumeParams {
+    /// The session; without it all that have unfinished work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_key: Option<String>,
+    /// Mend a session that needs a human.
+    #[serde(default)]
+    pub force: bool,
+}
+
+/// What `sessions.resume` gives.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Resumed {
+    /// The sessions that were taken up, or are under way.
+    pub session_keys: Vec<String>,
+}
+
+/// What `asks.answer` takes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AnswerParams {
+    /// The call that asks.
+    #[schemars(with = "String")]
+    pub call: CallId,
+    /// What the answer binds to.
+    #[schemars(with = "String")]
+    pub fingerprint: Hash,
+    /// Whether it may run.
+    pub allow: bool,
+}
+
+/// What `events.subscribe` takes: a session, a run, or neither for the whole home.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SubscribeParams {
+    /// The session's key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// The run's id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
+    /// The cursor of the last line that was seen. Without it: from now on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// From the beginning of the session, the run or the home on; against `from`.
+    #[serde(default)]
+    pub whole: bool,
+}
+
+/// What `events.subscribe` gives, before the first event of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Subscribed {
+    /// Names it for `events.unsubscribe`.
+    pub subscription: u64,
+    /// Where it begins.
+    pub cursor: String,
+}
+
+/// What `events.unsubscribe` takes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct UnsubscribeParams {
+    /// As `events.subscribe` gave it.
+    pub subscription: u64,
+}
