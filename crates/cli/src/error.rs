@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use journal::Kind;
+use protocol::{ErrorCode, ErrorShape};
 
 use crate::config::ConfigError;
 
@@ -35,6 +35,39 @@ pub(crate) enum Exit {
     Aborted = 130,
     /// A SIGTERM stopped the process and left the run as it was (as a shell has it for SIGTERM).
     Stopped = 143,
+}
+
+impl Exit {
+    const ALL: [Self; 12] = [
+        Self::RunFailed,
+        Self::Usage,
+        Self::Refused,
+        Self::NotFound,
+        Self::Damaged,
+        Self::Bug,
+        Self::Store,
+        Self::Owned,
+        Self::Config,
+        Self::TimedOut,
+        Self::Aborted,
+        Self::Stopped,
+    ];
+
+    /// What an error of the wire ends a command with: the code that it names, if that is one of ours.
+    fn of(shape: &ErrorShape) -> Self {
+        let named =
+            shape.details.as_ref().and_then(|details| Self::ALL.into_iter().find(|exit| *exit as u8 == details.exit));
+        named.unwrap_or(match shape.code {
+            ErrorCode::InvalidRequest => Self::Usage,
+            ErrorCode::NotFound => Self::NotFound,
+            ErrorCode::Conflict | ErrorCode::Refused => Self::Refused,
+            ErrorCode::Unavailable => Self::Owned,
+            ErrorCode::Config => Self::Config,
+            ErrorCode::Damaged => Self::Damaged,
+            ErrorCode::Store => Self::Store,
+            ErrorCode::Bug => Self::Bug,
+        })
+    }
 }
 
 impl From<Exit> for ExitCode {
@@ -90,8 +123,6 @@ pub(crate) enum CliError {
     },
 }
 
-const REPORT: &str = "this is a bug in limulus: please report it with the output of `limulus status --json`";
-
 impl CliError {
     /// There is nothing of that name.
     pub(crate) fn not_found(what: impl Into<String>, hint: impl Into<String>) -> Self {
@@ -120,7 +151,7 @@ impl CliError {
             | Self::Config { hint, .. }
             | Self::Refused { hint, .. }
             | Self::Failed { hint, .. } => hint,
-            Self::Bug { .. } => REPORT,
+            Self::Bug { .. } => gateway::REPORT,
         }
     }
 
@@ -148,121 +179,60 @@ impl From<ConfigError> for CliError {
     }
 }
 
-/// The journal writes its errors as `what happened: what to do`.
-fn advice(text: &str) -> (String, String) {
-    let (what, hint) = text.rsplit_once(": ").unwrap_or((text, ""));
-    (what.to_owned(), hint.to_owned())
-}
-
-impl From<journal::Error> for CliError {
-    fn from(error: journal::Error) -> Self {
-        let text = error.to_string();
-        let (what, hint) = advice(&text);
-        match error.kind() {
-            Kind::NotFound => Self::not_found(what, hint),
-            Kind::Owned if matches!(error, journal::Error::Owned { .. }) => {
-                Self::Refused { exit: Exit::Owned, what, hint }
-            }
-            Kind::Owned => {
-                let hint = "another limulus took the home over: ask again, it answers from there".to_owned();
-                Self::Refused { exit: Exit::Owned, what: text, hint }
-            }
-            Kind::Newer => {
-                let hint = "use the newer limulus that wrote it; other sessions of this home still work".to_owned();
-                Self::Failed { exit: Exit::Damaged, what: text, hint }
-            }
-            Kind::Older => Self::Refused { exit: Exit::Refused, what, hint },
-            Kind::Damaged if matches!(error, journal::Error::Unreadable { .. }) => {
-                let hint = "`limulus doctor` says what can be done; other sessions of it still work".to_owned();
-                Self::Failed { exit: Exit::Damaged, what: text, hint }
-            }
-            Kind::Damaged => Self::Failed { exit: Exit::Damaged, what, hint },
-            Kind::Store => Self::Failed { exit: Exit::Store, what, hint },
-            Kind::Refused => Self::Bug { what: text },
-        }
-    }
-}
-
-impl From<runtime::Error> for CliError {
-    fn from(error: runtime::Error) -> Self {
-        match error {
-            runtime::Error::Journal(error) => error.into(),
-            runtime::Error::Refused(refusal) => refusal.into(),
-            runtime::Error::Damaged { .. } => {
-                let (what, hint) = advice(&error.to_string());
-                Self::Failed { exit: Exit::Damaged, what, hint }
+impl From<ErrorShape> for CliError {
+    fn from(shape: ErrorShape) -> Self {
+        let exit = Exit::of(&shape);
+        let (what, hint) = (shape.message, shape.details.map(|details| details.hint).unwrap_or_default());
+        match exit {
+            Exit::Usage => Self::Usage { what, hint },
+            Exit::Config => Self::Config { what, hint },
+            Exit::Bug => Self::Bug { what },
+            Exit::Refused | Exit::NotFound | Exit::Owned => Self::Refused { exit, what, hint },
+            Exit::RunFailed | Exit::Damaged | Exit::Store | Exit::TimedOut | Exit::Aborted | Exit::Stopped => {
+                Self::Failed { exit, what, hint }
             }
         }
     }
 }
 
-impl From<engine::Refusal> for CliError {
-    fn from(refusal: engine::Refusal) -> Self {
-        use engine::Refusal;
-        let what = refusal.to_string();
-        let refused = |hint: &str| Self::Refused { exit: Exit::Refused, what: what.clone(), hint: hint.to_owned() };
-        match &refusal {
-            Refusal::NotFound { .. } => Self::not_found(what, "`limulus runs list` shows what there is"),
-            Refusal::Conflict { .. } => refused("send the new message under a new key"),
-            Refusal::State { .. } => refused("`limulus status` shows the session and what it waits for"),
-            Refusal::Stale => refused("answer the question that is open now, if there is one"),
-            Refusal::Unsupported { .. } => refused("`limulus help` lists what this version can do"),
-            Refusal::Unavailable { .. } => Self::Failed {
-                exit: Exit::Store,
-                what,
-                hint: "nothing acknowledged is lost: mend that, then `limulus resume`".to_owned(),
-            },
-        }
-    }
+/// What a method may fail of is said in this process as it is said over the wire.
+macro_rules! said_as_over_the_wire {
+    ($($error:ty),+) => {
+        $(impl From<$error> for CliError {
+            fn from(error: $error) -> Self {
+                gateway::Error::from(error).shape().into()
+            }
+        })+
+    };
 }
 
-impl From<engine::RecoverError> for CliError {
-    fn from(error: engine::RecoverError) -> Self {
-        Self::Failed {
-            exit: Exit::Damaged,
-            what: format!("the journal does not add up: {error}"),
-            hint: "nothing was changed; `limulus doctor` says what can be done".to_owned(),
-        }
-    }
-}
+said_as_over_the_wire!(gateway::Error, journal::Error, runtime::Error, engine::Refusal, engine::RecoverError);
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
+    use protocol::Details;
 
     use super::*;
 
     #[test]
-    fn every_journal_error_has_its_exit_code_and_a_hint() {
-        let home = PathBuf::from("/h");
-        let branch = engine::BranchId(uuid::Uuid::nil());
-        let check = |error: journal::Error, exit: Exit, what: &str, hint: &str| {
-            let shown = CliError::from(error);
-            assert_eq!((shown.exit(), shown.to_string().as_str()), (exit, what));
-            assert!(shown.hint().contains(hint), "{}: {}", what, shown.hint());
+    fn r61_what_an_owner_says_is_shown_as_if_it_had_happened_here() {
+        let check = |code: ErrorCode, named: Option<u8>, exit: Exit| {
+            let details = named.map(|exit| Details { hint: "do that".to_owned(), exit });
+            let shape = ErrorShape { code, message: "this".into(), details, retryable: None, retry_after_ms: None };
+            let error = CliError::from(shape);
+            assert_eq!((error.exit(), error.to_string().as_str()), (exit, "this"));
+            assert!(named.is_none() || exit == Exit::Bug || error.hint() == "do that");
         };
-        let owned = |pid| journal::Error::Owned { home: home.clone(), pid, since: Some("2026-11-21T03:00:00Z".into()) };
-        check(owned(Some(7)), Exit::Owned, "/h is owned by pid 7, since 2026-11-21T03:00:00Z", "--wait");
-        let missing = journal::Error::NotFound { home: home.clone() };
-        check(missing, Exit::NotFound, "no journal at /h", "limulus agent -m TEXT");
-        let full = journal::Error::Full { path: home.clone() };
-        check(full, Exit::Store, "no space left for /h", "free some");
-        let detail = "open: permission denied".to_owned();
-        let unwritable = journal::Error::Unwritable { path: home.clone(), detail };
-        check(unwritable, Exit::Store, "cannot write to /h (open: permission denied)", "make it writable");
-        let damaged = journal::Error::Damaged { path: home, detail: "torn".to_owned() };
-        check(damaged, Exit::Damaged, "the journal /h is damaged (torn)", "limulus doctor");
-        let error = engine::Event::decode("dreamt", 1, b"{}").unwrap_err();
-        let newer = journal::Error::Unreadable { branch, seq: engine::Seq(3), error };
-        let what = "entry 00000000-0000-0000-0000-000000000000@3: unknown event kind `dreamt`: this home was written by \
-                    a newer limulus";
-        check(newer, Exit::Damaged, what, "newer limulus");
-        check(
-            journal::Error::UnknownBranch { branch },
-            Exit::Bug,
-            "branch 00000000-0000-0000-0000-000000000000 does not exist",
-            "report",
-        );
+        for exit in Exit::ALL {
+            check(ErrorCode::Bug, Some(exit as u8), exit);
+        }
+        // A program that sends no exit code, or one of another version.
+        check(ErrorCode::InvalidRequest, None, Exit::Usage);
+        check(ErrorCode::Conflict, None, Exit::Refused);
+        check(ErrorCode::Unavailable, Some(99), Exit::Owned);
+        let missing = journal::Error::NotFound { home: "/h".into() };
+        let said = "limulus: no journal at /h\n  hint: run `limulus agent -m TEXT` first, or set LIMULUS_HOME\n";
+        assert_eq!(CliError::from(missing).report(), said);
     }
 
     #[test]

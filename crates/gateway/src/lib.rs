@@ -1,2 +1,8 @@
 //! What goes out of the process that owns a home: the methods of the protocol, the events that subscribers read, the
 //! socket. What may not live here: what a run does, and what a person sees of it.
+
+mod error;
+mod session_key;
+
+pub use error::{Error, REPORT};
+pub use session_key::SessionKey;

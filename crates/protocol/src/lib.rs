@@ -11,7 +11,7 @@ pub mod method;
 
 pub use client::{Answers, Client, ClientError, Events};
 pub use codec::{FrameError, FrameReader, encode};
-pub use error::{ErrorCode, ErrorShape};
+pub use error::{Details, ErrorCode, ErrorShape};
 pub use frame::{EventFrame, Frame, Request, Response};
 
 /// The version of the protocol that this crate speaks.

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use clap::Args;
 use engine::{Command, Event, RunId};
+use gateway::SessionKey;
 use journal::{Read, Reader};
 
 use super::writer::{Happening, Writer};
 use crate::args::WriterArgs;
-use crate::config::{Config, Globals, SessionKey};
+use crate::config::{Config, Globals};
 use crate::error::CliError;
 use crate::show::Lookup;
 

@@ -8,11 +8,12 @@ use clap::Args;
 use engine::{
     Answer, Attached, BodyKind, Candidate, Command, Content, Event, MessageId, Outcome, Overrides, RunEnded, RunId,
 };
+use gateway::SessionKey;
 use uuid::Uuid;
 
 use super::writer::{Happening, Writer};
 use crate::args::WriterArgs;
-use crate::config::{Config, Globals, Resolved, SessionKey, Subject};
+use crate::config::{Config, Globals, Resolved, Subject};
 use crate::error::{CliError, Exit};
 use crate::resolver::today;
 

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use clap::Args;
 use engine::tables::lifecycle::LifecycleKind;
 use engine::{Command, Event, Outcome, SessionRow};
+use gateway::SessionKey;
 use journal::Read as _;
 use runtime::Published;
 
 use super::writer::{Happening, Writer};
 use crate::args::WriterArgs;
-use crate::config::{Config, Globals, SessionKey};
+use crate::config::{Config, Globals};
 use crate::error::{CliError, Exit};
 
 /// Take up what was not finished: one session, or all.

@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{Answer, Command, Refusal};
+use gateway::SessionKey;
 use journal::{Journal, Read, Sqlite};
 use runtime::{Handle, Options, Parked, Published, Question, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 
 use crate::args::WriterArgs;
-use crate::config::{Config, Globals, SessionKey};
+use crate::config::{Config, Globals};
 use crate::error::{CliError, Exit};
 use crate::render::{Screen, Style};
 use crate::resolver::ConfigResolver;

@@ -172,12 +172,6 @@ pub(crate) enum ConfigError {
         /// Why; never the value.
         detail: String,
     },
-    /// A session key that makes no sense.
-    #[error("`{key}` is not a session key")]
-    SessionKey {
-        /// What was given.
-        key: String,
-    },
     /// There is no folder to be found for the home or for `~`.
     #[error("the folder of this user is not known: HOME is not set")]
     NoUserFolder,
@@ -210,7 +204,6 @@ impl ConfigError {
                 format!("add it as name = \"{profile}\" under [[providers.{provider}.profiles]], or start a new run")
             }
             Self::Key { .. } | Self::Header { .. } => "mend that; it is read anew for each request".to_owned(),
-            Self::SessionKey { .. } => "write NAME (for agent:main:NAME) or agent:AGENT:NAME".to_owned(),
             Self::NoUserFolder => "set HOME, or LIMULUS_HOME and absolute paths".to_owned(),
         }
     }

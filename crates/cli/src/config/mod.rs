@@ -17,7 +17,6 @@ mod reload;
 mod resolve;
 mod review;
 mod schema;
-mod session_key;
 #[cfg(test)]
 mod tests;
 
@@ -39,7 +38,6 @@ pub(crate) use reload::Stamp;
 pub(crate) use resolve::{Resolved, Subject};
 pub(crate) use review::{Remark, Review};
 pub(crate) use schema::schema;
-pub(crate) use session_key::SessionKey;
 
 use layers::Layers;
 

@@ -1,9 +1,9 @@
 //! Which session and which run a command is about: keys, ids, unique beginnings of ids.
 
 use engine::{ReceiptRow, ReceiptState, RunId, RunRow, SessionId, SessionRow};
+use gateway::SessionKey;
 use journal::Read;
 
-use crate::config::SessionKey;
 use crate::error::CliError;
 
 /// How a run is named on the command line.

@@ -2,19 +2,19 @@
 
 use std::fmt;
 
-use super::error::ConfigError;
+use crate::error::Error;
 
 /// The key of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SessionKey {
+pub struct SessionKey {
     /// The agent that the session is with.
-    pub(crate) agent: String,
+    pub agent: String,
     name: String,
 }
 
 impl SessionKey {
     /// Reads what a person wrote; nothing stands for `agent:main:main`.
-    pub(crate) fn parse(text: Option<&str>) -> Result<Self, ConfigError> {
+    pub fn parse(text: Option<&str>) -> Result<Self, Error> {
         let text = text.unwrap_or("main");
         let (agent, name) = match text.split_once(':') {
             None => ("main", text),
@@ -23,7 +23,7 @@ impl SessionKey {
         };
         let shows = |part: &str| !part.is_empty() && !part.contains(|c: char| c.is_whitespace() || c.is_control());
         if !shows(agent) || !shows(name) {
-            return Err(ConfigError::SessionKey { key: text.to_owned() });
+            return Err(Error::SessionKey { key: text.to_owned() });
         }
         Ok(Self { agent: agent.to_owned(), name: name.to_owned() })
     }
@@ -42,18 +42,15 @@ mod tests {
     #[test]
     fn a_bare_name_is_a_session_of_main() {
         let check = |text: Option<&str>, key: &str| {
-            assert_eq!(SessionKey::parse(text).map(|key| key.to_string()).as_deref(), Ok(key));
+            assert_eq!(SessionKey::parse(text).expect("a key").to_string(), key);
         };
         check(None, "agent:main:main");
         check(Some("work"), "agent:main:work");
         check(Some("agent:helper:work"), "agent:helper:work");
         check(Some("agent:main:chat:42"), "agent:main:chat:42");
         for wrong in ["", "a b", "agent:", "agent:x", "agent::x", "agent:x:", "chat:42", "a\nb"] {
-            assert_eq!(
-                SessionKey::parse(Some(wrong)),
-                Err(ConfigError::SessionKey { key: wrong.to_owned() }),
-                "{wrong}"
-            );
+            let refused = SessionKey::parse(Some(wrong));
+            assert!(matches!(&refused, Err(Error::SessionKey { key }) if key == wrong), "{wrong}: {refused:?}");
         }
     }
 }

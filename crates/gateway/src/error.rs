@@ -1,0 +1,299 @@
+//! What a method can fail of, and the one mapping of it to what goes over the wire. A command that meets the same failure
+//! in its own process prints the same words and ends with the same code, because it goes through here too.
+
+use engine::{RecoverError, Refusal};
+use journal::Kind;
+use protocol::{Details, ErrorCode, ErrorShape};
+
+/// What is said of a fault of this program.
+pub const REPORT: &str = "this is a bug in limulus: please report it with the output of `limulus status --json`";
+
+/// Why something was not carried out. `what` is without a full stop, `hint` says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The journal cannot be read or written.
+    #[error(transparent)]
+    Journal(#[from] journal::Error),
+    /// A session cannot be opened, or the home.
+    #[error(transparent)]
+    Runtime(#[from] runtime::Error),
+    /// The engine does not carry it out as things stand.
+    #[error(transparent)]
+    Refusal(#[from] Refusal),
+    /// What was read does not fold.
+    #[error("the journal does not add up: {0}")]
+    Fold(#[from] RecoverError),
+    /// A session key that makes no sense.
+    #[error("`{key}` is not a session key")]
+    SessionKey {
+        /// What was given.
+        key: String,
+    },
+    /// What was asked makes no sense.
+    #[error("{what}")]
+    Invalid {
+        /// What is wrong with it.
+        what: String,
+        /// What to ask instead.
+        hint: String,
+    },
+    /// There is nothing of that name.
+    #[error("{what}")]
+    NotFound {
+        /// What is not there.
+        what: String,
+        /// Where to find what is.
+        hint: String,
+    },
+    /// It cannot be done as things stand; nothing was changed.
+    #[error("{what}")]
+    State {
+        /// What stands in the way.
+        what: String,
+        /// The way out.
+        hint: String,
+    },
+    /// It cannot be done just now.
+    #[error("{what}")]
+    Unavailable {
+        /// Why.
+        what: String,
+        /// What to do.
+        hint: String,
+    },
+    /// The configuration makes no sense.
+    #[error("{what}")]
+    Config {
+        /// What is wrong, and where.
+        what: String,
+        /// What to write instead.
+        hint: String,
+    },
+    /// The journal is not what it should be.
+    #[error("{what}")]
+    Damaged {
+        /// Where.
+        what: String,
+        /// What can be done.
+        hint: String,
+    },
+    /// A fault of this program.
+    #[error("{what}")]
+    Bug {
+        /// What should never be.
+        what: String,
+    },
+}
+
+/// Exit codes of the command line, as far as methods fail with them.
+mod exit {
+    pub(super) const USAGE: u8 = 2;
+    pub(super) const REFUSED: u8 = 3;
+    pub(super) const NOT_FOUND: u8 = 4;
+    pub(super) const DAMAGED: u8 = 65;
+    pub(super) const BUG: u8 = 70;
+    pub(super) const STORE: u8 = 74;
+    pub(super) const OWNED: u8 = 75;
+    pub(super) const CONFIG: u8 = 78;
+}
+
+impl Error {
+    /// There is nothing of that name.
+    pub fn not_found(what: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::NotFound { what: what.into(), hint: hint.into() }
+    }
+
+    /// What was asked makes no sense.
+    pub fn invalid(what: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Invalid { what: what.into(), hint: hint.into() }
+    }
+
+    /// As it goes over the wire.
+    pub fn shape(&self) -> ErrorShape {
+        let what = self.to_string();
+        match self {
+            Self::Journal(error) | Self::Runtime(runtime::Error::Journal(error)) => of_journal(error),
+            Self::Refusal(refusal) | Self::Runtime(runtime::Error::Refused(refusal)) => of_refusal(refusal),
+            Self::Runtime(runtime::Error::Damaged { .. }) => {
+                let (what, hint) = advice(&what);
+                shape(ErrorCode::Damaged, exit::DAMAGED, what, hint)
+            }
+            Self::Fold(_) => {
+                let hint = "nothing was changed; `limulus doctor` says what can be done";
+                shape(ErrorCode::Damaged, exit::DAMAGED, &what, hint)
+            }
+            Self::SessionKey { .. } => {
+                let hint = "write NAME (for agent:main:NAME) or agent:AGENT:NAME";
+                shape(ErrorCode::InvalidRequest, exit::USAGE, &what, hint)
+            }
+            Self::Invalid { hint, .. } => shape(ErrorCode::InvalidRequest, exit::USAGE, &what, hint),
+            Self::NotFound { hint, .. } => shape(ErrorCode::NotFound, exit::NOT_FOUND, &what, hint),
+            Self::State { hint, .. } => shape(ErrorCode::Refused, exit::REFUSED, &what, hint),
+            Self::Unavailable { hint, .. } => later(shape(ErrorCode::Unavailable, exit::OWNED, &what, hint)),
+            Self::Config { hint, .. } => shape(ErrorCode::Config, exit::CONFIG, &what, hint),
+            Self::Damaged { hint, .. } => shape(ErrorCode::Damaged, exit::DAMAGED, &what, hint),
+            Self::Bug { .. } => bug(&what),
+        }
+    }
+}
+
+impl From<Error> for ErrorShape {
+    fn from(error: Error) -> Self {
+        error.shape()
+    }
+}
+
+fn shape(code: ErrorCode, exit: u8, what: &str, hint: &str) -> ErrorShape {
+    let details = Some(Details { hint: hint.to_owned(), exit });
+    ErrorShape { code, message: what.to_owned(), details, retryable: None, retry_after_ms: None }
+}
+
+/// The same may succeed later.
+fn later(shape: ErrorShape) -> ErrorShape {
+    ErrorShape { retryable: Some(true), ..shape }
+}
+
+fn bug(what: &str) -> ErrorShape {
+    shape(ErrorCode::Bug, exit::BUG, what, REPORT)
+}
+
+/// The journal writes its errors as `what happened: what to do`.
+fn advice(text: &str) -> (&str, &str) {
+    text.rsplit_once(": ").unwrap_or((text, ""))
+}
+
+fn of_journal(error: &journal::Error) -> ErrorShape {
+    let text = error.to_string();
+    let (what, hint) = advice(&text);
+    match error.kind() {
+        Kind::NotFound => shape(ErrorCode::NotFound, exit::NOT_FOUND, what, hint),
+        Kind::Owned if matches!(error, journal::Error::Owned { .. }) => {
+            later(shape(ErrorCode::Unavailable, exit::OWNED, what, hint))
+        }
+        Kind::Owned => {
+            let hint = "another limulus took the home over: ask again, it answers from there";
+            later(shape(ErrorCode::Unavailable, exit::OWNED, &text, hint))
+        }
+        Kind::Newer => {
+            let hint = "use the newer limulus that wrote it; other sessions of this home still work";
+            shape(ErrorCode::Damaged, exit::DAMAGED, &text, hint)
+        }
+        Kind::Older => shape(ErrorCode::Refused, exit::REFUSED, what, hint),
+        Kind::Damaged if matches!(error, journal::Error::Unreadable { .. }) => {
+            let hint = "`limulus doctor` says what can be done; other sessions of it still work";
+            shape(ErrorCode::Damaged, exit::DAMAGED, &text, hint)
+        }
+        Kind::Damaged => shape(ErrorCode::Damaged, exit::DAMAGED, what, hint),
+        Kind::Store => shape(ErrorCode::Store, exit::STORE, what, hint),
+        Kind::Refused => bug(&text),
+    }
+}
+
+fn of_refusal(refusal: &Refusal) -> ErrorShape {
+    let what = refusal.to_string();
+    let refused = |hint: &str| shape(ErrorCode::Refused, exit::REFUSED, &what, hint);
+    match refusal {
+        Refusal::NotFound { .. } => {
+            shape(ErrorCode::NotFound, exit::NOT_FOUND, &what, "`limulus runs list` shows what there is")
+        }
+        Refusal::Conflict { .. } => {
+            shape(ErrorCode::Conflict, exit::REFUSED, &what, "send the new message under a new key")
+        }
+        Refusal::State { .. } => refused("`limulus status` shows the session and what it waits for"),
+        Refusal::Stale => refused("answer the question that is open now, if there is one"),
+        Refusal::Unsupported { .. } => refused("`limulus help` lists what this version can do"),
+        Refusal::Unavailable { .. } => {
+            let hint = "nothing acknowledged is lost: mend that, then `limulus resume`";
+            later(shape(ErrorCode::Unavailable, exit::STORE, &what, hint))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    fn check(error: impl Into<Error>, code: ErrorCode, exit: u8, what: &str, hint: &str) {
+        let shape = error.into().shape();
+        let details = shape.details.expect("details");
+        assert_eq!((shape.code, details.exit, shape.message.as_str()), (code, exit, what));
+        assert!(details.hint.contains(hint) && !hint.is_empty(), "{what}: {}", details.hint);
+        assert_eq!(shape.retryable.is_some(), code == ErrorCode::Unavailable, "{what}");
+    }
+
+    #[test]
+    fn r24_every_journal_error_has_its_code_and_a_hint() {
+        let home = PathBuf::from("/h");
+        let branch = engine::BranchId(uuid::Uuid::nil());
+        let owned = |pid| journal::Error::Owned { home: home.clone(), pid, since: Some("2026-11-21T03:00:00Z".into()) };
+        let what = "/h is owned by pid 7, since 2026-11-21T03:00:00Z";
+        check(owned(Some(7)), ErrorCode::Unavailable, 75, what, "--wait");
+        let fenced = journal::Error::Fenced { epoch: engine::Epoch(1), owner: engine::Epoch(2) };
+        let what = "this process was owner 1 of the home, which has owner 2 now: it must end";
+        check(fenced, ErrorCode::Unavailable, 75, what, "ask again");
+        let missing = journal::Error::NotFound { home: home.clone() };
+        check(missing, ErrorCode::NotFound, 4, "no journal at /h", "limulus agent -m TEXT");
+        let full = journal::Error::Full { path: home.clone() };
+        check(full, ErrorCode::Store, 74, "no space left for /h", "free some");
+        let detail = "open: permission denied".to_owned();
+        let unwritable = journal::Error::Unwritable { path: home.clone(), detail };
+        check(unwritable, ErrorCode::Store, 74, "cannot write to /h (open: permission denied)", "make it writable");
+        let older = journal::Error::Older { path: home.clone(), version: 1, known: 2 };
+        check(older, ErrorCode::Refused, 3, "/h has format 1, this limulus reads 2", "limulus resume");
+        let damaged = journal::Error::Damaged { path: home, detail: "torn".to_owned() };
+        check(damaged, ErrorCode::Damaged, 65, "the journal /h is damaged (torn)", "limulus doctor");
+        let error = engine::Event::decode("dreamt", 1, b"{}").unwrap_err();
+        let newer = journal::Error::Unreadable { branch, seq: engine::Seq(3), error };
+        let what = "entry 00000000-0000-0000-0000-000000000000@3: unknown event kind `dreamt`: this home was written by \
+                    a newer limulus";
+        check(newer, ErrorCode::Damaged, 65, what, "newer limulus");
+        let what = "branch 00000000-0000-0000-0000-000000000000 does not exist";
+        check(journal::Error::UnknownBranch { branch }, ErrorCode::Bug, 70, what, "report");
+    }
+
+    #[test]
+    fn r24_every_refusal_has_its_code_and_a_hint() {
+        let run = engine::MessageId(uuid::Uuid::nil()).into();
+        let conflict = Refusal::Conflict { key: "k".to_owned(), run };
+        let what = "key `k` was used for another message (run 00000000-0000-0000-0000-000000000000); use a new key";
+        check(conflict, ErrorCode::Conflict, 3, what, "a new key");
+        let state = Refusal::State { state: "error".to_owned(), reason: "a human is needed".to_owned() };
+        check(state, ErrorCode::Refused, 3, "not while the session is error: a human is needed", "limulus status");
+        let gone = Refusal::Unavailable { reason: "disk".to_owned() };
+        let through = runtime::Error::from(gone.clone());
+        check(through, ErrorCode::Unavailable, 74, "the journal could not be written: disk", "limulus resume");
+        check(gone, ErrorCode::Unavailable, 74, "the journal could not be written: disk", "limulus resume");
+        check(Refusal::Unsupported { what: "rewind" }, ErrorCode::Refused, 3, "rewind is not in this version", "help");
+        check(Refusal::NotFound { what: "it".into() }, ErrorCode::NotFound, 4, "it is not there", "runs list");
+        let what = "that question is not open any more; `limulus runs show` has what is asked now";
+        check(Refusal::Stale, ErrorCode::Refused, 3, what, "open now");
+    }
+
+    #[test]
+    fn r24_what_the_gateway_itself_says_has_its_code_and_a_hint() {
+        let (what, hint) = ("this".to_owned(), "do that".to_owned());
+        check(Error::not_found("this", "do that"), ErrorCode::NotFound, 4, "this", "do that");
+        check(Error::invalid("this", "do that"), ErrorCode::InvalidRequest, 2, "this", "do that");
+        let key = Error::SessionKey { key: "a b".to_owned() };
+        check(key, ErrorCode::InvalidRequest, 2, "`a b` is not a session key", "agent:AGENT:NAME");
+        let unavailable = Error::Unavailable { what: what.clone(), hint: hint.clone() };
+        check(unavailable, ErrorCode::Unavailable, 75, "this", "do that");
+        check(Error::Config { what: what.clone(), hint: hint.clone() }, ErrorCode::Config, 78, "this", "do that");
+        check(Error::State { what: what.clone(), hint: hint.clone() }, ErrorCode::Refused, 3, "this", "do that");
+        check(Error::Damaged { what: what.clone(), hint }, ErrorCode::Damaged, 65, "this", "do that");
+        check(Error::Bug { what }, ErrorCode::Bug, 70, "this", "report");
+        let gap = RecoverError::NoBeginning;
+        check(
+            Error::Fold(gap.clone()),
+            ErrorCode::Damaged,
+            65,
+            &format!("the journal does not add up: {gap}"),
+            "doctor",
+        );
+        let error = runtime::Error::Damaged { key: "agent:main:x".to_owned(), error: gap.clone() };
+        let what = format!("session agent:main:x does not read ({gap}), nothing was changed");
+        check(error, ErrorCode::Damaged, 65, &what, "limulus doctor");
+    }
+}
