@@ -83,6 +83,11 @@ impl<C> Pump<C> {
         self.offered.is_empty() && self.in_flight.is_none() && self.todo.is_empty()
     }
 
+    /// Whether the driver may put it away: it is quiet, nothing runs for it, and its session rests.
+    pub fn is_at_rest(&self) -> bool {
+        self.is_quiet() && self.running.is_empty() && self.machine.is_at_rest()
+    }
+
     /// Whether something is offered that no batch has decided on.
     pub fn has_offers(&self) -> bool {
         !self.offered.is_empty()

@@ -118,6 +118,10 @@ impl Error {
                 let (what, hint) = advice(&what);
                 shape(ErrorCode::Damaged, exit::DAMAGED, what, hint)
             }
+            Self::Runtime(runtime::Error::Leaving) => {
+                let (what, hint) = advice(&what);
+                later(shape(ErrorCode::Unavailable, exit::OWNED, what, hint))
+            }
             Self::Fold(_) => {
                 let hint = "nothing was changed; `limulus doctor` says what can be done";
                 shape(ErrorCode::Damaged, exit::DAMAGED, &what, hint)
@@ -295,5 +299,7 @@ mod tests {
         let error = runtime::Error::Damaged { key: "agent:main:x".to_owned(), error: gap.clone() };
         let what = format!("session agent:main:x does not read ({gap}), nothing was changed");
         check(error, ErrorCode::Damaged, 65, &what, "limulus doctor");
+        let what = "the process that owns this home is leaving, nothing was changed";
+        check(runtime::Error::Leaving, ErrorCode::Unavailable, 75, what, "ask again");
     }
 }

@@ -4,20 +4,23 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use engine::tables::lifecycle::LifecycleKind;
 use engine::{
     Answer, CallId, Command, Do, EffectId, EffectKind, Epoch, Input, Lifecycle, Phase, Pump, Refusal, Report, RunId,
-    Stage, Timestamp,
+    Session, Stage, Timestamp,
 };
 use journal::Unsaved;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 
 use crate::conversation::Conversation;
 use crate::crashpoint;
+use crate::linger::Stay;
 use crate::perform::lane::{self, Wish};
 use crate::perform::{self, Job};
 use crate::recovered::Recovered;
 use crate::runtime::{Published, Question, Shared};
+use crate::sessions::{Leaving, Present};
 
 /// Who waits for an answer.
 pub(crate) type Caller = oneshot::Sender<Result<Answer, Refusal>>;
@@ -47,6 +50,8 @@ pub(crate) struct Mailboxes {
 pub(crate) enum Exit {
     /// In order.
     Closed,
+    /// Its session rests, and nobody needs it.
+    Rested,
     /// The journal has no space: the machine is ahead of it and waits for some, rebuilt. This run may hold a place in the
     /// lane that no entry speaks of.
     Full(journal::Error, Option<RunId>),
@@ -58,6 +63,7 @@ pub(crate) enum Exit {
 
 pub(crate) struct Actor<'a> {
     shared: &'a Arc<Shared>,
+    present: &'a Present<'a>,
     mail: &'a mut Mailboxes,
     pump: Pump<Caller>,
     unsaved: Unsaved,
@@ -73,6 +79,9 @@ pub(crate) struct Actor<'a> {
     granted: Option<RunId>,
     opened: bool,
     closing: bool,
+    leaving: watch::Receiver<Leaving>,
+    /// While its session rests.
+    stay: Option<Stay>,
 }
 
 impl Drop for Actor<'_> {
@@ -88,10 +97,16 @@ impl Drop for Actor<'_> {
 pub(crate) type Commit = Result<engine::Position, journal::Error>;
 
 impl<'a> Actor<'a> {
-    pub(crate) fn new(shared: &'a Arc<Shared>, mail: &'a mut Mailboxes, recovered: Recovered) -> Self {
+    pub(crate) fn new(
+        shared: &'a Arc<Shared>,
+        present: &'a Present<'a>,
+        mail: &'a mut Mailboxes,
+        recovered: Recovered,
+    ) -> Self {
         let epoch = shared.journal.epoch();
         Self {
             shared,
+            present,
             mail,
             pump: Pump::new(recovered.machine),
             unsaved: recovered.unsaved,
@@ -105,11 +120,15 @@ impl<'a> Actor<'a> {
             granted: None,
             opened: false,
             closing: false,
+            leaving: shared.sessions.leaving(),
+            stay: None,
         }
     }
 
     /// Runs until it is closed or cannot go on. `first` is decided on before anything else, in the first batch.
     pub(crate) async fn run(mut self, first: Vec<Offer>) -> Exit {
+        // One that goes on where another left it has nothing to take up.
+        self.opened = first.is_empty();
         for offer in first {
             self.offer(offer);
         }
@@ -117,13 +136,21 @@ impl<'a> Actor<'a> {
         while let Ok(offer) = self.mail.control.try_recv() {
             self.offer(offer);
         }
-        crashpoint::hit("opening");
+        if !self.opened {
+            crashpoint::hit("opening");
+        }
         loop {
-            match self.drive() {
-                Ok(()) if self.closing && self.pump.is_quiet() => return Exit::Closed,
-                Ok(()) => {}
-                Err(exit) => return exit,
+            if let Err(exit) = self.drive() {
+                return exit;
             }
+            if self.is_to_close() {
+                self.offer(Offer::report(Report::Closing));
+                continue;
+            }
+            if self.closing && self.pump.is_quiet() {
+                return Exit::Closed;
+            }
+            self.rest();
             if let Some(exit) = self.wait().await {
                 return exit;
             }
@@ -170,9 +197,31 @@ impl<'a> Actor<'a> {
         self.granted = None;
     }
 
+    /// Whether the runtime leaves, and nothing keeps this session any more.
+    fn is_to_close(&self) -> bool {
+        let is_asking = || self.tasks.keys().any(|effect| effect.kind == EffectKind::Request);
+        !self.closing && *self.leaving.borrow() != Leaving::No && !is_asking()
+    }
+
+    /// Begins to wait for the time to leave, or stops waiting for it.
+    fn rest(&mut self) {
+        if self.closing || !self.pump.is_at_rest() {
+            self.stay = None;
+        } else if self.stay.is_none() {
+            self.stay = Some(self.shared.places.begin());
+        }
+    }
+
     /// Waits for whatever happens next and offers it, with all else that is there already.
     async fn wait(&mut self) -> Option<Exit> {
         let due = self.due;
+        let until = self.stay.as_ref().map(|stay| stay.until);
+        let stayed = async move {
+            match until {
+                Some(until) => tokio::time::sleep_until(until).await,
+                None => std::future::pending().await,
+            }
+        };
         let clock = &self.shared.clock;
         let timer = async move {
             match due {
@@ -194,6 +243,9 @@ impl<'a> Actor<'a> {
                 self.due = None;
                 self.offer(Offer::report(Report::Due));
             }
+            // What it means is looked at after each of these.
+            Ok(()) = self.leaving.changed() => {}
+            () = stayed => return self.present.leave(&self.mail.control).then_some(Exit::Rested),
         }
         None
     }
@@ -323,6 +375,7 @@ impl<'a> Actor<'a> {
                 // What goes on in the background keeps its record.
                 engine::Event::CallSettled(e) if e.effect.is_some_and(|effect| session.process(effect).is_some()) => {}
                 engine::Event::CallSettled(settled) => self.shared.forget(settled),
+                engine::Event::LifecycleChanged(changed) => self.move_in_lane(session, changed.to),
                 engine::Event::ProcessForgotten(forgotten) => self.shared.forget_process(forgotten.process),
                 _ => {}
             }
@@ -337,6 +390,15 @@ impl<'a> Actor<'a> {
             flags: session.flags(),
         });
         self.ask();
+    }
+
+    /// A run that is held for a human keeps no other from running; one that is taken up again counts.
+    fn move_in_lane(&self, session: &Session, to: LifecycleKind) {
+        match (session.run(), to) {
+            (Some(run), LifecycleKind::Error) => self.shared.leave_lane(run.id),
+            (Some(run), LifecycleKind::Active) => self.shared.keep_lane(run.id),
+            _ => {}
+        }
     }
 
     /// Puts each open question to the terminal once; without one the answer is no.

@@ -1,16 +1,17 @@
 //! What keeps a session going: it runs the actor, and rebuilds it from the journal when it cannot go on as it is. What may
 //! not live here: what the actor does.
 
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
 
-use engine::{Failure, FailureClass, Report, RunId};
+use engine::{Command, Failure, FailureClass, Input, Report, RunId};
 use futures_util::FutureExt as _;
 
 use crate::actor::{Actor, Exit, Mailboxes, Offer};
 use crate::park::{Pause, park};
 use crate::recovered::{Recovered, recover};
 use crate::runtime::{Error, Shared, create};
+use crate::sessions::{Leaving, New};
 
 /// What a session is called, and whose it is.
 pub(crate) struct Name {
@@ -23,24 +24,21 @@ type Beginning = (Recovered, Vec<Offer>);
 
 /// Runs a session's actor. One that panics or breaks a table is rebuilt from the journal and held for a human; one that
 /// finds no space is rebuilt when there is some. The process and the other sessions go on.
-pub(crate) async fn keep_running(
-    shared: Arc<Shared>,
-    name: Name,
-    mut mail: Mailboxes,
-    recovered: Recovered,
-    beginning: Vec<Offer>,
-) {
-    // A run that goes on takes its place in the lane first, as a new one would.
-    let session = recovered.machine.session();
-    if let Some(run) = session.filter(|session| session.is_active()).and_then(|session| session.run()) {
-        shared.enter_lane(run.id).await;
+pub(crate) async fn keep_running(shared: Arc<Shared>, name: Name, new: New) {
+    let present = shared.sessions.present(&name.key, new.number);
+    let mut mail = new.mail;
+    let beginning = read(&shared, &name).await;
+    new.read.send_replace(Some(beginning.as_ref().map(|_| ()).map_err(Clone::clone)));
+    let Ok((recovered, mut first)) = beginning else { return };
+    if !enter_lane(&shared, &recovered, &mut mail, &mut first).await {
+        return;
     }
     let mut pause = Pause::default();
-    let mut next = Some((recovered, beginning));
+    let mut next = Some((recovered, first));
     while let Some((recovered, first)) = next.take() {
-        let actor = Actor::new(&shared, &mut mail, recovered);
+        let actor = Actor::new(&shared, &present, &mut mail, recovered);
         let trouble = match AssertUnwindSafe(actor.run(first)).catch_unwind().await {
-            Ok(Exit::Closed) => return,
+            Ok(Exit::Closed | Exit::Rested) => return,
             Ok(Exit::Full(error, run)) => {
                 let Some(offers) = park(&shared, &name.key, &mut mail, &error, &mut pause).await else { return };
                 next = taken_up(&shared, &name, offers, run);
@@ -54,6 +52,48 @@ pub(crate) async fn keep_running(
             Err(_) => "its actor panicked: this is a bug in limulus, please report it".to_owned(),
         };
         next = held(&shared, &name, trouble);
+    }
+}
+
+/// What the journal has of the session, and what its actor is told first. The journal is read on a thread that may wait.
+async fn read(shared: &Arc<Shared>, name: &Name) -> Result<Beginning, Error> {
+    let opened = Offer::report(Report::Opened { epoch: shared.journal.epoch() });
+    let Some(row) = shared.journal.session(&name.key)? else {
+        return Ok((Recovered::default(), vec![create(&name.key, &name.agent), opened]));
+    };
+    let (journal, key) = (Arc::clone(&shared.journal), name.key.clone());
+    let reading = tokio::task::spawn_blocking(move || recover(journal.as_ref(), &key, row.branch));
+    let recovered = reading.await.unwrap_or_else(|error| resume_unwind(error.into_panic()))?;
+    let first = match recovered.machine.session() {
+        None => vec![create(&name.key, &name.agent), opened],
+        // It was at rest when its actor left it: nothing was under way that would have to be looked up.
+        Some(session) if session.epoch == shared.journal.epoch() && recovered.machine.is_at_rest() => vec![],
+        Some(_) => vec![opened],
+    };
+    Ok((recovered, first))
+}
+
+/// A run that goes on takes its place in the lane first, as a new one would, unless it is to end. Says whether the actor is to
+/// run: a session that waits for its place when the runtime leaves is left as it is.
+async fn enter_lane(shared: &Shared, recovered: &Recovered, mail: &mut Mailboxes, first: &mut Vec<Offer>) -> bool {
+    let session = recovered.machine.session().filter(|session| session.is_active());
+    let Some(run) = session.and_then(|session| session.run()) else { return true };
+    let mut leaving = shared.sessions.leaving();
+    let place = shared.enter_lane(run.id);
+    tokio::pin!(place);
+    loop {
+        tokio::select! {
+            biased;
+            Ok(_) = leaving.wait_for(|leaving| *leaving != Leaving::No) => return false,
+            Some(offer) = mail.control.recv() => {
+                let ends = matches!(offer.input, Input::Command(Command::Abort { .. } | Command::Terminate));
+                first.push(offer);
+                if ends {
+                    return true;
+                }
+            }
+            () = &mut place => return true,
+        }
     }
 }
 

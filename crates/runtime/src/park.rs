@@ -7,6 +7,7 @@ use engine::{Command, Input, Refusal, Report, Timestamp};
 
 use crate::actor::{Mailboxes, Offer};
 use crate::runtime::Shared;
+use crate::sessions::Leaving;
 
 /// A session that waits for space.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,6 +59,7 @@ pub(crate) async fn park(
 ) -> Option<Vec<Offer>> {
     // What its effects had to say was not recorded. They are looked up again, like after a crash.
     while mail.data.try_recv().is_ok() {}
+    let mut leaving = shared.sessions.leaving();
     loop {
         let pause = pause.take();
         let next_look = Timestamp(shared.clock.now().0 + pause.as_millis() as i64);
@@ -67,6 +69,10 @@ pub(crate) async fn park(
         loop {
             tokio::select! {
                 biased;
+                Ok(_) = leaving.wait_for(|leaving| *leaving != Leaving::No) => {
+                    shared.unpark(key);
+                    return None;
+                }
                 offer = mail.control.recv() => match aside(shared, offer?, error) {
                     Aside::GoOn(offers) => return Some(offers),
                     Aside::Refused => {}

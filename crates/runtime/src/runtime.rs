@@ -1,28 +1,30 @@
 //! The runtime of a home: opens sessions, hands out lanes, tells subscribers, shuts down in order.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
 use engine::{
     Answer, Batch, BranchId, CallId, CallOutcome, CallSettled, Candidate, Command, EffectId, Epoch, Failure, Flags,
-    Hash, Overrides, Refusal, Report, RunId, SessionId, Settings, Timestamp,
+    Hash, Overrides, Refusal, RunId, SessionId, Settings, Timestamp,
 };
 use journal::Journal;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
-use tokio::task::JoinHandle;
 use uuid::Uuid;
 
-use crate::actor::{Mailboxes, Offer};
+use crate::actor::Offer;
 use crate::clock::Clock;
 use crate::keep::{Name, keep_running};
 use crate::latest::Latest;
+use crate::linger::{Linger, Places};
 use crate::park::Parked;
 use crate::post::{self, Letter};
-use crate::recovered::{Recovered, recover};
 use crate::resting::Resting;
+use crate::sessions::{Reading, Sessions};
 
 /// What the configuration gives when it is needed, and not before.
 pub trait Resolver: Send + Sync {
@@ -64,7 +66,21 @@ pub struct Options {
     /// Who is told of every committed batch.
     pub events: Option<mpsc::UnboundedSender<Published>>,
     /// Who can be asked; without it every question is answered no.
-    pub questions: Option<mpsc::UnboundedSender<Question>>,
+    pub questions: Option<Box<dyn Askable>>,
+    /// How long actors of sessions at rest stay.
+    pub linger: Linger,
+}
+
+/// Whoever can be asked for leave.
+pub trait Askable: Send + Sync {
+    /// Puts a question. False where nobody is there just now who could answer: then the answer is no.
+    fn ask(&self, question: Question) -> bool;
+}
+
+impl Askable for mpsc::UnboundedSender<Question> {
+    fn ask(&self, question: Question) -> bool {
+        self.send(question).is_ok()
+    }
 }
 
 /// A committed batch, with the state that it led to.
@@ -100,7 +116,7 @@ pub struct Question {
 }
 
 /// What can go wrong with a session or the home.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
     /// The journal cannot be read or written.
     #[error(transparent)]
@@ -116,6 +132,18 @@ pub enum Error {
     /// The command was not carried out.
     #[error(transparent)]
     Refused(#[from] Refusal),
+    /// The runtime is shutting down, and takes up nothing new.
+    #[error("the process that owns this home is leaving, nothing was changed: ask again, the next owner answers")]
+    Leaving,
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Refused(refusal) => refusal,
+            error => Self::Unavailable { reason: error.to_string() },
+        }
+    }
 }
 
 /// What every actor and effect of a home shares.
@@ -128,10 +156,14 @@ pub(crate) struct Shared {
     pub(crate) clock: Clock,
     pub(crate) latest: Latest,
     pub(crate) resting: Resting,
+    pub(crate) sessions: Sessions,
+    pub(crate) places: Places,
     /// Where the journal's answers go.
     pub(crate) post: mpsc::UnboundedSender<Letter>,
+    /// What the post delivers, until the first actor starts it.
+    letters: Mutex<Option<mpsc::UnboundedReceiver<Letter>>>,
     events: Option<mpsc::UnboundedSender<Published>>,
-    questions: Option<mpsc::UnboundedSender<Question>>,
+    questions: Option<Box<dyn Askable>>,
     lane: Arc<Semaphore>,
     in_lane: Mutex<BTreeMap<RunId, OwnedSemaphorePermit>>,
     pub(crate) broken: watch::Sender<Option<journal::Error>>,
@@ -153,6 +185,14 @@ impl Shared {
         let Ok(permit) = Arc::clone(&self.lane).try_acquire_owned() else { return false };
         self.in_lane.lock().unwrap_or_else(PoisonError::into_inner).insert(run, permit);
         true
+    }
+
+    /// A place for a run that a human took up again; it does not wait for one.
+    pub(crate) fn keep_lane(&self, run: RunId) {
+        let is_in = self.in_lane.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&run);
+        if !is_in {
+            self.enter_free_lane(run);
+        }
     }
 
     pub(crate) fn leave_lane(&self, run: RunId) {
@@ -205,9 +245,7 @@ impl Shared {
     /// Puts a question to the terminal; where there is none, gives the answer no.
     pub(crate) fn ask(&self, question: Question) -> Option<Command> {
         let Question { call, fingerprint, .. } = question;
-        if let Some(questions) = &self.questions
-            && questions.send(question).is_ok()
-        {
+        if self.questions.as_ref().is_some_and(|questions| questions.ask(question)) {
             return None;
         }
         let by =
@@ -219,18 +257,22 @@ impl Shared {
 /// The runtime of one home.
 pub struct Runtime {
     shared: Arc<Shared>,
-    sessions: BTreeMap<String, Handle>,
-    actors: Vec<JoinHandle<()>>,
-    /// What the post delivers, until the first actor starts it.
-    letters: Option<mpsc::UnboundedReceiver<Letter>>,
 }
 
-/// A session that is open.
-#[derive(Debug, Clone)]
+/// The way to a session. Its actor may leave while the session rests: what is sent next finds another one.
+#[derive(Clone)]
 pub struct Handle {
     /// Its key.
     pub key: String,
-    control: mpsc::UnboundedSender<Offer>,
+    agent: String,
+    /// Whoever only knows a session keeps no runtime and no home.
+    shared: Weak<Shared>,
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handle").field("key", &self.key).finish_non_exhaustive()
+    }
 }
 
 impl Handle {
@@ -242,9 +284,13 @@ impl Handle {
     /// Asks for something at once; the answer can be awaited later.
     pub fn send(&self, command: Command) -> impl Future<Output = Result<Answer, Refusal>> + use<> {
         let (caller, answer) = oneshot::channel();
-        let _ = self.control.send(Offer { input: command.into(), caller: Some(caller) });
+        let offer = Offer { input: command.into(), caller: Some(caller) };
+        let sent = match self.shared.upgrade() {
+            Some(shared) => enter(&shared, &self.key, &self.agent, vec![offer]),
+            None => Err(Error::Leaving),
+        };
         async move {
-            let gone = || Refusal::Unavailable { reason: "the session has stopped".into() };
+            read(sent?).await?;
             answer.await.map_err(|_| gone())?
         }
     }
@@ -265,7 +311,10 @@ impl Runtime {
             clock: Clock::after(latest),
             latest: Latest::default(),
             resting: Resting::default(),
+            sessions: Sessions::default(),
+            places: Places::new(options.linger),
             post,
+            letters: Mutex::new(Some(letters)),
             events: options.events,
             questions: options.questions,
             lane: Arc::new(Semaphore::new(options.lane.max(1))),
@@ -273,7 +322,7 @@ impl Runtime {
             broken: watch::Sender::new(None),
             parked: watch::Sender::new(BTreeMap::new()),
         };
-        Self { shared: Arc::new(shared), sessions: BTreeMap::new(), actors: vec![], letters: Some(letters) }
+        Self { shared: Arc::new(shared) }
     }
 
     /// The journal.
@@ -287,24 +336,17 @@ impl Runtime {
     }
 
     /// Takes up a session, or makes it. Its unfinished run goes on by itself. `first` is asked for in the same batch as
-    /// the opening: before anything that the session would do by itself.
-    pub fn open(&mut self, key: &str, agent: &str, first: Vec<Command>) -> Result<(Handle, Answers), Error> {
+    /// the opening: before anything that the session would do by itself. Waits until the session is read.
+    pub async fn open(&self, key: &str, agent: &str, first: Vec<Command>) -> Result<(Handle, Answers), Error> {
         let (offers, answers) = offers(first);
-        if let Some(handle) = self.sessions.get(key) {
-            for offer in offers {
-                let _ = handle.control.send(offer);
-            }
-            return Ok((handle.clone(), answers));
-        }
-        let recovered = self.recover(key)?;
-        let mut beginning = vec![];
-        if recovered.machine.session().is_none() {
-            beginning.push(create(key, agent));
-        }
-        beginning.push(Offer::report(Report::Opened { epoch: self.shared.journal.epoch() }));
-        beginning.extend(offers);
-        let handle = self.start(key, agent, recovered, beginning);
-        Ok((handle, answers))
+        read(enter(&self.shared, key, agent, offers)?).await?;
+        let shared = Arc::downgrade(&self.shared);
+        Ok((Handle { key: key.to_owned(), agent: agent.to_owned(), shared }, answers))
+    }
+
+    /// How many sessions have an actor just now.
+    pub fn actors(&self) -> watch::Receiver<usize> {
+        self.shared.sessions.count()
     }
 
     /// The store's failure, once there is one: nothing more will be acknowledged.
@@ -317,43 +359,52 @@ impl Runtime {
         self.shared.parked.subscribe()
     }
 
+    /// Takes up nothing new, and lets requests under way end within this time. What can be ended or answered still is.
+    pub async fn drain(&self, within: Duration) {
+        let mut actors = self.shared.sessions.count();
+        self.shared.sessions.drain();
+        // What is left after that time is closed by the shutdown that follows.
+        let _ = tokio::time::timeout(within, actors.wait_for(|count| *count == 0)).await;
+    }
+
     /// Leaves in order: streams are cut and sealed, commands are left to their supervisors, `Closed` is recorded.
-    pub async fn shutdown(self) -> Result<(), Error> {
-        for handle in self.sessions.values() {
-            let _ = handle.control.send(Offer::report(Report::Closing));
-        }
-        for actor in self.actors {
-            // An actor reports its own end; a panic in it was caught there.
-            let _ = actor.await;
-        }
+    pub async fn shutdown(&self) -> Result<(), Error> {
+        self.shared.sessions.drain();
+        self.shared.sessions.close();
+        // An actor reports its own end; a panic in it was caught there.
+        let _ = self.shared.sessions.count().wait_for(|count| *count == 0).await;
         match self.shared.broken.borrow().clone() {
             Some(error) => Err(error.into()),
             None => Ok(()),
         }
     }
-
-    fn recover(&self, key: &str) -> Result<Recovered, Error> {
-        let Some(row) = self.shared.journal.session(key)? else { return Ok(Recovered::default()) };
-        recover(self.shared.journal.as_ref(), key, row.branch)
-    }
-
-    fn start(&mut self, key: &str, agent: &str, recovered: Recovered, beginning: Vec<Offer>) -> Handle {
-        if let Some(letters) = self.letters.take() {
-            tokio::spawn(post::deliver(letters));
-        }
-        let (control, control_in) = mpsc::unbounded_channel();
-        let (data, data_in) = mpsc::channel(MAILBOX);
-        let handle = Handle { key: key.to_owned(), control };
-        let mail = Mailboxes { control: control_in, data: data_in, reports: data };
-        let name = Name { key: key.to_owned(), agent: agent.to_owned() };
-        self.actors.push(tokio::spawn(keep_running(Arc::clone(&self.shared), name, mail, recovered, beginning)));
-        self.sessions.insert(key.to_owned(), handle.clone());
-        handle
-    }
 }
 
-/// Reports that may wait in a session's mailbox before their senders do.
-const MAILBOX: usize = 256;
+/// Sends these to the session, which is taken up for it where nobody has it.
+fn enter(shared: &Arc<Shared>, key: &str, agent: &str, offers: Vec<Offer>) -> Result<Reading, Error> {
+    if let Some(error) = shared.broken.borrow().clone() {
+        return Err(error.into());
+    }
+    let (reading, new) = shared.sessions.send(key, offers)?;
+    if let Some(new) = new {
+        if let Some(letters) = shared.letters.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            tokio::spawn(post::deliver(letters));
+        }
+        let name = Name { key: key.to_owned(), agent: agent.to_owned() };
+        tokio::spawn(keep_running(Arc::clone(shared), name, new));
+    }
+    Ok(reading)
+}
+
+/// Waits until a session is read.
+async fn read(mut reading: Reading) -> Result<(), Error> {
+    let read = reading.wait_for(Option::is_some).await.map_err(|_| gone())?;
+    read.clone().expect("waited for")
+}
+
+fn gone() -> Refusal {
+    Refusal::Unavailable { reason: "the session has stopped".into() }
+}
 
 pub(crate) fn create(key: &str, agent: &str) -> Offer {
     let command = Command::Create {
@@ -366,7 +417,7 @@ pub(crate) fn create(key: &str, agent: &str) -> Offer {
 }
 
 /// One answer for each command that was asked for at the opening, in order.
-type Answers = Vec<oneshot::Receiver<Result<Answer, Refusal>>>;
+pub type Answers = Vec<oneshot::Receiver<Result<Answer, Refusal>>>;
 
 fn offers(commands: Vec<Command>) -> (Vec<Offer>, Answers) {
     let pairs = commands.into_iter().map(|command| {

@@ -9,7 +9,7 @@ use engine::{
 };
 use journal::{Read, Sqlite};
 use models::{Endpoint, ModelSet};
-use runtime::{Options, Resolver, Runtime};
+use runtime::{Linger, Options, Resolver, Runtime};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 use uuid::Uuid;
@@ -66,6 +66,7 @@ fn home(defect: Defect) -> Home {
         lane: 4,
         events: Some(events_in),
         questions: None,
+        linger: Linger::default(),
     };
     let runtime = Runtime::new(journal.clone(), options);
     Home { _folder: folder, journal, runtime, events }
@@ -85,7 +86,7 @@ fn message(text: &str) -> Command {
 impl Home {
     async fn send(&mut self, key: &str, agent: &str) -> Result<Answer, Refusal> {
         let (_, mut answers) =
-            self.runtime.open(key, agent, vec![message("Who are you?")]).expect("a session that reads");
+            self.runtime.open(key, agent, vec![message("Who are you?")]).await.expect("a session that reads");
         let gone = Refusal::Unavailable { reason: "the session has stopped".into() };
         answers.remove(0).await.unwrap_or(Err(gone))
     }

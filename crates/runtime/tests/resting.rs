@@ -5,7 +5,7 @@ use std::sync::Arc;
 use engine::{BodyKind, Candidate, Command, Content, Event, Failure, MessageId, Overrides, Settings, Usage};
 use journal::Sqlite;
 use models::{Endpoint, ModelSet};
-use runtime::{Options, Published, Resolver, Runtime};
+use runtime::{Linger, Options, Published, Resolver, Runtime};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use uuid::Uuid;
 
@@ -44,7 +44,7 @@ async fn ask(runtime: &mut Runtime, events: &mut UnboundedReceiver<Published>, k
         overrides: Overrides::default(),
         attachments: vec![],
     };
-    runtime.open(key, "main", vec![command]).expect("a session that reads");
+    runtime.open(key, "main", vec![command]).await.expect("a session that reads");
     loop {
         let published = events.recv().await.expect("a runtime that goes on");
         for record in &published.batch.records {
@@ -69,6 +69,7 @@ async fn third(others: usize) -> Usage {
         lane: 4,
         events: Some(events_in),
         questions: None,
+        linger: Linger::default(),
     };
     let journal = Arc::new(Sqlite::own(&options.home).expect("a fresh home"));
     let mut runtime = Runtime::new(journal, options);

@@ -9,7 +9,7 @@ use engine::{
 };
 use journal::{Memory, Read};
 use models::{Endpoint, ModelSet, Offline};
-use runtime::{Handle, Options, Published, Resolver, Runtime};
+use runtime::{Handle, Linger, Options, Published, Resolver, Runtime};
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
@@ -56,6 +56,7 @@ fn home() -> Home {
         lane: 1,
         events: Some(events_in),
         questions: None,
+        linger: Linger::default(),
     };
     Home { runtime: Runtime::new(journal.clone(), options), journal, events }
 }
@@ -78,7 +79,8 @@ fn is_no_space(answer: &Result<Answer, Refusal>) -> bool {
 impl Home {
     /// The session with a message that is accepted; the disk is full from the first piece of its answer on.
     async fn run_that_fills_the_disk(&mut self) -> Handle {
-        let (handle, mut answers) = self.runtime.open(KEY, "main", vec![message()]).expect("a session that reads");
+        let (handle, mut answers) =
+            self.runtime.open(KEY, "main", vec![message()]).await.expect("a session that reads");
         answers.remove(0).await.expect("an answer").expect("there is space");
         self.journal.fill();
         self.until_parked().await;
@@ -150,7 +152,7 @@ async fn r15_b8_an_abort_is_recorded_from_the_reserve() {
 async fn r10_b8_a_message_that_found_no_space_leaves_no_place_in_the_lane_behind() {
     let mut home = home();
     home.journal.fill();
-    let (handle, mut answers) = home.runtime.open(KEY, "main", vec![message()]).unwrap();
+    let (handle, mut answers) = home.runtime.open(KEY, "main", vec![message()]).await.unwrap();
     assert!(is_no_space(&answers.remove(0).await.unwrap()));
     home.until_parked().await;
     home.journal.free();

@@ -9,7 +9,7 @@ use std::time::Duration;
 use engine::{Answer, Command, Refusal};
 use gateway::SessionKey;
 use journal::{Journal, Read, Sqlite};
-use runtime::{Handle, Options, Parked, Published, Question, Runtime};
+use runtime::{Handle, Linger, Options, Parked, Published, Question, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 
@@ -75,7 +75,8 @@ impl Writer {
             models: models::ModelSet::new().with_offline(models::Offline::with_pace(config.offline_pace())),
             resolver: Box::new(ConfigResolver::new(Arc::clone(&config), notes_in)),
             events: Some(events_in),
-            questions: on_terminal.then_some(questions_in),
+            questions: on_terminal.then(|| Box::new(questions_in) as _),
+            linger: Linger::default(),
         };
         let runtime = Runtime::new(journal, options);
         let signals = || -> std::io::Result<Signals> {
@@ -97,7 +98,7 @@ impl Writer {
 
     /// Takes up a session, asking for `first` in the batch that opens it; gives their answers.
     pub(crate) async fn session(&mut self, key: &SessionKey, first: Vec<Command>) -> Result<Vec<Answer>, CliError> {
-        let (handle, answers) = self.runtime.open(&key.to_string(), &key.agent, first)?;
+        let (handle, answers) = self.runtime.open(&key.to_string(), &key.agent, first).await?;
         self.handles.push(handle);
         let mut given = vec![];
         for answer in answers {

@@ -23,7 +23,7 @@ use crate::event::{Event, LifecycleChanged};
 use crate::ids::{EffectId, Moment, Timestamp};
 use crate::input::{Answer, Input, Refusal};
 use crate::settings::{Limits, Settings};
-use crate::state::Session;
+use crate::state::{Lifecycle, Session};
 use crate::tables::lifecycle::{self, LifecycleCause};
 use crate::tables::timers;
 use crate::tables::transitions::{self, RunState, Trigger};
@@ -118,6 +118,18 @@ impl Machine {
             return None;
         }
         self.timers(session).into_iter().map(|(at, _)| at).min()
+    }
+
+    /// Whether nothing happens to the session until somebody asks for something: no run is under way or paused, nothing is
+    /// wanted, no time is waited for. A machine that is rebuilt from its journal is then the same as this one.
+    pub fn is_at_rest(&self) -> bool {
+        let rests = |session: &Session| match session.lifecycle {
+            Lifecycle::Ready | Lifecycle::Idle | Lifecycle::Error { .. } | Lifecycle::Terminated => !session.closed,
+            Lifecycle::Initializing | Lifecycle::Active(_) | Lifecycle::Suspended(_) | Lifecycle::Recovering { .. } => {
+                false
+            }
+        };
+        self.session.as_ref().is_some_and(rests) && self.deadline().is_none() && self.effects().is_empty()
     }
 
     /// All that was decided is in the journal since this time.

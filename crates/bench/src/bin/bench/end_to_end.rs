@@ -115,7 +115,7 @@ async fn waits(folder: &Path, base_url: &str) -> Result<Vec<f64>, Problem> {
     let mut handles = vec![];
     for _ in 0..SESSIONS {
         let key = warm.next_key();
-        handles.push(warm.runtime.open(&key, "main", vec![message("hang=1000000")])?.0);
+        handles.push(warm.runtime.open(&key, "main", vec![message("hang=1000000")]).await?.0);
     }
     let mut sent = 0;
     while sent < SESSIONS {

@@ -118,7 +118,7 @@ fn openings_inside(place: &Place<'_>, server: &ModelServer) -> Result<Vec<f64>, 
         let ms = tokio()?.block_on(async {
             let started = Instant::now();
             let mut warm = Warm::new(&copy.folder, &server.base_url(), 1)?;
-            warm.runtime.open(KEY, "main", vec![])?;
+            warm.runtime.open(KEY, "main", vec![]).await?;
             loop {
                 let published = warm.published.recv().await.ok_or("the runtime has stopped")?;
                 if published.batch.records.iter().any(|record| matches!(record.event, Event::RequestSent(_))) {

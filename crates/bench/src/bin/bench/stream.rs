@@ -69,7 +69,7 @@ pub(super) fn measure(folder: &Path) -> Result<Vec<Line>, Problem> {
 /// From the first piece of text that the subscriber is told to the end of the run.
 async fn seconds_told(warm: &mut Warm, text: &str) -> Result<f64, Problem> {
     let key = warm.next_key();
-    warm.runtime.open(&key, "main", vec![message(text)])?;
+    warm.runtime.open(&key, "main", vec![message(text)]).await?;
     let mut first = None;
     loop {
         let published = warm.published.recv().await.ok_or("the runtime has stopped")?;

@@ -134,7 +134,7 @@ fn medians(turns: &[(f64, f64)]) -> (f64, f64) {
 async fn converse(folder: &Path, base_url: &str, kind: &Kind) -> Result<Session, Problem> {
     let mut warm = Warm::new(folder, base_url, 1)?;
     let (key, mut prose) = (warm.next_key(), Prose::new(11));
-    let handle = warm.runtime.open(&key, "main", vec![])?.0;
+    let handle = warm.runtime.open(&key, "main", vec![]).await?.0;
     let mut session =
         Session { turns: vec![], bare: (0.0, 0.0), raw: 0, open: 0, closed: 0, whereabouts: String::new() };
     for _ in 0..TURNS {

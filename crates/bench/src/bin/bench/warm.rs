@@ -11,7 +11,7 @@ use engine::{
     ResumeMode, Settings,
 };
 use journal::Sqlite;
-use runtime::{Options, Published, Runtime};
+use runtime::{Linger, Options, Published, Runtime};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::mpsc;
 use uuid::Uuid;
@@ -113,6 +113,7 @@ impl Warm {
             models: models::ModelSet::new(),
             events: Some(events),
             questions: None,
+            linger: Linger::default(),
         };
         let journal = Arc::new(Sqlite::own(&folder.join("home"))?);
         Ok(Self { runtime: Runtime::new(journal, options), published, sessions: 0 })
@@ -128,7 +129,7 @@ impl Warm {
     pub(super) async fn run(&mut self, sessions: usize, text: &str) -> Result<Counts, Problem> {
         for _ in 0..sessions {
             let key = self.next_key();
-            self.runtime.open(&key, "main", vec![message(text)])?;
+            self.runtime.open(&key, "main", vec![message(text)]).await?;
         }
         self.until_ended(sessions).await
     }

@@ -1,0 +1,205 @@
+//! Which sessions have an actor just now, and the way to it. Whoever sends and whoever leaves hold the same lock, so that
+//! nothing falls between an actor that leaves and the one after it. What may not live here: what an actor does.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use engine::{Command, Input, Report};
+use tokio::sync::{mpsc, watch};
+
+use crate::actor::{Mailboxes, Offer};
+use crate::runtime::Error;
+
+/// Reports that may wait in a session's mailbox before their senders do.
+const MAILBOX: usize = 256;
+
+/// How far the runtime is with leaving.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Leaving {
+    /// It is not.
+    No,
+    /// A session whose request is under way may finish it; the others are closed.
+    Draining,
+}
+
+/// The sessions that have an actor.
+#[derive(Debug)]
+pub(crate) struct Sessions {
+    open: Mutex<Open>,
+    count: watch::Sender<usize>,
+    leaving: watch::Sender<Leaving>,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    slots: BTreeMap<String, Slot>,
+    last: u64,
+}
+
+#[derive(Debug)]
+struct Slot {
+    number: u64,
+    control: mpsc::UnboundedSender<Offer>,
+    reading: Reading,
+}
+
+/// Whether a session was read from its journal, once that is known.
+pub(crate) type Reading = watch::Receiver<Option<Result<(), Error>>>;
+
+/// An actor's place among the others. Dropped, the place is free, whatever ended the actor.
+pub(crate) struct Present<'a> {
+    sessions: &'a Sessions,
+    key: &'a str,
+    number: u64,
+}
+
+/// What a new actor begins with.
+pub(crate) struct New {
+    pub(crate) number: u64,
+    pub(crate) mail: Mailboxes,
+    pub(crate) read: watch::Sender<Option<Result<(), Error>>>,
+}
+
+impl Default for Sessions {
+    fn default() -> Self {
+        Self { open: Mutex::default(), count: watch::Sender::new(0), leaving: watch::Sender::new(Leaving::No) }
+    }
+}
+
+impl Sessions {
+    /// Sends these to the session's actor. Where there is none, the mailboxes of a new one hold them already.
+    pub(crate) fn send(&self, key: &str, offers: Vec<Offer>) -> Result<(Reading, Option<New>), Error> {
+        let mut open = self.lock();
+        let leaving = *self.leaving.borrow() != Leaving::No;
+        if leaving && (!open.slots.contains_key(key) || !offers.iter().all(|offer| is_let_through(&offer.input))) {
+            return Err(Error::Leaving);
+        }
+        if let Some(slot) = open.slots.get(key) {
+            for offer in offers {
+                // An actor that ended meanwhile drops the caller, who is told so.
+                let _ = slot.control.send(offer);
+            }
+            return Ok((slot.reading.clone(), None));
+        }
+        open.last += 1;
+        let number = open.last;
+        let (control, control_in) = mpsc::unbounded_channel();
+        let (data, data_in) = mpsc::channel(MAILBOX);
+        let (read, reading) = watch::channel(None);
+        for offer in offers {
+            let _ = control.send(offer);
+        }
+        open.slots.insert(key.to_owned(), Slot { number, control, reading: reading.clone() });
+        self.count.send_replace(open.slots.len());
+        let mail = Mailboxes { control: control_in, data: data_in, reports: data };
+        Ok((reading, Some(New { number, mail, read })))
+    }
+
+    /// The place of an actor that runs now.
+    pub(crate) fn present<'a>(&'a self, key: &'a str, number: u64) -> Present<'a> {
+        Present { sessions: self, key, number }
+    }
+
+    /// How many have an actor.
+    pub(crate) fn count(&self) -> watch::Receiver<usize> {
+        self.count.subscribe()
+    }
+
+    /// How far the runtime is with leaving.
+    pub(crate) fn leaving(&self) -> watch::Receiver<Leaving> {
+        self.leaving.subscribe()
+    }
+
+    /// Lets no session be opened any more and nothing new into those that are. They close as soon as no request of theirs
+    /// is under way.
+    pub(crate) fn drain(&self) {
+        let _open = self.lock();
+        self.leaving.send_replace(Leaving::Draining);
+    }
+
+    /// Closes those that are left.
+    pub(crate) fn close(&self) {
+        for slot in self.lock().slots.values() {
+            let _ = slot.control.send(Offer::report(Report::Closing));
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Present<'_> {
+    /// Gives the place up if nothing has been sent that was not taken.
+    pub(crate) fn leave(&self, control: &mpsc::UnboundedReceiver<Offer>) -> bool {
+        let mut open = self.sessions.lock();
+        let leaves = control.is_empty();
+        if leaves {
+            self.remove(&mut open);
+        }
+        leaves
+    }
+
+    fn remove(&self, open: &mut Open) {
+        if open.slots.get(self.key).is_some_and(|slot| slot.number == self.number) {
+            open.slots.remove(self.key);
+            self.sessions.count.send_replace(open.slots.len());
+        }
+    }
+}
+
+impl Drop for Present<'_> {
+    fn drop(&mut self) {
+        self.remove(&mut self.sessions.lock());
+    }
+}
+
+/// What still reaches a session while the runtime leaves: what ends something, and the answer to what was asked.
+fn is_let_through(input: &Input) -> bool {
+    matches!(
+        input,
+        Input::Command(Command::Abort { .. } | Command::Cancel { .. } | Command::Answer { .. } | Command::Pause)
+            | Input::Report(_)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn abort() -> Vec<Offer> {
+        vec![Offer { input: Command::Abort { run: None }.into(), caller: None }]
+    }
+
+    #[test]
+    fn r20_nobody_leaves_with_something_in_the_mailbox_and_whoever_left_is_not_sent_to() {
+        let sessions = Sessions::default();
+        let (_, first) = sessions.send("a", abort()).unwrap();
+        let mut first = first.expect("there was no actor");
+        let present = sessions.present("a", first.number);
+        assert!(!present.leave(&first.mail.control), "what it was opened for is not taken");
+        assert!(first.mail.control.try_recv().is_ok());
+        assert!(sessions.send("a", abort()).unwrap().1.is_none(), "it is still there");
+        assert!(!present.leave(&first.mail.control));
+        assert!(first.mail.control.try_recv().is_ok());
+        assert!(present.leave(&first.mail.control));
+        let second = sessions.send("a", abort()).unwrap().1.expect("the first has left");
+        drop(present);
+        assert_eq!(*sessions.count().borrow(), 1, "the place is the second one's");
+        assert_eq!((first.mail.control.len(), second.mail.control.len()), (0, 1));
+        drop(sessions.present("a", second.number));
+        assert_eq!(*sessions.count().borrow(), 0);
+    }
+
+    #[test]
+    fn r32_whoever_leaves_is_sent_only_what_ends_something() {
+        let sessions = Sessions::default();
+        let there = sessions.send("a", vec![]).unwrap();
+        sessions.drain();
+        let compact = || vec![Offer { input: Command::Compact.into(), caller: None }];
+        assert!(matches!(sessions.send("a", compact()), Err(Error::Leaving)));
+        assert!(matches!(sessions.send("b", abort()), Err(Error::Leaving)));
+        assert!(sessions.send("a", abort()).is_ok());
+        drop(there);
+    }
+}
