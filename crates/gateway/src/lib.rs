@@ -2,6 +2,7 @@
 //! socket. What may not live here: what a run does, and what a person sees of it.
 
 mod error;
+pub mod events;
 mod session_key;
 
 pub use error::{Error, REPORT};

@@ -5,6 +5,7 @@
 mod client;
 mod codec;
 mod error;
+pub mod event;
 mod frame;
 pub mod limits;
 pub mod method;
@@ -12,6 +13,7 @@ pub mod method;
 pub use client::{Answers, Client, ClientError, Events};
 pub use codec::{FrameError, FrameReader, encode};
 pub use error::{Details, ErrorCode, ErrorShape};
+pub use event::Event;
 pub use frame::{EventFrame, Frame, Request, Response};
 
 /// The version of the protocol that this crate speaks.

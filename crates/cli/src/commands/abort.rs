@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use clap::Args;
-use engine::{Command, Event, RunId};
+use engine::{Command, RunId};
 use gateway::SessionKey;
 use journal::{Read, Reader};
 
@@ -44,9 +44,8 @@ async fn abort(writer: &mut Writer, key: &SessionKey, run: RunId) -> Result<(), 
     writer.session(key, vec![Command::Abort { run: Some(run) }]).await?;
     loop {
         match writer.next().await? {
-            Happening::Published(published) => {
-                let ended = |event: &Event| matches!(event, Event::RunEnded(ended) if ended.run == run);
-                if published.batch.records.iter().any(|record| ended(&record.event)) {
+            Happening::Told(event) => {
+                if event.run == Some(run) && event.run_end().is_some() {
                     writer.screen.say(&format!("run {run} is aborted; what had come is kept"));
                     return Ok(());
                 }

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use engine::{
-    Answer, Attached, BodyKind, Candidate, Command, Content, Event, MessageId, Outcome, Overrides, RunEnded, RunId,
-};
+use engine::{Answer, Attached, BodyKind, Candidate, Command, Content, Event, MessageId, Outcome, Overrides, RunId};
 use gateway::SessionKey;
+use gateway::events::run_end;
+use protocol::event::{RunEnd, StateLine, Stream};
 use uuid::Uuid;
 
 use super::writer::{Happening, Writer};
@@ -75,14 +75,16 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
     };
     let answers = writer.session(&key, vec![message]).await;
     let ended = match answers.as_deref() {
-        Ok([Answer::Receipt(receipt), ..]) => follow(&mut writer, &key, receipt.run).await,
+        Ok([Answer::Receipt(receipt), ..]) => {
+            follow(&mut writer, &key, receipt.run).await.map(|ended| (receipt.run, ended))
+        }
         Ok(_) => Err(CliError::bug("a message was answered without a receipt")),
         Err(error) => Err(error.clone()),
     };
     let closed = writer.close().await;
-    let ended = ended?;
+    let (run, ended) = ended?;
     closed?;
-    outcome(&ended)
+    outcome(run, &ended)
 }
 
 /// What is said where an image goes to a model that does not see it.
@@ -106,24 +108,19 @@ async fn attached(paths: Vec<PathBuf>, secrets: tools::Secrets) -> Result<Vec<At
 }
 
 /// Follows the session until this run has ended.
-async fn follow(writer: &mut Writer, key: &SessionKey, run: RunId) -> Result<RunEnded, CliError> {
+async fn follow(writer: &mut Writer, key: &SessionKey, run: RunId) -> Result<RunEnd, CliError> {
     if let Some(ended) = ended_before(writer, key, run)? {
         return Ok(ended);
     }
     let mut interrupts = 0;
     loop {
         match writer.next().await? {
-            Happening::Published(published) => {
-                for record in &published.batch.records {
-                    match &record.event {
-                        Event::RunEnded(ended) if ended.run == run => return Ok(ended.clone()),
-                        Event::LifecycleChanged(e) if e.failure.is_some() => {
-                            let what = e.failure.as_ref().map(ToString::to_string).unwrap_or_default();
-                            let hint = e.remedy.clone().unwrap_or_default();
-                            return Err(CliError::Refused { exit: Exit::Refused, what, hint });
-                        }
-                        _ => {}
-                    }
+            Happening::Told(event) => {
+                if let Some(end) = event.run_end().filter(|_| event.run == Some(run)) {
+                    return Ok(end.clone());
+                }
+                if let Stream::State(StateLine::Lifecycle { reason: Some(what), remedy, .. }) = event.what {
+                    return Err(CliError::Refused { exit: Exit::Refused, what, hint: remedy.unwrap_or_default() });
                 }
             }
             Happening::Interrupt => {
@@ -138,21 +135,21 @@ async fn follow(writer: &mut Writer, key: &SessionKey, run: RunId) -> Result<Run
 }
 
 /// The same key again: the run has ended before, its answer is printed from the journal.
-fn ended_before(writer: &mut Writer, key: &SessionKey, run: RunId) -> Result<Option<RunEnded>, CliError> {
+fn ended_before(writer: &mut Writer, key: &SessionKey, run: RunId) -> Result<Option<RunEnd>, CliError> {
     let journal = Arc::clone(writer.runtime.journal());
     let Some(row) = journal.run(run)?.filter(|row| row.outcome.is_some()) else { return Ok(None) };
     let Some(session) = journal.session(&key.to_string())? else { return Ok(None) };
     let line = journal.history(row.branch)?;
-    let ended = line.entries().map(|(_, entry)| entry).find_map(|entry| match &entry.event {
-        Event::RunEnded(ended) if ended.run == run => Some((entry, ended)),
-        _ => None,
+    let ended = line.entries().map(|(_, entry)| entry).find(|entry| match &entry.event {
+        Event::RunEnded(ended) => ended.run == run,
+        _ => false,
     });
     writer.catch_up();
-    match ended {
-        Some((entry, ended)) => {
+    match ended.and_then(|entry| run_end(journal.as_ref(), &session, entry)) {
+        Some(event) => {
             writer.screen.say(&format!("run {run} has answered this key before"));
-            writer.screen.draw_again(&session, entry)?;
-            Ok(Some(ended.clone()))
+            writer.screen.draw_again(&event);
+            Ok(event.run_end().cloned())
         }
         None => Err(CliError::Refused {
             exit: Exit::Refused,
@@ -167,15 +164,15 @@ pub(crate) fn quit() -> ! {
     std::process::exit(i32::from(Exit::Aborted as u8))
 }
 
-fn outcome(ended: &RunEnded) -> Result<(), CliError> {
+fn outcome(run: RunId, ended: &RunEnd) -> Result<(), CliError> {
     let failed = |exit, what: String, hint: &str| Err(CliError::Failed { exit, what, hint: hint.to_owned() });
     match ended.outcome {
         Outcome::Completed => Ok(()),
         Outcome::Failed => {
-            let what = ended.failure.as_ref().map_or_else(|| "the run failed".to_owned(), ToString::to_string);
+            let what = ended.error.clone().unwrap_or_else(|| "the run failed".to_owned());
             // A failure says on its first line what happened, below it what to do.
             let (what, remedy) = what.split_once('\n').unwrap_or((&what, ""));
-            let hint = format!("{remedy} `limulus runs trace {}` tells the whole story", ended.run);
+            let hint = format!("{remedy} `limulus runs trace {run}` tells the whole story");
             failed(Exit::RunFailed, what.to_owned(), hint.trim_start())
         }
         Outcome::Aborted => {

@@ -1,14 +1,15 @@
 //! `limulus resume`: takes up what was not finished, and waits until each run has ended or waits for a human.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use clap::Args;
 use engine::tables::lifecycle::LifecycleKind;
-use engine::{Command, Event, Outcome, SessionRow};
+use engine::{Command, Outcome, SessionRow};
 use gateway::SessionKey;
 use journal::Read as _;
-use runtime::Published;
+use protocol::Event;
+use protocol::event::{StateLine, Stream};
 
 use super::writer::{Happening, Writer};
 use crate::args::WriterArgs;
@@ -61,23 +62,23 @@ async fn follow(writer: &mut Writer, open: &[String], force: bool) -> Result<(),
         let first = if force { vec![Command::Recover { force }] } else { vec![] };
         writer.session(&SessionKey::parse(Some(key))?, first).await?;
     }
-    let mut busy: BTreeSet<&str> = open.iter().map(String::as_str).collect();
+    let mut busy: BTreeMap<&str, Busy> = open.iter().map(|key| (key.as_str(), Busy::default())).collect();
     let (mut outcomes, mut interrupts, mut held) = (vec![], 0, None);
     while !busy.is_empty() {
         match writer.next().await? {
-            Happening::Published(published) => {
-                for record in &published.batch.records {
-                    let Event::RunEnded(ended) = &record.event else { continue };
-                    outcomes.push(ended.outcome);
-                    if let Some(failure) = &ended.failure {
-                        writer.screen.say(&format!("✗ run {} of {}: {failure}", ended.run, published.key));
+            Happening::Told(event) => {
+                if let Some(end) = event.run_end() {
+                    outcomes.push(end.outcome);
+                    if let (Some(failure), Some(run)) = (&end.error, event.run) {
+                        writer.screen.say(&format!("✗ run {run} of {}: {failure}", event.session));
                     }
                 }
-                if rests(&published) {
-                    busy.remove(published.key.as_ref());
-                    if published.lifecycle == LifecycleKind::Error {
-                        held = Some(published.key.to_string());
-                    }
+                let Some(lifecycle) = busy.get_mut(event.session.as_str()).and_then(|busy| busy.see(&event)) else {
+                    continue;
+                };
+                busy.remove(event.session.as_str());
+                if lifecycle == LifecycleKind::Error {
+                    held = Some(event.session);
                 }
             }
             Happening::Interrupt => {
@@ -97,13 +98,35 @@ fn is_open(row: &SessionRow) -> bool {
     row.unfinished || row.lifecycle == LifecycleKind::Error
 }
 
-/// Whether a session goes on by itself no more.
-fn rests(published: &Published) -> bool {
-    match published.lifecycle {
-        LifecycleKind::Ready | LifecycleKind::Idle => !published.flags.is_waiting,
+/// A session that is followed until it goes on by itself no more.
+#[derive(Debug, Default)]
+struct Busy {
+    /// A run of it was seen, and its end was not.
+    has_run: bool,
+    rests: Option<LifecycleKind>,
+}
+
+impl Busy {
+    /// What its lifecycle is when there is nothing more to follow: the end of a run is told last.
+    fn see(&mut self, event: &Event) -> Option<LifecycleKind> {
+        self.has_run = event.run_end().is_none() && (self.has_run || event.run.is_some());
+        if let Stream::State(StateLine::Changed { .. }) = event.what {
+            self.rests = rests(event);
+        }
+        let is_over = |lifecycle: &LifecycleKind| !self.has_run || !matches!(lifecycle, LifecycleKind::Idle);
+        self.rests.filter(is_over)
+    }
+}
+
+/// The lifecycle of a session that goes on by itself no more.
+fn rests(event: &Event) -> Option<LifecycleKind> {
+    let Stream::State(StateLine::Changed { lifecycle, flags, .. }) = &event.what else { return None };
+    let rests = match lifecycle {
+        LifecycleKind::Ready | LifecycleKind::Idle => !flags.is_waiting,
         LifecycleKind::Suspended | LifecycleKind::Error | LifecycleKind::Terminated => true,
         LifecycleKind::Initializing | LifecycleKind::Active | LifecycleKind::Recovering => false,
-    }
+    };
+    rests.then_some(*lifecycle)
 }
 
 fn ended(outcomes: &[Outcome], held: Option<String>) -> Result<(), CliError> {

@@ -1,6 +1,6 @@
 //! What the commands that write have in common: own the home, run its sessions, draw them, stop in order.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::IsTerminal as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use engine::{Answer, Command, Refusal};
 use gateway::SessionKey;
+use gateway::events::{Line, Lines};
 use journal::{Journal, Read, Sqlite};
+use protocol::Event;
 use runtime::{Handle, Linger, Options, Parked, Published, Question, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
@@ -26,7 +28,7 @@ const TICK: Duration = Duration::from_millis(120);
 pub(crate) struct Writer {
     pub(crate) runtime: Runtime,
     pub(crate) screen: Screen,
-    events: mpsc::UnboundedReceiver<Published>,
+    lines: Told,
     questions: mpsc::UnboundedReceiver<Question>,
     /// What is to be said of a configuration that has changed.
     notes: mpsc::UnboundedReceiver<String>,
@@ -35,6 +37,37 @@ pub(crate) struct Writer {
     broken: watch::Receiver<Option<journal::Error>>,
     parked: watch::Receiver<BTreeMap<String, Parked>>,
     signals: Signals,
+}
+
+/// What the runtime tells, line by line.
+struct Told {
+    published: mpsc::UnboundedReceiver<Published>,
+    lines: Lines,
+    waiting: VecDeque<Line>,
+}
+
+impl Told {
+    /// The next line, in order. One that is dropped loses nothing.
+    async fn next(&mut self) -> Option<Event> {
+        loop {
+            if let Some(line) = self.waiting.pop_front() {
+                return Some(line.event);
+            }
+            let published = self.published.recv().await?;
+            self.waiting.extend(self.lines.of(&published));
+        }
+    }
+
+    /// The next line, if it is there already.
+    fn now(&mut self) -> Option<Event> {
+        loop {
+            if let Some(line) = self.waiting.pop_front() {
+                return Some(line.event);
+            }
+            let published = self.published.try_recv().ok()?;
+            self.waiting.extend(self.lines.of(&published));
+        }
+    }
 }
 
 /// A question with the answer of whoever sits at the terminal.
@@ -47,8 +80,8 @@ struct Signals {
 
 /// What a writer waits for.
 pub(crate) enum Happening {
-    /// A batch was committed, and is drawn.
-    Published(Published),
+    /// Something was recorded, and is drawn.
+    Told(Box<Event>),
     /// Ctrl-C.
     Interrupt,
 }
@@ -86,8 +119,8 @@ impl Writer {
             broken: runtime.broken(),
             parked: runtime.parked(),
             runtime,
-            screen: Screen::new(Style::of_stdout(args.json, sessions), reader, sessions),
-            events,
+            screen: Screen::new(Style::of_stdout(args.json, sessions), sessions),
+            lines: Told { published: events, lines: Lines::new(reader), waiting: VecDeque::new() },
             questions,
             notes,
             answers: mpsc::unbounded_channel(),
@@ -126,9 +159,9 @@ impl Writer {
         loop {
             tokio::select! {
                 biased;
-                Some(published) = self.events.recv() => {
-                    self.screen.draw(&published);
-                    return Ok(Happening::Published(published));
+                Some(event) = self.lines.next() => {
+                    self.screen.draw(&event);
+                    return Ok(Happening::Told(Box::new(event)));
                 }
                 Some(note) = self.notes.recv() => self.screen.say(&note),
                 Some(question) = self.questions.recv() => self.put(question),
@@ -164,18 +197,23 @@ impl Writer {
 
     /// Draws what was committed by now.
     pub(crate) fn catch_up(&mut self) {
-        draw_waiting(&mut self.events, &mut self.screen);
+        while let Some(event) = self.lines.now() {
+            self.screen.draw(&event);
+        }
     }
 
     /// Leaves in order.
-    pub(crate) async fn close(mut self) -> Result<(), CliError> {
-        self.screen.hide_status();
-        self.runtime.shutdown().await?;
-        draw_waiting(&mut self.events, &mut self.screen);
-        while let Ok(note) = self.notes.try_recv() {
-            self.screen.say(&note);
+    pub(crate) async fn close(self) -> Result<(), CliError> {
+        let Self { runtime, mut screen, mut lines, mut notes, .. } = self;
+        screen.hide_status();
+        runtime.shutdown().await?;
+        while let Some(event) = lines.now() {
+            screen.draw(&event);
         }
-        self.screen.hide_status();
+        while let Ok(note) = notes.try_recv() {
+            screen.say(&note);
+        }
+        screen.hide_status();
         Ok(())
     }
 
@@ -198,12 +236,6 @@ impl Writer {
         if let Err(refusal) = handle.command(Command::Answer { call, fingerprint, allow, by }).await {
             self.screen.say(&format!("limulus: {refusal}"));
         }
-    }
-}
-
-fn draw_waiting(events: &mut mpsc::UnboundedReceiver<Published>, screen: &mut Screen) {
-    while let Ok(published) = events.try_recv() {
-        screen.draw(&published);
     }
 }
 

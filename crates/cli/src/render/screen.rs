@@ -1,12 +1,14 @@
-//! The screen of `agent` and `resume`: a stream of committed batches drawn for a terminal, for a pipe, or as JSON.
+//! The screen of `agent` and `resume`: the lines of sessions drawn for a terminal, for a pipe, or as JSON.
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal as _, Write as _, stderr, stdout};
-use std::sync::Arc;
 
-use engine::{Batch, CallId, EffectId, Event, Flags, Record, Seq, SessionRow, Timestamp, Views};
-use journal::{Entry, ROOM_BYTES, Read};
-use runtime::{Lines, Parked, Published};
+use engine::tables::lifecycle::LifecycleKind;
+use engine::{CallId, EffectId, Timestamp};
+use journal::ROOM_BYTES;
+use protocol::Event;
+use protocol::event::{AssistantLine, Delta, StateLine, Stream, ToolLine};
+use runtime::Parked;
 use serde_json::json;
 use unicode_width::UnicodeWidthChar as _;
 
@@ -52,8 +54,6 @@ struct OpenText {
 /// What is drawn, and what has been.
 pub(crate) struct Screen {
     style: Style,
-    store: Arc<dyn Read>,
-    lines: Lines,
     live: bool,
     status: Option<String>,
     /// What is said while sessions wait for space.
@@ -63,16 +63,15 @@ pub(crate) struct Screen {
     /// Text on the screen that may yet be struck.
     open: Option<OpenText>,
     at_line_start: bool,
-    calls: BTreeMap<CallId, (String, Timestamp)>,
+    /// When the calls that are out were started.
+    started: BTreeMap<CallId, Timestamp>,
     sessions: usize,
 }
 
 impl Screen {
-    pub(crate) fn new(style: Style, store: Arc<dyn Read>, sessions: usize) -> Self {
+    pub(crate) fn new(style: Style, sessions: usize) -> Self {
         Self {
             style,
-            lines: Lines::new(Arc::clone(&store)),
-            store,
             live: stderr().is_terminal(),
             status: None,
             parked: None,
@@ -80,62 +79,38 @@ impl Screen {
             ticks: 0,
             open: None,
             at_line_start: true,
-            calls: BTreeMap::new(),
+            started: BTreeMap::new(),
             sessions,
         }
     }
 
-    /// Draws a committed batch.
-    pub(crate) fn draw(&mut self, published: &Published) {
+    /// Draws a line.
+    pub(crate) fn draw(&mut self, event: &Event) {
         self.hide_status();
         if self.style == Style::Json {
-            for line in self.lines.of(published) {
-                self.out(&format!("{line}\n"));
-            }
+            let line = serde_json::to_string(event).expect("a line is plain data");
+            self.out(&format!("{line}\n"));
         } else {
-            for (id, tool, arguments) in runtime::asked_calls(published) {
-                self.calls.insert(id, (call_line(&tool, &arguments), Timestamp(0)));
-            }
-            for record in &published.batch.records {
-                self.draw_event(published, &record.event, record.at);
-            }
+            self.draw_line(event);
         }
-        let rests = matches!(published.lifecycle.name(), "idle" | "ready") && !published.flags.is_waiting;
-        // A question on the screen says itself what is waited for, and its answer is typed behind it.
-        let quiet = rests || published.flags.is_blocked;
-        self.status = (!quiet).then(|| words::state(published.run_state, published.flags).to_owned());
+        if let Stream::State(StateLine::Changed { state, lifecycle, flags }) = &event.what {
+            let rests = matches!(lifecycle, LifecycleKind::Idle | LifecycleKind::Ready) && !flags.is_waiting;
+            // A question on the screen says itself what is waited for, and its answer is typed behind it.
+            let quiet = rests || flags.is_blocked;
+            self.status = (!quiet).then(|| words::state(*state, *flags).to_owned());
+        }
         self.tick();
     }
 
-    /// Draws the end of a run that ended before, as the journal has it.
-    pub(crate) fn draw_again(&mut self, session: &SessionRow, end: &Entry) -> Result<(), journal::Error> {
-        let Event::RunEnded(ended) = &end.event else { return Ok(()) };
-        if self.style == Style::Json {
-            let record = Record { seq: Some(end.seq), at: end.at, event: end.event.clone() };
-            let batch = Batch {
-                session: session.session,
-                branch: session.branch,
-                records: vec![record],
-                bodies: vec![],
-                views: Views::default(),
-            };
-            self.draw(&Published {
-                session: session.session,
-                key: session.key.as_str().into(),
-                batch: Arc::new(batch),
-                epoch: end.epoch,
-                lifecycle: session.lifecycle,
-                run_state: session.run_state,
-                flags: Flags::default(),
-            });
-            return Ok(());
+    /// Draws the end of a run that ended before: its whole answer.
+    pub(crate) fn draw_again(&mut self, event: &Event) {
+        match event.run_end() {
+            Some(end) if self.style != Style::Json => {
+                self.out(&end.text);
+                self.end_line();
+            }
+            _ => self.draw(event),
         }
-        for body in &ended.text {
-            let bytes = self.store.body(&body.hash)?.unwrap_or_default();
-            self.out(&String::from_utf8_lossy(&bytes));
-        }
-        self.end_line();
-        Ok(())
     }
 
     /// Turns the spinner; called a few times a second.
@@ -200,54 +175,47 @@ impl Screen {
         }
     }
 
-    fn draw_event(&mut self, published: &Published, event: &Event, at: Timestamp) {
-        match event {
-            Event::TextAdded(e) if self.style == Style::Terminal => self.stream(e.effect, &e.text),
-            Event::TextStruck(_) => self.strike(),
-            Event::MessageSealed(e) => self.sealed(published, e),
-            Event::CallStarted(e) => {
-                let line = self.name(published, e.call);
-                self.calls.insert(e.call, (line.clone(), at));
-                self.note(published, &format!("▸ {line}"));
+    fn draw_line(&mut self, event: &Event) {
+        match &event.what {
+            Stream::Assistant(line) => self.draw_answer(event, line),
+            Stream::Tool(ToolLine::Start { call, tool, arguments, .. }) => {
+                self.started.insert(*call, event.at);
+                self.note(event, &format!("▸ {}", call_line(tool, arguments)));
             }
-            Event::CallSettled(e) => {
-                let line = self.name(published, e.call);
-                let started = self.calls.remove(&e.call).map_or(Timestamp(0), |(_, started)| started);
-                let tool = line.split(' ').next().unwrap_or_default().to_owned();
-                let time = if started.0 == 0 { String::new() } else { format!(" · {} ms", at.since(started)) };
-                let bytes = e.output.bytes;
-                let mark = words::mark(e.outcome);
-                self.note(published, &format!("{mark} {tool} {}{time} · {bytes} bytes", words::plain(&e.outcome)));
+            Stream::Tool(ToolLine::End { call, tool, outcome, bytes, .. }) => {
+                let started = self.started.remove(call);
+                let time = started.map(|started| format!(" · {} ms", event.at.since(started))).unwrap_or_default();
+                let (mark, outcome) = (words::mark(*outcome), words::plain(outcome));
+                self.note(event, &format!("{mark} {tool} {outcome}{time} · {bytes} bytes"));
             }
-            // The command that follows the run says what it failed of.
-            Event::Failed(_) if ends_a_run(&published.batch) => {}
-            event => {
-                if let Some(note) = words::note(event) {
-                    self.note(published, &note);
+            Stream::State(StateLine::Rewound { .. }) => {
+                self.strike();
+                self.note(event, words::REWOUND);
+            }
+            what => {
+                if let Some(note) = words::note(what) {
+                    self.note(event, &note);
                 }
             }
         }
     }
 
-    /// A call in a person's words. One that another process asked for is looked up in the journal.
-    fn name(&self, published: &Published, id: CallId) -> String {
-        if let Some((line, _)) = self.calls.get(&id) {
-            return line.clone();
+    fn draw_answer(&mut self, event: &Event, line: &AssistantLine) {
+        match line {
+            AssistantLine::Delta(Delta { effect, text, .. }) => {
+                if self.style == Style::Terminal {
+                    self.stream(*effect, text);
+                }
+            }
+            AssistantLine::Struck { .. } => self.strike(),
+            AssistantLine::Cut { cause, .. } => self.note(event, &words::cut(*cause)),
+            AssistantLine::Message { effect, text, .. } => self.sealed(*effect, text.as_deref()),
         }
-        let entries = self.store.read(published.batch.branch, Seq(1)).unwrap_or_default();
-        let sealed = entries.iter().rev().find_map(|entry| match &entry.event {
-            Event::MessageSealed(e) => e.calls.iter().find(|call| call.id == id),
-            _ => None,
-        });
-        let Some(call) = sealed else { return id.to_string() };
-        let arguments = self.store.body(&call.arguments.hash).ok().flatten();
-        let arguments = arguments.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-        call_line(&call.tool, &arguments.unwrap_or_default())
     }
 
-    fn note(&mut self, published: &Published, note: &str) {
+    fn note(&mut self, event: &Event, note: &str) {
         if self.sessions > 1 {
-            self.say(&format!("[{}] {note}", published.key));
+            self.say(&format!("[{}] {note}", event.session));
         } else {
             self.say(note);
         }
@@ -260,14 +228,10 @@ impl Screen {
         self.out(text);
     }
 
-    fn sealed(&mut self, published: &Published, sealed: &engine::MessageSealed) {
-        let streamed = self.open.take().is_some_and(|open| open.effect == sealed.request);
-        let text = sealed.text.and_then(|body| {
-            let content = published.batch.bodies.iter().find(|content| content.body.hash == body.hash)?;
-            Some(String::from_utf8_lossy(&content.bytes).into_owned())
-        });
+    fn sealed(&mut self, effect: EffectId, text: Option<&str>) {
+        let streamed = self.open.take().is_some_and(|open| open.effect == effect);
         if let Some(text) = text.filter(|_| !streamed) {
-            self.out(&text);
+            self.out(text);
         }
         self.end_line();
     }
@@ -303,10 +267,6 @@ impl Screen {
             open.written.push_str(text);
         }
     }
-}
-
-fn ends_a_run(batch: &Batch) -> bool {
-    batch.records.iter().any(|record| matches!(record.event, Event::RunEnded(_)))
 }
 
 fn call_line(tool: &str, arguments: &str) -> String {

@@ -1,8 +1,9 @@
 //! Events in a person's words: one line each, for stderr.
 
 use engine::tables::transitions::RunState;
-use engine::{CallOutcome, Event, Flags, WaitFor};
+use engine::{CallOutcome, CutCause, Flags, WaitFor};
 use journal::ROOM_BYTES;
+use protocol::event::{StateLine, Stream, ToolLine};
 use runtime::Parked;
 
 /// What the status line says of a state.
@@ -23,32 +24,58 @@ pub(super) fn state(state: RunState, flags: Flags) -> &'static str {
     }
 }
 
-/// What a person should know of an event, if anything.
-pub(super) fn note(event: &Event) -> Option<String> {
-    Some(match event {
-        Event::StreamCut(e) => {
-            format!("✂ the answer was cut ({}); what had come is kept", plain(&e.cause))
+/// What is said of a stream that was cut.
+pub(super) fn cut(cause: CutCause) -> String {
+    format!("✂ the answer was cut ({}); what had come is kept", plain(&cause))
+}
+
+/// What is said where the journal has less than was shown.
+pub(super) const REWOUND: &str = "… some of what was shown was lost with the power; this goes on from what is recorded";
+
+/// What a person should know of what happened, if anything.
+pub(super) fn note(what: &Stream) -> Option<String> {
+    match what {
+        Stream::Tool(line) => call_note(line),
+        Stream::State(line) => state_note(line),
+        Stream::Lifecycle(_) | Stream::Assistant(_) | Stream::Reasoning(_) | Stream::Queue(_) => None,
+    }
+}
+
+fn call_note(line: &ToolLine) -> Option<String> {
+    Some(match line {
+        ToolLine::Lost { call } => format!("? call {}: the process that ran it is gone; looking it up", short(call)),
+        ToolLine::Found { call, found } => format!("? call {}: found: {}", short(call), plain(found)),
+        ToolLine::Ending { call, why } => format!("■ ending call {} ({})", short(call), plain(why)),
+        ToolLine::Background { process, .. } => format!("↪ {process} goes on in the background"),
+        ToolLine::BackgroundEnding { process, why } => {
+            format!("■ ending {process} in the background ({})", plain(why))
         }
-        Event::CallLost(e) => format!("? call {}: the process that ran it is gone; looking it up", short(&e.call)),
-        Event::CallFound(e) => format!("? call {}: found: {}", short(&e.call), plain(&e.found)),
-        Event::CallEnding(e) => format!("■ ending call {} ({})", short(&e.call), plain(&e.why)),
-        Event::ProcessAdopted(e) => format!("↪ {} goes on in the background", e.process.process_name()),
-        Event::ProcessEnding(e) => {
-            format!("■ ending {} in the background ({})", e.process.process_name(), plain(&e.why))
+        ToolLine::BackgroundEnded { process, outcome, how } => {
+            format!("{} {process} in the background: {how}", mark(*outcome))
         }
-        Event::ProcessEnded(e) => {
-            format!("{} {} in the background: {}", mark(e.outcome), e.process.process_name(), e.how)
+        ToolLine::Start { .. }
+        | ToolLine::Update(_)
+        | ToolLine::End { .. }
+        | ToolLine::Asked { .. }
+        | ToolLine::Answered { .. } => return None,
+    })
+}
+
+fn state_note(line: &StateLine) -> Option<String> {
+    Some(match line {
+        StateLine::Failed { failure, ends_run: false } => format!("✗ {failure}"),
+        StateLine::Retry { until, try_no } => format!("↻ try {try_no} at {}", clock(*until)),
+        StateLine::Waiting { on, .. } if *on != WaitFor::Approval => format!("… waits for {}", plain(on)),
+        StateLine::Ending { outcome } => format!("■ ending the run ({})", outcome.name()),
+        StateLine::Lifecycle { reason: Some(reason), remedy, .. } => {
+            format!("✗ {reason}\n  hint: {}", remedy.as_deref().unwrap_or_default())
         }
-        Event::Failed(e) => format!("✗ {}", e.failure),
-        Event::RetryScheduled(e) => format!("↻ try {} at {}", e.try_no, clock(e.until)),
-        Event::WaitBegan(e) if e.on != WaitFor::Approval => format!("… waits for {}", plain(&e.on)),
-        Event::EndingSet(e) => format!("■ ending the run ({})", e.outcome.name()),
-        Event::LifecycleChanged(e) if e.failure.is_some() => {
-            let reason = e.failure.as_ref().map(ToString::to_string).unwrap_or_default();
-            let remedy = e.remedy.as_deref().unwrap_or_default();
-            format!("✗ {reason}\n  hint: {remedy}")
-        }
-        _ => return None,
+        // The command that follows the run says what it failed of.
+        StateLine::Failed { ends_run: true, .. }
+        | StateLine::Waiting { .. }
+        | StateLine::Lifecycle { .. }
+        | StateLine::Changed { .. }
+        | StateLine::Rewound { .. } => return None,
     })
 }
 

@@ -13,8 +13,10 @@ use engine::{
     Seq, SessionId, SessionRow, StreamCut, TextAdded, TextStruck, Timestamp, Views,
 };
 use faulty_vfs::{Cut, Disk};
+use gateway::events::{self, Cursor, Lines, Since};
 use journal::{Append, Journal, Read, Reader, Sqlite, Tail};
-use runtime::{Cursor, Lines, Published, Since};
+use protocol::event::{StateLine, Stream};
+use runtime::Published;
 use tempfile::TempDir;
 use uuid::Uuid;
 
@@ -59,7 +61,7 @@ impl Live {
             run_state: RunState::Streaming,
             flags: Flags::default(),
         });
-        let last = lines.last().map(|line| line["cursor"].as_str().unwrap().parse().unwrap());
+        let last = lines.last().map(|line| line.event.cursor.parse().unwrap());
         self.cursors.extend(last.or(self.cursors.last().cloned()));
     }
 
@@ -157,9 +159,9 @@ fn r11_who_has_seen_text_that_power_took_is_told_rewound() {
         unfinished: true,
         trouble: None,
     };
-    let told = runtime::rewound(&row, &to, Timestamp(9));
-    assert_eq!((&told["stream"], &told["type"], &told["at"]), (&"state".into(), &"rewound".into(), &9.into()));
-    assert_eq!((told["to"].as_str(), &told["cursor"]), (Some(to.to_string().as_str()), &told["to"]));
+    let told = events::rewound(&row, &to, Timestamp(9));
+    assert_eq!((told.what, told.at), (Stream::State(StateLine::Rewound { to: to.to_string() }), Timestamp(9)));
+    assert_eq!(told.cursor, to.to_string());
 }
 
 /// The next owner has put something else where the lost entries were: the head alone does not tell.

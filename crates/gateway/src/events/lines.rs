@@ -1,0 +1,103 @@
+//! What subscribers are told of committed batches, as they come. What may not live here: who is told.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use engine::tables::lifecycle::LifecycleKind;
+use engine::tables::transitions::RunState;
+use engine::{Event, Flags, Record, Seq, SessionId, SessionRow, StreamCut, Timestamp};
+use journal::Read;
+use protocol::event::{StateLine, Stream};
+use runtime::Published;
+
+use super::cursor::{Cursor, Reached};
+use super::telling::{Line, Position, Source};
+
+/// What a line of the state says.
+type State = (RunState, LifecycleKind, Flags);
+
+/// The state of a session that is not kept.
+const AT_REST: State = (
+    RunState::Idle,
+    LifecycleKind::Idle,
+    Flags {
+        is_streaming: false,
+        is_compacting: false,
+        is_waiting: false,
+        is_blocked: false,
+        can_interrupt: false,
+        has_error: false,
+        needs_recovery: false,
+    },
+);
+
+/// Turns batches into lines. It keeps how far each session was told, and its last state, to tell changes.
+pub struct Lines {
+    store: Arc<dyn Read>,
+    told: BTreeMap<SessionId, (Position, Option<State>)>,
+}
+
+impl Lines {
+    /// Lines whose longer texts are looked up in this store.
+    pub fn new(store: Arc<dyn Read>) -> Self {
+        Self { store, told: BTreeMap::new() }
+    }
+
+    /// The lines of a batch, in order.
+    pub fn of(&mut self, published: &Published) -> Vec<Line> {
+        let Published { session, key, batch, .. } = published;
+        let begins = matches!(batch.records.first(), Some(Record { event: Event::Created(_) | Event::Opened(_), .. }));
+        let (mut position, before) =
+            self.told.remove(session).unwrap_or((Position::default(), (!begins).then_some(AT_REST)));
+        let source = Source { key, branch: batch.branch, bodies: &batch.bodies, store: self.store.as_ref() };
+        let mut lines = vec![];
+        take_up(&mut position, published, source);
+        for (at, record) in batch.records.iter().enumerate() {
+            let following = batch.records[at + 1..].iter().map(|record| &record.event);
+            position.tell(source, (record, published.epoch), following, &mut lines);
+        }
+        let now = (published.run_state, published.lifecycle, published.flags);
+        if let Some(last) = batch.records.last().filter(|_| before != Some(now)) {
+            let what = Stream::State(changed(now));
+            lines.push(position.line(source, last.at, position.cursor.place(), what));
+        }
+        // The end of a run is the last line of its batch: a client that waits for it has seen all that came with it.
+        position.flush(&mut lines);
+        // A session at rest costs nothing.
+        if now != AT_REST || !position.is_at_rest() {
+            self.told.insert(*session, (position, Some(now)));
+        }
+        lines
+    }
+}
+
+/// What another process began is learned from the journal when this one takes it up: its run, and the answer that it cut.
+fn take_up(position: &mut Position, published: &Published, source: Source<'_>) {
+    let records = &published.batch.records;
+    let Some(Record { seq: Some(seq), event: Event::Opened(_), .. }) = records.first() else { return };
+    position.cursor = Cursor::at(published.epoch, Seq(seq.0.saturating_sub(1)));
+    // What cannot be read has no run until an event names it.
+    let _ = position.find_run(source);
+    for record in records {
+        if let Event::StreamCut(StreamCut { request, text: Some(text), .. }) = &record.event {
+            position.cursor.reach(*request, Reached { end: text.bytes, text: text.bytes, reasoning: 0 });
+        }
+    }
+}
+
+pub(super) fn changed((state, lifecycle, flags): State) -> StateLine {
+    StateLine::Changed { state, lifecycle, flags }
+}
+
+/// What a subscriber of this session is told that has seen what is not in the journal any more; `at` is when it is told.
+/// It drops what it has beyond the line's cursor, and goes on from there.
+pub fn rewound(session: &SessionRow, to: &Cursor, at: Timestamp) -> protocol::Event {
+    let to = to.to_string();
+    protocol::Event {
+        cursor: to.clone(),
+        session: session.key.clone(),
+        run: session.run,
+        at,
+        what: Stream::State(StateLine::Rewound { to }),
+    }
+}

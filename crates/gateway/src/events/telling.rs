@@ -1,0 +1,306 @@
+//! One record as a line: what is said of each kind of event. What may not live here: which lines a subscriber gets.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use engine::{
+    Body, BranchId, CallId, Content, Epoch, Event, Hash, MessageSealed, Outcome, Record, RunEnded, RunId, Seq,
+    SessionRow, Timestamp,
+};
+use journal::{Entry, Error, Read};
+use protocol::event::{
+    AssistantLine, Delta, LifecycleLine, QueueLine, ReasoningLine, RunEnd, StateLine, Stream, ToolLine,
+};
+
+use super::cursor::{Cursor, Place};
+
+/// Characters of a call's arguments or output that a line shows; the whole is in the journal.
+const PREVIEW_CHARS: usize = 400;
+
+/// Entries that are looked at in one go, backwards.
+const LOOK_BACK: u64 = 64;
+
+/// A line, and where in the journal of its session it stands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Line {
+    /// The line.
+    pub event: protocol::Event,
+    /// Its place.
+    pub place: Place,
+}
+
+/// Where what is told comes from.
+#[derive(Clone, Copy)]
+pub(super) struct Source<'a> {
+    /// The session's key.
+    pub(super) key: &'a str,
+    pub(super) branch: BranchId,
+    /// What came with it; whatever else it names is in the store.
+    pub(super) bodies: &'a [Content],
+    pub(super) store: &'a dyn Read,
+}
+
+/// How far a session has been told.
+#[derive(Debug, Default)]
+pub(super) struct Position {
+    pub(super) cursor: Cursor,
+    pub(super) run: Option<RunId>,
+    /// What the calls of the last message are.
+    calls: BTreeMap<CallId, (String, String)>,
+    /// The end of a run, until what belongs to it is told.
+    end: Option<Line>,
+}
+
+impl Source<'_> {
+    /// The text of a body; what was erased is nothing.
+    pub(super) fn text(&self, hash: &Hash) -> String {
+        let here = self.bodies.iter().find(|content| content.body.hash == *hash);
+        let bytes = here.map(|content| Arc::clone(&content.bytes)).or_else(|| self.store.body(hash).ok().flatten());
+        bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+    }
+
+    /// The last entry up to this one of which something can be said.
+    pub(super) fn look_back<T>(
+        &self,
+        from: Seq,
+        mut find: impl FnMut(&Entry) -> Option<T>,
+    ) -> Result<Option<T>, Error> {
+        let mut until = from;
+        while until > Seq(0) {
+            let first = Seq(until.0.saturating_sub(LOOK_BACK - 1).max(1));
+            let entries = self.store.range(self.branch, first, until)?;
+            if let Some(found) = entries.iter().rev().find_map(&mut find) {
+                return Ok(Some(found));
+            }
+            until = Seq(first.0 - 1);
+        }
+        Ok(None)
+    }
+}
+
+impl Position {
+    /// Whoever has this cursor.
+    pub(super) fn standing_at(cursor: Cursor) -> Self {
+        Self { cursor, ..Self::default() }
+    }
+
+    /// Tells a record. `following` is what was recorded together with it and after it.
+    pub(super) fn tell<'e>(
+        &mut self,
+        source: Source<'_>,
+        (record, epoch): (&Record, Epoch),
+        following: impl Iterator<Item = &'e Event>,
+        lines: &mut Vec<Line>,
+    ) {
+        let event = &record.event;
+        if !matches!(event, Event::LifecycleChanged(_)) {
+            self.flush(lines);
+        }
+        let place = self.cursor.see(record, epoch);
+        self.run = run_of(event).or(self.run);
+        if let Event::MessageSealed(sealed) = event {
+            self.learn(source, sealed);
+        }
+        let what = match event {
+            Event::RunEnded(ended) => Some(run_ended(source, ended)),
+            Event::Failed(e) => Some(failed(&e.failure, following)),
+            Event::CompactionFailed(e) => Some(failed(&e.failure, following)),
+            event => self.of_call(source, event).or_else(|| plain(source, event)),
+        };
+        if let Some(what) = what {
+            let mut line = self.line(source, record.at, place, what);
+            if let Event::MessageAccepted(e) = event {
+                line.event.run = Some(RunId::from(e.message));
+            }
+            if let (Event::RunEnded(_), Some(seq)) = (event, record.seq) {
+                // A client that waits for the end has seen all that came with it.
+                self.cursor.owe(seq);
+                self.end = Some(line);
+            } else {
+                lines.push(line);
+            }
+        }
+        if let Event::RunEnded(_) = event {
+            self.run = None;
+            self.calls.clear();
+        }
+    }
+
+    /// A line at this place.
+    pub(super) fn line(&self, source: Source<'_>, at: Timestamp, place: Place, what: Stream) -> Line {
+        let event = protocol::Event {
+            cursor: self.cursor.to_string(),
+            session: source.key.to_owned(),
+            run: self.run,
+            at,
+            what,
+        };
+        Line { event, place }
+    }
+
+    /// Tells the end of a run that was held back.
+    pub(super) fn flush(&mut self, lines: &mut Vec<Line>) {
+        if let Some(mut line) = self.end.take() {
+            self.cursor.owe_nothing();
+            line.event.cursor = self.cursor.to_string();
+            lines.push(line);
+        }
+    }
+
+    /// Whether nothing of the session is under way.
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.run.is_none() && self.cursor.is_at_rest()
+    }
+
+    /// The run that is under way at this cursor, as the journal has it.
+    pub(super) fn find_run(&mut self, source: Source<'_>) -> Result<(), Error> {
+        let found = source.look_back(self.cursor.seq(), |entry| match &entry.event {
+            Event::RunEnded(_) => Some(None),
+            event => run_of(event).map(Some),
+        })?;
+        self.run = found.flatten();
+        Ok(())
+    }
+
+    fn learn(&mut self, source: Source<'_>, sealed: &MessageSealed) {
+        for call in &sealed.calls {
+            self.calls.insert(call.id, (call.tool.clone(), preview(&source.text(&call.arguments.hash))));
+        }
+    }
+
+    /// A call's tool and arguments. What was asked for before is looked up.
+    fn call(&mut self, source: Source<'_>, id: CallId) -> (String, String) {
+        if !self.calls.contains_key(&id) {
+            let sealed = source.look_back(self.cursor.seq(), |entry| match &entry.event {
+                Event::MessageSealed(sealed) if sealed.calls.iter().any(|call| call.id == id) => Some(sealed.clone()),
+                _ => None,
+            });
+            // What cannot be read has no name; whoever reads the journal is told why.
+            if let Ok(Some(sealed)) = sealed {
+                self.learn(source, &sealed);
+            }
+        }
+        self.calls.get(&id).cloned().unwrap_or_default()
+    }
+
+    fn of_call(&mut self, source: Source<'_>, event: &Event) -> Option<Stream> {
+        Some(Stream::Tool(match event {
+            Event::CallStarted(e) => {
+                let (tool, arguments) = self.call(source, e.call);
+                ToolLine::Start { call: e.call, effect: e.effect, class: e.class, tool, arguments }
+            }
+            Event::CallSettled(e) => ToolLine::End {
+                call: e.call,
+                tool: self.call(source, e.call).0,
+                outcome: e.outcome,
+                bytes: e.output.bytes,
+                output: preview(&source.text(&e.output.hash)),
+            },
+            Event::OutputAdded(e) => ToolLine::Update(delta(e.effect, e.offset, &e.text)),
+            Event::CallAsked(e) => {
+                ToolLine::Asked { call: e.call, question: e.question.clone(), fingerprint: e.fingerprint }
+            }
+            Event::AskAnswered(e) => ToolLine::Answered { call: e.call, allow: e.allow, by: e.by.clone() },
+            Event::CallLost(e) => ToolLine::Lost { call: e.call },
+            Event::CallFound(e) => ToolLine::Found { call: e.call, found: e.found },
+            Event::CallEnding(e) => ToolLine::Ending { call: e.call, why: e.why },
+            Event::ProcessAdopted(e) => {
+                ToolLine::Background { process: e.process.process_name(), call: e.call, until: e.until }
+            }
+            Event::ProcessEnding(e) => ToolLine::BackgroundEnding { process: e.process.process_name(), why: e.why },
+            Event::ProcessEnded(e) => {
+                ToolLine::BackgroundEnded { process: e.process.process_name(), outcome: e.outcome, how: e.how.clone() }
+            }
+            _ => return None,
+        }))
+    }
+}
+
+/// The last line of a run, as the journal has it.
+pub fn run_end(store: &dyn Read, session: &SessionRow, entry: &Entry) -> Option<protocol::Event> {
+    let Event::RunEnded(ended) = &entry.event else { return None };
+    let source = Source { key: &session.key, branch: session.branch, bodies: &[], store };
+    let position = Position { run: Some(ended.run), ..Position::standing_at(Cursor::at(entry.epoch, entry.seq)) };
+    Some(position.line(source, entry.at, position.cursor.place(), run_ended(source, ended)).event)
+}
+
+fn run_ended(source: Source<'_>, e: &RunEnded) -> Stream {
+    let end = RunEnd {
+        outcome: e.outcome,
+        text: e.text.iter().map(|body: &Body| source.text(&body.hash)).collect(),
+        usage: e.usage,
+        error: e.failure.as_ref().map(ToString::to_string),
+    };
+    Stream::Lifecycle(match e.outcome {
+        Outcome::Completed => LifecycleLine::End(end),
+        _ => LifecycleLine::Error(end),
+    })
+}
+
+/// What follows a failure is decided in the same batch.
+fn failed<'e>(failure: &engine::Failure, mut following: impl Iterator<Item = &'e Event>) -> Stream {
+    let decided = following.find(|event| matches!(event, Event::RunEnded(_) | Event::RetryScheduled(_)));
+    let ends_run = matches!(decided, Some(Event::RunEnded(_)));
+    Stream::State(StateLine::Failed { failure: failure.clone(), ends_run })
+}
+
+fn plain(source: Source<'_>, event: &Event) -> Option<Stream> {
+    Some(match event {
+        Event::MessageAccepted(e) => Stream::Queue(QueueLine::Accepted { message: e.message, key: e.key.clone() }),
+        Event::MessageSettled(e) => Stream::Queue(QueueLine::Settled { message: e.message, state: e.state }),
+        Event::Opened(e) => Stream::Lifecycle(LifecycleLine::Opened { epoch: e.epoch }),
+        Event::RunStarted(_) => Stream::Lifecycle(LifecycleLine::Start),
+        Event::TextAdded(e) => Stream::Assistant(AssistantLine::Delta(delta(e.effect, e.offset, &e.text))),
+        Event::ReasoningAdded(e) => Stream::Reasoning(ReasoningLine::Delta(delta(e.effect, e.offset, &e.text))),
+        Event::StreamCut(e) => Stream::Assistant(AssistantLine::Cut { effect: e.request, cause: e.cause }),
+        Event::TextStruck(e) => Stream::Assistant(AssistantLine::Struck { effect: e.request }),
+        Event::MessageSealed(e) => Stream::Assistant(AssistantLine::Message {
+            effect: e.request,
+            text: e.text.as_ref().map(|body| source.text(&body.hash)),
+            calls: e.calls.len() as u32,
+            usage: e.usage,
+        }),
+        Event::RetryScheduled(e) => Stream::State(StateLine::Retry { until: e.until, try_no: e.try_no }),
+        Event::WaitBegan(e) => Stream::State(StateLine::Waiting { on: e.on, until: e.until }),
+        Event::EndingSet(e) => Stream::State(StateLine::Ending { outcome: e.outcome }),
+        Event::LifecycleChanged(e) => Stream::State(StateLine::Lifecycle {
+            from: e.from,
+            to: e.to,
+            cause: e.cause,
+            reason: e.failure.as_ref().map(ToString::to_string),
+            remedy: e.remedy.clone(),
+        }),
+        _ => return None,
+    })
+}
+
+pub(super) fn delta(effect: engine::EffectId, offset: u64, text: &str) -> Delta {
+    Delta { effect, offset, text: text.to_owned() }
+}
+
+/// The run that an event names: a subscriber of a run that another process began learns it from the first one.
+fn run_of(event: &Event) -> Option<RunId> {
+    match event {
+        Event::RunStarted(e) => Some(e.run),
+        Event::RunEnded(e) => Some(e.run),
+        Event::RequestSent(e) => Some(e.request.run),
+        Event::CallChecked(e) => Some(e.call.run),
+        Event::CallAsked(e) => Some(e.call.run),
+        Event::AskAnswered(e) => Some(e.call.run),
+        Event::CallStarted(e) => Some(e.call.run),
+        Event::CallEnding(e) => Some(e.call.run),
+        Event::CallLost(e) => Some(e.call.run),
+        Event::CallFound(e) => Some(e.call.run),
+        Event::CallSettled(e) => Some(e.call.run),
+        Event::ProcessAdopted(e) => Some(e.call.run),
+        event => event.progress().map(|(effect, _)| effect.run).or(event.seals().map(|effect| effect.run)),
+    }
+}
+
+/// The beginning of a text, on one line as it stands.
+fn preview(text: &str) -> String {
+    match text.char_indices().nth(PREVIEW_CHARS) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
+    }
+}

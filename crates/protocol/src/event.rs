@@ -1,0 +1,356 @@
+//! What subscribers read: one line for whatever happens in a session. A line holds all that a screen needs; longer texts
+//! are in the journal.
+
+use engine::tables::lifecycle::{LifecycleCause, LifecycleKind};
+use engine::tables::transitions::RunState;
+use engine::{
+    CallId, CallOutcome, CutCause, EffectId, EndingCause, Epoch, Failure, Flags, Found, Hash, MessageId, Outcome,
+    ProcessCause, ReceiptState, RunId, Timestamp, ToolClass, Usage, WaitFor,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The name of the event frame that carries an [`Event`].
+pub const AGENT_EVENT: &str = "agent";
+
+/// A line: `{cursor, session, run, at, stream, type, …}`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Event {
+    /// What a subscriber that has seen this line comes back with.
+    pub cursor: String,
+    /// The session's key.
+    pub session: String,
+    /// The run that it belongs to, if any.
+    #[schemars(with = "Option<String>")]
+    pub run: Option<RunId>,
+    /// When it was decided.
+    #[schemars(with = "i64")]
+    pub at: Timestamp,
+    /// What happened.
+    #[serde(flatten)]
+    pub what: Stream,
+}
+
+/// What happened, by stream.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "stream", rename_all = "snake_case")]
+pub enum Stream {
+    /// The beginnings and ends of runs.
+    Lifecycle(LifecycleLine),
+    /// What the model says.
+    Assistant(AssistantLine),
+    /// What the model thinks.
+    Reasoning(ReasoningLine),
+    /// What its calls do.
+    Tool(ToolLine),
+    /// What the session is doing, and what went wrong.
+    State(StateLine),
+    /// What becomes of messages.
+    Queue(QueueLine),
+}
+
+/// The beginnings and ends of runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum LifecycleLine {
+    /// An owner took the session up.
+    Opened {
+        /// How often the home was opened.
+        #[schemars(with = "u64")]
+        epoch: Epoch,
+    },
+    /// The run starts.
+    Start,
+    /// The run completed. The last line of a run.
+    End(RunEnd),
+    /// It did not complete. The last line of a run.
+    Error(RunEnd),
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RunEnd {
+    /// How.
+    #[schemars(with = "String")]
+    pub outcome: Outcome,
+    /// What it said, whole.
+    pub text: String,
+    /// What it took.
+    #[schemars(with = "serde_json::Value")]
+    pub usage: Usage,
+    /// Why it did not complete.
+    pub error: Option<String>,
+}
+
+/// What the model says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum AssistantLine {
+    /// Text streamed in.
+    Delta(Delta),
+    /// The stream was cut; what had come is kept.
+    Cut {
+        /// The request.
+        #[schemars(with = "String")]
+        effect: EffectId,
+        /// Why.
+        #[schemars(with = "String")]
+        cause: CutCause,
+    },
+    /// The text of this request is not a part of the answer.
+    Struck {
+        /// The request.
+        #[schemars(with = "String")]
+        effect: EffectId,
+    },
+    /// A message is finished.
+    Message {
+        /// The request that it answers.
+        #[schemars(with = "String")]
+        effect: EffectId,
+        /// Its text, whole.
+        text: Option<String>,
+        /// How many calls it asks for.
+        calls: u32,
+        /// What the request took.
+        #[schemars(with = "serde_json::Value")]
+        usage: Usage,
+    },
+}
+
+/// What the model thinks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum ReasoningLine {
+    /// Reasoning streamed in.
+    Delta(Delta),
+}
+
+/// A piece of an effect's output.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Delta {
+    /// The effect.
+    #[schemars(with = "String")]
+    pub effect: EffectId,
+    /// Bytes of all that this effect gave before it.
+    pub offset: u64,
+    /// The text.
+    pub text: String,
+}
+
+/// What calls do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum ToolLine {
+    /// A call begins.
+    Start {
+        /// The call.
+        #[schemars(with = "String")]
+        call: CallId,
+        /// The effect that runs it.
+        #[schemars(with = "String")]
+        effect: EffectId,
+        /// How it may be repeated.
+        #[schemars(with = "String")]
+        class: ToolClass,
+        /// The tool's name, as the model wrote it.
+        tool: String,
+        /// The beginning of its arguments.
+        arguments: String,
+    },
+    /// It wrote something.
+    Update(Delta),
+    /// It has its result.
+    End {
+        /// The call.
+        #[schemars(with = "String")]
+        call: CallId,
+        /// The tool's name, as the model wrote it.
+        tool: String,
+        /// How it ended.
+        #[schemars(with = "String")]
+        outcome: CallOutcome,
+        /// Bytes that the model is told.
+        bytes: u64,
+        /// Their beginning.
+        output: String,
+    },
+    /// Leave is asked for it.
+    Asked {
+        /// The call.
+        #[schemars(with = "String")]
+        call: CallId,
+        /// What is asked, for a person.
+        question: String,
+        /// What the answer binds to.
+        #[schemars(with = "String")]
+        fingerprint: Hash,
+    },
+    /// The question was answered.
+    Answered {
+        /// The call.
+        #[schemars(with = "String")]
+        call: CallId,
+        /// Whether it may run.
+        allow: bool,
+        /// By whom or what.
+        by: String,
+    },
+    /// The process that ran it is gone; it is looked up.
+    Lost {
+        /// The call.
+        #[schemars(with = "String")]
+        call: CallId,
+    },
+    /// What was found of it.
+    Found {
+        /// The call.
+        #[schemars(with = "String")]
+        call: CallId,
+        /// What.
+        #[schemars(with = "String")]
+        found: Found,
+    },
+    /// It is to be ended.
+    Ending {
+        /// The call.
+        #[schemars(with = "String")]
+        call: CallId,
+        /// Why.
+        #[schemars(with = "String")]
+        why: EndingCause,
+    },
+    /// Its command goes on in the background.
+    Background {
+        /// The process.
+        process: String,
+        /// The call.
+        #[schemars(with = "String")]
+        call: CallId,
+        /// When it is ended at the latest.
+        #[schemars(with = "i64")]
+        until: Timestamp,
+    },
+    /// A process in the background is to be ended.
+    BackgroundEnding {
+        /// The process.
+        process: String,
+        /// Why.
+        #[schemars(with = "String")]
+        why: ProcessCause,
+    },
+    /// A process in the background has ended.
+    BackgroundEnded {
+        /// The process.
+        process: String,
+        /// How.
+        #[schemars(with = "String")]
+        outcome: CallOutcome,
+        /// How, in words.
+        how: String,
+    },
+}
+
+/// What the session is doing, and what went wrong.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum StateLine {
+    /// The state is another.
+    Changed {
+        /// Of the run.
+        #[schemars(with = "String")]
+        state: RunState,
+        /// Of the session.
+        #[schemars(with = "String")]
+        lifecycle: LifecycleKind,
+        /// The flags.
+        #[schemars(with = "serde_json::Value")]
+        flags: Flags,
+    },
+    /// A request failed, or something that had to come before it.
+    Failed {
+        /// How.
+        #[schemars(with = "serde_json::Value")]
+        failure: Failure,
+        /// Whether the run ends with it; its last line says so again.
+        ends_run: bool,
+    },
+    /// It will be tried again.
+    Retry {
+        /// When.
+        #[schemars(with = "i64")]
+        until: Timestamp,
+        /// Which try that will be, from 2.
+        #[serde(rename = "try")]
+        try_no: u32,
+    },
+    /// The run waits.
+    Waiting {
+        /// For what.
+        #[schemars(with = "String")]
+        on: WaitFor,
+        /// Until when at most.
+        #[schemars(with = "Option<i64>")]
+        until: Option<Timestamp>,
+    },
+    /// The run is to end.
+    Ending {
+        /// How.
+        #[schemars(with = "String")]
+        outcome: Outcome,
+    },
+    /// The lifecycle of the session is another.
+    Lifecycle {
+        /// From where.
+        #[schemars(with = "String")]
+        from: LifecycleKind,
+        /// To where.
+        #[schemars(with = "String")]
+        to: LifecycleKind,
+        /// Why.
+        #[schemars(with = "String")]
+        cause: LifecycleCause,
+        /// What is wrong, if a human is needed.
+        reason: Option<String>,
+        /// The command that mends it.
+        remedy: Option<String>,
+    },
+    /// This subscriber has seen what is not in the journal any more: what it has beyond this line's cursor never happened.
+    Rewound {
+        /// The cursor to go on from; the line's own.
+        to: String,
+    },
+}
+
+/// What becomes of messages.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum QueueLine {
+    /// It is recorded; its run has the id of the line.
+    Accepted {
+        /// The message.
+        #[schemars(with = "String")]
+        message: MessageId,
+        /// The sender's key.
+        key: Option<String>,
+    },
+    /// It came to an end without a run of its own.
+    Settled {
+        /// The message.
+        #[schemars(with = "String")]
+        message: MessageId,
+        /// How.
+        #[schemars(with = "String")]
+        state: ReceiptState,
+    },
+}
+
+impl Event {
+    /// How its run ended, if this is its last line.
+    pub fn run_end(&self) -> Option<&RunEnd> {
+        match &self.what {
+            Stream::Lifecycle(LifecycleLine::End(end) | LifecycleLine::Error(end)) => Some(end),
+            _ => None,
+        }
+    }
+}
