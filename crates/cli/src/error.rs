@@ -60,7 +60,7 @@ impl Exit {
         named.unwrap_or(match shape.code {
             ErrorCode::InvalidRequest => Self::Usage,
             ErrorCode::NotFound => Self::NotFound,
-            ErrorCode::Conflict | ErrorCode::Refused => Self::Refused,
+            ErrorCode::Conflict | ErrorCode::Refused | ErrorCode::TooLarge => Self::Refused,
             ErrorCode::Unavailable => Self::Owned,
             ErrorCode::Config => Self::Config,
             ErrorCode::Damaged => Self::Damaged,

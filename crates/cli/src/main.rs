@@ -7,6 +7,7 @@ mod commands;
 mod config;
 mod error;
 mod probes;
+mod reading;
 mod render;
 mod resolver;
 mod show;
@@ -49,7 +50,7 @@ fn run(command: Command) -> Result<(), CliError> {
         },
         Command::Status(args) => commands::status::run(args, &globals?),
         Command::Sessions(args) => commands::sessions::run(args, &globals?),
-        Command::Audit(args) => commands::audit::run(&args, &globals?),
+        Command::Audit(args) => commands::audit::run(args, &globals?),
         Command::Doctor(args) => commands::doctor::run(&args, &globals?),
         Command::Setup(args) => wait_for(commands::setup::run(args, &globals?)),
         Command::Models(args) => {

@@ -3,6 +3,7 @@
 
 use engine::{RecoverError, Refusal};
 use journal::Kind;
+use protocol::limits::FRAME_BYTES;
 use protocol::{Details, ErrorCode, ErrorShape};
 
 /// What is said of a fault of this program.
@@ -45,6 +46,9 @@ pub enum Error {
         /// Where to find what is.
         hint: String,
     },
+    /// The answer does not fit into a frame.
+    #[error("the answer is larger than the {} MiB that fit into a frame", FRAME_BYTES >> 20)]
+    TooLarge,
     /// It cannot be done as things stand; nothing was changed.
     #[error("{what}")]
     State {
@@ -103,6 +107,11 @@ impl Error {
         Self::NotFound { what: what.into(), hint: hint.into() }
     }
 
+    /// A fault of this program.
+    pub fn bug(what: impl Into<String>) -> Self {
+        Self::Bug { what: what.into() }
+    }
+
     /// What was asked makes no sense.
     pub fn invalid(what: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::Invalid { what: what.into(), hint: hint.into() }
@@ -132,6 +141,11 @@ impl Error {
             }
             Self::Invalid { hint, .. } => shape(ErrorCode::InvalidRequest, exit::USAGE, &what, hint),
             Self::NotFound { hint, .. } => shape(ErrorCode::NotFound, exit::NOT_FOUND, &what, hint),
+            Self::TooLarge => {
+                let hint =
+                    "ask for less, with `limit` or one run of the session; the command line reads the journal itself";
+                shape(ErrorCode::TooLarge, exit::REFUSED, &what, hint)
+            }
             Self::State { hint, .. } => shape(ErrorCode::Refused, exit::REFUSED, &what, hint),
             Self::Unavailable { hint, .. } => later(shape(ErrorCode::Unavailable, exit::OWNED, &what, hint)),
             Self::Config { hint, .. } => shape(ErrorCode::Config, exit::CONFIG, &what, hint),
@@ -287,6 +301,8 @@ mod tests {
         check(Error::Config { what: what.clone(), hint: hint.clone() }, ErrorCode::Config, 78, "this", "do that");
         check(Error::State { what: what.clone(), hint: hint.clone() }, ErrorCode::Refused, 3, "this", "do that");
         check(Error::Damaged { what: what.clone(), hint }, ErrorCode::Damaged, 65, "this", "do that");
+        let too_large = "the answer is larger than the 32 MiB that fit into a frame";
+        check(Error::TooLarge, ErrorCode::TooLarge, 3, too_large, "`limit`");
         check(Error::Bug { what }, ErrorCode::Bug, 70, "this", "report");
         let gap = RecoverError::NoBeginning;
         check(

@@ -3,7 +3,9 @@
 
 mod error;
 pub mod events;
+pub mod methods;
 mod session_key;
+pub mod show;
 
 pub use error::{Error, REPORT};
 pub use session_key::SessionKey;

@@ -15,6 +15,8 @@ pub enum ErrorCode {
     Conflict,
     /// The state does not allow it; nothing was changed.
     Refused,
+    /// The answer does not fit into a frame.
+    TooLarge,
     /// It cannot be had just now.
     Unavailable,
     /// The configuration of the owner.

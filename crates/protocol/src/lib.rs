@@ -9,6 +9,7 @@ pub mod event;
 mod frame;
 pub mod limits;
 pub mod method;
+pub mod show;
 
 pub use client::{Answers, Client, ClientError, Events};
 pub use codec::{FrameError, FrameReader, encode};

@@ -1,12 +1,16 @@
 //! The table of methods: what can be asked for, what each takes and gives. What each does is in the gateway.
 
 mod acting;
+mod reading;
 
 pub use acting::*;
+pub use reading::*;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+
+use crate::show::{ReceiptStory, RunStory, Shown, StateAt, Status};
 
 /// A method: its name, what it takes, what it gives.
 pub trait Method {
@@ -61,12 +65,30 @@ methods! {
     Connect "connect": ConnectParams => HelloOk;
     /// Whether the owner works.
     HealthGet "health": NoParams => Health;
+    /// What the home is doing: its owner, its sessions by state, what the unfinished ones wait for.
+    StatusGet "status": NoParams => Status;
     /// Sends a message. Answered twice: accepted, and ended.
     Agent "agent": AgentParams => AgentAnswer;
     /// Waits for a run's end; the run goes on whatever becomes of the waiting.
     AgentWait "agent.wait": WaitParams => Waited;
+    /// What became of one message.
+    ReceiptsGet "receipts.get": ReceiptParams => ReceiptStory;
+    /// All runs, or those of a session.
+    RunsList "runs.list": RunsListParams => RunsListed;
+    /// One run: its answer, its steps, their calls.
+    RunsShow "runs.show": RunParams => RunStory;
+    /// The story of one run: every transition with its time and cause.
+    RunsTrace "runs.trace": RunParams => Traced;
     /// Ends a run.
     RunsAbort "runs.abort": AbortParams => Aborted;
+    /// All sessions: state, queue, last activity.
+    SessionsList "sessions.list": SessionsListParams => SessionsListed;
+    /// One session: its conversation, what it has in the background, its queue, its run.
+    SessionsShow "sessions.show": SessionParams => Shown;
+    /// The audit log of a session: every transition with its time and cause.
+    SessionsAudit "sessions.audit": AuditParams => Audited;
+    /// The state of a session after one of its entries.
+    SessionsState "sessions.state": StateParams => StateAt;
     /// Takes up what is not finished: a session, or all.
     SessionsResume "sessions.resume": ResumeParams => Resumed;
     /// Answers a question.

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use clap::Args;
 use engine::{Command, RunId};
 use gateway::SessionKey;
-use journal::{Read, Reader};
+use gateway::show::lookup;
+use journal::Reader;
+use protocol::method::RunParams;
 
 use super::writer::{Happening, Writer};
 use crate::args::WriterArgs;
 use crate::config::{Config, Globals};
 use crate::error::CliError;
-use crate::show::Lookup;
 
 /// End a run: its stream is cut and kept, its commands are ended with every process of theirs.
 #[derive(Debug, Args)]
@@ -29,9 +30,12 @@ pub(crate) async fn run(args: AbortArgs, globals: &Globals) -> Result<(), CliErr
     let config = Arc::new(Config::load(&globals.home, &globals.environment, args.writer.flags())?);
     let (run, key) = {
         let reader = Reader::open(&globals.home)?;
-        let row = Lookup::run(&reader, args.run.as_deref(), args.session.as_deref())?;
-        let session = reader.sessions()?.into_iter().find(|session| session.session == row.session);
-        (row.run, session.map(|session| session.key).unwrap_or_default())
+        let found = lookup::run(&reader, &RunParams { run: args.run, session: args.session })?;
+        if found.row.is_none() {
+            let what = format!("the run {} has not started: its message waits in {}", found.run, found.session.key);
+            return Err(CliError::not_found(what, "`limulus status` shows what it waits for"));
+        }
+        (found.run, found.session.key)
     };
     let mut writer = Writer::open(globals, config, &args.writer, 1).await?;
     let aborted = abort(&mut writer, &SessionKey::parse(Some(&key))?, run).await;

@@ -3,17 +3,16 @@
 use std::fmt::Write as _;
 
 use clap::Args;
-use engine::{Body, BranchId, Hash, Seq, Session, Settings};
-use journal::check::{Checkpoint, Replay, Segment, Verified};
-use journal::{Read as _, Reader};
-use serde::Serialize;
+use protocol::method::{AuditParams, Audited, SessionsAudit, SessionsState, StateParams};
+use protocol::show::{AuditLine, Verification};
 use uuid::Uuid;
 
 use crate::config::Globals;
 use crate::error::{CliError, Exit};
-use crate::show::audit::{AuditLine, Auditor, heading, lay_out};
+use crate::reading::ask;
+use crate::show::audit::{heading, lay_out};
 use crate::show::human::{Page, Zone};
-use crate::show::{json, json_line, lookup, open, print, texts};
+use crate::show::{json, json_line, print};
 
 /// The audit log of a session: every transition with its time and cause.
 #[derive(Debug, Args)]
@@ -38,159 +37,32 @@ pub(crate) struct AuditArgs {
     state: Option<String>,
 }
 
-/// What was recomputed.
-#[derive(Debug, Serialize)]
-struct Summary {
-    key: String,
-    entries: u64,
-    branches: usize,
-    bodies: u64,
-    /// The last entry, `BRANCH@SEQ`.
-    head: Option<String>,
-    /// The chain with it.
-    chain: Option<Hash>,
-    /// BLAKE3 of the state as `--state` has it.
-    state_hash: Option<Hash>,
-    faults: Vec<String>,
-}
-
-/// A state with its place, as `--state` prints it.
-#[derive(Debug, Serialize)]
-struct StateAt<'a> {
-    checkpoint: String,
-    state_hash: Hash,
-    session: &'a Session,
-}
-
 /// Prints what was asked.
-pub(crate) fn run(args: &AuditArgs, globals: &Globals) -> Result<(), CliError> {
-    let reader = open(globals)?;
-    let (key, branch) = match (lookup::session(&reader, args.key.as_deref()), args.branch) {
-        (Ok(row), branch) => (row.key, branch.map_or(row.branch, BranchId)),
-        // What was put aside is of no session any more.
-        (Err(_), Some(branch)) => ("no session".to_owned(), BranchId(branch)),
-        (Err(error), None) => return Err(error),
-    };
-    let line = reader.lineage(branch)?;
-    if let Some(at) = &args.state {
-        return print(&state(&reader, &line, at)?);
+pub(crate) fn run(args: AuditArgs, globals: &Globals) -> Result<(), CliError> {
+    let AuditArgs { key: session_key, verify, json: as_json, from, branch, state } = args;
+    let branch = branch.map(|branch| branch.to_string());
+    if let Some(at) = state {
+        return print(&json(&ask::<SessionsState>(globals, StateParams { session_key, branch, at })?));
     }
-    let verified = if args.verify { Some(reader.verify(&line)) } else { None };
-    let lines = lines(&reader, &line, args.from.map(Seq))?;
-    let summary = verified.as_ref().map(|verified| summarise(verified, &key, line.len()));
-    print(&if args.json {
-        let summary = summary.iter().map(|summary| json_line(&serde_json::json!({ "verified": summary })));
-        lines.iter().map(json_line).chain(summary).collect()
+    let params = AuditParams { session_key, branch, from, limit: None, verify };
+    let Audited { session_key: key, lines, verified, damaged_from } = ask::<SessionsAudit>(globals, params)?;
+    print(&if as_json {
+        let verified = verified.iter().map(|verified| json_line(&serde_json::json!({ "verified": verified })));
+        lines.iter().map(json_line).chain(verified).collect()
     } else {
-        page(&key, &lines, summary.as_ref(), &Zone::local())
+        page(&key, &lines, verified.as_ref(), &Zone::local())
     })?;
-    let mut faults = damaged(&lines);
-    let found = verified.iter().flat_map(|verified| &verified.faults).map(|fault| fault.place.checkpoint);
-    faults.extend(found);
-    ended(&key, &faults)
-}
-
-/// The lines from this entry of the current branch on, or all.
-fn lines(reader: &Reader, line: &[Segment], from: Option<Seq>) -> Result<Vec<AuditLine>, CliError> {
-    let texts = texts(reader);
-    // A body that is damaged takes nothing from the entry that names it; `--verify` tells of it.
-    let texts = |body: &Body| Ok(texts(body).unwrap_or_else(|_| format!("[the body {} is damaged]", body.hash)));
-    let models = |settings: Hash| models(reader, settings);
-    let current = line.last().map(|segment| segment.branch);
-    let mut lines = vec![];
-    Auditor::new(&texts, &models).walk(reader, line, |line, _| {
-        if from.is_none_or(|from| Some(line.branch) == current && line.seq >= from) {
-            lines.push(line);
-        }
-    })?;
-    Ok(lines)
-}
-
-fn models(reader: &Reader, settings: Hash) -> Vec<String> {
-    let settings = reader.body(&settings).ok().flatten().and_then(|bytes| Settings::from_bytes(&bytes).ok());
-    let candidates = settings.map(|settings| settings.candidates).unwrap_or_default();
-    candidates.iter().map(|candidate| format!("{}/{}", candidate.provider, candidate.model)).collect()
-}
-
-/// The state after an entry: the fold of the entries up to it, from a snapshot only where some were removed.
-fn state(reader: &Reader, line: &[Segment], at: &str) -> Result<String, CliError> {
-    let (branch, seq) = at.rsplit_once('@').map_or((None, at), |(branch, seq)| (Some(branch), seq));
-    let seq: u64 = seq.parse().map_err(|_| CliError::Usage {
-        what: format!("`{at}` is no entry"),
-        hint: "write its number, or BRANCH@NUMBER, as `limulus audit` shows them".to_owned(),
-    })?;
-    let seq = Seq(seq);
-    let current = line.last().map(|segment| segment.branch);
-    let nothing = |_: &Body| Ok(String::new());
-    let no_models = |_: Hash| vec![];
-    let (mut found, mut first) = (None, None);
-    Auditor::new(&nothing, &no_models).walk(reader, line, |line, replay| {
-        let is_there =
-            branch.map_or(Some(line.branch) == current, |branch| line.branch.to_string().starts_with(branch));
-        let here = Checkpoint { branch: line.branch, seq: line.seq };
-        if is_there {
-            first.get_or_insert(here);
-        }
-        if is_there && line.seq == seq {
-            found = Some(state_at(here, replay));
-        }
-    })?;
-    found.unwrap_or_else(|| Err(no_entry(at, seq, first)))
-}
-
-fn state_at(here: Checkpoint, replay: &Replay) -> Result<String, CliError> {
-    let not_known = format!("the state after {here} is not known");
-    match (replay.session(), replay.removed()) {
-        (Some(session), _) => {
-            Ok(json(&StateAt { checkpoint: here.to_string(), state_hash: state_hash(session), session }))
-        }
-        (None, Some(removed)) => Err(CliError::not_found(
-            format!("{not_known}: {removed} was removed, and no snapshot up to there stands for it"),
-            "a later entry may have a snapshot: `limulus audit` shows it",
-        )),
-        (None, None) => Err(CliError::Failed {
+    match damaged_from {
+        None => Ok(()),
+        Some(first) => Err(CliError::Failed {
             exit: Exit::Damaged,
-            what: format!("{not_known}: an entry up to there is damaged"),
-            hint: "`limulus audit` shows which".to_owned(),
+            what: format!("{key} is damaged from {first} on"),
+            hint: "`limulus doctor` says what can be done".to_owned(),
         }),
     }
 }
 
-/// An entry that is not in the branch; `first` is the first one that is.
-fn no_entry(at: &str, seq: Seq, first: Option<Checkpoint>) -> CliError {
-    match first.filter(|first| (Seq(1)..first.seq).contains(&seq)) {
-        Some(first) => CliError::not_found(
-            format!("the state after {at} is not there any more: the entries before {first} were removed"),
-            "the state after that one is the first: a snapshot stands for all before it",
-        ),
-        None => CliError::not_found(
-            format!("there is no entry {at} in this session"),
-            "`limulus audit` shows those that there are",
-        ),
-    }
-}
-
-/// The hash of the bytes that a state is: the same entries give the same ones.
-fn state_hash(session: &Session) -> Hash {
-    Hash::of(&session.to_snapshot())
-}
-
-fn summarise(verified: &Verified, key: &str, branches: usize) -> Summary {
-    let head = verified.head.as_ref();
-    let faults = verified.faults.iter().map(|fault| format!("{}: {}", fault.place.checkpoint, fault.flaw));
-    Summary {
-        key: key.to_owned(),
-        entries: verified.entries,
-        branches,
-        bodies: verified.bodies,
-        head: head.map(|head| head.checkpoint.to_string()),
-        chain: head.map(|head| head.chain),
-        state_hash: verified.session().map(state_hash),
-        faults: faults.chain(verified.unread.clone()).collect(),
-    }
-}
-
-fn page(key: &str, lines: &[AuditLine], summary: Option<&Summary>, zone: &Zone) -> String {
+fn page(key: &str, lines: &[AuditLine], summary: Option<&Verification>, zone: &Zone) -> String {
     let mut page = Page::default();
     let mut branch = None;
     for line in lines {
@@ -212,7 +84,7 @@ fn page(key: &str, lines: &[AuditLine], summary: Option<&Summary>, zone: &Zone) 
     text + &summary.map(verdict).unwrap_or_default()
 }
 
-fn verdict(summary: &Summary) -> String {
+fn verdict(summary: &Verification) -> String {
     let mut page = Page::default();
     let mark = if summary.faults.is_empty() { '✓' } else { '✗' };
     page.line(format!(
@@ -229,18 +101,4 @@ fn verdict(summary: &Summary) -> String {
         page.line(format!("  ✗ {fault}"));
     }
     page.text()
-}
-
-fn damaged(lines: &[AuditLine]) -> Vec<Checkpoint> {
-    let damaged = lines.iter().filter(|line| !line.damage.is_empty());
-    damaged.map(|line| Checkpoint { branch: line.branch, seq: line.seq }).collect()
-}
-
-fn ended(key: &str, faults: &[Checkpoint]) -> Result<(), CliError> {
-    let Some(first) = faults.first() else { return Ok(()) };
-    Err(CliError::Failed {
-        exit: Exit::Damaged,
-        what: format!("{key} is damaged from {first} on"),
-        hint: "`limulus doctor` says what can be done".to_owned(),
-    })
 }

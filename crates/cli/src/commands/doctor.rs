@@ -8,13 +8,13 @@ use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use gateway::show::owner;
 use journal::check::{self, Mend, Progress, Report};
 
 use crate::config::Globals;
 use crate::error::{CliError, Exit};
 use crate::show::doctor::{Shown, lay_out};
 use crate::show::human::Zone;
-use crate::show::owner::owner;
 use crate::show::{json, print};
 
 /// How long a check may take before it says how far it is.

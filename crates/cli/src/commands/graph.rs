@@ -1,12 +1,13 @@
 //! `limulus graph`: the state machine, drawn from the table that it obeys; with `--run`, where a run is in it.
 
 use clap::{Args, ValueEnum};
+use gateway::show::{lookup, texts, trace};
+use protocol::method::RunParams;
 
 use crate::config::Globals;
 use crate::error::CliError;
 use crate::show::graph::Graph;
-use crate::show::lookup::RunChoice;
-use crate::show::{dot, json, mermaid, open, print, svg, texts, trace, xstate};
+use crate::show::{dot, json, mermaid, open, print, svg, xstate};
 
 /// The state machine of a run, drawn from the table that the runtime obeys.
 #[derive(Debug, Args)]
@@ -45,9 +46,8 @@ pub(crate) fn run(args: GraphArgs, globals: &Globals) -> Result<(), CliError> {
     let mut graph = Graph::of_table();
     if args.run.is_some() || args.session.is_some() {
         let reader = open(globals)?;
-        let choice = RunChoice { run: args.run, session: args.session };
-        let found = choice.find(&reader)?;
-        graph = graph.with_run(found.run, &trace::trace(&reader, &found, &texts(&reader))?);
+        let found = lookup::run(&reader, &RunParams { run: args.run, session: args.session })?;
+        graph = graph.with_run(found.run, &trace(&reader, &found, &texts(&reader))?);
     }
     let format = if args.json { Format::Json } else { args.format };
     print(&match format {
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
     use crate::show::arrows::{Arrow, arrows};
     use crate::show::graph::Leads;
-    use crate::show::scene::Scene;
+    use gateway::show::scene::Scene;
 
     #[test]
     fn r03_the_drawing_is_made_from_the_table() {
@@ -152,12 +152,12 @@ mod tests {
         scene.allow_and_start();
         scene.settle("a.txt");
         scene.stream("One");
-        let found = RunChoice::default().find(&scene.journal).unwrap();
-        let lines = trace::trace(&scene.journal, &found, &texts(&scene.journal)).unwrap();
+        let found = lookup::run(&scene.journal, &RunParams::default()).unwrap();
+        let lines = trace(&scene.journal, &found, &texts(&scene.journal)).unwrap();
         let graph = Graph::of_table().with_run(found.run, &lines);
         let run = graph.run.as_ref().unwrap();
-        assert_eq!((run.state, run.node), (RunState::Streaming, Some("process_stream")));
-        let nodes: Vec<&str> = run.path.iter().filter_map(|step| step.node).collect();
+        assert_eq!((run.state, run.node), (RunState::Streaming, Some(protocol::show::Node::ProcessStream)));
+        let nodes: Vec<&str> = run.path.iter().filter_map(|step| step.node.map(protocol::show::Node::name)).collect();
         assert_eq!(nodes, ["prepare", "process_stream", "execute_tools", "prepare", "process_stream"]);
         for step in &run.path {
             assert!(allowed(step.from, step.trigger, step.to), "{step:?}");

@@ -1,18 +1,18 @@
 //! `limulus runs list`, `limulus runs show` and `limulus runs trace`. Ending a run is in `abort`: it writes.
 
 use clap::{Args, Subcommand};
-use engine::SessionId;
-use journal::Read;
+use gateway::show::name;
+use protocol::method::{RunsList, RunsListParams, RunsShow, RunsTrace};
+use protocol::show::{CallStory, RunStory, RunSummary, TraceLine};
 
 use super::abort::AbortArgs;
 use crate::config::Globals;
 use crate::error::CliError;
+use crate::reading::ask;
+use crate::show::choice::RunChoice;
 use crate::show::human::{Page, Zone, columns, excerpt, printable, tokens};
-use crate::show::lookup::{self, RunChoice};
-use crate::show::run::{CallStory, RunStory, RunSummary, story};
-use crate::show::sentence::name;
-use crate::show::trace::{lay_out as lay_out_trace, trace};
-use crate::show::{json, json_line, open, print, texts};
+use crate::show::trace::lay_out as lay_out_trace;
+use crate::show::{json, json_line, print};
 
 /// Runs: what they did and what they are doing.
 #[derive(Debug, Args)]
@@ -65,33 +65,27 @@ enum RunsCommand {
 
 /// Prints what was asked.
 pub(crate) fn run(args: RunsArgs, globals: &Globals) -> Result<(), CliError> {
-    let reader = open(globals)?;
-    let (zone, texts) = (Zone::local(), texts(&reader));
+    let zone = Zone::local();
     print(&match args.command {
         RunsCommand::List { session, json: as_json } => {
-            let runs = list(&reader, session.as_deref())?;
+            let runs = ask::<RunsList>(globals, RunsListParams { session_key: session, limit: None })?.runs;
             if as_json { json(&runs) } else { lay_out_list(&runs, &zone) }
         }
         RunsCommand::Show { choice, json: as_json } => {
-            let run = story(&reader, &choice.find(&reader)?, &texts)?;
+            let run = ask::<RunsShow>(globals, choice.into())?;
             if as_json { json(&run) } else { lay_out(&run, &zone) }
         }
         RunsCommand::Trace { choice, json: as_json } => {
-            let lines = trace(&reader, &choice.find(&reader)?, &texts)?;
-            if as_json { lines.iter().map(json_line).collect() } else { lay_out_trace(&lines, &zone) }
+            let lines = ask::<RunsTrace>(globals, choice.into())?.lines;
+            if as_json { all_lines(lines) } else { lay_out_trace(&lines, &zone) }
         }
         RunsCommand::Abort(_) => return Err(CliError::bug("`runs abort` was taken for a command that reads")),
     })
 }
 
-fn list(read: &dyn Read, key: Option<&str>) -> Result<Vec<RunSummary>, CliError> {
-    let chosen: Option<SessionId> = match key {
-        Some(_) => Some(lookup::session(read, key)?.session),
-        None => None,
-    };
-    let sessions = read.sessions()?;
-    let key_of = |id| sessions.iter().find(|row| row.session == id).map_or("", |row| row.key.as_str());
-    Ok(read.runs(chosen)?.iter().map(|row| RunSummary::of_row(row, key_of(row.session))).collect())
+/// Every line as JSON: what a person need not see is there for programs.
+fn all_lines(lines: Vec<TraceLine>) -> String {
+    lines.into_iter().map(|line| json_line(&TraceLine { echo: false, ..line })).collect()
 }
 
 fn lay_out_list(runs: &[RunSummary], zone: &Zone) -> String {
@@ -140,7 +134,7 @@ fn lay_out(run: &RunStory, zone: &Zone) -> String {
 
 fn lay_out_call(page: &mut Page, call: &CallStory) {
     const PREVIEW_CHARS: usize = 160;
-    let end = call.outcome.map_or_else(|| call.stage.to_owned(), |outcome| name(&outcome));
+    let end = call.outcome.map_or_else(|| name(&call.stage), |outcome| name(&outcome));
     let arguments = excerpt(&call.arguments, PREVIEW_CHARS);
     page.line(format!("  → {} {arguments} — {end} ({})", printable(&call.tool), name(&call.class)));
     if let Some(output) = &call.output {

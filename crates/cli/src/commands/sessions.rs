@@ -2,15 +2,15 @@
 
 use clap::{Args, Subcommand};
 use engine::Flags;
-use journal::Read;
+use gateway::show::name;
+use protocol::method::{SessionParams, SessionsList, SessionsListParams, SessionsShow};
+use protocol::show::{ItemStory, Listed, ProcessStory, Role, Shown};
 
 use crate::config::Globals;
 use crate::error::CliError;
+use crate::reading::ask;
 use crate::show::human::{Page, Zone, columns, count, excerpt};
-use crate::show::lookup;
-use crate::show::sentence::name;
-use crate::show::session::{ItemStory, Listed, ProcessStory, Role, Shown, list, show};
-use crate::show::{json, open, print, texts};
+use crate::show::{json, print};
 
 /// Conversations.
 #[derive(Debug, Args)]
@@ -40,23 +40,17 @@ enum SessionsCommand {
 
 /// Prints what was asked.
 pub(crate) fn run(args: SessionsArgs, globals: &Globals) -> Result<(), CliError> {
-    let reader = open(globals)?;
     let zone = Zone::local();
     print(&match args.command {
         SessionsCommand::List { json: as_json } => {
-            let sessions = list_all(&reader)?;
+            let sessions = ask::<SessionsList>(globals, SessionsListParams::default())?.sessions;
             if as_json { json(&sessions) } else { lay_out_list(&sessions, &zone) }
         }
         SessionsCommand::Show { key, json: as_json } => {
-            let row = lookup::session(&reader, key.as_deref())?;
-            let session = show(&reader, &globals.home.join("calls"), &row, &texts(&reader))?;
+            let session = ask::<SessionsShow>(globals, SessionParams { session_key: key, limit: None })?;
             if as_json { json(&session) } else { lay_out(&session, &zone) }
         }
     })
-}
-
-fn list_all(read: &dyn Read) -> Result<Vec<Listed>, CliError> {
-    read.sessions()?.iter().map(|row| list(read, row)).collect()
 }
 
 fn lay_out_list(sessions: &[Listed], zone: &Zone) -> String {
@@ -120,7 +114,12 @@ fn lay_out_processes(page: &mut Page, processes: &[ProcessStory], zone: &Zone) {
         let (from, until) = (zone.time(process.started_at), zone.time(process.until));
         let times =
             if process.outcome.is_none() { format!("since {from}, until {until}") } else { format!("began {from}") };
-        page.line(format!("  {} {}{how}, {times}  {}", process.id, process.state, excerpt(&process.command, 100)));
+        page.line(format!(
+            "  {} {}{how}, {times}  {}",
+            process.id,
+            process.state.name(),
+            excerpt(&process.command, 100)
+        ));
     }
 }
 
@@ -151,17 +150,18 @@ fn lay_out_item(page: &mut Page, item: &ItemStory) {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
+    use gateway::methods::reading::Reads as _;
+    use gateway::show::Source;
+    use gateway::show::scene::Scene;
 
     use super::*;
-    use crate::show::scene::Scene;
 
     #[test]
     fn a_list_says_what_each_session_does() {
         let mut scene = Scene::new();
         scene.start("hello");
         scene.stream("Hi.");
-        let sessions = list_all(&scene.journal).unwrap();
+        let sessions = SessionsList::read(&Source::of(&scene.journal), SessionsListParams::default()).unwrap().sessions;
         let text = lay_out_list(&sessions, &Zone::utc());
         let expected = "\
 SESSION          LIFECYCLE  RUN STATE  QUEUED  LAST ACTIVITY        RUN
@@ -182,8 +182,7 @@ agent:main:main  active     streaming  0       2025-11-21 03:04:06  00000000-000
         scene.settle("a.txt\nb.txt");
         scene.stream("Two \u{1b}[2Jfiles");
         scene.message("and then?");
-        let row = lookup::session(&scene.journal, None).unwrap();
-        let session = show(&scene.journal, Path::new("/nowhere"), &row, &texts(&scene.journal)).unwrap();
+        let session = SessionsShow::read(&Source::of(&scene.journal), SessionParams::default()).unwrap();
         insta::assert_snapshot!(lay_out(&session, &Zone::utc()));
     }
 }

@@ -1,21 +1,14 @@
 //! `limulus status`: who owns the home, what its sessions are doing, what the unfinished ones wait for.
 
-use std::collections::BTreeMap;
-use std::path::Path;
-
 use clap::Args;
-use engine::tables::lifecycle::LifecycleKind;
-use engine::tables::transitions::RunState;
-use engine::{Position, RunId, SessionRow, Timestamp};
-use journal::{Read, Reader};
-use serde::Serialize;
+use gateway::methods::reading::without_journal;
+use protocol::method::{NoParams, StatusGet};
+use protocol::show::{Owner, Status, Unfinished};
 
 use crate::config::Globals;
-use crate::error::CliError;
+use crate::error::{CliError, Exit};
+use crate::reading::ask;
 use crate::show::human::{Zone, columns, count, printable};
-use crate::show::owner::{Owner, owner};
-use crate::show::session::fold_branch;
-use crate::show::waiting::{Owned, waits_for};
 use crate::show::{json, print};
 
 /// What this home is doing: its owner, its sessions by state, what the unfinished ones wait for.
@@ -26,86 +19,26 @@ pub(crate) struct StatusArgs {
     json: bool,
 }
 
-/// What a home is doing.
-#[derive(Debug, PartialEq, Serialize)]
-struct Status {
-    home: String,
-    owner: Option<Owner>,
-    /// Whether the home cannot be written, so that what its owner wrote last may be missing here.
-    immutable: bool,
-    /// The last position of the journal.
-    head: Position,
-    /// How many sessions there are in each lifecycle state.
-    sessions: BTreeMap<&'static str, usize>,
-    unfinished: Vec<Unfinished>,
-}
-
-/// A session that someone must take up, or mend.
-#[derive(Debug, PartialEq, Serialize)]
-struct Unfinished {
-    key: String,
-    lifecycle: LifecycleKind,
-    run_state: RunState,
-    run: Option<RunId>,
-    queued: u32,
-    last_activity: Timestamp,
-    waits_for: String,
-}
-
 /// Prints it.
 pub(crate) fn run(args: StatusArgs, globals: &Globals) -> Result<(), CliError> {
     let zone = Zone::local();
-    let owner = owner(&globals.home);
-    let status = match Reader::open(&globals.home) {
-        Ok(reader) => gather(&reader, &globals.home, owner, &zone)
-            .map(|status| Status { immutable: reader.is_immutable(), ..status })?,
+    let status = match ask::<StatusGet>(globals, NoParams {}) {
         // A home without a journal is doing nothing, which is an answer.
-        Err(journal::Error::NotFound { .. }) => empty(&globals.home, owner),
-        Err(error) => return Err(error.into()),
+        Err(error) if error.exit() == Exit::NotFound => without_journal(&globals.home),
+        answer => answer?,
     };
+    let status = in_words(status, &zone);
     print(&if args.json { json(&status) } else { lay_out(&status, &zone) })
 }
 
-fn empty(home: &Path, owner: Option<Owner>) -> Status {
-    Status {
-        home: home.display().to_string(),
-        owner,
-        immutable: false,
-        head: Position(0),
-        sessions: BTreeMap::new(),
-        unfinished: vec![],
+/// Until when a session waits is said in the zone of whoever asks.
+fn in_words(mut status: Status, zone: &Zone) -> Status {
+    for Unfinished { waits_for, waits_until, .. } in &mut status.unfinished {
+        if let Some(until) = waits_until.take() {
+            *waits_for = format!("{waits_for}, until {}", zone.time(until));
+        }
     }
-}
-
-fn gather(read: &dyn Read, home: &Path, owner: Option<Owner>, zone: &Zone) -> Result<Status, CliError> {
-    let taken = if owner.is_some() { Owned::Yes } else { Owned::No };
-    let rows = read.sessions()?;
-    let mut status = Status { head: read.head()?, ..empty(home, owner) };
-    for row in &rows {
-        *status.sessions.entry(row.lifecycle.name()).or_default() += 1;
-    }
-    for row in rows.iter().filter(|row| is_unfinished(row)) {
-        let questions = read.approvals(Some(row.session))?;
-        // One session that does not read must not hide the others.
-        let waits_for = fold_branch(read, row).map_or_else(
-            |error| format!("a journal that reads: {error}"),
-            |session| waits_for(&session, &questions, taken, zone),
-        );
-        status.unfinished.push(Unfinished {
-            key: row.key.clone(),
-            lifecycle: row.lifecycle,
-            run_state: row.run_state,
-            run: row.run,
-            queued: row.queued,
-            last_activity: row.last_activity,
-            waits_for,
-        });
-    }
-    Ok(status)
-}
-
-fn is_unfinished(row: &SessionRow) -> bool {
-    row.unfinished || row.run.is_some() || row.queued > 0 || row.trouble.is_some()
+    status
 }
 
 fn lay_out(status: &Status, zone: &Zone) -> String {
@@ -144,15 +77,16 @@ fn lay_out(status: &Status, zone: &Zone) -> String {
 
 #[cfg(test)]
 mod tests {
+    use engine::Timestamp;
+    use gateway::methods::reading::Reads as _;
+    use gateway::show::Source;
+    use gateway::show::scene::Scene;
+
     use super::*;
-    use crate::show::scene::Scene;
 
-    fn status(scene: &Scene, owner: Option<Owner>) -> Status {
-        gather(&scene.journal, Path::new("/home"), owner, &Zone::utc()).unwrap()
-    }
-
-    fn owner_7() -> Owner {
-        Owner { pid: 7, since: Some("2026-11-21T03:00:00Z".to_owned()) }
+    fn status(scene: &Scene) -> Status {
+        let status = StatusGet::read(&Source::of(&scene.journal), NoParams {}).unwrap();
+        Status { home: "/home".to_owned(), ..status }
     }
 
     #[test]
@@ -160,8 +94,7 @@ mod tests {
         let mut scene = Scene::new();
         scene.start("look around");
         scene.stream("Here is ");
-        assert_eq!(status(&scene, Some(owner_7())).unfinished[0].waits_for, "the rest of an answer");
-        let text = lay_out(&status(&scene, None), &Zone::utc());
+        let mut status = status(&scene);
         let expected = "\
 home        /home
 owner       none
@@ -169,13 +102,12 @@ sessions    1 (1 active)
 unfinished
   agent:main:main  streaming  2025-11-21 03:04:06    waits for an owner: `limulus resume agent:main:main` goes on with it
 ";
-        assert_eq!(text, expected);
-        scene.crash();
-        scene.crash();
-        scene.crash();
-        let held = status(&scene, Some(owner_7()));
-        assert_eq!(held.unfinished[0].lifecycle, LifecycleKind::Error);
-        assert!(held.unfinished[0].waits_for.ends_with("mend it with `limulus resume agent:main:main --force`"));
+        assert_eq!(lay_out(&status, &Zone::utc()), expected);
+        let session = &mut status.unfinished[0];
+        (session.waits_for, session.waits_until) = ("a quota".to_owned(), Some(Timestamp(1_763_694_250_000)));
+        let told = in_words(status, &Zone::utc());
+        assert_eq!(told.unfinished[0].waits_for, "a quota, until 2025-11-21 03:04:10");
+        assert!(!json(&told).contains("waits_until"), "the time is in the words");
     }
 
     #[test]
@@ -184,18 +116,9 @@ unfinished
         scene.start("hello");
         scene.stream("Hi.");
         scene.end_stream();
-        let text = lay_out(&status(&scene, Some(owner_7())), &Zone::utc());
+        let owner = Some(Owner { pid: 7, since: Some("2026-11-21T03:00:00Z".to_owned()) });
+        let text = lay_out(&Status { owner, ..status(&scene) }, &Zone::utc());
         let expected = "home        /home\nowner       pid 7, since 2026-11-21T03:00:00Z\nsessions    1 (1 idle)\nunfinished  none\n";
         assert_eq!(text, expected);
-    }
-
-    #[test]
-    fn a_question_is_shown_as_it_is_asked() {
-        let mut scene = Scene::new();
-        scene.start("clean up");
-        scene.call("exec", r#"{"command":"rm -r old"}"#);
-        scene.end_stream();
-        scene.ask("run the command `rm -r old`");
-        assert_eq!(status(&scene, Some(owner_7())).unfinished[0].waits_for, "leave to run the command `rm -r old`");
     }
 }

@@ -6,8 +6,9 @@ use journal::Collected;
 use journal::check::{Counts, Finding, Mend, Report, Where};
 use serde::Serialize;
 
+use protocol::show::Owner;
+
 use super::human::{Page, Zone, columns, printable};
-use super::owner::Owner;
 
 /// Findings that are laid out whole; of more only their number is told.
 const SHOWN: usize = 12;

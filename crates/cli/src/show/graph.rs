@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use engine::tables::transitions::{EDGES, LIVE, RunState, To, Trigger};
 use engine::{RunId, Seq, Timestamp};
+use protocol::show::{Node, TraceLine};
 use serde::Serialize;
-
-use super::trace::TraceLine;
 
 /// The graph of the loop.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -66,7 +65,7 @@ pub(crate) enum Mark {
 pub(crate) struct RunPath {
     pub(crate) run: RunId,
     pub(crate) state: RunState,
-    pub(crate) node: Option<&'static str>,
+    pub(crate) node: Option<Node>,
     pub(crate) path: Vec<PathStep>,
 }
 
@@ -78,7 +77,7 @@ pub(crate) struct PathStep {
     pub(crate) from: RunState,
     pub(crate) trigger: Trigger,
     pub(crate) to: RunState,
-    pub(crate) node: Option<&'static str>,
+    pub(crate) node: Option<Node>,
 }
 
 impl Graph {

@@ -3,8 +3,10 @@
 
 use std::fmt::Write as _;
 
-use engine::{Timestamp, Usage};
+use engine::Timestamp;
 use jiff::tz::TimeZone;
+
+pub(crate) use gateway::show::{count, excerpt, printable, tokens};
 
 /// The zone that times are shown in.
 #[derive(Debug, Clone)]
@@ -41,31 +43,6 @@ impl Zone {
         let time = jiff::Timestamp::from_millisecond(at.0).map(|time| time.to_zoned(self.0.clone()));
         time.map_or_else(|_| format!("{at} ms"), |time| time.strftime(format).to_string())
     }
-}
-
-/// The text without anything that a terminal would obey. Newlines and tabs stay.
-pub(crate) fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect()
-}
-
-/// The beginning of a text, on one line.
-pub(crate) fn excerpt(text: &str, most_chars: usize) -> String {
-    let mut words = text.split_whitespace();
-    let mut line = String::new();
-    let mut length = 0;
-    for word in &mut words {
-        let space = usize::from(length > 0);
-        let room = most_chars.saturating_sub(length + space);
-        if word.chars().count() > room {
-            line.extend([' '].iter().take(space).copied().chain(word.chars().take(room.saturating_sub(1))));
-            line.push('…');
-            break;
-        }
-        line.extend([' '].iter().take(space));
-        line.push_str(word);
-        length += space + word.chars().count();
-    }
-    printable(&line)
 }
 
 /// Lines that are gathered into a text.
@@ -108,16 +85,6 @@ pub(crate) fn columns<const N: usize>(rows: &[[String; N]]) -> String {
     lines
 }
 
-/// One or several.
-pub(crate) fn count(number: usize, one: &str) -> String {
-    if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
-}
-
-/// Tokens in and out.
-pub(crate) fn tokens(usage: &Usage) -> String {
-    format!("{} tokens in, {} out", usage.input + usage.cached + usage.cache_written, usage.output)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,16 +93,6 @@ mod tests {
     fn times_are_shown_in_their_zone() {
         assert_eq!(Zone::utc().time(Timestamp(1_763_694_250_123)), "2025-11-21 03:04:10");
         assert_eq!(Zone::utc().clock(Timestamp(1_763_694_250_123)), "03:04:10.123");
-    }
-
-    #[test]
-    fn an_excerpt_is_one_short_line_that_cannot_repaint() {
-        assert_eq!(excerpt("  a b\n\nc ", 10), "a b c");
-        assert_eq!(excerpt("one two three", 9), "one two …");
-        assert_eq!(excerpt("abcdefghij", 5), "abcd…");
-        assert_eq!(excerpt("列出这个文件夹里的东西", 5), "列出这个…");
-        assert_eq!(excerpt("a\u{1b}[2Jb", 10), "a\u{fffd}[2Jb");
-        assert_eq!(excerpt("", 10), "");
     }
 
     #[test]

@@ -6,11 +6,11 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
+use gateway::show::texts;
 use journal::Reader;
 use journal::check::Segment;
 
 use crate::error::{CliError, Exit};
-use crate::show::texts;
 
 /// Writes the texts of a session's branches, each below its entry, into a file of the home; gives its name, or none where
 /// nothing can be read.

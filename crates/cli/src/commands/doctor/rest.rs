@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use engine::{EffectId, RunId};
+use gateway::show::fold_branch;
 use journal::check::Report;
 use journal::mend::Did;
 use journal::{Collected, Read, Reader, Sqlite};
@@ -12,7 +13,6 @@ use crate::config::Globals;
 use crate::error::{CliError, Exit};
 use crate::show::doctor::size;
 use crate::show::human::count;
-use crate::show::session::fold_branch;
 
 const MEND: &str = "`limulus doctor --mend collect`";
 

@@ -5,21 +5,12 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
+use protocol::show::Owner;
 use rustix::process::{Pid, test_kill_process};
-use serde::Serialize;
-
-/// The process that owns a home.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Owner {
-    /// Its id.
-    pub(crate) pid: u32,
-    /// Since when: RFC 3339, UTC.
-    pub(crate) since: Option<String>,
-}
 
 /// The owner of this home, if there is one: the process that `owner.lock` names, as long as it lives and has that file
 /// open.
-pub(crate) fn owner(home: &Path) -> Option<Owner> {
+pub fn owner(home: &Path) -> Option<Owner> {
     let path = home.join("owner.lock");
     let name = fs::read_to_string(&path).ok()?;
     let mut lines = name.lines();

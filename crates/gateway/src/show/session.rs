@@ -1,156 +1,30 @@
-//! A session as `sessions list` and `sessions show` show it.
+//! A session as `sessions.list` and `sessions.show` give it.
 
 use std::path::Path;
 
 use engine::tables::lifecycle::LifecycleKind;
-use engine::tables::transitions::RunState;
-use engine::{
-    Attachment, Body, BranchId, CallId, CallOutcome, EffectId, Flags, Hash, Item, MessageId, Process, ProcessState,
-    ReceiptState, RunId, Seq, Session, SessionId, SessionRow, Timestamp,
-};
+use engine::{Attachment, Body, Flags, Item, Process, ProcessState, ReceiptState, Seq, Session, SessionRow};
 use journal::{Line, Read};
-use serde::Serialize;
+use protocol::show::{
+    AskedCall, AttachedFile, ItemStory, Listed, ProcessStage, ProcessStory, QueuedStory, QueuedSummary, Role,
+    SessionSummary, Shown,
+};
 
-use super::Texts;
 use super::fold::{fold, removed_to};
 use super::lookup;
-use super::run::{self, RunStory, RunSummary};
-use crate::error::CliError;
-
-/// A session without its texts; `R` is how its run is shown.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct SessionSummary<R, Q> {
-    pub(crate) session: SessionId,
-    pub(crate) key: String,
-    pub(crate) agent: String,
-    pub(crate) branch: BranchId,
-    pub(crate) lifecycle: LifecycleKind,
-    pub(crate) run_state: RunState,
-    pub(crate) flags: Flags,
-    pub(crate) created_at: Timestamp,
-    pub(crate) last_activity: Timestamp,
-    /// What is wrong, and the command that mends it.
-    pub(crate) trouble: Option<String>,
-    /// The messages that wait, in order.
-    pub(crate) queue: Vec<Q>,
-    /// The entry up to which all were removed, `BRANCH@SEQ`: a snapshot stands for them.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) removed_to: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) transcript: Option<Vec<ItemStory>>,
-    /// What goes on in the background, and what has ended there.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) processes: Option<Vec<ProcessStory>>,
-    /// The active run, else the last one.
-    pub(crate) run: Option<R>,
-}
-
-/// A command in the background.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct ProcessStory {
-    pub(crate) id: String,
-    pub(crate) call: CallId,
-    pub(crate) command: String,
-    /// `running`, `ending` or `ended`.
-    pub(crate) state: &'static str,
-    /// How it has ended.
-    pub(crate) outcome: Option<CallOutcome>,
-    /// The same in words.
-    pub(crate) how: Option<String>,
-    pub(crate) started_at: Timestamp,
-    /// When it is ended at the latest.
-    pub(crate) until: Timestamp,
-}
-
-/// A message that waits.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct QueuedSummary {
-    pub(crate) message: MessageId,
-    /// The run that it will be answered by.
-    pub(crate) run: RunId,
-    /// The sender's key.
-    pub(crate) key: Option<String>,
-    pub(crate) accepted_at: Timestamp,
-}
-
-/// A message that waits, with its text.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct QueuedStory {
-    #[serde(flatten)]
-    pub(crate) summary: QueuedSummary,
-    pub(crate) text: String,
-}
-
-/// One item of the conversation.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct ItemStory {
-    /// The entry that put it there; null where that was removed.
-    pub(crate) seq: Option<Seq>,
-    pub(crate) role: Role,
-    pub(crate) text: String,
-    /// The calls that an assistant's message asks for.
-    pub(crate) calls: Vec<AskedCall>,
-    /// Images and files that belong to it.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) attachments: Vec<AttachedFile>,
-    /// The request that an assistant's message answers.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) request: Option<EffectId>,
-    /// The call whose result this is.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) call: Option<CallId>,
-    /// Whether that result is an error.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) is_error: Option<bool>,
-}
-
-/// An image or a file, without its bytes: the journal has them under the hash.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct AttachedFile {
-    pub(crate) name: String,
-    pub(crate) media_type: String,
-    pub(crate) bytes: u64,
-    pub(crate) hash: Hash,
-}
-
-impl From<&Attachment> for AttachedFile {
-    fn from(attachment: &Attachment) -> Self {
-        let Attachment { body, media_type, name } = attachment;
-        Self { name: name.clone(), media_type: media_type.clone(), bytes: body.bytes, hash: body.hash }
-    }
-}
-
-/// Who said it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Role {
-    User,
-    Assistant,
-    Tool,
-}
-
-/// A call as the model asked for it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct AskedCall {
-    pub(crate) id: CallId,
-    pub(crate) tool: String,
-    pub(crate) arguments: String,
-}
-
-/// A session of a list.
-pub(crate) type Listed = SessionSummary<RunSummary, QueuedSummary>;
-/// A session with everything.
-pub(crate) type Shown = SessionSummary<RunStory, QueuedStory>;
+use super::run;
+use super::{Source, Texts};
+use crate::error::Error;
 
 /// A session for a list.
-pub(crate) fn list(read: &dyn Read, row: &SessionRow) -> Result<Listed, CliError> {
+pub(crate) fn list(read: &dyn Read, row: &SessionRow) -> Result<Listed, Error> {
     // At rest the row says it all, so that a list of many sessions reads only the few that are at work.
     let flags = if row.run.is_none() { at_rest(row) } else { fold_branch(read, row)?.flags() };
     let queue = match row.queued {
         0 => vec![],
         _ => queue(read, row)?.into_iter().map(|(summary, _)| summary).collect(),
     };
-    let run = lookup::last(read, row)?.as_ref().map(RunSummary::of);
+    let run = lookup::last(read, row)?.as_ref().map(run::of);
     Ok(summary(row, flags, queue, run))
 }
 
@@ -162,18 +36,18 @@ pub(crate) fn at_rest(row: &SessionRow) -> Flags {
 }
 
 /// The state of a session as its journal has it.
-pub(crate) fn fold_branch(read: &dyn Read, row: &SessionRow) -> Result<Session, CliError> {
+pub fn fold_branch(read: &dyn Read, row: &SessionRow) -> Result<Session, Error> {
     Ok(fold(&read.history(row.branch)?, |_| {})?)
 }
 
 /// The processes of a session. With no owner there its journal learns of no end, and the folder of calls is asked.
-fn processes(session: &Session, calls: &Path, texts: Texts<'_>) -> Result<Vec<ProcessStory>, CliError> {
+fn processes(session: &Session, calls: &Path, texts: Texts<'_>) -> Result<Vec<ProcessStory>, Error> {
     let story = |process: &Process| {
-        let (mut state, mut outcome, mut how) = (process.state.name(), None, None);
+        let (mut state, mut outcome, mut how) = (ProcessStage::from(&process.state), None, None);
         if let ProcessState::Ended { outcome: as_it_did, how: in_words, .. } = &process.state {
             (outcome, how) = (Some(*as_it_did), Some(in_words.clone()));
         } else if let Some(end) = tools::process_end(calls, &tools::Secrets::default(), process.effect) {
-            (state, outcome, how) = ("ended", Some(end.outcome), Some(end.how));
+            (state, outcome, how) = (ProcessStage::Ended, Some(end.outcome), Some(end.how));
         }
         Ok(ProcessStory {
             id: process.name(),
@@ -189,19 +63,25 @@ fn processes(session: &Session, calls: &Path, texts: Texts<'_>) -> Result<Vec<Pr
     session.processes.iter().map(story).collect()
 }
 
-/// A session with its whole conversation, its processes and its run.
-pub(crate) fn show(read: &dyn Read, calls: &Path, row: &SessionRow, texts: Texts<'_>) -> Result<Shown, CliError> {
+/// A session with its conversation (at most so many items of it, the last ones), its processes and its run.
+pub(crate) fn show(
+    source: &Source<'_>,
+    row: &SessionRow,
+    limit: Option<usize>,
+    texts: Texts<'_>,
+) -> Result<Shown, Error> {
+    let read = source.read;
     let waiting = queue(read, row)?;
     let run = lookup::last(read, row)?;
     let line = read.history(row.branch)?;
-    let (session, transcript) = transcript(&line, texts)?;
+    let (session, transcript) = transcript(&line, limit, texts)?;
     let queue = waiting.into_iter().map(|(summary, body)| Ok(QueuedStory { summary, text: texts(&body)? }));
-    let queue = queue.collect::<Result<Vec<_>, CliError>>()?;
-    let run = run.map(|found| run::project(RunSummary::of(&found), &line, texts)).transpose()?;
+    let queue = queue.collect::<Result<Vec<_>, Error>>()?;
+    let run = run.map(|found| run::project(run::of(&found), &line, texts)).transpose()?;
     let mut shown = summary(row, session.flags(), queue, run);
     (shown.lifecycle, shown.run_state) = (session.lifecycle.kind(), session.run_state());
     (shown.removed_to, shown.transcript) = (removed_to(&line), Some(transcript));
-    shown.processes = Some(processes(&session, calls, texts)?);
+    shown.processes = Some(processes(&session, &source.home.join("calls"), texts)?);
     Ok(shown)
 }
 
@@ -225,7 +105,7 @@ fn summary<R, Q>(row: &SessionRow, flags: Flags, queue: Vec<Q>, run: Option<R>) 
     }
 }
 
-fn queue(read: &dyn Read, row: &SessionRow) -> Result<Vec<(QueuedSummary, Body)>, CliError> {
+fn queue(read: &dyn Read, row: &SessionRow) -> Result<Vec<(QueuedSummary, Body)>, Error> {
     let receipts = read.receipts(row.session)?;
     let queued = receipts.into_iter().filter(|receipt| receipt.state == ReceiptState::Queued);
     let shown = queued.map(|receipt| {
@@ -236,18 +116,20 @@ fn queue(read: &dyn Read, row: &SessionRow) -> Result<Vec<(QueuedSummary, Body)>
 }
 
 /// The conversation, each item with the entry that put it there.
-pub(crate) fn transcript(line: &Line, texts: Texts<'_>) -> Result<(Session, Vec<ItemStory>), CliError> {
+fn transcript(line: &Line, limit: Option<usize>, texts: Texts<'_>) -> Result<(Session, Vec<ItemStory>), Error> {
     let mut seqs: Vec<Option<Seq>> = vec![];
     seqs.resize(line.start.as_ref().map_or(0, |start| start.session.transcript.items().len()), None);
     let session = fold(line, |transition| {
         seqs.resize(transition.session.transcript.items().len(), Some(transition.entry.seq));
     })?;
-    let items = session.transcript.items().iter().zip(seqs);
+    let items = session.transcript.items();
+    let left_out = limit.map_or(0, |limit| items.len().saturating_sub(limit));
+    let items = items.iter().zip(seqs).skip(left_out);
     let items = items.map(|(item, seq)| item_story(item, seq, texts)).collect::<Result<Vec<_>, _>>()?;
     Ok((session, items))
 }
 
-fn item_story(item: &Item, seq: Option<Seq>, texts: Texts<'_>) -> Result<ItemStory, CliError> {
+fn item_story(item: &Item, seq: Option<Seq>, texts: Texts<'_>) -> Result<ItemStory, Error> {
     let bare = |role, text, attachments: &[Attachment]| ItemStory {
         seq,
         role,
@@ -264,7 +146,7 @@ fn item_story(item: &Item, seq: Option<Seq>, texts: Texts<'_>) -> Result<ItemSto
             let calls = calls
                 .iter()
                 .map(|call| Ok(AskedCall { id: call.id, tool: call.tool.clone(), arguments: texts(&call.arguments)? }));
-            let calls = calls.collect::<Result<Vec<_>, CliError>>()?;
+            let calls = calls.collect::<Result<Vec<_>, Error>>()?;
             let text = text.as_ref().map(texts).transpose()?.unwrap_or_default();
             ItemStory { calls, request: Some(*request), ..bare(Role::Assistant, text, images) }
         }

@@ -1,4 +1,5 @@
 //! A session for tests, driven through the real machine into a journal in memory. Each step takes one second.
+#![allow(clippy::unwrap_used, missing_docs, clippy::missing_panics_doc, reason = "a test may panic")]
 
 use std::sync::Arc;
 
@@ -15,17 +16,23 @@ const START: i64 = 1_763_694_240_000;
 const BRANCH: BranchId = BranchId(Uuid::from_u128(2));
 
 /// The session `agent:main:main` with the model `offline/offline`.
-pub(crate) struct Scene {
-    pub(crate) journal: Memory,
+pub struct Scene {
+    pub journal: Memory,
     machine: Machine,
     epoch: Epoch,
     now: i64,
     messages: u128,
 }
 
+impl Default for Scene {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Scene {
     /// A session that nothing was said in.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         let journal = Memory::new();
         let epoch = journal.open();
         let mut scene = Self { journal, machine: Machine::new(), epoch, now: START, messages: 0x100 };
@@ -40,7 +47,7 @@ impl Scene {
     }
 
     /// Handles an input and keeps what follows from it.
-    pub(crate) fn offer(&mut self, input: impl Into<Input>) {
+    pub fn offer(&mut self, input: impl Into<Input>) {
         self.now += 1000;
         let moment = Moment { now: Timestamp(self.now), draw: 7 };
         self.machine.handle(input.into(), moment).unwrap();
@@ -56,26 +63,35 @@ impl Scene {
     }
 
     /// A message is accepted.
-    pub(crate) fn message(&mut self, text: &str) {
+    pub fn message(&mut self, text: &str) {
+        self.send(text, None);
+    }
+
+    /// A message is accepted that was sent with a key.
+    pub fn keyed(&mut self, text: &str, key: &str) {
+        self.send(text, Some(key.to_owned()));
+    }
+
+    fn send(&mut self, text: &str, key: Option<String>) {
         self.messages += 1;
         self.offer(Command::Message {
             message: MessageId(Uuid::from_u128(self.messages)),
             content: Content::text(BodyKind::Message, text),
             mode: None,
-            key: None,
+            key,
             overrides: Overrides::default(),
             attachments: vec![],
         });
     }
 
     /// A message is accepted and its run starts, up to its first request.
-    pub(crate) fn start(&mut self, text: &str) {
+    pub fn start(&mut self, text: &str) {
         self.message(text);
         self.enter_lane(ResumeMode::Restart);
     }
 
     /// The head of the queue starts, up to its first request.
-    pub(crate) fn enter_lane(&mut self, resume: ResumeMode) {
+    pub fn enter_lane(&mut self, resume: ResumeMode) {
         let effect = self.effect(EffectKind::Lane);
         self.offer(Report::LaneEntered { effect, settings: Arc::new(settings(resume)) });
         let effect = self.effect(EffectKind::Prepare);
@@ -83,38 +99,38 @@ impl Scene {
     }
 
     /// Text streams in.
-    pub(crate) fn stream(&mut self, text: &str) {
+    pub fn stream(&mut self, text: &str) {
         let effect = self.effect(EffectKind::Request);
         self.offer(Report::Said { effect, part: Part::Text(text.to_owned()) });
     }
 
     /// A call streams in, whole.
-    pub(crate) fn call(&mut self, tool: &str, arguments: &str) {
+    pub fn call(&mut self, tool: &str, arguments: &str) {
         let effect = self.effect(EffectKind::Request);
         let (name, arguments) = (Some(tool.to_owned()), arguments.to_owned());
         self.offer(Report::Said { effect, part: Part::Call { index: 0, provider_id: None, name, arguments } });
     }
 
     /// The provider's end mark comes.
-    pub(crate) fn end_stream(&mut self) {
+    pub fn end_stream(&mut self) {
         let effect = self.effect(EffectKind::Request);
         let usage = Usage { input: 100, output: 20, ..Usage::default() };
         self.offer(Report::RequestEnded { effect, usage });
     }
 
     /// The request fails.
-    pub(crate) fn fail(&mut self, failure: Failure) {
+    pub fn fail(&mut self, failure: Failure) {
         let effect = self.effect(EffectKind::Request);
         self.offer(Report::RequestFailed { effect, failure });
     }
 
     /// The call under guard may start.
-    pub(crate) fn allow_and_start(&mut self) {
+    pub fn allow_and_start(&mut self) {
         self.checked(Policy::Allow, None);
     }
 
     /// The call under guard is asked.
-    pub(crate) fn ask(&mut self, question: &str) {
+    pub fn ask(&mut self, question: &str) {
         self.checked(Policy::Ask, Some(question.to_owned()));
     }
 
@@ -125,20 +141,20 @@ impl Scene {
     }
 
     /// The running call is done.
-    pub(crate) fn settle(&mut self, output: &str) {
+    pub fn settle(&mut self, output: &str) {
         let effect = self.effect(EffectKind::RunCall);
         let output = Content::text(BodyKind::Output, output);
         self.offer(Report::CallEnded { effect, given: Given::new(CallOutcome::Done, output) });
     }
 
     /// The lost call was looked up.
-    pub(crate) fn found(&mut self, found: Found) {
+    pub fn found(&mut self, found: Found) {
         let effect = self.effect(EffectKind::FindCall);
         self.offer(Report::CallFound { effect, found, ended: None });
     }
 
     /// The process is killed, and the next one takes the session up from the journal.
-    pub(crate) fn crash(&mut self) {
+    pub fn crash(&mut self) {
         self.journal.crash_process();
         self.epoch = self.journal.open();
         let settings = |hash: Hash| {
@@ -150,13 +166,13 @@ impl Scene {
     }
 
     /// The process leaves in order, and the next one takes the session up.
-    pub(crate) fn restart(&mut self) {
+    pub fn restart(&mut self) {
         self.offer(Report::Closing);
         self.crash();
     }
 
     /// The kinds of all entries so far.
-    pub(crate) fn kinds(&self) -> Vec<&'static str> {
+    pub fn kinds(&self) -> Vec<&'static str> {
         let entries = self.journal.read(BRANCH, Seq(1)).unwrap();
         entries.iter().map(|entry| Event::kind(&entry.event)).collect()
     }

@@ -1,8 +1,6 @@
 //! What an unfinished session waits for, in words: the answer to "why does nothing happen?".
 
-use engine::{ApprovalRow, Call, Lifecycle, Phase, PrepareStage, Run, Session, Stage, WaitFor};
-
-use super::human::Zone;
+use engine::{ApprovalRow, Call, Lifecycle, Phase, PrepareStage, Run, Session, Stage, Timestamp, WaitFor};
 
 /// Whether there is a process that could go on with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,14 +12,14 @@ pub(crate) enum Owned {
 }
 
 /// What it waits for. `questions` are those that are open in it.
-pub(crate) fn waits_for(session: &Session, questions: &[ApprovalRow], owned: Owned, zone: &Zone) -> String {
+pub(crate) fn waits_for(session: &Session, questions: &[ApprovalRow], owned: Owned) -> String {
     match (&session.lifecycle, owned) {
         (Lifecycle::Error { failure, remedy, .. }, _) => format!("a human: {failure}; mend it with `{remedy}`"),
         (Lifecycle::Suspended(_), _) => "to be resumed".to_owned(),
         (Lifecycle::Active(_) | Lifecycle::Recovering { .. }, Owned::No) => {
             format!("an owner: `limulus resume {}` goes on with it", session.key)
         }
-        (Lifecycle::Active(run), Owned::Yes) => run_waits_for(run, questions, zone),
+        (Lifecycle::Active(run), Owned::Yes) => run_waits_for(run, questions),
         (Lifecycle::Recovering { .. }, Owned::Yes) => "to be mended".to_owned(),
         (Lifecycle::Initializing | Lifecycle::Ready | Lifecycle::Idle | Lifecycle::Terminated, _) => {
             match (session.queue.len(), owned) {
@@ -35,7 +33,7 @@ pub(crate) fn waits_for(session: &Session, questions: &[ApprovalRow], owned: Own
     }
 }
 
-fn run_waits_for(run: &Run, questions: &[ApprovalRow], zone: &Zone) -> String {
+fn run_waits_for(run: &Run, questions: &[ApprovalRow]) -> String {
     if let Some(ending) = run.ending {
         return format!("its calls to end; then it is {}", ending.outcome.name());
     }
@@ -48,19 +46,28 @@ fn run_waits_for(run: &Run, questions: &[ApprovalRow], zone: &Zone) -> String {
             let asked: Vec<&str> = questions.iter().map(|question| question.question.as_str()).collect();
             format!("leave to {}", asked.join("; and to "))
         }
-        Phase::Awaiting { on, until } => {
-            let on = match on {
-                WaitFor::Approval | WaitFor::Answer => "an answer",
-                WaitFor::Children => "its children",
-                WaitFor::Quota => "a quota",
-                WaitFor::Budget => "a budget",
-                WaitFor::Retry => "its next try",
-            };
-            until.map_or_else(|| on.to_owned(), |until| format!("{on}, until {}", zone.time(until)))
+        Phase::Awaiting { on, .. } => match on {
+            WaitFor::Approval | WaitFor::Answer => "an answer",
+            WaitFor::Children => "its children",
+            WaitFor::Quota => "a quota",
+            WaitFor::Budget => "a budget",
+            WaitFor::Retry => "its next try",
         }
+        .to_owned(),
         Phase::Compacting { .. } => "the summary of its history".to_owned(),
         Phase::Error { failure } => format!("what follows from a failure: {failure}"),
-        Phase::Retry { until } => format!("its next try at {}", zone.time(*until)),
+        Phase::Retry { .. } => "its next try".to_owned(),
+    }
+}
+
+/// Until when, where that is known.
+pub(crate) fn waits_until(session: &Session, owned: Owned) -> Option<Timestamp> {
+    let run = session.run().filter(|run| owned == Owned::Yes && run.ending.is_none())?;
+    match (&session.lifecycle, &run.phase) {
+        (Lifecycle::Active(_), Phase::Awaiting { on: WaitFor::Approval, .. }) => None,
+        (Lifecycle::Active(_), Phase::Awaiting { until, .. }) => *until,
+        (Lifecycle::Active(_), Phase::Retry { until }) => Some(*until),
+        _ => None,
     }
 }
 

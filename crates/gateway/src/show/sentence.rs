@@ -10,8 +10,8 @@ use serde::Serialize;
 
 use super::Texts;
 use super::fold::{Left, Transition};
-use super::human::{count, excerpt, tokens};
-use crate::error::CliError;
+use super::words::{count, excerpt, tokens};
+use crate::error::Error;
 
 const EXCERPT_CHARS: usize = 60;
 
@@ -38,7 +38,7 @@ impl<'a> Narrator<'a> {
     }
 
     /// What happened; none where the event's name says it all.
-    pub(crate) fn tell(&mut self, transition: &Transition<'_>) -> Result<Option<String>, CliError> {
+    pub(crate) fn tell(&mut self, transition: &Transition<'_>) -> Result<Option<String>, Error> {
         let event = &transition.entry.event;
         if let Event::MessageSealed(sealed) = event {
             self.tools.extend(sealed.calls.iter().map(|call| (call.id, call.tool.clone())));
@@ -72,7 +72,7 @@ impl<'a> Narrator<'a> {
         }))
     }
 
-    fn of_request(&self, event: &Event, transition: &Transition<'_>) -> Result<Option<String>, CliError> {
+    fn of_request(&self, event: &Event, transition: &Transition<'_>) -> Result<Option<String>, Error> {
         Ok(Some(match event {
             Event::StepBegun(e) => format!("step {}", e.step),
             Event::RequestSent(e) => {
@@ -91,7 +91,7 @@ impl<'a> Narrator<'a> {
         }))
     }
 
-    fn of_call(&self, event: &Event) -> Result<Option<String>, CliError> {
+    fn of_call(&self, event: &Event) -> Result<Option<String>, Error> {
         Ok(Some(match event {
             Event::CallChecked(e) => {
                 let why = e.reason.as_deref().map(|why| format!(": {}", excerpt(why, 2 * EXCERPT_CHARS)));
@@ -129,7 +129,7 @@ impl<'a> Narrator<'a> {
         }))
     }
 
-    fn sealed(&self, e: &MessageSealed) -> Result<String, CliError> {
+    fn sealed(&self, e: &MessageSealed) -> Result<String, Error> {
         let mut parts = vec![];
         if let Some(text) = &e.text {
             parts.push(self.quoted(text)?);
@@ -148,7 +148,7 @@ impl<'a> Narrator<'a> {
         format!("{} {}/{}", excerpt(tool, EXCERPT_CHARS), call.step, call.index)
     }
 
-    fn quoted(&self, body: &Body) -> Result<String, CliError> {
+    fn quoted(&self, body: &Body) -> Result<String, Error> {
         Ok(format!("“{}”", excerpt(&(self.texts)(body)?, EXCERPT_CHARS)))
     }
 }
@@ -160,7 +160,7 @@ fn opened(e: &Opened, (before, left): (engine::Epoch, Left)) -> String {
     }
 }
 
-fn of_run(event: &Event) -> Result<Option<String>, CliError> {
+fn of_run(event: &Event) -> Result<Option<String>, Error> {
     Ok(Some(match event {
         Event::WaitBegan(e) => match e.on {
             WaitFor::Approval => "for leave".to_owned(),
@@ -206,7 +206,7 @@ fn bytes(body: Option<&Body>) -> String {
 }
 
 /// The name of a variant as it is on the wire.
-pub(crate) fn name<T: Serialize>(variant: &T) -> String {
+pub fn name<T: Serialize>(variant: &T) -> String {
     match serde_json::to_value(variant) {
         Ok(serde_json::Value::String(name)) => name,
         _ => String::new(),

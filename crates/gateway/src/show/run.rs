@@ -1,129 +1,62 @@
-//! A run as `runs list` and `runs show` show it.
+//! A run as `runs.list` and `runs.show` give it.
 
 use engine::tables::transitions::RunState;
-use engine::{
-    Body, BranchId, CallId, CallOutcome, EffectId, Event, MessageSealed, Outcome, Phase, RunId, RunRow, SealedCall,
-    Session, SessionId, Timestamp, ToolClass, Usage,
-};
+use engine::{Body, CallId, CallOutcome, EffectId, Event, MessageSealed, Phase, RunRow, SealedCall, Session, Usage};
 use journal::{Line, Read};
-use serde::Serialize;
+use protocol::show::{CallStage, CallStory, RunStory, RunSummary, StepStory};
 
 use super::Texts;
 use super::fold::{Transition, fold, removed_to};
 use super::lookup::FoundRun;
-use crate::error::CliError;
+use crate::error::Error;
 
-/// A run without its text. Times are milliseconds since 1970 UTC.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct RunSummary {
-    pub(crate) run: RunId,
-    pub(crate) session: SessionId,
-    pub(crate) key: String,
-    pub(crate) branch: BranchId,
-    /// `idle` as long as its message waits.
-    pub(crate) state: RunState,
-    pub(crate) outcome: Option<Outcome>,
-    pub(crate) started_at: Option<Timestamp>,
-    pub(crate) ended_at: Option<Timestamp>,
-    /// `PROVIDER/MODEL`.
-    pub(crate) model: String,
-    pub(crate) usage: Usage,
-    /// Its last failure, unless it completed all the same.
-    pub(crate) error: Option<String>,
-}
-
-/// A run with all that it said and did. Text that was struck is not in it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct RunStory {
-    #[serde(flatten)]
-    pub(crate) summary: RunSummary,
-    /// Its first entries were removed, up to this one, `BRANCH@SEQ`: what they said and did is not shown.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) removed_to: Option<String>,
-    /// What its answer says, or would say if it ended now without the open stream.
-    pub(crate) text: String,
-    /// The request that is answered just now, and what has come of it.
-    pub(crate) open_request: Option<EffectId>,
-    pub(crate) open_text: String,
-    pub(crate) steps: Vec<StepStory>,
-}
-
-/// A message of the model.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct StepStory {
-    pub(crate) request: EffectId,
-    pub(crate) text: String,
-    pub(crate) calls: Vec<CallStory>,
-}
-
-/// A call.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct CallStory {
-    pub(crate) id: CallId,
-    pub(crate) tool: String,
-    pub(crate) class: ToolClass,
-    pub(crate) stage: &'static str,
-    pub(crate) outcome: Option<CallOutcome>,
-    /// As the model wrote them.
-    pub(crate) arguments: String,
-    /// What the model was told, once it is settled.
-    pub(crate) output: Option<String>,
-}
-
-impl RunSummary {
-    /// A run as its row has it.
-    pub(crate) fn of_row(row: &RunRow, key: &str) -> Self {
-        Self {
-            run: row.run,
-            session: row.session,
-            key: key.to_owned(),
-            branch: row.branch,
-            state: row.state,
-            outcome: row.outcome,
-            started_at: Some(row.started_at),
-            ended_at: row.ended_at,
-            model: row.model.clone(),
-            usage: row.usage,
-            error: row.error.clone(),
-        }
+/// A run as its row has it.
+pub(crate) fn of_row(row: &RunRow, key: &str) -> RunSummary {
+    RunSummary {
+        run: row.run,
+        session: row.session,
+        key: key.to_owned(),
+        branch: row.branch,
+        state: row.state,
+        outcome: row.outcome,
+        started_at: Some(row.started_at),
+        ended_at: row.ended_at,
+        model: row.model.clone(),
+        usage: row.usage,
+        error: row.error.clone(),
     }
+}
 
-    /// Its state, or how it ended.
-    pub(crate) fn status(&self) -> &'static str {
-        self.outcome.map_or(self.state.name(), Outcome::name)
+/// A run that was chosen; it may still be waiting for its turn.
+pub(crate) fn of(found: &FoundRun) -> RunSummary {
+    let key = &found.session.key;
+    if let Some(row) = &found.row {
+        return of_row(row, key);
     }
-
-    /// A run that was chosen; it may still be waiting for its turn.
-    pub(crate) fn of(found: &FoundRun) -> Self {
-        let key = &found.session.key;
-        if let Some(row) = &found.row {
-            return Self::of_row(row, key);
-        }
-        Self {
-            run: found.run,
-            session: found.session.session,
-            key: key.clone(),
-            branch: found.session.branch,
-            state: RunState::Idle,
-            outcome: None,
-            started_at: None,
-            ended_at: None,
-            model: String::new(),
-            usage: Usage::default(),
-            error: None,
-        }
+    RunSummary {
+        run: found.run,
+        session: found.session.session,
+        key: key.clone(),
+        branch: found.session.branch,
+        state: RunState::Idle,
+        outcome: None,
+        started_at: None,
+        ended_at: None,
+        model: String::new(),
+        usage: Usage::default(),
+        error: None,
     }
 }
 
 /// Reads a run's branch and tells its story.
-pub(crate) fn story(read: &dyn Read, found: &FoundRun, texts: Texts<'_>) -> Result<RunStory, CliError> {
-    let summary = RunSummary::of(found);
+pub(crate) fn story(read: &dyn Read, found: &FoundRun, texts: Texts<'_>) -> Result<RunStory, Error> {
+    let summary = of(found);
     let line = read.history(summary.branch)?;
     project(summary, &line, texts)
 }
 
 /// The story of a run in a branch. `summary` is filled up from the entries.
-pub(crate) fn project(summary: RunSummary, line: &Line, texts: Texts<'_>) -> Result<RunStory, CliError> {
+pub(crate) fn project(summary: RunSummary, line: &Line, texts: Texts<'_>) -> Result<RunStory, Error> {
     let mut gathered = Gathered::new(summary);
     let session = fold(line, |transition| gathered.visit(transition))?;
     let has_begun = gathered.summary.started_at.is_some();
@@ -149,7 +82,7 @@ struct GatheredStep {
 
 struct GatheredCall {
     asked: SealedCall,
-    stage: &'static str,
+    stage: CallStage,
     outcome: Option<CallOutcome>,
     output: Option<Body>,
 }
@@ -170,7 +103,7 @@ impl Gathered {
             Event::MessageSealed(sealed) => self.sealed(sealed),
             Event::CallSettled(e) => {
                 if let Some(call) = self.call(e.call) {
-                    (call.stage, call.outcome, call.output) = ("settled", Some(e.outcome), Some(e.output));
+                    (call.stage, call.outcome, call.output) = (CallStage::Settled, Some(e.outcome), Some(e.output));
                 }
             }
             Event::RunEnded(e) => {
@@ -189,7 +122,7 @@ impl Gathered {
         let calls = sealed.calls.iter().map(|call| GatheredCall {
             asked: call.clone(),
             // What was sealed with its answer will never run.
-            stage: if call.answer.is_some() { "settled" } else { "guarding" },
+            stage: if call.answer.is_some() { CallStage::Settled } else { CallStage::Guarding },
             outcome: call.answer.map(|_| CallOutcome::Skipped),
             output: call.answer,
         });
@@ -200,14 +133,14 @@ impl Gathered {
         self.steps.iter_mut().flat_map(|step| &mut step.calls).find(|call| call.asked.id == id)
     }
 
-    fn finish(mut self, session: &Session, texts: Texts<'_>) -> Result<RunStory, CliError> {
+    fn finish(mut self, session: &Session, texts: Texts<'_>) -> Result<RunStory, Error> {
         let mut open = None;
         if let Some(run) = session.run().filter(|run| run.id == self.summary.run) {
             self.summary.state = session.run_state();
             self.summary.usage = run.usage;
             self.answer = run.step.segments.iter().chain(&run.step.kept).copied().collect();
             for call in run.step.calls.iter().filter(|call| !call.is_settled()) {
-                let stage = call.stage.name();
+                let stage = CallStage::from(&call.stage);
                 if let Some(call) = self.call(call.id) {
                     call.stage = stage;
                 }
@@ -225,7 +158,7 @@ impl Gathered {
 }
 
 impl GatheredStep {
-    fn read(self, texts: Texts<'_>) -> Result<StepStory, CliError> {
+    fn read(self, texts: Texts<'_>) -> Result<StepStory, Error> {
         let text = self.text.as_ref().map(texts).transpose()?.unwrap_or_default();
         let calls = self.calls.into_iter().map(|call| call.read(texts)).collect::<Result<Vec<_>, _>>()?;
         Ok(StepStory { request: self.request, text, calls })
@@ -233,7 +166,7 @@ impl GatheredStep {
 }
 
 impl GatheredCall {
-    fn read(self, texts: Texts<'_>) -> Result<CallStory, CliError> {
+    fn read(self, texts: Texts<'_>) -> Result<CallStory, Error> {
         let SealedCall { id, tool, class, arguments, .. } = self.asked;
         let output = self.output.as_ref().map(texts).transpose()?;
         let arguments = texts(&arguments)?;

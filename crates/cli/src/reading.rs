@@ -1,0 +1,80 @@
+//! Where the reading commands get their answers: from the owner of the home, over its socket, where there is one that
+//! answers; else from the journal, which everybody may read. Both are the same methods, so the answers are the same. What
+//! may not live here: what is asked, and how it is laid out.
+
+use std::path::Path;
+use std::time::Duration;
+
+use gateway::methods::reading::Reads;
+use gateway::show::Source;
+use protocol::method::{ClientInfo, ConnectParams, Method};
+use protocol::{Client, ClientError, ErrorCode, PROTOCOL};
+use tokio::net::UnixStream;
+use tokio::time::timeout;
+
+use crate::config::Globals;
+use crate::error::CliError;
+use crate::show::open;
+
+/// The owner's socket in its home.
+const SOCKET: &str = "limulus.sock";
+/// How long an owner may take to greet: one that is stopped never does.
+const GREETING: Duration = Duration::from_secs(1);
+/// How long it may take to answer before the journal is read here instead.
+const ANSWER: Duration = Duration::from_secs(30);
+
+/// What a reading method gives, of the owner or of the journal.
+pub(crate) fn ask<M>(globals: &Globals, params: M::Params) -> Result<M::Result, CliError>
+where
+    M: Reads,
+    M::Params: Clone,
+{
+    match of_owner::<M>(&globals.home, params.clone()) {
+        Some(answer) => answer,
+        None => of_journal::<M>(globals, params),
+    }
+}
+
+/// What the journal says, whoever owns it.
+fn of_journal<M: Reads>(globals: &Globals, params: M::Params) -> Result<M::Result, CliError> {
+    let reader = open(globals)?;
+    let (home, immutable) = (globals.home.as_path(), reader.is_immutable());
+    Ok(M::read(&Source { home, read: &reader, immutable, most_bytes: u64::MAX }, params)?)
+}
+
+/// What the owner says; nothing where there is none that can.
+fn of_owner<M: Method>(home: &Path, params: M::Params) -> Option<Result<M::Result, CliError>> {
+    let socket = home.join(SOCKET);
+    if !socket.exists() {
+        return None;
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
+    let answer = runtime.block_on(async {
+        let client = timeout(GREETING, greet(&socket)).await.ok()??;
+        timeout(ANSWER, client.call::<M>(params)).await.ok()
+    })?;
+    runtime.shutdown_background();
+    match answer {
+        Ok(result) => Some(Ok(result)),
+        Err(ClientError::Answered(shape)) => {
+            // What it cannot answer here, the journal can: it is an older one, it leaves, the answer is too long for a frame.
+            let is_final =
+                !matches!(shape.code, ErrorCode::TooLarge | ErrorCode::Unavailable | ErrorCode::Store | ErrorCode::Bug);
+            is_final.then(|| Err(shape.into()))
+        }
+        Err(ClientError::Gone | ClientError::Frame(_) | ClientError::Unreadable { .. }) => None,
+    }
+}
+
+/// Shakes hands; nothing where nobody listens.
+async fn greet(socket: &Path) -> Option<Client> {
+    let stream = UnixStream::connect(socket).await.ok()?;
+    let client = ClientInfo {
+        id: "cli".to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        platform: std::env::consts::OS.to_owned(),
+        mode: "cli".to_owned(),
+    };
+    let hello = ConnectParams { min_protocol: PROTOCOL, max_protocol: PROTOCOL, client, caps: vec![] };
+    Client::connect(stream, hello).await.ok().map(|(client, ..)| client)
+}

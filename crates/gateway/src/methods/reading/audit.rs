@@ -1,0 +1,148 @@
+//! `sessions.audit` and `sessions.state`: the audit log of a session, its verification, and its state at any point. They
+//! read with a reader of their own, which believes no view.
+
+use engine::{Body, BranchId, Hash, Seq, Session, Settings};
+use journal::check::{Checkpoint, Replay, Segment, Verified};
+use journal::{Read as _, Reader};
+use protocol::method::{AuditParams, Audited, SessionsAudit, SessionsState, StateParams};
+use protocol::show::{AuditLine, StateAt, Verification};
+
+use super::Reads;
+use crate::error::Error;
+use crate::show::audit::Auditor;
+use crate::show::{Source, lookup, texts};
+
+impl Reads for SessionsAudit {
+    fn read(source: &Source<'_>, params: AuditParams) -> Result<Audited, Error> {
+        let reader = Reader::open(source.home)?;
+        let (session_key, line) = line(&reader, params.session_key.as_deref(), params.branch.as_deref())?;
+        let verified = params.verify.then(|| reader.verify(&line));
+        let mut lines = lines(&reader, &line, params.from.map(Seq))?;
+        let damaged = lines.iter().find(|line| !line.damage.is_empty());
+        let damaged = damaged.map(|line| Checkpoint { branch: line.branch, seq: line.seq });
+        let found = verified.iter().flat_map(|verified| &verified.faults).map(|fault| fault.place.checkpoint);
+        let damaged_from = damaged.or(found.into_iter().next()).map(|at| at.to_string());
+        lines.truncate(params.limit.unwrap_or(usize::MAX));
+        let verified = verified.map(|verified| summarise(&verified, &session_key, line.len()));
+        Ok(Audited { session_key, lines, verified, damaged_from })
+    }
+}
+
+impl Reads for SessionsState {
+    fn read(source: &Source<'_>, params: StateParams) -> Result<StateAt, Error> {
+        let reader = Reader::open(source.home)?;
+        let (_, line) = line(&reader, params.session_key.as_deref(), params.branch.as_deref())?;
+        state(&reader, &line, &params.at)
+    }
+}
+
+/// The branches that a session went through, with its key.
+fn line(reader: &Reader, key: Option<&str>, branch: Option<&str>) -> Result<(String, Vec<Segment>), Error> {
+    let branch = branch.map(str::parse::<BranchId>).transpose();
+    let branch = branch.map_err(|error| Error::invalid(error.to_string(), "`limulus audit` names the branches"))?;
+    let (key, branch) = match (lookup::session(reader, key), branch) {
+        (Ok(row), branch) => (row.key, branch.unwrap_or(row.branch)),
+        // What was put aside is of no session any more.
+        (Err(_), Some(branch)) => ("no session".to_owned(), branch),
+        (Err(error), None) => return Err(error),
+    };
+    Ok((key, reader.lineage(branch)?))
+}
+
+/// The lines from this entry of the current branch on, or all.
+fn lines(reader: &Reader, line: &[Segment], from: Option<Seq>) -> Result<Vec<AuditLine>, Error> {
+    let texts = texts(reader);
+    // A body that is damaged takes nothing from the entry that names it; verifying tells of it.
+    let texts = |body: &Body| Ok(texts(body).unwrap_or_else(|_| format!("[the body {} is damaged]", body.hash)));
+    let models = |settings: Hash| models(reader, settings);
+    let current = line.last().map(|segment| segment.branch);
+    let mut lines = vec![];
+    Auditor::new(&texts, &models).walk(reader, line, |line, _| {
+        if from.is_none_or(|from| Some(line.branch) == current && line.seq >= from) {
+            lines.push(line);
+        }
+    })?;
+    Ok(lines)
+}
+
+fn models(reader: &Reader, settings: Hash) -> Vec<String> {
+    let settings = reader.body(&settings).ok().flatten().and_then(|bytes| Settings::from_bytes(&bytes).ok());
+    let candidates = settings.map(|settings| settings.candidates).unwrap_or_default();
+    candidates.iter().map(|candidate| format!("{}/{}", candidate.provider, candidate.model)).collect()
+}
+
+/// The state after an entry: the fold of the entries up to it, from a snapshot only where some were removed.
+fn state(reader: &Reader, line: &[Segment], at: &str) -> Result<StateAt, Error> {
+    let (branch, seq) = at.rsplit_once('@').map_or((None, at), |(branch, seq)| (Some(branch), seq));
+    let seq = seq.parse().map(Seq).map_err(|_| {
+        let hint = "write its number, or BRANCH@NUMBER, as `limulus audit` shows them";
+        Error::invalid(format!("`{at}` is no entry"), hint)
+    })?;
+    let current = line.last().map(|segment| segment.branch);
+    let nothing = |_: &Body| Ok(String::new());
+    let no_models = |_: Hash| vec![];
+    let (mut found, mut first) = (None, None);
+    Auditor::new(&nothing, &no_models).walk(reader, line, |line, replay| {
+        let is_there =
+            branch.map_or(Some(line.branch) == current, |branch| line.branch.to_string().starts_with(branch));
+        let here = Checkpoint { branch: line.branch, seq: line.seq };
+        if is_there {
+            first.get_or_insert(here);
+        }
+        if is_there && line.seq == seq {
+            found = Some(state_at(here, replay));
+        }
+    })?;
+    found.unwrap_or_else(|| Err(no_entry(at, seq, first)))
+}
+
+fn state_at(here: Checkpoint, replay: &Replay) -> Result<StateAt, Error> {
+    let not_known = format!("the state after {here} is not known");
+    match (replay.session(), replay.removed()) {
+        (Some(session), _) => {
+            Ok(StateAt { checkpoint: here.to_string(), state_hash: state_hash(session), session: session.clone() })
+        }
+        (None, Some(removed)) => Err(Error::not_found(
+            format!("{not_known}: {removed} was removed, and no snapshot up to there stands for it"),
+            "a later entry may have a snapshot: `limulus audit` shows it",
+        )),
+        (None, None) => Err(Error::Damaged {
+            what: format!("{not_known}: an entry up to there is damaged"),
+            hint: "`limulus audit` shows which".to_owned(),
+        }),
+    }
+}
+
+/// An entry that is not in the branch; `first` is the first one that is.
+fn no_entry(at: &str, seq: Seq, first: Option<Checkpoint>) -> Error {
+    match first.filter(|first| (Seq(1)..first.seq).contains(&seq)) {
+        Some(first) => Error::not_found(
+            format!("the state after {at} is not there any more: the entries before {first} were removed"),
+            "the state after that one is the first: a snapshot stands for all before it",
+        ),
+        None => Error::not_found(
+            format!("there is no entry {at} in this session"),
+            "`limulus audit` shows those that there are",
+        ),
+    }
+}
+
+/// The hash of the bytes that a state is: the same entries give the same ones.
+fn state_hash(session: &Session) -> Hash {
+    Hash::of(&session.to_snapshot())
+}
+
+fn summarise(verified: &Verified, key: &str, branches: usize) -> Verification {
+    let head = verified.head.as_ref();
+    let faults = verified.faults.iter().map(|fault| format!("{}: {}", fault.place.checkpoint, fault.flaw));
+    Verification {
+        key: key.to_owned(),
+        entries: verified.entries,
+        branches,
+        bodies: verified.bodies,
+        head: head.map(|head| head.checkpoint.to_string()),
+        chain: head.map(|head| head.chain),
+        state_hash: verified.session().map(state_hash),
+        faults: faults.chain(verified.unread.clone()).collect(),
+    }
+}

@@ -1,0 +1,113 @@
+//! The methods that only read, over the journal of a home: its owner answers with them, and a command that finds no owner
+//! does the same by itself. What may not live here: anything that waits for a run or writes.
+
+mod audit;
+mod receipts;
+mod runs;
+mod sessions;
+mod status;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use journal::Read;
+use protocol::ErrorShape;
+use protocol::limits::{FIRST_FRAME_BYTES, FRAME_BYTES};
+use protocol::method::{
+    Method, ReceiptsGet, RunsList, RunsShow, RunsTrace, SessionsAudit, SessionsList, SessionsShow, SessionsState,
+    StatusGet,
+};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::error::Error;
+use crate::show::Source;
+
+pub use status::without_journal;
+
+/// The bytes of a result that fits into a frame, with room for what stands round it.
+const RESULT_BYTES: usize = FRAME_BYTES - FIRST_FRAME_BYTES;
+
+/// A method that only reads.
+pub trait Reads: Method {
+    /// What it gives. May block.
+    fn read(source: &Source<'_>, params: Self::Params) -> Result<Self::Result, Error>;
+}
+
+/// The one list of the methods that only read.
+macro_rules! reading {
+    ($($method:ident),+ $(,)?) => {
+        /// Whether it is one of them.
+        pub fn only_reads(name: &str) -> bool {
+            [$($method::NAME),+].contains(&name)
+        }
+
+        /// What a method of this name gives.
+        fn read(source: &Source<'_>, name: &str, params: Value) -> Result<Value, Error> {
+            match name {
+                $(<$method as Method>::NAME => answered::<$method>(source, params),)+
+                _ => Err(Error::bug(format!("`{name}` does not only read"))),
+            }
+        }
+    };
+}
+
+reading!(
+    StatusGet,
+    ReceiptsGet,
+    RunsList,
+    RunsShow,
+    RunsTrace,
+    SessionsList,
+    SessionsShow,
+    SessionsAudit,
+    SessionsState,
+);
+
+/// Answers for the owner of a home, on a thread that may block.
+pub async fn answer(home: Arc<Path>, journal: Arc<dyn Read>, name: String, params: Value) -> Result<Value, ErrorShape> {
+    let reading = tokio::task::spawn_blocking(move || {
+        let most_bytes = RESULT_BYTES as u64;
+        read(&Source { home: &home, read: &*journal, immutable: false, most_bytes }, &name, params)
+    });
+    let read = reading.await.unwrap_or_else(|error| Err(Error::bug(format!("reading failed: {error}"))));
+    read.map_err(ErrorShape::from)
+}
+
+fn answered<M: Reads>(source: &Source<'_>, params: Value) -> Result<Value, Error> {
+    // Whoever says nothing takes what is meant without it.
+    let params = if params.is_null() { Value::Object(serde_json::Map::new()) } else { params };
+    let params = serde_json::from_value(params).map_err(|error| {
+        Error::invalid(format!("`{}` does not take that: {error}", M::NAME), "docs/protocol.md says what it takes")
+    })?;
+    let result = M::read(source, params)?;
+    // Seen before it is made a second time.
+    serde_json::to_writer(Room(RESULT_BYTES), &result).map_err(|_| Error::TooLarge)?;
+    Ok(plain(&result))
+}
+
+fn plain(result: &impl Serialize) -> Value {
+    serde_json::to_value(result).expect("what is shown is plain data")
+}
+
+/// Takes so many bytes and no more, and keeps none.
+struct Room(usize);
+
+impl io::Write for Room {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 = self.0.checked_sub(bytes.len()).ok_or_else(|| io::Error::other("no room"))?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The last of a list, if not all are wanted.
+fn last<T>(mut all: Vec<T>, limit: Option<usize>) -> Vec<T> {
+    all.split_off(limit.map_or(0, |limit| all.len().saturating_sub(limit)))
+}

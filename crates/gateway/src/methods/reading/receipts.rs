@@ -1,0 +1,93 @@
+//! `receipts.get`: what became of one message.
+
+use engine::tables::transitions::RunState;
+use engine::{MessageId, ReceiptRow, ReceiptState, RunId, SessionRow};
+use journal::Read;
+use protocol::method::{ReceiptParams, ReceiptsGet};
+use protocol::show::ReceiptStory;
+
+use super::Reads;
+use crate::error::Error;
+use crate::show::{Source, lookup};
+
+impl Reads for ReceiptsGet {
+    fn read(source: &Source<'_>, params: ReceiptParams) -> Result<ReceiptStory, Error> {
+        let read = source.read;
+        let sessions = || match params.session.as_deref() {
+            Some(key) => Ok(vec![lookup::session(read, Some(key))?]),
+            None => Ok::<_, Error>(read.sessions()?),
+        };
+        let (session, receipt) = match (&params.id, &params.key) {
+            (Some(id), None) => by_id(read, sessions()?, id)?,
+            (None, Some(key)) => by_key(read, sessions()?, key)?,
+            _ => {
+                return Err(Error::invalid("a receipt has an id or a key", "name one of the two: `id` or `key`"));
+            }
+        };
+        story(read, session, receipt)
+    }
+}
+
+type Found = (SessionRow, ReceiptRow);
+
+/// The receipt of the message of this id; of the message that began the run of this id, which is the same one.
+fn by_id(read: &dyn Read, mut sessions: Vec<SessionRow>, id: &str) -> Result<Found, Error> {
+    let message: MessageId =
+        id.parse().map_err(|error: engine::InvalidId| Error::invalid(error.to_string(), "write the whole id"))?;
+    // A message that began a run is found without looking through every session.
+    if let Some(run) = read.run(RunId::from(message))? {
+        sessions.retain(|session| session.session == run.session);
+    }
+    for session in sessions {
+        let receipt = read.receipts(session.session)?.into_iter().find(|receipt| receipt.message == message);
+        if let Some(receipt) = receipt {
+            return Ok((session, receipt));
+        }
+    }
+    Err(unknown(&format!("there is no message {message}")))
+}
+
+fn by_key(read: &dyn Read, sessions: Vec<SessionRow>, key: &str) -> Result<Found, Error> {
+    let mut found = vec![];
+    for session in sessions {
+        if let Some(receipt) = read.receipt_by_key(session.session, key)? {
+            found.push((session, receipt));
+        }
+    }
+    if found.len() > 1 {
+        let keys: Vec<&str> = found.iter().take(4).map(|(session, _)| session.key.as_str()).collect();
+        let what = format!("the key `{key}` was used in {} sessions: {}", found.len(), keys.join(", "));
+        return Err(Error::invalid(what, "say in which: `--session KEY`"));
+    }
+    found.pop().ok_or_else(|| unknown(&format!("no message was sent with the key `{key}`")))
+}
+
+fn unknown(what: &str) -> Error {
+    Error::not_found(what, "what was never acknowledged is not there: send it, with the same key")
+}
+
+fn story(read: &dyn Read, session: SessionRow, receipt: ReceiptRow) -> Result<ReceiptStory, Error> {
+    let run = read.run(receipt.run)?;
+    let ahead = match receipt.state {
+        ReceiptState::Queued => {
+            let queued = read.receipts(session.session)?.into_iter().filter(|other| other.state == receipt.state);
+            queued.map(|other| other.message).position(|message| message == receipt.message)
+        }
+        _ => None,
+    };
+    Ok(ReceiptStory {
+        message: receipt.message,
+        key: receipt.key,
+        session: session.session,
+        session_key: session.key,
+        state: receipt.state,
+        accepted_at: receipt.accepted_at,
+        ahead: ahead.map(|before| before as u32 + 1),
+        run: receipt.run,
+        run_state: run.as_ref().map_or(RunState::Idle, |run| run.state),
+        outcome: run.as_ref().and_then(|run| run.outcome),
+        started_at: run.as_ref().map(|run| run.started_at),
+        ended_at: run.as_ref().and_then(|run| run.ended_at),
+        error: run.and_then(|run| run.error),
+    })
+}

@@ -1,0 +1,23 @@
+//! `sessions.list` and `sessions.show`.
+
+use protocol::method::{SessionParams, SessionsList, SessionsListParams, SessionsListed, SessionsShow};
+use protocol::show::Shown;
+
+use super::{Reads, last};
+use crate::error::Error;
+use crate::show::{Source, lookup, session};
+
+impl Reads for SessionsList {
+    fn read(source: &Source<'_>, params: SessionsListParams) -> Result<SessionsListed, Error> {
+        let rows = last(source.read.sessions()?, params.limit);
+        let sessions = rows.iter().map(|row| session::list(source.read, row)).collect::<Result<_, _>>()?;
+        Ok(SessionsListed { sessions })
+    }
+}
+
+impl Reads for SessionsShow {
+    fn read(source: &Source<'_>, params: SessionParams) -> Result<Shown, Error> {
+        let row = lookup::session(source.read, params.session_key.as_deref())?;
+        session::show(source, &row, params.limit, &source.texts())
+    }
+}

@@ -1,0 +1,71 @@
+//! `status`: who owns the home, what its sessions are doing, what the unfinished ones wait for.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use engine::{Position, SessionRow};
+use protocol::method::{NoParams, StatusGet};
+use protocol::show::{Owner, Status, Unfinished};
+
+use super::Reads;
+use crate::error::Error;
+use crate::show::waiting::{Owned, waits_for, waits_until};
+use crate::show::{Source, fold_branch, owner};
+
+impl Reads for StatusGet {
+    fn read(source: &Source<'_>, _: NoParams) -> Result<Status, Error> {
+        gather(source, owner(source.home))
+    }
+}
+
+pub(super) fn gather(source: &Source<'_>, owner: Option<Owner>) -> Result<Status, Error> {
+    let taken = if owner.is_some() { Owned::Yes } else { Owned::No };
+    let (head, rows) = (source.read.head()?, source.read.sessions()?);
+    let mut status = Status { owner, head, immutable: source.immutable, ..nothing(source.home) };
+    for row in &rows {
+        *status.sessions.entry(row.lifecycle.name().to_owned()).or_default() += 1;
+    }
+    for row in rows.iter().filter(|row| is_unfinished(row)) {
+        status.unfinished.push(unfinished(source, row, taken)?);
+    }
+    Ok(status)
+}
+
+/// A home without a journal is doing nothing, which is an answer.
+pub fn without_journal(home: &Path) -> Status {
+    Status { owner: owner(home), ..nothing(home) }
+}
+
+fn nothing(home: &Path) -> Status {
+    Status {
+        home: home.display().to_string(),
+        owner: None,
+        immutable: false,
+        head: Position(0),
+        sessions: BTreeMap::new(),
+        unfinished: vec![],
+    }
+}
+
+fn unfinished(source: &Source<'_>, row: &SessionRow, owned: Owned) -> Result<Unfinished, Error> {
+    let questions = source.read.approvals(Some(row.session))?;
+    // One session that does not read must not hide the others.
+    let (waits_for, waits_until) = match fold_branch(source.read, row) {
+        Ok(session) => (waits_for(&session, &questions, owned), waits_until(&session, owned)),
+        Err(error) => (format!("a journal that reads: {}", error.shape().message), None),
+    };
+    Ok(Unfinished {
+        key: row.key.clone(),
+        lifecycle: row.lifecycle,
+        run_state: row.run_state,
+        run: row.run,
+        queued: row.queued,
+        last_activity: row.last_activity,
+        waits_for,
+        waits_until,
+    })
+}
+
+fn is_unfinished(row: &SessionRow) -> bool {
+    row.unfinished || row.run.is_some() || row.queued > 0 || row.trouble.is_some()
+}

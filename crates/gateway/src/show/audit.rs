@@ -1,0 +1,135 @@
+//! The audit log of a session: every entry of its line with time, cause, and what it changed; damaged ones in their place.
+
+use engine::tables::lifecycle::LifecycleKind;
+use engine::tables::transitions::RunState;
+use engine::{Epoch, Event, Hash, RunId, Session};
+use journal::check::{Audited, Content, Flaw, Replay, Segment};
+use journal::{Entry, Reader};
+use protocol::show::AuditLine;
+
+use super::Texts;
+use super::fold::{Left, Transition};
+use super::sentence::Narrator;
+use crate::error::Error;
+
+/// The walk through a line, with the state that the believed entries lead to.
+pub(crate) struct Auditor<'a> {
+    /// `PROVIDER/MODEL` of each candidate of settings.
+    models: &'a dyn Fn(Hash) -> Vec<String>,
+    narrator: Narrator<'a>,
+    replay: Replay,
+    failed: Option<Error>,
+}
+
+/// What a state says of where a run and the session are.
+#[derive(Clone, Copy)]
+struct Stands {
+    run_state: RunState,
+    lifecycle: LifecycleKind,
+    run: Option<RunId>,
+    owner: (Epoch, Left),
+}
+
+impl Stands {
+    const BEFORE: Self = Self {
+        run_state: RunState::Idle,
+        lifecycle: LifecycleKind::Initializing,
+        run: None,
+        owner: (Epoch(0), Left::InOrder),
+    };
+
+    fn of(session: &Session) -> Self {
+        let left = if session.closed { Left::InOrder } else { Left::Not };
+        Self {
+            run_state: session.run_state(),
+            lifecycle: session.lifecycle.kind(),
+            run: session.run().map(|run| run.id),
+            owner: (session.epoch, left),
+        }
+    }
+}
+
+impl<'a> Auditor<'a> {
+    /// An auditor who has seen nothing yet.
+    pub(crate) fn new(texts: Texts<'a>, models: &'a dyn Fn(Hash) -> Vec<String>) -> Self {
+        Self { models, narrator: Narrator::new(vec![], texts), replay: Replay::default(), failed: None }
+    }
+
+    /// Goes through a line and gives each of its entries to `visit`, with what is known after it.
+    pub(crate) fn walk(
+        mut self,
+        reader: &Reader,
+        line: &[Segment],
+        mut visit: impl FnMut(AuditLine, &Replay),
+    ) -> Result<(), Error> {
+        for segment in line {
+            reader.walk(segment, |audited| visit(self.line(reader, audited), &self.replay))?;
+        }
+        self.failed.map_or(Ok(()), Err)
+    }
+
+    fn line(&mut self, reader: &Reader, audited: &Audited) -> AuditLine {
+        let mut line = AuditLine {
+            branch: audited.branch,
+            seq: audited.seq,
+            position: audited.position,
+            epoch: audited.epoch,
+            at: audited.at,
+            event: audited.kind.clone(),
+            trigger: audited.event().and_then(Event::trigger),
+            run: None,
+            from: None,
+            to: None,
+            lifecycle_from: None,
+            lifecycle_to: None,
+            detail: None,
+            damage: audited.flaws.iter().map(ToString::to_string).collect(),
+        };
+        let begins = self.replay.is_empty().then_some(Stands::BEFORE);
+        let before = self.replay.session().map(Stands::of).or(begins);
+        if let Err(detail) = self.replay.take(reader, audited) {
+            line.damage.push(Flaw::Order { detail }.to_string());
+        }
+        let after = self.replay.session().map(Stands::of);
+        (line.from, line.lifecycle_from) = before.map(|at| (at.run_state, at.lifecycle)).unzip();
+        (line.to, line.lifecycle_to) = after.map(|at| (at.run_state, at.lifecycle)).unzip();
+        match (&audited.content, before, self.replay.session()) {
+            (Content::Event(event), Some(before), Some(session)) => {
+                line.run = before.run.or_else(|| session.run().map(|run| run.id));
+                self.tell(audited, event, before, &mut line);
+            }
+            (content, _, session) => {
+                // The state is a snapshot's: names that were given before it are in it.
+                if let Some(session) = session {
+                    self.narrator.learn(session);
+                    self.narrator.models = session.run().map(|run| (self.models)(run.settings)).unwrap_or_default();
+                }
+                line.detail = matches!(content, Content::Removed).then(|| removed(session.is_some()));
+            }
+        }
+        line
+    }
+
+    fn tell(&mut self, audited: &Audited, event: &Event, before: Stands, line: &mut AuditLine) {
+        let Some(session) = self.replay.session() else { return };
+        let Audited { seq, position, epoch, at, payload_hash, chain, .. } = *audited;
+        let entry = Entry { seq, position, epoch, at, event: event.clone(), payload_hash, chain };
+        let ended = matches!(event, Event::RunEnded(_));
+        let (from, to) = (before.run_state, if ended { RunState::Completed } else { session.run_state() });
+        line.to = Some(to);
+        if let Event::RunStarted(started) = event {
+            self.narrator.models = (self.models)(started.settings);
+        }
+        let transition = Transition { entry: &entry, from, to, run: line.run, owner: before.owner, session };
+        match self.narrator.tell(&transition) {
+            Ok(detail) => line.detail = detail,
+            Err(error) => self.failed = self.failed.take().or(Some(error)),
+        }
+    }
+}
+
+/// What is said of an entry without its payload.
+fn removed(stands: bool) -> String {
+    let stands = if stands { "; a snapshot stands for it and all before it" } else { "" };
+    format!("its payload was removed, its hash stands{stands}")
+}

@@ -1,0 +1,53 @@
+//! Words and pieces of text that a projection is told in: excerpts, counts, texts that cannot repaint a terminal.
+
+use engine::Usage;
+
+/// The text without anything that a terminal would obey. Newlines and tabs stay.
+pub fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect()
+}
+
+/// The beginning of a text, on one line.
+pub fn excerpt(text: &str, most_chars: usize) -> String {
+    let mut words = text.split_whitespace();
+    let mut line = String::new();
+    let mut length = 0;
+    for word in &mut words {
+        let space = usize::from(length > 0);
+        let room = most_chars.saturating_sub(length + space);
+        if word.chars().count() > room {
+            line.extend([' '].iter().take(space).copied().chain(word.chars().take(room.saturating_sub(1))));
+            line.push('…');
+            break;
+        }
+        line.extend([' '].iter().take(space));
+        line.push_str(word);
+        length += space + word.chars().count();
+    }
+    printable(&line)
+}
+
+/// One or several.
+pub fn count(number: usize, one: &str) -> String {
+    if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
+}
+
+/// Tokens in and out.
+pub fn tokens(usage: &Usage) -> String {
+    format!("{} tokens in, {} out", usage.input + usage.cached + usage.cache_written, usage.output)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_excerpt_is_one_short_line_that_cannot_repaint() {
+        assert_eq!(excerpt("  a b\n\nc ", 10), "a b c");
+        assert_eq!(excerpt("one two three", 9), "one two …");
+        assert_eq!(excerpt("abcdefghij", 5), "abcd…");
+        assert_eq!(excerpt("列出这个文件夹里的东西", 5), "列出这个…");
+        assert_eq!(excerpt("a\u{1b}[2Jb", 10), "a\u{fffd}[2Jb");
+        assert_eq!(excerpt("", 10), "");
+    }
+}

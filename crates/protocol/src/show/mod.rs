@@ -1,0 +1,20 @@
+//! The shapes of runs, sessions, traces, the audit log and receipts, as methods give them and `--json` prints them. What
+//! may not live here: how a shape is made from a journal, and how it is laid out for people.
+
+mod audit;
+pub(crate) mod names;
+mod receipt;
+mod run;
+mod session;
+mod status;
+mod trace;
+
+pub use audit::{AuditLine, StateAt, Verification};
+pub use receipt::ReceiptStory;
+pub use run::{CallStage, CallStory, RunStory, RunSummary, StepStory};
+pub use session::{
+    AskedCall, AttachedFile, ItemStory, Listed, ProcessStage, ProcessStory, QueuedStory, QueuedSummary, Role,
+    SessionSummary, Shown,
+};
+pub use status::{Owner, Status, Unfinished};
+pub use trace::{Node, TraceLine};

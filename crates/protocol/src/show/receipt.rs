@@ -1,0 +1,48 @@
+//! What became of one message.
+
+use engine::tables::transitions::RunState;
+use engine::{MessageId, Outcome, ReceiptState, RunId, SessionId, Timestamp};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::names;
+
+/// What became of one message. Times are milliseconds since 1970 UTC.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ReceiptStory {
+    /// The message.
+    #[schemars(with = "String")]
+    pub message: MessageId,
+    /// The sender's key.
+    pub key: Option<String>,
+    /// Its session.
+    #[schemars(with = "String")]
+    pub session: SessionId,
+    /// The session's key.
+    pub session_key: String,
+    /// What became of it.
+    #[schemars(with = "names::ReceiptStateName")]
+    pub state: ReceiptState,
+    /// When it was accepted.
+    #[schemars(with = "i64")]
+    pub accepted_at: Timestamp,
+    /// Its place in the queue, from 1; none once it has started.
+    pub ahead: Option<u32>,
+    /// The run that answers it.
+    #[schemars(with = "String")]
+    pub run: RunId,
+    /// What that run is doing; `idle` as long as the message waits.
+    #[schemars(with = "names::RunStateName")]
+    pub run_state: RunState,
+    /// How the run ended, if it has.
+    #[schemars(with = "Option<names::OutcomeName>")]
+    pub outcome: Option<Outcome>,
+    /// When the run started, if it has.
+    #[schemars(with = "Option<i64>")]
+    pub started_at: Option<Timestamp>,
+    /// When it ended, if it has.
+    #[schemars(with = "Option<i64>")]
+    pub ended_at: Option<Timestamp>,
+    /// Why it did not complete.
+    pub error: Option<String>,
+}

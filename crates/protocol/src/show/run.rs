@@ -1,0 +1,138 @@
+//! A run.
+
+use engine::tables::transitions::RunState;
+use engine::{BranchId, CallId, CallOutcome, EffectId, Outcome, RunId, SessionId, Stage, Timestamp, ToolClass, Usage};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::names;
+
+/// A run without its text. Times are milliseconds since 1970 UTC.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RunSummary {
+    /// Its id.
+    #[schemars(with = "String")]
+    pub run: RunId,
+    /// Its session.
+    #[schemars(with = "String")]
+    pub session: SessionId,
+    /// The session's key.
+    pub key: String,
+    /// The branch that it is in.
+    #[schemars(with = "String")]
+    pub branch: BranchId,
+    /// `idle` as long as its message waits.
+    #[schemars(with = "names::RunStateName")]
+    pub state: RunState,
+    /// How it ended, if it has.
+    #[schemars(with = "Option<names::OutcomeName>")]
+    pub outcome: Option<Outcome>,
+    /// When it started, if it has.
+    #[schemars(with = "Option<i64>")]
+    pub started_at: Option<Timestamp>,
+    /// When it ended, if it has.
+    #[schemars(with = "Option<i64>")]
+    pub ended_at: Option<Timestamp>,
+    /// `PROVIDER/MODEL`.
+    pub model: String,
+    /// What it took so far.
+    #[schemars(with = "names::UsageShape")]
+    pub usage: Usage,
+    /// Its last failure, unless it completed all the same.
+    pub error: Option<String>,
+}
+
+/// A run with all that it said and did. Text that was struck is not in it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RunStory {
+    /// What a list has of it.
+    #[serde(flatten)]
+    pub summary: RunSummary,
+    /// Its first entries were removed, up to this one, `BRANCH@SEQ`: what they said and did is not shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub removed_to: Option<String>,
+    /// What its answer says, or would say if it ended now without the open stream.
+    pub text: String,
+    /// The request that is answered just now.
+    #[schemars(with = "Option<String>")]
+    pub open_request: Option<EffectId>,
+    /// What has come of that.
+    pub open_text: String,
+    /// The messages of the model.
+    pub steps: Vec<StepStory>,
+}
+
+/// A message of the model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StepStory {
+    /// The request that it answers.
+    #[schemars(with = "String")]
+    pub request: EffectId,
+    /// What it says.
+    pub text: String,
+    /// What it asks for.
+    pub calls: Vec<CallStory>,
+}
+
+/// A call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CallStory {
+    /// Its id.
+    #[schemars(with = "String")]
+    pub id: CallId,
+    /// The tool.
+    pub tool: String,
+    /// How it may be repeated.
+    #[schemars(with = "names::ToolClassName")]
+    pub class: ToolClass,
+    /// How far it has come.
+    pub stage: CallStage,
+    /// How it ended, if it has.
+    #[schemars(with = "Option<names::CallOutcomeName>")]
+    pub outcome: Option<CallOutcome>,
+    /// As the model wrote them.
+    pub arguments: String,
+    /// What the model was told, once it is settled.
+    pub output: Option<String>,
+}
+
+/// How far a call has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CallStage {
+    /// Its check is out.
+    Guarding,
+    /// A human is asked.
+    Asking,
+    /// It may start.
+    Ready,
+    /// It was started.
+    Started,
+    /// It is being ended.
+    Ending,
+    /// A crash cut it off; it is being looked up.
+    Lost,
+    /// It has its result.
+    Settled,
+}
+
+impl From<&Stage> for CallStage {
+    fn from(stage: &Stage) -> Self {
+        match stage {
+            Stage::Guarding => Self::Guarding,
+            Stage::Asking => Self::Asking,
+            Stage::Ready => Self::Ready,
+            Stage::Started { .. } => Self::Started,
+            Stage::Ending { .. } => Self::Ending,
+            Stage::Lost => Self::Lost,
+            Stage::Settled { .. } => Self::Settled,
+        }
+    }
+}
+
+impl RunSummary {
+    /// Its state, or how it ended.
+    pub fn status(&self) -> &'static str {
+        self.outcome.map_or(self.state.name(), Outcome::name)
+    }
+}
