@@ -22,6 +22,8 @@ pub(crate) enum Command {
     Agent(commands::agent::AgentArgs),
     /// Take up what was not finished: one session, or all
     Resume(commands::resume::ResumeArgs),
+    /// Own the home without a terminal: take up all that is unfinished, answer on its socket
+    Serve(commands::serve::ServeArgs),
     /// What this home is doing
     Status(commands::status::StatusArgs),
     /// Conversations

@@ -44,6 +44,7 @@ fn run(command: Command) -> Result<(), CliError> {
     match command {
         Command::Agent(args) => wait_for(commands::agent::run(args, &globals?)),
         Command::Resume(args) => wait_for(commands::resume::run(args, &globals?)),
+        Command::Serve(args) => wait_for(commands::serve::run(args, &globals?)),
         Command::Runs(args) => match args.abort() {
             Ok(abort) => wait_for(commands::abort::run(abort, &globals?)),
             Err(args) => commands::runs::run(args, &globals?),

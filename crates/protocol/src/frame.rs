@@ -64,6 +64,9 @@ pub struct EventFrame {
     /// Its number on this subscription: 1, 2, 3 … within a run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
+    /// The subscription that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subscription: Option<u64>,
 }
 
 impl Response {

@@ -77,6 +77,12 @@ pub trait Askable: Send + Sync {
     fn ask(&self, question: Question) -> bool;
 }
 
+impl<T: Askable> Askable for Arc<T> {
+    fn ask(&self, question: Question) -> bool {
+        T::ask(self, question)
+    }
+}
+
 impl Askable for mpsc::UnboundedSender<Question> {
     fn ask(&self, question: Question) -> bool {
         self.send(question).is_ok()
@@ -328,6 +334,11 @@ impl Runtime {
     /// The journal.
     pub fn journal(&self) -> &Arc<dyn Journal> {
         &self.shared.journal
+    }
+
+    /// The configuration.
+    pub fn resolver(&self) -> &dyn Resolver {
+        self.shared.resolver.as_ref()
     }
 
     /// The clock.

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn r32_whoever_leaves_is_sent_only_what_ends_something() {
+    fn r15_whoever_leaves_is_sent_only_what_ends_something() {
         let sessions = Sessions::default();
         let there = sessions.send("a", vec![]).unwrap();
         sessions.drain();

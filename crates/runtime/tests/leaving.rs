@@ -171,9 +171,9 @@ async fn r20_sessions_that_rest_hold_no_actors_but_those_that_may_linger() {
     assert!(home.journal.unfinished().unwrap().is_empty());
 }
 
-/// R32: who leaves in order lets an answer that is on its way come to its end, and takes nothing new.
+/// R15: who leaves in order lets an answer that is on its way come to its end, and takes nothing new.
 #[tokio::test]
-async fn r32_a_runtime_that_drains_lets_a_stream_end_and_admits_nothing() {
+async fn r15_a_runtime_that_drains_lets_a_stream_end_and_admits_nothing() {
     let mut home = home(Linger::default(), Duration::from_millis(10));
     let (handle, _) = home.runtime.open(KEY, "main", vec![message("tokens=20 go")]).await.unwrap();
     home.until("text_added").await;
@@ -193,7 +193,7 @@ async fn r32_a_runtime_that_drains_lets_a_stream_end_and_admits_nothing() {
 }
 
 #[tokio::test]
-async fn r32_a_stream_that_does_not_end_in_time_is_cut_and_goes_on_with_the_next_owner() {
+async fn r15_a_stream_that_does_not_end_in_time_is_cut_and_goes_on_with_the_next_owner() {
     let mut home = home(Linger::default(), Duration::from_hours(1));
     home.runtime.open(KEY, "main", vec![message("tokens=20 go")]).await.unwrap();
     home.until("request_sent").await;

@@ -89,13 +89,48 @@ impl AttachError {
 
 /// Reads these files for a message, all or none: images decoded and encoded anew, secrets in text masked. It may block.
 pub fn attach<P: AsRef<Path>>(paths: &[P], secrets: &Secrets) -> Result<Vec<Attached>, AttachError> {
-    if paths.len() > ATTACHED_FILES {
-        return Err(AttachError::TooMany { files: paths.len() });
+    let files = paths.iter().map(|path| {
+        let path = path.as_ref();
+        let shown = path.display().to_string();
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let bytes = content(path, &shown)?;
+        Ok(Given { shown, name, bytes })
+    });
+    all(paths.len(), files, secrets)
+}
+
+/// The same with files that were sent along, by name.
+pub fn attach_sent(files: Vec<(String, Vec<u8>)>, secrets: &Secrets) -> Result<Vec<Attached>, AttachError> {
+    let sent = |(path, bytes): (String, Vec<u8>)| {
+        let name = Path::new(&path).file_name().map(|name| name.to_string_lossy().into_owned());
+        if bytes.is_empty() {
+            return Err(AttachError::Empty { path });
+        }
+        Ok(Given { name: name.unwrap_or_default(), shown: path, bytes })
+    };
+    all(files.len(), files.into_iter().map(sent), secrets)
+}
+
+/// A file whose bytes are here.
+struct Given {
+    /// What it is called in an error.
+    shown: String,
+    name: String,
+    bytes: Vec<u8>,
+}
+
+fn all(
+    count: usize,
+    files: impl Iterator<Item = Result<Given, AttachError>>,
+    secrets: &Secrets,
+) -> Result<Vec<Attached>, AttachError> {
+    if count > ATTACHED_FILES {
+        return Err(AttachError::TooMany { files: count });
     }
-    let mut attached = Vec::with_capacity(paths.len());
+    let mut attached = Vec::with_capacity(count);
     let mut bytes = 0;
-    for path in paths {
-        let file = read(path.as_ref(), secrets)?;
+    for file in files {
+        let file = read(file?, secrets)?;
         bytes += file.content.body.bytes;
         if bytes > ATTACHED_BYTES {
             return Err(AttachError::TooMuch);
@@ -105,10 +140,8 @@ pub fn attach<P: AsRef<Path>>(paths: &[P], secrets: &Secrets) -> Result<Vec<Atta
     Ok(attached)
 }
 
-fn read(path: &Path, secrets: &Secrets) -> Result<Attached, AttachError> {
-    let shown = path.display().to_string();
-    let bytes = content(path, &shown)?;
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+fn read(file: Given, secrets: &Secrets) -> Result<Attached, AttachError> {
+    let Given { shown, name, bytes } = file;
     let too_large = |what, most| AttachError::TooLarge { path: shown.clone(), what, most };
     let within = |what, most| if bytes.len() as u64 > most { Err(too_large(what, most)) } else { Ok(()) };
     if media_type(&bytes).is_some() {

@@ -49,7 +49,7 @@ mod walk;
 mod window;
 mod write;
 
-pub use attach::{AttachError, attach};
+pub use attach::{AttachError, attach, attach_sent};
 pub use call::{CallRequest, Context, FoundCall, end, find, forget, run};
 pub use fetch::Reach;
 pub use held::{ProcessEnd, end_process, forget_process, hold_process, process_end};

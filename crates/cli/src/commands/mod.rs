@@ -12,6 +12,7 @@ pub(crate) mod man;
 pub(crate) mod models;
 pub(crate) mod resume;
 pub(crate) mod runs;
+pub(crate) mod serve;
 pub(crate) mod sessions;
 pub(crate) mod setup;
 pub(crate) mod status;

@@ -247,7 +247,8 @@ fn stopped() -> CliError {
     }
 }
 
-async fn own(home: &Path, wait: bool) -> Result<Arc<Sqlite>, CliError> {
+/// Owns a home, as soon as nobody else does.
+pub(super) async fn own(home: &Path, wait: bool) -> Result<Arc<Sqlite>, CliError> {
     let mut told = false;
     loop {
         match Sqlite::own(home) {

@@ -67,6 +67,7 @@ pub(super) const KEYS: &[(&[&str], Kind)] = &[
     (&["lanes", "main"], Kind::Number(1, 10_000)),
     (&["lanes", "subagent"], Kind::Number(1, 10_000)),
     (&["lanes", "cron"], Kind::Number(1, 10_000)),
+    (&["serve", "drain_s"], Kind::Number(0, 3_600)),
     (&["providers", "*", "api"], Kind::Word(&["anthropic", "openai-chat", "openai-responses", "gemini", "ollama"])),
     (&["providers", "*", "base_url"], Kind::Address),
     (&["providers", "*", "proxy"], Kind::Address),

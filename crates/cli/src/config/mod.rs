@@ -113,6 +113,11 @@ impl Config {
         usize::from(self.values.lanes.main)
     }
 
+    /// How long answers that are on their way may go on when the service is stopped.
+    pub(crate) fn drain(&self) -> Duration {
+        Duration::from_secs(self.values.serve.drain_s)
+    }
+
     /// How long the built-in model waits before each piece of its answer.
     pub(crate) fn offline_pace(&self) -> Duration {
         Duration::from_millis(self.values.offline.pace_ms)
@@ -130,6 +135,7 @@ struct Values {
     #[expect(dead_code, reason = "in force with the queue modes")]
     queue: Queue,
     lanes: Lanes,
+    serve: Serve,
     offline: OfflinePace,
     #[serde(default)]
     providers: BTreeMap<String, Provider>,
@@ -153,6 +159,12 @@ struct Runs {
     deadline_s: u64,
     poison_after: u32,
     resume: ResumeMode,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Serve {
+    drain_s: u64,
 }
 
 #[derive(Debug, Clone, Deserialize)]

@@ -18,6 +18,7 @@ mod models;
 mod owner;
 mod providers;
 mod reload;
+mod serve;
 mod setup;
 mod show;
 mod signals;

@@ -80,7 +80,7 @@ impl Cursor {
     }
 
     /// Whoever has seen all up to this entry.
-    pub(super) fn at(epoch: Epoch, seq: Seq) -> Self {
+    pub(crate) fn at(epoch: Epoch, seq: Seq) -> Self {
         Self { epoch, seq, ..Self::default() }
     }
 

@@ -1,12 +1,16 @@
-//! What subscribers read: committed batches as lines, and what one that comes back has missed. What may not live here:
-//! who may read, and by which way it gets there.
+//! What subscribers read: committed batches as lines, what one that comes back has missed, who is told of them. What may
+//! not live here: who may read, and by which way it gets there.
 
 mod catch_up;
 mod cursor;
+mod hub;
 mod lines;
+mod subscription;
 mod telling;
 
 pub use catch_up::{CatchUp, catch_up};
 pub use cursor::{Cursor, InvalidCursor, Place, Since};
+pub(crate) use hub::{End, Hub, is_over};
 pub use lines::{Lines, rewound};
+pub(crate) use subscription::{Target, split};
 pub use telling::{Line, run_end};

@@ -1,4 +1,80 @@
 //! What the methods of the protocol do, one file a method or family. Their names, parameters and results are in the
 //! protocol's table.
 
+mod acting;
 pub mod reading;
+
+use std::sync::Arc;
+
+use protocol::method::{
+    Agent, AgentWait, AsksAnswer, EventsSubscribe, EventsUnsubscribe, HealthGet, METHODS, Method, RunsAbort,
+    SessionsResume,
+};
+use protocol::{ErrorShape, Request, Response};
+use serde_json::Value;
+
+use crate::connection::Caller;
+use crate::error::Error;
+
+/// Carries a request out, and answers it.
+pub(crate) async fn carry_out(caller: Arc<Caller>, request: Request) {
+    let Request { id, method, params } = request;
+    let answered = match answer(&caller, &id, &method, params).await {
+        Ok(Some(payload)) => Response::ok(id, payload),
+        Ok(None) => return,
+        Err(error) => Response::failed(id, error),
+    };
+    caller.respond(answered);
+}
+
+/// What the method gives; nothing, where it has answered itself.
+async fn answer(caller: &Arc<Caller>, id: &str, method: &str, params: Value) -> Result<Option<Value>, ErrorShape> {
+    let result = match method {
+        HealthGet::NAME => given::<HealthGet>(acting::health(caller)),
+        Agent::NAME => given::<Agent>(acting::agent(caller, id, self::params::<Agent>(params)?).await?),
+        AgentWait::NAME => given::<AgentWait>(acting::wait(caller, self::params::<AgentWait>(params)?).await?),
+        RunsAbort::NAME => given::<RunsAbort>(acting::abort(caller, self::params::<RunsAbort>(params)?).await?),
+        SessionsResume::NAME => {
+            given::<SessionsResume>(acting::resume(caller, self::params::<SessionsResume>(params)?).await?)
+        }
+        AsksAnswer::NAME => given::<AsksAnswer>(acting::answer(caller, self::params::<AsksAnswer>(params)?).await?),
+        EventsSubscribe::NAME => {
+            acting::subscribe(caller, id, self::params::<EventsSubscribe>(params)?).await?;
+            return Ok(None);
+        }
+        EventsUnsubscribe::NAME => {
+            given::<EventsUnsubscribe>(acting::unsubscribe(caller, &self::params::<EventsUnsubscribe>(params)?)?)
+        }
+        method if reading::only_reads(method) => return read(caller, method, params).await.map(Some),
+        _ => return Err(unknown(method)),
+    };
+    Ok(Some(result))
+}
+
+/// Reads as much at a time as the client takes: an answer may be large.
+async fn read(caller: &Caller, method: &str, params: Value) -> Result<Value, ErrorShape> {
+    let _turn = caller.reads.acquire().await;
+    caller.outbox.room().await;
+    let service = &caller.service;
+    let (home, journal) = (Arc::clone(service.home()), Arc::clone(service.runtime.journal()));
+    reading::answer(home, journal, method.to_owned(), params).await
+}
+
+fn given<M: Method>(result: M::Result) -> Value {
+    serde_json::to_value(result).expect("a result is plain data")
+}
+
+/// What a method takes, out of a request.
+pub(crate) fn params<M: Method>(params: Value) -> Result<M::Params, ErrorShape> {
+    // Whoever says nothing takes what is meant without it.
+    let params = if params.is_null() { Value::Object(serde_json::Map::new()) } else { params };
+    serde_json::from_value(params).map_err(|error| {
+        let what = format!("`{}` does not take that: {error}", M::NAME);
+        Error::invalid(what, "docs/protocol.md says what it takes").shape()
+    })
+}
+
+fn unknown(method: &str) -> ErrorShape {
+    let names: Vec<&str> = METHODS.iter().map(|method| method.name).collect();
+    Error::invalid(format!("unknown method `{method}`"), format!("there are: {}", names.join(", "))).shape()
+}

@@ -1,0 +1,168 @@
+//! `limulus serve`: owns the home without a terminal. What may not live here: what is answered on the socket.
+
+mod notify;
+mod unit;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use gateway::socket::Listener;
+use gateway::{Service, ServiceOptions, TakenUp};
+use journal::Journal as _;
+use runtime::Linger;
+use serde_json::{Value, json};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
+
+use super::writer::own;
+use crate::args::WriterArgs;
+use crate::config::{Config, Globals};
+use crate::error::{CliError, Exit};
+use crate::resolver::ConfigResolver;
+
+/// Own the home without a terminal: take up all that is unfinished, answer on its socket.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "SIGTERM or Ctrl-C stops it in order: answers that are on their way may end within serve.drain_s,\n\
+                        commands go on under their supervisors, the next owner takes all of it up.\n\n\
+                        limulus serve --unit systemd > ~/.config/systemd/user/limulus.service"
+)]
+pub(crate) struct ServeArgs {
+    /// Print what starts it with the system, and do nothing else
+    #[arg(long, value_name = "SYSTEM")]
+    unit: Option<UnitOf>,
+    #[command(flatten)]
+    writer: WriterArgs,
+}
+
+/// What starts services.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum UnitOf {
+    /// A unit for `systemctl --user`
+    Systemd,
+    /// A property list for `launchctl`
+    Launchd,
+}
+
+pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliError> {
+    let config = Arc::new(Config::load(&globals.home, &globals.environment, args.writer.flags())?);
+    let drain = config.drain();
+    let program =
+        std::env::current_exe().map_err(|error| CliError::bug(&format!("no path of this program: {error}")))?;
+    if let Some(system) = args.unit {
+        print!("{}", unit::unit(system, &program, &globals.home, drain));
+        return Ok(());
+    }
+    // Before anything is owned: a signal that comes now stops in order too.
+    let mut signals = Signals::new()?;
+    let journal = own(&globals.home, args.writer.wait).await?;
+    let (epoch, (notes_in, mut notes)) = (journal.epoch(), mpsc::unbounded_channel());
+    let options = ServiceOptions {
+        home: globals.home.clone(),
+        supervisor: program,
+        lane: config.lane_main(),
+        models: models::ModelSet::new().with_offline(models::Offline::with_pace(config.offline_pace())),
+        resolver: Box::new(ConfigResolver::new(config, notes_in)),
+        linger: Linger::default(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    let service = Service::start(journal, options);
+    let listener = Listener::bind(&globals.home).map_err(|error| {
+        let text = error.to_string();
+        let (what, hint) = text.split_once(": ").unwrap_or((&text, ""));
+        CliError::Refused { exit: Exit::Store, what: what.to_owned(), hint: hint.to_owned() }
+    })?;
+    let told = Told { json: args.writer.json };
+    let mut broken = service.runtime().broken();
+    let serving = async {
+        let taken = service.take_up().await?;
+        told.ready(globals, &listener, epoch.0, &taken);
+        notify::tell("READY=1");
+        tokio::select! {
+            () = listener.serve(&service) => {}
+            () = signals.next() => {}
+            Ok(error) = broken.wait_for(Option::is_some) => {
+                return Err(CliError::from(error.clone().expect("waited for")));
+            }
+            () = told.notes(&mut notes) => {}
+        }
+        Ok::<(), CliError>(())
+    };
+    let served = serving.await;
+    notify::tell("STOPPING=1");
+    told.stopping(drain, served.is_ok());
+    // Nobody new is let in while it leaves; whoever is there is told what became of it.
+    drop(listener);
+    tokio::select! {
+        left = service.leave(drain) => served.and(left.map_err(CliError::from)),
+        () = signals.next() => super::agent::quit(),
+    }
+}
+
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self, CliError> {
+        let signal = |kind| signal(kind).map_err(|error| CliError::bug(&format!("no signals: {error}")));
+        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
+
+/// Says what it does: on stderr for people, on stdout a JSON object a line.
+struct Told {
+    json: bool,
+}
+
+impl Told {
+    fn ready(&self, globals: &Globals, listener: &Listener, epoch: u64, taken: &TakenUp) {
+        let (home, socket, pid) = (globals.home.display(), listener.path().display(), std::process::id());
+        let up = match taken.sessions.len() {
+            0 => String::new(),
+            1 => ", 1 session taken up".to_owned(),
+            many => format!(", {many} sessions taken up"),
+        };
+        for (key, error) in &taken.unreadable {
+            let shape = error.shape();
+            let hint = shape.details.map(|details| details.hint).unwrap_or_default();
+            eprintln!("limulus: {key} is left as it is: {}\n  hint: {hint}", shape.message);
+        }
+        eprintln!("limulus: serving {home} at {socket}, pid {pid}{up}");
+        self.line(&json!({
+            "type": "ready", "home": globals.home, "socket": listener.path(), "pid": pid, "epoch": epoch,
+            "sessions": taken.sessions, "unreadable": taken.unreadable.iter().map(|(key, _)| key).collect::<Vec<_>>(),
+        }));
+    }
+
+    fn stopping(&self, drain: Duration, in_order: bool) {
+        if in_order {
+            let seconds = drain.as_secs();
+            eprintln!("limulus: stopping; answers may end within {seconds} s, commands go on; once more quits at once");
+        }
+        self.line(&json!({ "type": "stopping", "drain_s": drain.as_secs() }));
+    }
+
+    /// What is to be said of a configuration that has changed, for as long as it is polled.
+    async fn notes(&self, notes: &mut mpsc::UnboundedReceiver<String>) {
+        while let Some(note) = notes.recv().await {
+            eprintln!("limulus: {note}");
+        }
+        std::future::pending::<()>().await;
+    }
+
+    fn line(&self, line: &Value) {
+        if self.json {
+            println!("{line}");
+        }
+    }
+}

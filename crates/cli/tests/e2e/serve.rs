@@ -1,0 +1,167 @@
+//! `limulus serve`: a home without a terminal, spoken with over its socket as any program could.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::os::unix::net::{UnixDatagram, UnixStream};
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::support::{Home, Process, until};
+
+/// A client that knows nothing but the page.
+struct Line {
+    read: BufReader<UnixStream>,
+    write: UnixStream,
+}
+
+impl Line {
+    fn to(home: &Home) -> Self {
+        let write = UnixStream::connect(home.path().join("limulus.sock")).expect("somebody listens");
+        let mut line = Self { read: BufReader::new(write.try_clone().expect("a second handle")), write };
+        let client = json!({ "id": "test", "version": "0", "platform": "linux", "mode": "test" });
+        line.ask("hello", "connect", &json!({ "minProtocol": 1, "maxProtocol": 1, "client": client }));
+        assert_eq!(line.hear()["payload"]["type"], "hello-ok");
+        line
+    }
+
+    fn ask(&mut self, id: &str, method: &str, params: &Value) {
+        let request = json!({ "type": "req", "id": id, "method": method, "params": params });
+        writeln!(self.write, "{request}").expect("it is read");
+    }
+
+    fn send(&mut self, key: &str, message: &str) {
+        self.ask(key, "agent", &json!({ "message": message, "sessionKey": "main", "idempotencyKey": key }));
+    }
+
+    /// The next frame; null at the end.
+    fn hear(&mut self) -> Value {
+        let mut line = String::new();
+        self.read.read_line(&mut line).expect("it can be read");
+        if line.is_empty() { Value::Null } else { serde_json::from_str(&line).expect("a frame is JSON") }
+    }
+
+    /// The next answer to this request.
+    fn answer(&mut self, id: &str) -> Value {
+        loop {
+            let frame = self.hear();
+            assert!(!frame.is_null(), "it was closed before it answered {id}");
+            if frame["id"] == id {
+                return frame;
+            }
+        }
+    }
+}
+
+/// Starts the service, and waits until it is ready; gives what it said of itself.
+fn serve(home: &Home) -> (Process, Value) {
+    let service = home.start(&["serve", "--json"]);
+    let ready = service.until_line("ready", |line| line["type"] == "ready");
+    (service, ready)
+}
+
+/// R60: a message is answered twice on one id; what is seen on the way is the run's own stream.
+#[test]
+fn r60_a_raw_client_sends_a_message_and_reads_its_run() {
+    let home = Home::new();
+    let (service, ready) = serve(&home);
+    let socket = fs::symlink_metadata(home.path().join("limulus.sock")).expect("a socket");
+    assert!(socket.file_type().is_socket() && socket.mode() & 0o777 == 0o600);
+    assert_eq!((&ready["pid"], &ready["sessions"]), (&json!(service.pid()), &json!([])));
+    let mut line = Line::to(&home);
+    line.ask("events", "events.subscribe", &json!({ "session": "main" }));
+    assert_eq!(line.answer("events")["ok"], true);
+    line.send("k", "Who are you?");
+    let (mut seqs, mut answers, mut ended) = (vec![], vec![], false);
+    while answers.len() < 2 {
+        let frame = line.hear();
+        match frame["type"].as_str() {
+            Some("res") => {
+                assert!(answers.is_empty() || ended, "the end is told before it is answered");
+                answers.push(frame["payload"].clone());
+            }
+            _ if frame["payload"]["run"].is_string() => {
+                ended |= frame["payload"]["stream"] == "lifecycle" && frame["payload"]["type"] == "end";
+                seqs.push(frame["seq"].as_u64().expect("a number"));
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>());
+    assert_eq!((&answers[0]["status"], &answers[1]["status"]), (&json!("accepted"), &json!("ok")));
+    assert!(answers[1]["text"].as_str().is_some_and(|text| text.contains("offline model")), "{answers:?}");
+    home.run(&["agent", "-m", "Who are you?"]).expect_code(75);
+    service.signal(Signal::TERM);
+    assert_eq!(line.hear()["event"], "shutdown");
+    assert!(line.hear().is_null());
+    service.finish().expect_code(0).expect_err("stopping");
+    assert!(!home.path().join("limulus.sock").exists());
+}
+
+/// R10, R11: a message that was acknowledged is answered after a SIGKILL too, by the next owner, once.
+#[test]
+fn r10_r11_a_service_that_was_killed_is_followed_by_one_that_goes_on() {
+    let home = Home::new().paced(20);
+    let (service, _) = serve(&home);
+    let mut line = Line::to(&home);
+    line.send("k", "tokens=40 go");
+    let accepted = line.answer("k")["payload"].clone();
+    assert_eq!(accepted["status"], "accepted");
+    service.kill();
+    assert!(line.hear().is_null());
+
+    let home = home.paced(0);
+    let (service, ready) = serve(&home);
+    assert_eq!(ready["sessions"], json!(["agent:main:main"]), "it took up what was unfinished");
+    let mut line = Line::to(&home);
+    line.send("k", "tokens=40 go");
+    let again = line.answer("k")["payload"].clone();
+    assert_eq!(again, accepted, "the same key is the same run");
+    let ended = line.answer("k")["payload"].clone();
+    assert_eq!((&ended["status"], &ended["runId"]), (&json!("ok"), &accepted["runId"]));
+    service.signal(Signal::INT);
+    service.finish().expect_code(0);
+    assert_eq!(home.json(&["runs", "list"]).as_array().map(Vec::len), Some(1));
+}
+
+/// R15: an answer that is on its way comes to its end before the service does.
+#[test]
+fn r15_a_service_that_is_stopped_lets_an_answer_end() {
+    let home = Home::new().paced(20).with("LIMULUS_SERVE__DRAIN_S", "3600");
+    let (service, _) = serve(&home);
+    let mut line = Line::to(&home);
+    line.ask("events", "events.subscribe", &json!({ "session": "main" }));
+    line.send("k", "tokens=20 go");
+    assert_eq!(line.answer("k")["payload"]["status"], "accepted");
+    while line.hear()["payload"]["type"] != "delta" {}
+    service.signal(Signal::TERM);
+    service.until_err("stopping");
+    assert_eq!(line.answer("k")["payload"]["status"], "ok");
+    service.finish().expect_code(0);
+}
+
+#[test]
+fn r15_the_service_manager_is_told_and_what_has_the_sockets_name_is_left_alone() {
+    let home = Home::new();
+    let manager = UnixDatagram::bind(home.file("notify")).expect("a socket");
+    let heard = || {
+        let mut state = [0; 64];
+        let bytes = manager.recv(&mut state).expect("a state");
+        String::from_utf8_lossy(&state[..bytes]).into_owned()
+    };
+    let home = Home::with(Home::new(), "NOTIFY_SOCKET", &home.file("notify").display().to_string());
+    let (service, _) = serve(&home);
+    assert_eq!(heard(), "READY=1");
+    service.signal(Signal::TERM);
+    assert_eq!(heard(), "STOPPING=1");
+    service.finish().expect_code(0);
+
+    fs::write(home.path().join("limulus.sock"), "mine").expect("the home can be written");
+    let refused = home.run(&["serve"]).expect_code(74);
+    assert!(refused.verdict().contains("is not a socket"), "{refused:?}");
+    fs::remove_file(home.path().join("limulus.sock")).expect("it is still there");
+    let unit = home.run(&["serve", "--unit", "systemd"]).expect_code(0);
+    assert!(unit.out.contains("KillMode=process") && unit.err.is_empty(), "{unit:?}");
+    until("a home at rest", || home.run(&["status"]).code == Some(0));
+}

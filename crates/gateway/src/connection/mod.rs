@@ -1,0 +1,252 @@
+//! One client: the handshake, its requests, what it is sent. It is one task; whatever the client does harms only itself.
+//! What may not live here: where the stream comes from, what a method does.
+
+mod outbox;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use protocol::limits::{FIRST_FRAME_BYTES, FRAME_BYTES, HANDSHAKE_MS, REQUESTS, TICK_MS};
+use protocol::method::{
+    Cap, ClientInfo, Connect, ConnectParams, Features, HelloOk, METHODS, Method, Policy, ServerInfo,
+};
+use protocol::{ErrorShape, EventFrame, Frame, FrameError, FrameReader, PROTOCOL, Request, Response, encode};
+use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
+use tokio::sync::Semaphore;
+
+use crate::error::Error;
+use crate::methods;
+use crate::service::Service;
+
+pub(crate) use outbox::{Chunk, Outbox, Slow};
+
+/// How long a client that is being closed has to read what waits for it.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// Reading requests of one client that are carried out at once.
+const READS: usize = 2;
+
+/// A client that has shaken hands.
+pub(crate) struct Caller {
+    pub(crate) service: Arc<Service>,
+    pub(crate) number: u64,
+    pub(crate) client: ClientInfo,
+    /// Whether a person can answer questions there.
+    pub(crate) asks: bool,
+    pub(crate) outbox: Arc<Outbox>,
+    /// A large answer is made when the one before it is on its way.
+    pub(crate) reads: Semaphore,
+    next_subscription: AtomicU64,
+    /// It did not read: nothing more is sent but what waits.
+    dropped: AtomicBool,
+}
+
+impl Caller {
+    /// An answer to a request.
+    pub(crate) fn respond(&self, response: Response) {
+        self.outbox.put(encode(&Frame::Response(response)));
+    }
+
+    /// The number of another subscription.
+    pub(crate) fn next_subscription(&self) -> u64 {
+        self.next_subscription.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// An event of its own; a client without room for it is closed.
+    pub(crate) fn tell(&self, event: &str, payload: Value) {
+        if self.outbox.offer([Chunk::Own(event_frame(event, payload))]) == Err(Slow) {
+            self.drop_slow(Value::Null);
+        }
+    }
+
+    /// It did not read as fast as things happen: the last that it is told is where to go on from.
+    pub(crate) fn drop_slow(&self, payload: Value) {
+        self.dropped.store(true, Ordering::Relaxed);
+        self.outbox.put(event_frame("dropped", payload));
+        self.outbox.finish();
+    }
+}
+
+fn event_frame(event: &str, payload: Value) -> Vec<u8> {
+    encode(&Frame::Event(EventFrame { event: event.to_owned(), payload, seq: None, subscription: None }))
+}
+
+/// Serves one client until it goes away, or the service leaves.
+pub(crate) async fn serve<R, W>(service: &Arc<Service>, read: R, write: W)
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    let outbox = Arc::new(Outbox::default());
+    let writing = write_out(&outbox, write);
+    let serving = async {
+        let mut frames = FrameReader::new(read, FIRST_FRAME_BYTES);
+        match shake_hands(service, &mut frames, &outbox).await {
+            Ok(Some(caller)) => {
+                let _admitted = Admitted(&caller);
+                frames.set_limit(FRAME_BYTES);
+                answer(&caller, &mut frames).await;
+            }
+            Ok(None) => {}
+            Err(error) => outbox.put(event_frame("closed", json!(error))),
+        }
+        outbox.finish();
+    };
+    tokio::pin!(writing, serving);
+    tokio::select! {
+        // Whoever cannot be written to is gone: its requests are dropped, what they asked for goes on.
+        () = &mut writing => {}
+        () = &mut serving => drop(tokio::time::timeout(FAREWELL, writing).await),
+    }
+}
+
+/// A client that is forgotten however it goes.
+struct Admitted<'a>(&'a Caller);
+
+impl Drop for Admitted<'_> {
+    fn drop(&mut self) {
+        self.0.service.forget(self.0.number);
+    }
+}
+
+async fn write_out(outbox: &Outbox, mut write: impl AsyncWrite + Unpin) {
+    while let Some(bytes) = outbox.take().await {
+        if write.write_all(&bytes).await.is_err() {
+            return;
+        }
+    }
+    // A client that is gone needs no end.
+    let _ = write.shutdown().await;
+}
+
+/// The first frame asks for `connect`. Gives none for a client that left before.
+async fn shake_hands<R: AsyncRead + Unpin>(
+    service: &Arc<Service>,
+    frames: &mut FrameReader<R>,
+    outbox: &Arc<Outbox>,
+) -> Result<Option<Arc<Caller>>, ErrorShape> {
+    let mut leaving = service.leaving();
+    let first = tokio::select! {
+        first = tokio::time::timeout(Duration::from_millis(HANDSHAKE_MS), frames.next()) => first,
+        Ok(_) = leaving.wait_for(|leaving| *leaving) => return Ok(None),
+    };
+    let late = || invalid(format!("no handshake came within {} s", HANDSHAKE_MS / 1000));
+    let request = match first.map_err(|_| late())? {
+        Ok(Some(Frame::Request(request))) => request,
+        Ok(Some(_)) => return Err(invalid("the first frame must be a request".to_owned())),
+        Ok(None) | Err(FrameError::Io(_)) => return Ok(None),
+        Err(error) => return Err(invalid(error.to_string())),
+    };
+    match connected(&request) {
+        Ok(params) => {
+            let caller = service.admit(|number| Caller {
+                service: Arc::clone(service),
+                number,
+                asks: params.caps.contains(&Cap::Asks),
+                client: params.client,
+                outbox: Arc::clone(outbox),
+                reads: Semaphore::new(READS),
+                next_subscription: AtomicU64::new(1),
+                dropped: AtomicBool::new(false),
+            });
+            let hello = serde_json::to_value(hello(&caller)).expect("a hello is plain data");
+            caller.respond(Response::ok(request.id, hello));
+            service.asks.attach(&caller);
+            Ok(Some(caller))
+        }
+        Err(error) => {
+            outbox.put(encode(&Frame::Response(Response::failed(request.id, error))));
+            Ok(None)
+        }
+    }
+}
+
+/// What a first request asks for, if it is `connect` in a version that is spoken here.
+fn connected(request: &Request) -> Result<ConnectParams, ErrorShape> {
+    if request.method != Connect::NAME {
+        return Err(invalid(format!("the first request must be `connect`, not `{}`", request.method)));
+    }
+    let params: ConnectParams = methods::params::<Connect>(request.params.clone())?;
+    if !(params.min_protocol..=params.max_protocol).contains(&PROTOCOL) {
+        return Err(Error::invalid(
+            format!("this limulus speaks version {PROTOCOL} of the protocol, not {}", params.max_protocol),
+            "use the same version of limulus on both sides",
+        )
+        .shape());
+    }
+    Ok(params)
+}
+
+fn hello(caller: &Caller) -> HelloOk {
+    let service = &caller.service;
+    let events = ["agent", "answered", "ask", "closed", "dropped", "shutdown", "tick"];
+    HelloOk {
+        kind: "hello-ok".to_owned(),
+        protocol: PROTOCOL,
+        server: ServerInfo {
+            version: service.version.clone(),
+            conn_id: caller.number.to_string(),
+            pid: std::process::id(),
+            epoch: service.runtime.journal().epoch().0,
+        },
+        features: Features {
+            methods: METHODS.iter().map(|method| method.name.to_owned()).collect(),
+            events: events.map(str::to_owned).into(),
+        },
+        policy: Policy::default(),
+    }
+}
+
+fn invalid(what: String) -> ErrorShape {
+    Error::invalid(what, "docs/protocol.md says what is spoken here").shape()
+}
+
+/// Answers requests, many at once. A client that has closed its end still gets the answers to what it asked for.
+async fn answer<R: AsyncRead + Unpin>(caller: &Arc<Caller>, frames: &mut FrameReader<R>) {
+    let mut requests = FuturesUnordered::new();
+    let mut reads = true;
+    let mut leaving = caller.service.leaving();
+    let mut tick = tokio::time::interval(Duration::from_millis(TICK_MS));
+    tick.tick().await;
+    while reads || !requests.is_empty() {
+        tokio::select! {
+            biased;
+            Some(()) = requests.next(), if !requests.is_empty() => {}
+            Ok(_) = leaving.wait_for(|leaving| *leaving) => {
+                caller.tell("shutdown", json!({ "reason": "the owner of the home leaves" }));
+                return;
+            }
+            frame = next_frame(caller, frames), if reads && requests.len() < REQUESTS => match frame {
+                Ok(Some(request)) => requests.push(methods::carry_out(Arc::clone(caller), request)),
+                Ok(None) => {
+                    reads = false;
+                    caller.service.asks.detach(caller.number);
+                }
+                Err(error) => return caller.tell("closed", json!(error)),
+            },
+            _ = tick.tick() => caller.tell("tick", json!({ "ts": caller.service.runtime.clock().now() })),
+        }
+        if caller.dropped.load(Ordering::Relaxed) {
+            return;
+        }
+    }
+}
+
+/// The next request, as soon as what waits for the client is not too much; none when no more will come.
+async fn next_frame<R: AsyncRead + Unpin>(
+    caller: &Caller,
+    frames: &mut FrameReader<R>,
+) -> Result<Option<Request>, ErrorShape> {
+    caller.outbox.room().await;
+    match frames.next().await {
+        Ok(Some(Frame::Request(request))) if request.id.is_empty() => Err(invalid("a request needs an id".to_owned())),
+        Ok(Some(Frame::Request(request))) => Ok(Some(request)),
+        Ok(Some(_)) => Err(invalid("a client sends requests only".to_owned())),
+        Ok(None) | Err(FrameError::Io(_) | FrameError::Cut) => Ok(None),
+        Err(error) => Err(invalid(error.to_string())),
+    }
+}

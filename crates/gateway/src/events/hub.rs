@@ -1,0 +1,249 @@
+//! One task that hears everything that is recorded: it tells subscribers, and whoever waits for the end of a run. Each line
+//! is encoded once and its bytes are shared; a subscriber that does not read is dropped with its cursor, and nobody waits
+//! for it. What may not live here: what a line says, and what was missed of them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use engine::{Batch, Event, ReceiptState, RunEnded, RunId, Timestamp};
+use runtime::Published;
+use tokio::sync::{mpsc, oneshot};
+
+use super::subscription::{Encoded, Subscription, Target};
+use super::{CatchUp, Line, Lines};
+use crate::asks::Asks;
+use crate::connection::{Caller, Slow};
+use crate::error::Error;
+
+/// Subscriptions of one client: more than a person or a page looks at.
+const SUBSCRIPTIONS: usize = 256;
+
+/// How a run came to its end.
+#[derive(Debug, Clone)]
+pub(crate) enum End {
+    /// It ran.
+    Ran {
+        /// What its end was recorded with.
+        batch: Arc<Batch>,
+        /// When.
+        at: Timestamp,
+        /// How.
+        ended: Box<RunEnded>,
+    },
+    /// Its message came to an end before it began.
+    NeverBegan {
+        /// What became of the message.
+        state: ReceiptState,
+        /// When.
+        at: Timestamp,
+    },
+}
+
+/// Who is told of what is recorded.
+pub(crate) struct Hub {
+    told: Mutex<Told>,
+    ending: mpsc::UnboundedSender<Ended>,
+}
+
+/// Told when all is told that was recorded before, and nothing more will be.
+pub(crate) type Ended = oneshot::Sender<()>;
+
+#[derive(Default)]
+struct Told {
+    waiting: HashMap<RunId, Vec<(u64, oneshot::Sender<End>)>>,
+    last_wait: u64,
+    /// By client and number.
+    subscriptions: BTreeMap<(u64, u64), Subscription>,
+}
+
+/// The place of one that waits for the end of a run.
+pub(crate) struct Waiting<'a> {
+    hub: &'a Hub,
+    run: RunId,
+    number: u64,
+    end: oneshot::Receiver<End>,
+}
+
+impl Hub {
+    /// A hub, and what its task hears of it.
+    pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<Ended>) {
+        let (ending, ended) = mpsc::unbounded_channel();
+        (Self { told: Mutex::default(), ending }, ended)
+    }
+
+    /// Hears everything until it is ended, or the runtime is gone.
+    pub(crate) async fn run(
+        self: Arc<Self>,
+        (mut published, mut ending): (mpsc::UnboundedReceiver<Published>, mpsc::UnboundedReceiver<Ended>),
+        mut lines: Lines,
+        asks: Arc<Asks>,
+    ) {
+        loop {
+            tokio::select! {
+                biased;
+                batch = published.recv() => {
+                    let Some(batch) = batch else { return };
+                    asks.hear(&batch);
+                    self.hear(&batch, lines.of(&batch));
+                }
+                // Taken only where nothing that was recorded before waits.
+                Some(ended) = ending.recv() => {
+                    // The home has another owner from here on: nothing of it is kept.
+                    drop(lines);
+                    let _ = ended.send(());
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Ends it when everything is told that was recorded by now.
+    pub(crate) async fn end_hearing(&self) {
+        let (ended, told) = oneshot::channel();
+        if self.ending.send(ended).is_ok() {
+            let _ = told.await;
+        }
+    }
+
+    /// Begins to wait for the end of a run. What ended before is in the journal: look there after this.
+    pub(crate) fn wait_for(&self, run: RunId) -> Waiting<'_> {
+        let mut told = self.lock();
+        told.last_wait += 1;
+        let number = told.last_wait;
+        let (tell, end) = oneshot::channel();
+        told.waiting.entry(run).or_default().push((number, tell));
+        Waiting { hub: self, run, number, end }
+    }
+
+    /// Begins a subscription: what happens from here on is kept for it until it has caught up.
+    pub(crate) fn begin(&self, caller: &Arc<Caller>, number: u64, target: Target, numbers: &str) -> Result<(), Error> {
+        let mut told = self.lock();
+        if told.subscriptions.range((caller.number, 0)..=(caller.number, u64::MAX)).count() >= SUBSCRIPTIONS {
+            let what = format!("{SUBSCRIPTIONS} subscriptions are open on this connection");
+            return Err(Error::State { what, hint: "end one with `events.unsubscribe` first".to_owned() });
+        }
+        let subscription = Subscription::new(Arc::downgrade(caller), number, target, numbers);
+        told.subscriptions.insert((caller.number, number), subscription);
+        Ok(())
+    }
+
+    /// This cursor as the subscription's own.
+    pub(crate) fn cursor(&self, caller: u64, number: u64, cursor: &str) -> String {
+        let told = self.lock();
+        told.subscriptions.get(&(caller, number)).map_or_else(String::new, |of| of.numbered(cursor))
+    }
+
+    /// Sends what was missed, as fast as the client reads it, then what was kept meanwhile; from there on it is live.
+    pub(crate) async fn go_live(&self, caller: &Caller, number: u64, caught_up: CatchUp) {
+        let place = (caller.number, number);
+        for line in &caught_up.lines {
+            caller.outbox.room().await;
+            let encoded = Encoded::of(line);
+            let mut told = self.lock();
+            let Some(subscription) = told.subscriptions.get_mut(&place) else { return };
+            if subscription.send(caller, line, &encoded) == Err(Slow) {
+                return told.drop_slow(caller);
+            }
+        }
+        let mut told = self.lock();
+        let went =
+            told.subscriptions.get_mut(&place).map(|subscription| subscription.go_live(caller, &caught_up.cursor));
+        if went == Some(Err(Slow)) {
+            told.drop_slow(caller);
+        }
+    }
+
+    /// Ends a subscription; says whether there was one.
+    pub(crate) fn end(&self, caller: u64, number: u64) -> bool {
+        self.lock().subscriptions.remove(&(caller, number)).is_some()
+    }
+
+    /// Ends all of a client that is gone.
+    pub(crate) fn forget(&self, caller: u64) {
+        self.lock().subscriptions.retain(|(of, _), _| *of != caller);
+    }
+
+    fn hear(&self, published: &Published, lines: Vec<Line>) {
+        let mut told = self.lock();
+        for line in lines {
+            told.tell(line);
+        }
+        // After its lines: whoever is answered has been told all of the run.
+        for record in &published.batch.records {
+            let (run, end) = match &record.event {
+                Event::RunEnded(ended) => {
+                    let (batch, ended) = (Arc::clone(&published.batch), Box::new(ended.clone()));
+                    (ended.run, End::Ran { batch, at: record.at, ended })
+                }
+                Event::MessageSettled(e) if e.run.is_none() && is_over(e.state) => {
+                    (RunId::from(e.message), End::NeverBegan { state: e.state, at: record.at })
+                }
+                _ => continue,
+            };
+            for (_, waits) in told.waiting.remove(&run).unwrap_or_default() {
+                // Whoever waits no more is not told.
+                let _ = waits.send(end.clone());
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Told {
+    fn tell(&mut self, line: Line) {
+        let (mut encoded, mut slow) = (None, vec![]);
+        let line = Arc::new(line);
+        for subscription in self.subscriptions.values_mut().filter(|subscription| subscription.wants(&line)) {
+            let Some(caller) = subscription.caller.upgrade() else { continue };
+            let encoded = encoded.get_or_insert_with(|| Encoded::of(&line));
+            if subscription.hear(&caller, &line, encoded) == Err(Slow) {
+                slow.push(caller);
+            }
+        }
+        for caller in slow {
+            self.drop_slow(&caller);
+        }
+    }
+
+    /// The client is told where each of its subscriptions stands, and nothing more.
+    fn drop_slow(&mut self, caller: &Caller) {
+        let mut cursors = vec![];
+        self.subscriptions.retain(|(of, number), subscription| {
+            if *of == caller.number {
+                cursors.push(serde_json::json!({ "subscription": number, "cursor": subscription.cursor() }));
+            }
+            *of != caller.number
+        });
+        caller.drop_slow(serde_json::json!({ "subscriptions": cursors }));
+    }
+}
+
+impl Waiting<'_> {
+    /// The end, when it comes; none if it will not come from this owner.
+    pub(crate) async fn end(mut self) -> Option<End> {
+        (&mut self.end).await.ok()
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let mut told = self.hub.lock();
+        if let Some(waiting) = told.waiting.get_mut(&self.run) {
+            waiting.retain(|(number, _)| *number != self.number);
+            if waiting.is_empty() {
+                told.waiting.remove(&self.run);
+            }
+        }
+    }
+}
+
+/// Whether no run will answer a message in this state.
+pub(crate) fn is_over(state: ReceiptState) -> bool {
+    matches!(state, ReceiptState::Dropped | ReceiptState::Cancelled | ReceiptState::Refused)
+}
+
+/// For the subscriptions of one client.
+pub(crate) type Whose = Weak<Caller>;

@@ -1,0 +1,105 @@
+//! `agent`: sends a message. The first answer says that it is recorded, the second how its run ended.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use engine::{Answer, Attached, BodyKind, Command, Content, MessageId, Overrides, Timestamp};
+use protocol::Response;
+use protocol::method::{Agent, AgentAnswer, AgentParams, Attachment};
+use uuid::Uuid;
+
+use super::end::{self, ended};
+use crate::connection::Caller;
+use crate::error::Error;
+use crate::events::is_over;
+use crate::methods::given;
+use crate::service::Service;
+use crate::session_key::SessionKey;
+
+pub(in crate::methods) async fn agent(
+    caller: &Arc<Caller>,
+    id: &str,
+    params: AgentParams,
+) -> Result<AgentAnswer, Error> {
+    let service = &caller.service;
+    let key = SessionKey::parse(Some(&params.session_key))?;
+    let (message, idempotency_key) = (MessageId(Uuid::now_v7()), params.idempotency_key.clone());
+    let command = command(service, &key, message, params).await?;
+    let key = key_of(&key);
+    let Answer::Receipt(receipt) = super::command_to(service, &key.0, &key.1, command).await? else {
+        return Err(Error::Bug { what: "a message was answered without a receipt".to_owned() });
+    };
+    let accepted_at = accepted_at(service, &key.0, &idempotency_key)?;
+    let accepted = AgentAnswer::Accepted { run_id: receipt.run, accepted_at };
+    caller.respond(Response::ok(id, given::<Agent>(accepted)));
+    if is_over(receipt.state) {
+        return Ok(AgentAnswer::Error(end::never_began(receipt.run, receipt.state, accepted_at)));
+    }
+    Ok(end::answer(ended(service, receipt.run).await?))
+}
+
+fn key_of(key: &SessionKey) -> (String, String) {
+    (key.to_string(), key.agent.clone())
+}
+
+/// The message as the session is to take it. What cannot run is said before anything is recorded.
+async fn command(
+    service: &Arc<Service>,
+    key: &SessionKey,
+    message: MessageId,
+    params: AgentParams,
+) -> Result<Command, Error> {
+    if params.message.trim().is_empty() {
+        return Err(Error::invalid("the message is empty", "give a text"));
+    }
+    if params.idempotency_key.is_empty() {
+        return Err(Error::invalid("the idempotency key is empty", "make one for each message, for example a UUID"));
+    }
+    let overrides = Overrides {
+        workspace: params.workspace,
+        model: params.model,
+        deadline_ms: params.timeout_ms,
+        allow: params.allow,
+    };
+    let settings = service.runtime.resolver().settings(&key.agent, None, &overrides).map_err(|failure| {
+        let hint = "`limulus config check` says what is wrong, `limulus models list` what can be used".to_owned();
+        Error::Config { what: failure.to_string(), hint }
+    })?;
+    // The folder is decided when the message is accepted, also when another owner takes it up elsewhere.
+    let overrides = Overrides { workspace: Some(settings.workspace), ..overrides };
+    let attachments = attached(service, params.attachments).await?;
+    Ok(Command::Message {
+        message,
+        content: Content::text(BodyKind::Message, &params.message),
+        mode: None,
+        key: Some(params.idempotency_key),
+        overrides,
+        attachments,
+    })
+}
+
+/// What goes with the message, on a thread that may block: images are encoded anew.
+async fn attached(service: &Arc<Service>, files: Vec<Attachment>) -> Result<Vec<Attached>, Error> {
+    if files.is_empty() {
+        return Ok(vec![]);
+    }
+    let secrets = service.runtime.resolver().withheld().secrets;
+    let reading = tokio::task::spawn_blocking(move || {
+        let decoded = files.into_iter().map(|Attachment { name, content }| match STANDARD.decode(content) {
+            Ok(bytes) => Ok((name, bytes)),
+            Err(error) => Err(Error::invalid(format!("{name} is not base64: {error}"), "encode its bytes as base64")),
+        });
+        let decoded = decoded.collect::<Result<Vec<_>, _>>()?;
+        tools::attach_sent(decoded, &secrets).map_err(|error| Error::invalid(error.to_string(), error.hint()))
+    });
+    reading.await.unwrap_or_else(|error| Err(Error::Bug { what: format!("a file could not be attached: {error}") }))
+}
+
+/// When the message was accepted: the same time whenever it is asked.
+fn accepted_at(service: &Service, key: &str, idempotency_key: &str) -> Result<Timestamp, Error> {
+    let journal = service.runtime.journal();
+    let row = journal.session(key)?.map(|row| journal.receipt_by_key(row.session, idempotency_key)).transpose()?;
+    let row = row.flatten().ok_or_else(|| Error::bug("a message was accepted and is not there"))?;
+    Ok(row.accepted_at)
+}

@@ -1,0 +1,27 @@
+//! `asks.answer`: answers a question. The first answer counts.
+
+use std::sync::Arc;
+
+use engine::{Command, Refusal};
+use protocol::method::{AnswerParams, NoResult};
+
+use crate::connection::Caller;
+use crate::error::Error;
+
+pub(in crate::methods) async fn answer(caller: &Arc<Caller>, params: AnswerParams) -> Result<NoResult, Error> {
+    let AnswerParams { call, fingerprint, allow } = params;
+    let service = &caller.service;
+    let by = if caller.client.mode == "cli" {
+        "the user, on the terminal".to_owned()
+    } else {
+        format!("the user, in {}", caller.client.id)
+    };
+    // One that an owner before this one asked is in the journal alone.
+    let key = match service.asks.session_of(call) {
+        Some(key) => key,
+        None => super::session_of_run(service, call.run)?.ok_or(Refusal::Stale)?.key,
+    };
+    let row = super::session(service, &key)?;
+    super::ask(service, &row, Command::Answer { call, fingerprint, allow, by }).await?;
+    Ok(NoResult {})
+}

@@ -1,0 +1,92 @@
+//! How a run ended: heard when it does, or read where it has. What may not live here: who asks.
+
+use engine::{Batch, Body, Event, Outcome, ReceiptState, RunEnded, RunId, RunRow, Timestamp, Usage};
+use journal::Journal;
+use protocol::method::{AgentAnswer, Ended};
+
+use crate::error::Error;
+use crate::events::End;
+use crate::service::Service;
+
+/// Waits until this run has ended.
+pub(super) async fn ended(service: &Service, run: RunId) -> Result<Ended, Error> {
+    let waiting = service.hub.wait_for(run);
+    let journal = service.runtime.journal();
+    // In this order: what ends after the look is heard.
+    if let Some(row) = journal.run(run)?.filter(|row| row.outcome.is_some()) {
+        return of_row(journal.as_ref(), &row);
+    }
+    let mut broken = service.runtime.broken();
+    let mut leaving = service.leaving();
+    tokio::select! {
+        biased;
+        end = waiting.end() => match end {
+            Some(End::Ran { batch, at, ended }) => of_event(journal.as_ref(), Some(&batch), &ended, at),
+            Some(End::NeverBegan { state, at }) => Ok(never_began(run, state, at)),
+            None => Err(runtime::Error::Leaving.into()),
+        },
+        Ok(error) = broken.wait_for(Option::is_some) => Err(error.clone().expect("waited for").into()),
+        Ok(_) = leaving.wait_for(|leaving| *leaving) => Err(runtime::Error::Leaving.into()),
+    }
+}
+
+/// The second answer of `agent`.
+pub(super) fn answer(ended: Ended) -> AgentAnswer {
+    match ended.outcome {
+        Outcome::Completed => AgentAnswer::Ok(ended),
+        Outcome::TimedOut => AgentAnswer::Timeout(ended),
+        Outcome::Failed | Outcome::Aborted | Outcome::Interrupted => AgentAnswer::Error(ended),
+    }
+}
+
+/// A message that no run will answer.
+pub(super) fn never_began(run: RunId, state: ReceiptState, at: Timestamp) -> Ended {
+    let became = match state {
+        ReceiptState::Dropped => "pushed out of the full queue",
+        ReceiptState::Refused => "refused",
+        _ => "taken back",
+    };
+    let error = Some(format!("the message was {became} before its run began"));
+    let (outcome, text, usage) = (Outcome::Aborted, String::new(), Usage::default());
+    Ended { run_id: run, outcome, started_at: at, ended_at: at, text, usage, error }
+}
+
+fn of_event(journal: &dyn Journal, batch: Option<&Batch>, ended: &RunEnded, at: Timestamp) -> Result<Ended, Error> {
+    let recorded = batch.and_then(|batch| batch.views.runs.iter().find(|row| row.run == ended.run));
+    let started_at = match recorded {
+        Some(row) => row.started_at,
+        None => journal.run(ended.run)?.map_or(at, |row| row.started_at),
+    };
+    let mut text = String::new();
+    for body in &ended.text {
+        text.push_str(&String::from_utf8_lossy(&content(journal, batch, body)?));
+    }
+    let error = ended.failure.as_ref().map(ToString::to_string);
+    let (run_id, outcome, usage) = (ended.run, ended.outcome, ended.usage);
+    Ok(Ended { run_id, outcome, started_at, ended_at: at, text, usage, error })
+}
+
+fn content(journal: &dyn Journal, batch: Option<&Batch>, body: &Body) -> Result<std::sync::Arc<[u8]>, Error> {
+    let here = batch.and_then(|batch| batch.bodies.iter().find(|content| content.body.hash == body.hash));
+    match here {
+        Some(content) => Ok(std::sync::Arc::clone(&content.bytes)),
+        None => Ok(journal.body(&body.hash)?.unwrap_or_default()),
+    }
+}
+
+/// A run that ended before. Its text is in its end, wherever that stands behind its beginning.
+fn of_row(journal: &dyn Journal, row: &RunRow) -> Result<Ended, Error> {
+    let entries = journal.read(row.branch, row.first_seq)?;
+    let end = entries.iter().find_map(|entry| match &entry.event {
+        Event::RunEnded(ended) if ended.run == row.run => Some((ended, entry.at)),
+        _ => None,
+    });
+    let Some((ended, at)) = end else {
+        let run = row.run;
+        return Err(Error::State {
+            what: format!("run {run} has answered this key before, and its answer was removed since"),
+            hint: format!("`limulus runs show {run}` shows what is known of it; another key asks again"),
+        });
+    };
+    of_event(journal, None, ended, at)
+}

@@ -1,0 +1,19 @@
+//! `health`: whether the owner works.
+
+use protocol::method::Health;
+
+use crate::connection::Caller;
+
+pub(in crate::methods) fn health(caller: &Caller) -> Health {
+    let service = &caller.service;
+    let broken = service.runtime.broken().borrow().as_ref().map(ToString::to_string);
+    let parked = || service.runtime.parked().borrow().values().next().map(|parked| parked.error.to_string());
+    let trouble = broken.or_else(parked);
+    Health {
+        ok: trouble.is_none(),
+        trouble,
+        uptime_ms: service.uptime_ms(),
+        connections: service.connections() as u32,
+        open_sessions: *service.runtime.actors().borrow() as u32,
+    }
+}

@@ -1,0 +1,59 @@
+//! The methods that do something, or wait for it. What may not live here: anything that only reads.
+
+mod abort;
+mod agent;
+mod answer;
+mod end;
+mod events;
+mod health;
+mod resume;
+mod wait;
+
+pub(super) use abort::abort;
+pub(super) use agent::agent;
+pub(super) use answer::answer;
+pub(super) use events::{subscribe, unsubscribe};
+pub(super) use health::health;
+pub(super) use resume::resume;
+pub(super) use wait::wait;
+
+use engine::{Answer, Command, Refusal, RunId, SessionRow};
+
+use crate::error::Error;
+use crate::service::Service;
+
+/// Asks a session that there is for something.
+async fn ask(service: &Service, row: &SessionRow, command: Command) -> Result<Answer, Error> {
+    command_to(service, &row.key, &row.agent, command).await
+}
+
+/// Asks a session for something; makes it where there is none.
+async fn command_to(service: &Service, key: &str, agent: &str, command: Command) -> Result<Answer, Error> {
+    let (_, answers) = service.runtime.open(key, agent, vec![command]).await?;
+    let answer = answers.into_iter().next().expect("each command has an answer");
+    let gone = || Refusal::Unavailable { reason: "the session has stopped".into() };
+    answer.await.unwrap_or_else(|_| Err(gone())).map_err(|refusal| stored(service, key, refusal))
+}
+
+/// The store's own error says more than that the answer is not to be had.
+fn stored(service: &Service, key: &str, refusal: Refusal) -> Error {
+    let parked = || service.runtime.parked().borrow().get(key).map(|parked| parked.error.clone());
+    let broken = service.runtime.broken().borrow().clone();
+    match (refusal, broken.or_else(parked)) {
+        (Refusal::Unavailable { .. }, Some(error)) => error.into(),
+        (refusal, _) => refusal.into(),
+    }
+}
+
+/// The session of this key.
+fn session(service: &Service, key: &str) -> Result<SessionRow, Error> {
+    let row = service.runtime.journal().session(key)?;
+    row.ok_or_else(|| Error::not_found(format!("there is no session {key}"), "`limulus sessions list` shows them"))
+}
+
+/// The session of this run.
+fn session_of_run(service: &Service, run: RunId) -> Result<Option<SessionRow>, Error> {
+    let journal = service.runtime.journal();
+    let Some(row) = journal.run(run)? else { return Ok(None) };
+    Ok(journal.sessions()?.into_iter().find(|session| session.session == row.session))
+}

@@ -1,0 +1,68 @@
+//! `agent.wait`: waits for the end of a run. The run goes on whatever becomes of the waiting.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::{Outcome, RunId, RunRow};
+use protocol::method::{WaitParams, WaitStatus, Waited};
+
+use crate::connection::Caller;
+use crate::error::Error;
+use crate::events::End;
+use crate::service::Service;
+
+pub(in crate::methods) async fn wait(caller: &Arc<Caller>, params: WaitParams) -> Result<Waited, Error> {
+    let service = &caller.service;
+    let within = Duration::from_millis(params.timeout_ms);
+    match tokio::time::timeout(within, until_ended(service, params.run_id)).await {
+        Ok(waited) => waited,
+        // Whether it has started, the journal knows.
+        Err(_) => Ok(match service.runtime.journal().run(params.run_id)? {
+            Some(row) if row.outcome.is_some() => of_row(row),
+            row => Waited {
+                run_id: params.run_id,
+                status: WaitStatus::Timeout,
+                started_at: row.map(|row| row.started_at),
+                ended_at: None,
+                error: None,
+            },
+        }),
+    }
+}
+
+async fn until_ended(service: &Service, run: RunId) -> Result<Waited, Error> {
+    let waiting = service.hub.wait_for(run);
+    let journal = service.runtime.journal();
+    if let Some(row) = journal.run(run)?.filter(|row| row.outcome.is_some()) {
+        return Ok(of_row(row));
+    }
+    let mut broken = service.runtime.broken();
+    let mut leaving = service.leaving();
+    tokio::select! {
+        biased;
+        end = waiting.end() => match end {
+            Some(End::Ran { .. }) => match journal.run(run)? {
+                Some(row) => Ok(of_row(row)),
+                None => Err(Error::Bug { what: format!("run {run} has ended and is not there") }),
+            },
+            Some(End::NeverBegan { state, at }) => {
+                let ended = super::end::never_began(run, state, at);
+                let (status, ended_at) = (WaitStatus::Error, Some(at));
+                Ok(Waited { run_id: run, status, started_at: None, ended_at, error: ended.error })
+            }
+            None => Err(runtime::Error::Leaving.into()),
+        },
+        Ok(error) = broken.wait_for(Option::is_some) => Err(error.clone().expect("waited for").into()),
+        Ok(_) = leaving.wait_for(|leaving| *leaving) => Err(runtime::Error::Leaving.into()),
+    }
+}
+
+fn of_row(row: RunRow) -> Waited {
+    let status = match row.outcome {
+        Some(Outcome::Completed) => WaitStatus::Ok,
+        Some(Outcome::TimedOut) | None => WaitStatus::Timeout,
+        Some(Outcome::Failed | Outcome::Aborted | Outcome::Interrupted) => WaitStatus::Error,
+    };
+    let RunRow { run, started_at, ended_at, error, .. } = row;
+    Waited { run_id: run, status, started_at: Some(started_at), ended_at, error }
+}

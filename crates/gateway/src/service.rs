@@ -1,0 +1,202 @@
+//! What the process that owns a home offers: its runtime, who is told, who can be asked. The socket and the commands of
+//! this process speak with it by the same connections. What may not live here: what a method does.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use engine::{SessionRow, Timestamp};
+use journal::Journal;
+use runtime::{Linger, Options, Resolver, Runtime};
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
+use tokio::sync::{mpsc, watch};
+
+use crate::asks::Asks;
+use crate::connection::{self, Caller};
+use crate::error::Error;
+use crate::events::{Hub, Lines};
+
+/// Bytes that may be on the way between a command and the service in its own process.
+const PIPE_BYTES: usize = 64 << 10;
+
+/// What a service is made with.
+pub struct ServiceOptions {
+    /// The home's folder.
+    pub home: PathBuf,
+    /// The program whose subcommand `supervise` runs commands.
+    pub supervisor: PathBuf,
+    /// The configuration.
+    pub resolver: Box<dyn Resolver>,
+    /// The model adapters.
+    pub models: models::ModelSet,
+    /// How many runs may be under way at once.
+    pub lane: usize,
+    /// How long actors of sessions at rest stay.
+    pub linger: Linger,
+    /// The version of this program.
+    pub version: String,
+}
+
+/// The service of a home that this process owns.
+pub struct Service {
+    pub(crate) runtime: Runtime,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) asks: Arc<Asks>,
+    home: Arc<Path>,
+    pub(crate) version: String,
+    started_at: Timestamp,
+    callers: Mutex<BTreeMap<u64, Weak<Caller>>>,
+    last_number: AtomicU64,
+    /// Clients, also those that have not shaken hands.
+    open: watch::Sender<usize>,
+    leaving: watch::Sender<bool>,
+}
+
+impl Service {
+    /// Starts the service of a home whose journal this process owns. Must be called inside a runtime.
+    pub fn start(journal: Arc<dyn Journal>, options: ServiceOptions) -> Arc<Self> {
+        let (events, published) = mpsc::unbounded_channel();
+        let (hub, ending) = Hub::new();
+        let hub = Arc::new(hub);
+        let asks = Arc::new(Asks::default());
+        let runtime = Runtime::new(
+            journal,
+            Options {
+                home: options.home.clone(),
+                supervisor: options.supervisor,
+                resolver: options.resolver,
+                models: options.models,
+                lane: options.lane,
+                events: Some(events),
+                questions: Some(Box::new(Arc::clone(&asks))),
+                linger: options.linger,
+            },
+        );
+        let lines = Lines::new(Arc::<dyn Journal>::clone(runtime.journal()));
+        tokio::spawn(Arc::clone(&hub).run((published, ending), lines, Arc::clone(&asks)));
+        Arc::new(Self {
+            started_at: runtime.clock().now(),
+            runtime,
+            hub,
+            asks,
+            home: options.home.into(),
+            version: options.version,
+            callers: Mutex::default(),
+            last_number: AtomicU64::new(0),
+            open: watch::Sender::new(0),
+            leaving: watch::Sender::new(false),
+        })
+    }
+
+    /// The home's folder.
+    pub fn home(&self) -> &Arc<Path> {
+        &self.home
+    }
+
+    /// The runtime.
+    pub fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
+    /// Serves a client over these halves of a stream until it goes away.
+    pub async fn serve<R, W>(self: Arc<Self>, read: R, write: W)
+    where
+        R: AsyncRead + Unpin,
+        W: AsyncWrite + Unpin,
+    {
+        self.open.send_modify(|open| *open += 1);
+        let _open = Counted(&self.open);
+        connection::serve(&self, read, write).await;
+    }
+
+    /// A client in this process: the stream speaks what the socket does.
+    pub fn attach(self: &Arc<Self>) -> DuplexStream {
+        let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
+        let (read, write) = tokio::io::split(ours);
+        tokio::spawn(Arc::clone(self).serve(read, write));
+        theirs
+    }
+
+    /// Takes up all that is unfinished; gives the sessions, and those that cannot be read with what is wrong with them.
+    pub async fn take_up(&self) -> Result<TakenUp, Error> {
+        let mut taken = TakenUp::default();
+        for row in self.runtime.journal().unfinished()? {
+            match self.take_up_one(&row).await {
+                Ok(()) => taken.sessions.push(row.key),
+                Err(error) => taken.unreadable.push((row.key, error)),
+            }
+        }
+        Ok(taken)
+    }
+
+    async fn take_up_one(&self, row: &SessionRow) -> Result<(), Error> {
+        self.runtime.open(&row.key, &row.agent, vec![]).await?;
+        Ok(())
+    }
+
+    /// Leaves in order: nothing new is taken up, answers that are on their way may end within `drain`, clients are told
+    /// what became of it and then closed.
+    pub async fn leave(&self, drain: Duration) -> Result<(), Error> {
+        self.runtime.drain(drain).await;
+        let left = self.runtime.shutdown().await;
+        self.hub.end_hearing().await;
+        self.leaving.send_replace(true);
+        // Each has a few seconds to read what waits for it.
+        let _ = self.open.subscribe().wait_for(|open| *open == 0).await;
+        Ok(left?)
+    }
+
+    /// Clients that have shaken hands.
+    pub(crate) fn connections(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// How long this owner has the home, milliseconds.
+    pub(crate) fn uptime_ms(&self) -> u64 {
+        self.runtime.clock().now().since(self.started_at)
+    }
+
+    /// A new client.
+    pub(crate) fn admit(&self, caller: impl FnOnce(u64) -> Caller) -> Arc<Caller> {
+        let number = self.last_number.fetch_add(1, Ordering::Relaxed) + 1;
+        let caller = Arc::new(caller(number));
+        self.lock().insert(number, Arc::downgrade(&caller));
+        caller
+    }
+
+    /// A client that is gone.
+    pub(crate) fn forget(&self, number: u64) {
+        self.lock().remove(&number);
+        self.asks.detach(number);
+        self.hub.forget(number);
+    }
+
+    /// Becomes true when clients are to be closed.
+    pub(crate) fn leaving(&self) -> watch::Receiver<bool> {
+        self.leaving.subscribe()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Weak<Caller>>> {
+        self.callers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A client that is counted as long as it is there.
+struct Counted<'a>(&'a watch::Sender<usize>);
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|open| *open -= 1);
+    }
+}
+
+/// What a service took up.
+#[derive(Debug, Default)]
+pub struct TakenUp {
+    /// The keys of the sessions.
+    pub sessions: Vec<String>,
+    /// Those that cannot be read.
+    pub unreadable: Vec<(String, Error)>,
+}

@@ -1,0 +1,208 @@
+//! The socket of a home, `limulus.sock`: only its user connects to it. The process that owns the home listens; whoever
+//! finds a socket without an owner behind it takes it away and makes its own. What may not live here: what is spoken.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::os::unix::net::UnixListener as StdListener;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use protocol::limits::CONNECTIONS;
+use rustix::fs::{Mode, OFlags};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use tokio::net::{UnixListener, UnixStream};
+
+use crate::service::Service;
+
+/// The socket's name in its home.
+pub const NAME: &str = "limulus.sock";
+
+/// How many connections wait to be accepted.
+const BACKLOG: i32 = 128;
+/// How long nothing is accepted after that failed: the process has no descriptors left, say.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Why a home has no socket.
+#[derive(Debug, thiserror::Error)]
+pub enum SocketError {
+    /// Something else has its name.
+    #[error("{path} is not a socket: take it away, then start again")]
+    Taken {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The system refuses it.
+    #[error("no socket at {path} ({source}): the home must be on a file system that has them")]
+    Io {
+        /// The path.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+/// A socket that listens. Dropped, it is gone from the home.
+#[derive(Debug)]
+pub struct Listener {
+    socket: UnixListener,
+    path: PathBuf,
+    /// The file that is ours: its place may be taken by another owner's.
+    inode: Option<(u64, u64)>,
+}
+
+impl Listener {
+    /// Listens in this home, which this process owns. Must be called inside a runtime.
+    pub fn bind(home: &Path) -> Result<Self, SocketError> {
+        let path = home.join(NAME);
+        match fs::symlink_metadata(&path) {
+            Ok(meta) if !meta.file_type().is_socket() => return Err(SocketError::Taken { path }),
+            _ => {}
+        }
+        let failed = |source: io::Error| SocketError::Io { path: path.clone(), source };
+        let socket = listen(home).map_err(failed)?;
+        let inode = fs::symlink_metadata(&path).ok().map(|meta| (meta.dev(), meta.ino()));
+        let socket = UnixListener::from_std(socket).map_err(failed)?;
+        Ok(Self { socket, path, inode })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Serves whoever connects, for as long as it is polled.
+    pub async fn serve(&self, service: &Arc<Service>) {
+        let open = Arc::new(AtomicUsize::new(0));
+        loop {
+            let Ok((stream, _)) = self.socket.accept().await else {
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            };
+            // A stranger is told nothing; nor is one too many, who would only wait.
+            if !is_ours(&stream) || open.load(Ordering::Relaxed) >= CONNECTIONS {
+                continue;
+            }
+            let place = Place::take(&open);
+            let service = Arc::clone(service);
+            tokio::spawn(async move {
+                let (read, write) = stream.into_split();
+                service.serve(read, write).await;
+                drop(place);
+            });
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let there = fs::symlink_metadata(&self.path).ok().map(|meta| (meta.dev(), meta.ino()));
+        if there.is_some() && there == self.inode {
+            // One that stays is taken away by the next owner.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Connects to the owner of this home.
+pub async fn connect(home: &Path) -> io::Result<UnixStream> {
+    let folder = folder(home)?;
+    UnixStream::connect(short(&folder, home)).await
+}
+
+/// A connection among those that may be open.
+struct Place(Arc<AtomicUsize>);
+
+impl Place {
+    fn take(open: &Arc<AtomicUsize>) -> Self {
+        open.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(open))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Binds and listens. Nobody else could ever connect: the file has its mode from the beginning.
+fn listen(home: &Path) -> io::Result<StdListener> {
+    let folder = folder(home)?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    // Its owner is gone: this process has the lock of the home.
+    match fs::remove_file(home.join(NAME)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    rustix::net::bind(&socket, &SocketAddrUnix::new(short(&folder, home))?)?;
+    rustix::fs::chmodat(folder.as_fd(), NAME, Mode::RUSR | Mode::WUSR, rustix::fs::AtFlags::empty())?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    Ok(StdListener::from(socket))
+}
+
+fn folder(home: &Path) -> io::Result<OwnedFd> {
+    Ok(rustix::fs::open(home, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+/// A name of the socket that fits into the 108 bytes that an address has, however long the home's is.
+fn short(folder: &OwnedFd, home: &Path) -> PathBuf {
+    let path = home.join(NAME);
+    if path.as_os_str().len() < ADDRESS_BYTES {
+        return path;
+    }
+    PathBuf::from(format!("/proc/self/fd/{}/{NAME}", folder.as_raw_fd()))
+}
+
+/// Bytes of a path in an address, with its end.
+const ADDRESS_BYTES: usize = 108;
+
+fn is_ours(stream: &UnixStream) -> bool {
+    stream.peer_cred().is_ok_and(|peer| may_connect(peer.uid(), rustix::process::geteuid().as_raw()))
+}
+
+/// Whether a process of this user may speak with an owner of that one: its own user, and root, who could do it anyway.
+fn may_connect(peer: u32, owner: u32) -> bool {
+    peer == owner || peer == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r60_only_the_owners_user_and_root_may_connect() {
+        for (peer, owner, may) in
+            [(1000, 1000, true), (0, 1000, true), (1001, 1000, false), (1000, 0, false), (0, 0, true)]
+        {
+            assert_eq!(may_connect(peer, owner), may, "{peer} {owner}");
+        }
+    }
+
+    #[tokio::test]
+    async fn r60_the_socket_is_its_users_alone_and_goes_with_its_owner() {
+        let folder = tempfile::tempdir().unwrap();
+        let long = folder.path().join("l".repeat(120));
+        for home in [folder.path(), &long] {
+            fs::create_dir_all(home).unwrap();
+            let path = home.join(NAME);
+            let first = Listener::bind(home).unwrap();
+            assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+            assert!(connect(home).await.is_ok(), "{}", home.display());
+            // Its file is taken away by the next owner, who it leaves alone.
+            let second = Listener::bind(home).unwrap();
+            drop(first);
+            assert!(path.exists() && connect(home).await.is_ok());
+            drop(second);
+            assert!(!path.exists());
+        }
+        fs::write(folder.path().join(NAME), "mine").unwrap();
+        assert!(matches!(Listener::bind(folder.path()), Err(SocketError::Taken { .. })));
+        assert_eq!(fs::read_to_string(folder.path().join(NAME)).unwrap(), "mine");
+    }
+}
