@@ -50,7 +50,10 @@ fn run(command: Command) -> Result<(), CliError> {
             Err(args) => commands::runs::run(args, &globals?),
         },
         Command::Status(args) => commands::status::run(args, &globals?),
-        Command::Sessions(args) => commands::sessions::run(args, &globals?),
+        Command::Sessions(args) => match args.end() {
+            Ok(end) => wait_for(commands::end::run(end, &globals?)),
+            Err(args) => commands::sessions::run(args, &globals?),
+        },
         Command::Audit(args) => commands::audit::run(args, &globals?),
         Command::Doctor(args) => commands::doctor::run(&args, &globals?),
         Command::Setup(args) => wait_for(commands::setup::run(args, &globals?)),

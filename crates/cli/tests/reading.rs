@@ -183,6 +183,7 @@ fn what_can_be_read_is_in_the_help() {
         &["status"][..],
         &["sessions", "list"],
         &["sessions", "show"],
+        &["sessions", "end"],
         &["runs", "list"],
         &["runs", "show"],
         &["runs", "trace"],

@@ -77,7 +77,7 @@ pub struct SessionRow {
     pub run: Option<RunId>,
     /// Messages that wait.
     pub queued: u32,
-    /// Whether someone must take it up: a run under way or a message that waits.
+    /// Whether someone must take it up: a run under way, a message that waits, a process that is being ended.
     pub unfinished: bool,
     /// What is wrong, and the command that mends it.
     pub trouble: Option<String>,

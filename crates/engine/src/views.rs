@@ -4,7 +4,7 @@ use crate::batch::{ApprovalRow, ReceiptRow, RunRow, SessionRow, Views};
 use crate::event::{Event, Outcome};
 use crate::ids::{MessageId, Timestamp};
 use crate::settings::Settings;
-use crate::state::{Lifecycle, Run, Session};
+use crate::state::{Lifecycle, Process, Run, Session};
 use crate::tables::transitions::RunState;
 
 /// Which rows entries change that are recorded together, or folded one by one to make the views anew.
@@ -82,7 +82,8 @@ fn session_row(session: &Session) -> SessionRow {
         Lifecycle::Error { failure, remedy, .. } => Some(format!("{failure}; mend it with `{remedy}`")),
         _ => None,
     };
-    let taken_up = matches!(session.lifecycle, Lifecycle::Active(_)) || session.next_up().is_some();
+    let goes_on = session.is_active() || session.next_up().is_some();
+    let ends = session.processes.iter().any(Process::is_ending);
     SessionRow {
         session: session.id,
         key: session.key.clone(),
@@ -94,7 +95,7 @@ fn session_row(session: &Session) -> SessionRow {
         run_state: session.run_state(),
         run: session.run().map(|run| run.id),
         queued: session.queue.len() as u32,
-        unfinished: taken_up,
+        unfinished: goes_on || ends,
         trouble,
     }
 }

@@ -303,6 +303,31 @@ fn r21_the_truth_table_of_the_flags() {
     after(&format!("{STARTED}pause\ncrash"), "suspended paused [needsRecovery]");
 }
 
+#[test]
+fn r11_a_session_is_unfinished_as_long_as_something_of_it_goes_on_by_itself() {
+    let check = |script: &str, expected: bool| {
+        let row = run(script).row.expect("something was recorded");
+        assert_eq!(row.unfinished, expected, "after\n{script}");
+    };
+    let after = |rest: &str, expected: bool| check(&format!("{BEGUN}{rest}"), expected);
+    check("create\nopen 1", false);
+    check("create\nopen 1\nmessage \"a\"", true);
+    after("", true);
+    after("closing", true);
+    after("pause", false);
+    after("escalated \"x\"", false);
+    after("say text \"a\"\nend", false);
+    after("message \"b\"\nsay text \"a\"\nend", true);
+    after(&format!("{STARTED}terminate"), true);
+    // A process that only runs is nobody's work; one that is to end is.
+    let held = format!("{STARTED}ended 0 background \"it runs\"\nabort\n");
+    after(&held, false);
+    after(&format!("{held}terminate"), true);
+    after(&format!("{held}terminate\ncrash"), true);
+    after(&format!("{held}wait 86400000\ndue"), true);
+    after(&format!("{held}terminate\nprocess-ended failed \"was ended\""), false);
+}
+
 /// The times that a script leaves armed, soonest first.
 fn check_timers(script: &str, expected: &[(i64, Timer)]) {
     let mut world = run(script);

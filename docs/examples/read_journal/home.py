@@ -10,7 +10,7 @@ import uuid
 from blake3 import blake3
 from zstandard import ZstdDecompressor, ZstdError
 
-APPLICATION_ID, FORMAT, EVENT_VERSION, SNAPSHOT_VERSION = 0x4C494D55, 1, 1, 3
+APPLICATION_ID, FORMAT, EVENT_VERSION, SNAPSHOT_VERSION = 0x4C494D55, 1, 1, 4
 KINDS = set("""
     created forked opened closed message_accepted message_settled run_started request_sent message_sealed call_asked
     ask_answered call_started call_ending call_settled compacted wait_began wait_ended retry_scheduled ending_set

@@ -7,6 +7,7 @@ pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod doctor;
+pub(crate) mod end;
 pub(crate) mod graph;
 pub(crate) mod man;
 pub(crate) mod models;

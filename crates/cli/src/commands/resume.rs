@@ -76,6 +76,9 @@ async fn follow(writer: &mut Writer, open: &[String], force: bool) -> Result<(),
                 let Some(lifecycle) = busy.get_mut(event.session.as_str()).and_then(|busy| busy.see(&event)) else {
                     continue;
                 };
+                if is_unfinished(writer, &event.session)? {
+                    continue;
+                }
                 busy.remove(event.session.as_str());
                 if lifecycle == LifecycleKind::Error {
                     held = Some(event.session);
@@ -96,6 +99,11 @@ async fn follow(writer: &mut Writer, open: &[String], force: bool) -> Result<(),
 /// Whether there is something to take up, or to tell a human.
 fn is_open(row: &SessionRow) -> bool {
     row.unfinished || row.lifecycle == LifecycleKind::Error
+}
+
+/// Whether a session that has no run to follow ends processes still. It is looked at again whenever something is told of it.
+fn is_unfinished(writer: &Writer, key: &str) -> Result<bool, CliError> {
+    Ok(writer.runtime.journal().session(key)?.is_some_and(|row| row.unfinished))
 }
 
 /// A session that is followed until it goes on by itself no more.

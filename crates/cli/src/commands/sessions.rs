@@ -1,4 +1,4 @@
-//! `limulus sessions list` and `limulus sessions show`.
+//! `limulus sessions list` and `limulus sessions show`. Ending a session is in `end`: it writes.
 
 use clap::{Args, Subcommand};
 use engine::Flags;
@@ -6,6 +6,7 @@ use gateway::show::name;
 use protocol::method::{SessionParams, SessionsList, SessionsListParams, SessionsShow};
 use protocol::show::{ItemStory, Listed, ProcessStory, Role, Shown};
 
+use super::end::EndArgs;
 use crate::config::Globals;
 use crate::error::CliError;
 use crate::reading::ask;
@@ -17,6 +18,16 @@ use crate::show::{json, print};
 pub(crate) struct SessionsArgs {
     #[command(subcommand)]
     command: SessionsCommand,
+}
+
+impl SessionsArgs {
+    /// What `sessions end` is given, if it is that: the one command here that writes.
+    pub(crate) fn end(self) -> Result<EndArgs, Self> {
+        match self.command {
+            SessionsCommand::End(end) => Ok(end),
+            command => Err(Self { command }),
+        }
+    }
 }
 
 /// What can be asked of sessions.
@@ -36,6 +47,8 @@ enum SessionsCommand {
         #[arg(long)]
         json: bool,
     },
+    /// End a session for good: its run, its queue, all that it has in the background; what was said stays readable
+    End(EndArgs),
 }
 
 /// Prints what was asked.
@@ -50,6 +63,7 @@ pub(crate) fn run(args: SessionsArgs, globals: &Globals) -> Result<(), CliError>
             let session = ask::<SessionsShow>(globals, SessionParams { session_key: key, limit: None })?;
             if as_json { json(&session) } else { lay_out(&session, &zone) }
         }
+        SessionsCommand::End(_) => return Err(CliError::bug("`sessions end` was taken for a command that reads")),
     })
 }
 

@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use crate::support::{Home, is_alive, pids, until};
 
-/// Says its pid, counts, and echoes what it reads.
-const SERVER: &str = "echo $$ >> pids; echo ready; while read line; do echo \\\"got $line\\\"; done; echo over";
+/// Says that it is there, and echoes what it reads.
+const SERVER: &str = "echo ready; echo $$ >> pids; while read line; do echo \\\"got $line\\\"; done; echo over";
 
 fn call(tool: &str, arguments: &str) -> String {
     format!("call:{tool} {arguments}\ntokens=2")
@@ -43,7 +43,7 @@ fn r11_r13_a_command_in_the_background_outlives_a_kill_and_is_polled_written_to_
     assert!(is_alive(pid), "it goes on without limulus");
     let held = processes(&home);
     assert_eq!((held.len(), &held[0]["state"]), (1, &"running".into()));
-    assert!(held[0]["command"].as_str().is_some_and(|command| command.starts_with("echo $$")), "{held:?}");
+    assert!(held[0]["command"].as_str().is_some_and(|command| command.starts_with("echo ready")), "{held:?}");
     let day = held[0]["until"].as_i64().zip(held[0]["started_at"].as_i64()).map(|(until, from)| until - from);
     assert_eq!(day, Some(24 * 3_600_000));
 
@@ -51,7 +51,8 @@ fn r11_r13_a_command_in_the_background_outlives_a_kill_and_is_polled_written_to_
     assert!(is_alive(pid), "an abort ends the calls of its run, not what the session holds");
     let id = held[0]["id"].as_str().expect("an id").to_owned();
     assert!(process(&home, "{\"action\": \"list\"}").starts_with(&format!("{id} [running for ")));
-    let polled = process(&home, &format!("{{\"action\": \"poll\", \"id\": \"{id}\", \"offset\": 0}}"));
+    let polled =
+        process(&home, &format!("{{\"action\": \"poll\", \"id\": \"{id}\", \"offset\": 0, \"wait_ms\": 60000}}"));
     assert_eq!(polled, "ready\n[running; go on with offset=6]\n");
     process(&home, &format!("{{\"action\": \"write\", \"id\": \"{id}\", \"text\": \"hello\\n\"}}"));
     let poll = format!("{{\"action\": \"poll\", \"id\": \"{id}\", \"offset\": 6, \"wait_ms\": 60000}}");
@@ -85,4 +86,73 @@ fn r13_a_process_that_ends_while_nobody_looks_is_told_as_ended() {
     assert!(listed.contains("[ended: exit status 3]"), "{listed}");
     let audit = home.run(&["audit", "main"]).expect_code(0).out;
     assert!(audit.contains("goes on in the background") && audit.contains("failed: exit status 3"), "{audit}");
+}
+
+#[test]
+fn r20_r34_a_session_that_is_ended_takes_its_run_and_its_processes_with_it() {
+    let server = ModelServer::start().unwrap();
+    let home = Home::new().served_by(&server);
+    let message = format!("{}\ncall:exec {{\"command\": \"echo $$ >> pids; sleep 1000\"}}", serve());
+    let agent = home.start(&["agent", "--yes", "-m", &message]);
+    until("both commands run", || pids(&home.file("pids")).len() == 2);
+    agent.kill();
+    let both = pids(&home.file("pids"));
+    assert!(both.iter().all(|pid| is_alive(*pid)), "they go on without limulus");
+
+    let ended = home.run(&["sessions", "end", "main", "--json"]).expect_code(0).expect_err("ended for good");
+    let last = ended.lines().into_iter().rfind(|line| line["type"] == "lifecycle").expect("it has ended");
+    assert_eq!((&last["to"], &last["cause"]), (&"terminated".into(), &"terminate".into()));
+    assert!(!both.iter().any(|pid| is_alive(*pid)), "{ended:?}");
+    let shown = home.json(&["sessions", "show"]);
+    let process = &shown["processes"][0];
+    assert_eq!((&shown["lifecycle"], &process["state"]), (&"terminated".into(), &"ended".into()), "{shown}");
+    assert_eq!(home.json(&["runs", "show"])["outcome"], "aborted");
+
+    let refused = home.run(&["agent", "-m", "Who are you?"]).expect_code(3);
+    let verdict = refused.verdict();
+    assert!(verdict.contains("ended for good") && verdict.contains("another session key"), "{verdict}");
+    home.run(&["sessions", "end", "main"]).expect_code(0);
+    home.run(&["resume"]).expect_code(0).expect_err("nothing is unfinished");
+    home.run(&["sessions", "end", "none"]).expect_code(4).expect_err("limulus sessions list");
+    assert_eq!(home.json(&["sessions", "list"]).as_array().map(Vec::len), Some(1), "none was made to be ended");
+    home.run(&["audit", "main", "--verify"]).expect_code(0);
+}
+
+/// A command that, told to end, kills whoever ends its session, and goes on until it is killed itself.
+const AVENGER: &str = "trap 'read owner < owner; kill -9 $owner' TERM; echo $$ >> pids; while :; do sleep 0.02; done";
+
+/// Has the end of a session killed while a process of it is being ended. On a machine that stalls, the process is killed before it has
+/// killed: then it is tried with the next session.
+fn killed_while_it_ends(home: &Home) -> String {
+    for number in 0..20 {
+        let session = format!("s{number}");
+        let background = call("exec", &format!("{{\"command\": \"{AVENGER}\", \"background\": true}}"));
+        home.run(&["agent", "--session", &session, "--yes", "-m", &background]).expect_code(0);
+        until("the process runs", || pids(&home.file("pids")).len() == number + 1);
+        let end = home.shell(&format!("echo $$ > owner; exec \"$LIMULUS\" sessions end {session}"));
+        if end.code.is_none() {
+            return session;
+        }
+        end.expect_code(0);
+    }
+    panic!("each process was killed before it could kill");
+}
+
+/// R20, R11: what was asked for once is carried out by whoever comes next.
+#[test]
+fn r11_r20_the_end_of_a_session_that_was_killed_is_taken_up() {
+    let server = ModelServer::start().unwrap();
+    let home = Home::new().served_by(&server);
+    let session = killed_while_it_ends(&home);
+    let unfinished = &home.json(&["status"])["unfinished"];
+    let key = format!("agent:main:{session}");
+    assert_eq!((&unfinished[0]["key"], &unfinished[0]["lifecycle"]), (&key.into(), &"terminated".into()));
+    let waits = unfinished[0]["waits_for"].as_str().expect("a text");
+    assert!(waits.contains("limulus resume") && waits.contains("in the background"), "{waits}");
+
+    home.run(&["resume"]).expect_code(0);
+    assert!(!pids(&home.file("pids")).into_iter().any(is_alive));
+    assert_eq!(home.json(&["sessions", "show", &session])["processes"][0]["state"], "ended");
+    assert_eq!(home.json(&["status"])["unfinished"], serde_json::json!([]));
+    home.run(&["resume"]).expect_code(0).expect_err("nothing is unfinished");
 }

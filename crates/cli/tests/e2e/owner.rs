@@ -20,7 +20,12 @@ fn busy(home: &Home) -> Process {
 fn r10_a_second_writer_is_told_who_owns_the_home() {
     let home = Home::new();
     let agent = busy(&home);
-    for words in [&["agent", "-m", "Who are you?"][..], &["resume"], &["runs", "abort", "--session", "busy"]] {
+    for words in [
+        &["agent", "-m", "Who are you?"][..],
+        &["resume"],
+        &["runs", "abort", "--session", "busy"],
+        &["sessions", "end", "busy"],
+    ] {
         let refused = home.run(words).expect_code(75);
         let verdict = refused.verdict();
         assert!(verdict.contains(&format!("pid {}", agent.pid())) && verdict.contains("--wait"), "{verdict}");
@@ -47,7 +52,10 @@ fn taken_over(home: &Home, owner: &Process) {
     for _ in 0..20 {
         owner.signal(Signal::STOP);
         fs::remove_file(home.path().join("owner.lock")).expect("the owner has a lock file");
-        let other = home.run(&["agent", "--session", "other", "-m", "tokens=3 Who are you?"]);
+        let mut other =
+            home.program(env!("CARGO_BIN_EXE_limulus"), &["agent", "--session", "other", "-m", "Who are you?"]);
+        let other = other.env("LIMULUS_OFFLINE__PACE_MS", "0").output().expect("limulus can be started");
+        let other = crate::support::Finished::from(other);
         if other.code == Some(0) {
             return;
         }
@@ -62,9 +70,9 @@ fn taken_over(home: &Home, owner: &Process) {
 
 #[test]
 fn r10_a7_an_owner_that_slept_while_another_took_over_appends_nothing_more() {
-    let home = Home::new().paced(20);
-    let sleeper = home.start(&["agent", "--json", "-m", "tokens=2000 Tell me a story."]);
-    sleeper.until_text(3);
+    let home = Home::new().paced(1000);
+    let sleeper = home.start(&["agent", "--json", "-m", "Tell me a story."]);
+    sleeper.until_text(1);
     taken_over(&home, &sleeper);
     let trace = || home.run(&["runs", "trace", "--session", "main", "--json"]).expect_code(0).out;
     let heads = || home.json(&["sessions", "list"]);

@@ -281,6 +281,9 @@ payload! {
     EndingSet {
         /// How.
         outcome: Outcome,
+        /// Whether the session ends for good with it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        terminate: bool,
     }
     /// The run has ended. The one terminal event.
     RunEnded {

@@ -84,7 +84,9 @@ impl Machine {
             );
             return Err(state_refusal(session, &reason));
         }
-        if let Route::Refuse(reason) = route(session.lifecycle.kind()) {
+        let lifecycle = session.lifecycle.kind();
+        let lifecycle = if session.is_terminating() { LifecycleKind::Terminated } else { lifecycle };
+        if let Route::Refuse(reason) = route(lifecycle) {
             return Err(state_refusal(session, reason));
         }
         if session.queue.len() >= QUEUED_MESSAGES {
@@ -216,29 +218,29 @@ impl Machine {
 
     fn terminate(&mut self, moment: Moment) -> Result<Answer, Refusal> {
         let session = self.session.as_ref().ok_or(Refusal::NotFound { what: "the session".into() })?;
-        if matches!(session.lifecycle, Lifecycle::Terminated) {
+        if matches!(session.lifecycle, Lifecycle::Terminated) || session.is_active() && session.is_terminating() {
             return Ok(Answer::Done);
         }
-        let out = session.run().is_some_and(|run| run.step.calls.iter().any(crate::state::Call::is_out));
-        if out {
-            return Err(state_refusal(session, "calls of its run are still out; abort the run first"));
-        }
         let waiting: Vec<MessageId> = session.queue.iter().map(|queued| queued.message).collect();
-        if session.run().is_some() {
-            match session.lifecycle {
-                Lifecycle::Suspended(_) => self.emit(Resumed {}, moment.now),
-                Lifecycle::Error { .. } => self.mend(true, moment),
-                _ => {}
-            }
-            self.begin_ending(Outcome::Aborted, CutCause::Abort, moment);
-            self.end_run(Outcome::Aborted, None, moment);
-        }
         for message in waiting {
             self.emit(MessageSettled { message, state: ReceiptState::Cancelled, run: None }, moment.now);
         }
-        self.end_processes(moment);
-        self.change_lifecycle(LifecycleKind::Terminated, LifecycleCause::Terminate, moment);
+        self.end_or_terminate(moment);
         Ok(Answer::Done)
+    }
+
+    /// Ends the session: at once, or with the run in it when nothing of that runs any more.
+    fn end_or_terminate(&mut self, moment: Moment) {
+        let Some(session) = self.session.as_ref().filter(|session| session.run().is_some()) else {
+            return self.end_session(moment);
+        };
+        match session.lifecycle {
+            Lifecycle::Suspended(_) => self.emit(Resumed {}, moment.now),
+            Lifecycle::Error { .. } => self.mend(true, moment),
+            _ => {}
+        }
+        self.begin_terminating(moment);
+        self.advance(moment);
     }
 
     pub(super) fn change_lifecycle(&mut self, to: LifecycleKind, cause: LifecycleCause, moment: Moment) {

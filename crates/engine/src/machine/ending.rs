@@ -7,12 +7,24 @@ use crate::failure::{Failure, FailureClass};
 use crate::ids::Moment;
 use crate::mutants::{Mutant, planted};
 use crate::state::{Call, Run, Session, Stage};
+use crate::tables::lifecycle::{LifecycleCause, LifecycleKind};
 
 impl Machine {
     /// Decides that the run ends so: its stream is cut and kept, calls that have not started are answered, those that
     /// have are ended.
     pub(super) fn begin_ending(&mut self, outcome: Outcome, cause: CutCause, moment: Moment) {
-        self.emit(EndingSet { outcome }, moment.now);
+        self.decide_end(EndingSet { outcome, terminate: false }, cause, moment);
+    }
+
+    /// Decides that the session ends for good with its run, whose end may be decided already.
+    pub(super) fn begin_terminating(&mut self, moment: Moment) {
+        let ending = self.session.as_ref().and_then(Session::run).and_then(|run| run.ending);
+        let outcome = ending.map_or(Outcome::Aborted, |ending| ending.outcome);
+        self.decide_end(EndingSet { outcome, terminate: true }, CutCause::Abort, moment);
+    }
+
+    fn decide_end(&mut self, end: EndingSet, cause: CutCause, moment: Moment) {
+        self.emit(end, moment.now);
         self.cut_stream(cause, moment);
         for call in self.call_ids(|call| matches!(call.stage, Stage::Started { .. })) {
             self.end_call(call, EndingCause::Run, moment);
@@ -41,9 +53,10 @@ impl Machine {
         }
     }
 
-    /// The one terminal event.
+    /// The one terminal event; the end of the session with it, if that was decided.
     pub(super) fn end_run(&mut self, outcome: Outcome, failure: Option<Failure>, moment: Moment) {
         let Some(run) = self.session.as_ref().and_then(Session::run) else { return };
+        let terminate = run.ending.is_some_and(|ending| ending.terminate);
         let failure = failure.or_else(|| unended(run).filter(|_| outcome != Outcome::Completed));
         let ended = RunEnded { run: run.id, outcome, failure, text: run.step.segments.clone(), usage: run.usage };
         self.emit(ended.clone(), moment.now);
@@ -53,6 +66,15 @@ impl Machine {
             self.record(again, moment.now);
         }
         self.settings = None;
+        if terminate {
+            self.end_session(moment);
+        }
+    }
+
+    /// Ends the session for good, which no run is in any more. Its processes end after that.
+    pub(super) fn end_session(&mut self, moment: Moment) {
+        self.end_processes(moment);
+        self.change_lifecycle(LifecycleKind::Terminated, LifecycleCause::Terminate, moment);
     }
 }
 

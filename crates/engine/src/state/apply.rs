@@ -356,7 +356,7 @@ impl Run {
             }
             Event::CompactionFailed(e) => self.phase = Phase::Error { failure: e.failure.clone() },
             Event::EndingSet(e) => {
-                self.ending = Some(super::run::Ending { outcome: e.outcome, since: at });
+                self.ending = Some(super::run::Ending { outcome: e.outcome, terminate: e.terminate, since: at });
             }
             Event::CallChecked(e) => self.call_checked(e),
             Event::CallAsked(e) => self.change(e.call, |call| {

@@ -73,6 +73,11 @@ impl Process {
         matches!(self.state, ProcessState::Ended { .. })
     }
 
+    /// Whether its end is decided and has not come.
+    pub fn is_ending(&self) -> bool {
+        matches!(self.state, ProcessState::Ending { .. })
+    }
+
     /// The id of an effect of this process.
     pub fn effect(&self, kind: EffectKind) -> EffectId {
         EffectId { kind, ..self.effect }

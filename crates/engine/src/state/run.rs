@@ -171,6 +171,8 @@ pub struct Step {
 pub struct Ending {
     /// How.
     pub outcome: Outcome,
+    /// Whether the session ends for good with it.
+    pub terminate: bool,
     /// Since when, or since the owner that takes it up: its calls are ended by a process that lives.
     pub since: Timestamp,
 }

@@ -161,6 +161,11 @@ impl Session {
         matches!(self.lifecycle, Lifecycle::Active(_))
     }
 
+    /// Whether it ends for good with the run in it: nothing more is taken.
+    pub fn is_terminating(&self) -> bool {
+        self.run().and_then(|run| run.ending).is_some_and(|ending| ending.terminate)
+    }
+
     /// R01's one explicit value.
     pub fn run_state(&self) -> RunState {
         match &self.lifecycle {

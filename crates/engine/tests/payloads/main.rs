@@ -131,7 +131,7 @@ fn run_samples() -> Vec<Event> {
         WaitBegan { on: WaitFor::Approval, until: Some(Timestamp(8)) }.into(),
         WaitEnded { on: WaitFor::Quota }.into(),
         RetryScheduled { until: Timestamp(8), try_no: 2 }.into(),
-        EndingSet { outcome: Outcome::TimedOut }.into(),
+        EndingSet { outcome: Outcome::TimedOut, terminate: true }.into(),
         RunEnded { run: RUN, outcome: Outcome::Failed, failure: Some(failure()), text: vec![BODY], usage: usage() }
             .into(),
         Paused {}.into(),

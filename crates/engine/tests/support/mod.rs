@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use engine::{
     Batch, BranchId, Candidate, Command, Content, Do, Effect, EffectId, Epoch, Event, Hash, Input, Limits, Line,
-    Machine, Moment, Policy, Pump, Record, Report, ResumeMode, Segment, Session, SessionId, Settings, Timestamp,
-    ToolClass, ToolSpec,
+    Machine, Moment, Policy, Pump, Record, Report, ResumeMode, Segment, Session, SessionId, SessionRow, Settings,
+    Timestamp, ToolClass, ToolSpec,
 };
 use uuid::Uuid;
 
@@ -28,6 +28,8 @@ pub(crate) struct World {
     pub(crate) pump: Pump<String>,
     /// All that was committed, in order.
     pub(crate) journal: Vec<Record>,
+    /// The session's row as it was committed last.
+    pub(crate) row: Option<SessionRow>,
     /// All content that was committed.
     pub(crate) bodies: BTreeMap<Hash, Content>,
     /// What the next run is decided by.
@@ -66,6 +68,7 @@ impl World {
         Self {
             pump: Pump::new(Machine::new()),
             journal: vec![],
+            row: None,
             bodies: BTreeMap::new(),
             settings: settings(),
             now: 0,
@@ -202,6 +205,9 @@ impl World {
             self.journal.push(record.clone());
         }
         invariants::check_views(batch);
+        if let Some(row) = &batch.views.session {
+            self.row = Some(row.clone());
+        }
     }
 
     fn drain(&mut self) {

@@ -167,7 +167,10 @@ fn of_run(event: &Event) -> Result<Option<String>, Error> {
             on => format!("for {}", name(&on)),
         },
         Event::WaitEnded(e) => format!("for {}", name(&e.on)),
-        Event::EndingSet(e) => format!("to end as {}", e.outcome.name()),
+        Event::EndingSet(e) => {
+            let too = if e.terminate { ", and its session with it" } else { "" };
+            format!("to end as {}{too}", e.outcome.name())
+        }
         Event::RunEnded(e) => {
             let why = e.failure.as_ref().map(|failure| format!(": {}", failed(failure, None)));
             format!("{}{}; {}", e.outcome.name(), why.unwrap_or_default(), tokens(&e.usage))

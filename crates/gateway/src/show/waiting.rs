@@ -1,6 +1,6 @@
 //! What an unfinished session waits for, in words: the answer to "why does nothing happen?".
 
-use engine::{ApprovalRow, Call, Lifecycle, Phase, PrepareStage, Run, Session, Stage, Timestamp, WaitFor};
+use engine::{ApprovalRow, Call, Lifecycle, Phase, PrepareStage, Process, Run, Session, Stage, Timestamp, WaitFor};
 
 /// Whether there is a process that could go on with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +21,10 @@ pub(crate) fn waits_for(session: &Session, questions: &[ApprovalRow], owned: Own
         }
         (Lifecycle::Active(run), Owned::Yes) => run_waits_for(run, questions),
         (Lifecycle::Recovering { .. }, Owned::Yes) => "to be mended".to_owned(),
+        (Lifecycle::Ready | Lifecycle::Idle | Lifecycle::Terminated, _) if ends_processes(session) => match owned {
+            Owned::Yes => "what it has in the background to end".to_owned(),
+            Owned::No => format!("an owner: `limulus resume {}` ends what it has in the background", session.key),
+        },
         (Lifecycle::Initializing | Lifecycle::Ready | Lifecycle::Idle | Lifecycle::Terminated, _) => {
             match (session.queue.len(), owned) {
                 (0, _) => "a message".to_owned(),
@@ -33,9 +37,14 @@ pub(crate) fn waits_for(session: &Session, questions: &[ApprovalRow], owned: Own
     }
 }
 
+fn ends_processes(session: &Session) -> bool {
+    session.processes.iter().any(Process::is_ending)
+}
+
 fn run_waits_for(run: &Run, questions: &[ApprovalRow]) -> String {
     if let Some(ending) = run.ending {
-        return format!("its calls to end; then it is {}", ending.outcome.name());
+        let too = if ending.terminate { ", and its session ends" } else { "" };
+        return format!("its calls to end; then it is {}{too}", ending.outcome.name());
     }
     match &run.phase {
         Phase::Preparing { stage: PrepareStage::Gathering | PrepareStage::Reserving } => "its next request".to_owned(),

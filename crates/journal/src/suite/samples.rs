@@ -161,7 +161,7 @@ fn of_waits(body: Body) -> Vec<Event> {
         WaitBegan { on: WaitFor::Quota, until: Some(Timestamp(99)) }.into(),
         WaitEnded { on: WaitFor::Quota }.into(),
         RetryScheduled { until: Timestamp(5), try_no: 2 }.into(),
-        EndingSet { outcome: Outcome::TimedOut }.into(),
+        EndingSet { outcome: Outcome::TimedOut, terminate: true }.into(),
         Paused {}.into(),
         Resumed {}.into(),
         LifecycleChanged { from, to, cause, failure: Some(failure), remedy }.into(),
