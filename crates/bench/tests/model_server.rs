@@ -118,6 +118,22 @@ fn a_cut_answer_ends_without_its_end_mark() {
 }
 
 #[test]
+fn an_answer_that_stalls_says_so_many_words_and_no_end() {
+    let server = ModelServer::start().unwrap();
+    let script = json!([user("stall=2x1 tokens=5")]);
+    let mut stalled = Client::of(&server);
+    stalled.send(&script);
+    let mut said = String::new();
+    while !said.contains("word1") {
+        said += &stalled.read_to("\n\n\r\n");
+    }
+    assert_eq!(text(&said), "word0 word1");
+    stalled.0.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+    assert!(stalled.0.read(&mut [0; 16]).is_err(), "nothing more comes");
+    assert!(Client::of(&server).ask(&script).contains("[DONE]"));
+}
+
+#[test]
 fn a_hanging_request_holds_nobody_else_up() {
     let server = ModelServer::start().unwrap();
     let script = json!([user("hang=1 tokens=1")]);

@@ -17,7 +17,7 @@ const BODY_BYTES: usize = 256 << 20;
 
 /// What becomes of a request.
 enum Verdict {
-    Stream(Box<Asked>, Option<u32>),
+    Stream(Box<Asked>, Option<Fault>),
     Refuse { status: u16, message: String, retry_after: Option<u32> },
     Hang,
 }
@@ -28,21 +28,23 @@ pub(super) async fn serve(mut stream: TcpStream, shared: &Shared) -> io::Result<
     let mut unread = vec![];
     while let Some((path, body)) = next_request(&mut stream, &mut unread).await? {
         match verdict(&path, &body, shared) {
-            Verdict::Stream(asked, cut) => {
-                if send(&mut stream, &asked, cut).await?.is_break() {
-                    return stream.shutdown().await;
-                }
-            }
+            Verdict::Stream(asked, fault) => match send(&mut stream, &asked, fault).await? {
+                Sent::Whole => {}
+                Sent::Cut => return stream.shutdown().await,
+                Sent::Stalled => return gone(&mut stream, &mut unread).await,
+            },
             Verdict::Refuse { status, message, retry_after } => {
                 stream.write_all(&wire::refusal(status, &message, retry_after)).await?;
             }
-            // Nothing is ever said; the read ends when the client gives up.
-            Verdict::Hang => {
-                while stream.read_buf(&mut unread).await? > 0 {}
-                return Ok(());
-            }
+            Verdict::Hang => return gone(&mut stream, &mut unread).await,
         }
     }
+    Ok(())
+}
+
+/// Says nothing until the client gives up.
+async fn gone(stream: &mut TcpStream, unread: &mut Vec<u8>) -> io::Result<()> {
+    while stream.read_buf(unread).await? > 0 {}
     Ok(())
 }
 
@@ -94,8 +96,7 @@ fn verdict(path: &str, body: &[u8], shared: &Shared) -> Verdict {
     let (script, messages, results) = (asked.text.clone(), asked.messages, asked.results);
     shared.saw(Seen { script, messages, results, status });
     match fault {
-        None => Verdict::Stream(Box::new(asked), None),
-        Some(Fault::Cut { words, .. }) => Verdict::Stream(Box::new(asked), Some(words)),
+        None | Some(Fault::Cut { .. } | Fault::Stall { .. }) => Verdict::Stream(Box::new(asked), fault),
         Some(Fault::Hang { .. }) => Verdict::Hang,
         Some(Fault::Status { status, .. }) => {
             let retry_after = asked.script.retry_after;
@@ -104,23 +105,31 @@ fn verdict(path: &str, body: &[u8], shared: &Shared) -> Verdict {
     }
 }
 
-/// Streams an answer; breaks when the script cuts it off.
-async fn send(stream: &mut TcpStream, asked: &Asked, cut: Option<u32>) -> io::Result<std::ops::ControlFlow<()>> {
+/// How far an answer was sent.
+enum Sent {
+    Whole,
+    Cut,
+    Stalled,
+}
+
+/// Streams an answer as far as the fault lets it.
+async fn send(stream: &mut TcpStream, asked: &Asked, fault: Option<Fault>) -> io::Result<Sent> {
     pause(asked.script.first_byte_ms).await;
     stream.write_all(wire::STREAM_HEAD).await?;
-    let mut words = 0;
+    let mut said = 0;
     for frame in wire::frames(asked) {
         if frame.is_word {
             pause(asked.script.delay_ms).await;
-            if cut == Some(words) {
-                return Ok(std::ops::ControlFlow::Break(()));
+            match fault {
+                Some(Fault::Cut { words, .. }) if words == said => return Ok(Sent::Cut),
+                Some(Fault::Stall { words, .. }) if words == said => return Ok(Sent::Stalled),
+                _ => said += 1,
             }
-            words += 1;
         }
         stream.write_all(&frame.bytes).await?;
     }
     stream.write_all(wire::LAST_CHUNK).await?;
-    Ok(std::ops::ControlFlow::Continue(()))
+    Ok(Sent::Whole)
 }
 
 async fn pause(ms: u64) {

@@ -19,6 +19,7 @@
 /// | `retry_after=S` | the header that goes with them | |
 /// | `hang=TIMES` | so many requests never get a byte | |
 /// | `cut=WORDSxTIMES` | so many answers break off after this many words | |
+/// | `stall=WORDSxTIMES` | so many answers say nothing more after this many words | |
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Script {
     /// The calls that are asked for, one a step.
@@ -70,13 +71,22 @@ pub enum Fault {
         /// So many of them.
         times: u32,
     },
+    /// Their answers never come to an end.
+    Stall {
+        /// After this many words.
+        words: u32,
+        /// So many of them.
+        times: u32,
+    },
 }
 
 impl Fault {
     /// How many requests it strikes.
     pub fn times(self) -> u32 {
         match self {
-            Self::Status { times, .. } | Self::Hang { times } | Self::Cut { times, .. } => times,
+            Self::Status { times, .. } | Self::Hang { times } | Self::Cut { times, .. } | Self::Stall { times, .. } => {
+                times
+            }
         }
     }
 }
@@ -139,6 +149,10 @@ impl Script {
                 let (words, times) = value.split_once('x')?;
                 self.fault = Some(Fault::Cut { words: words.parse().ok()?, times: times.parse().ok()? });
             }
+            "stall" => {
+                let (words, times) = value.split_once('x')?;
+                self.fault = Some(Fault::Stall { words: words.parse().ok()?, times: times.parse().ok()? });
+            }
             _ => return None,
         }
         Some(())
@@ -194,6 +208,7 @@ mod tests {
         assert_eq!(fault("fail=429x2 retry_after=0"), Some(Fault::Status { status: 429, times: 2 }));
         assert_eq!(fault("hang=1"), Some(Fault::Hang { times: 1 }));
         assert_eq!(fault("cut=5x1"), Some(Fault::Cut { words: 5, times: 1 }));
+        assert_eq!(fault("stall=5x1"), Some(Fault::Stall { words: 5, times: 1 }));
     }
 
     #[test]

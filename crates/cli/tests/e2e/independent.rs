@@ -116,12 +116,12 @@ fn eventful() -> Home {
     for _ in 0..6 {
         home.assert_usable("long");
     }
-    let home = home.paced(30);
+    let home = home.paced(1500);
     let agent = home.start(&["agent", "--session", "cut", "--json", "-m", "Who are you?"]);
-    agent.until_text(3);
+    agent.until_text(1);
     agent.kill();
     let home = home.paced(0);
-    let count = "run `for i in 1 2 3 4 5; do echo $i; echo $i >> ledger; sleep 0.2; done`";
+    let count = "run `echo $$ >> pids; for i in 1 2 3; do echo $i; echo $i >> ledger; done; until test -e go; do sleep 0.02; done`";
     let agent = home.start(&["agent", "--session", "running", "--yes", "-m", count]);
     until("two lines of the count", || home.text("ledger").lines().count() >= 2);
     agent.kill();
@@ -140,6 +140,7 @@ fn r10_r17_r18_a_reader_of_the_page_tells_what_limulus_tells() {
     assert!(run("agent:main:cut")["open_text"].as_str().is_some_and(|text| !text.is_empty()), "{told}");
     assert_eq!(run("agent:main:running")["outcome"], Value::Null);
     assert!(told["checked"]["progress"].as_u64() > Some(0), "{told}");
+    home.put("go", "");
     home.run(&["resume"]).expect_code(0);
     let told = compare(python, &home);
     assert!(list(&told["sessions"]).iter().flat_map(|s| list(&s["runs"])).all(|run| run["outcome"] != Value::Null));

@@ -1,22 +1,33 @@
 //! `kill -9`, and who takes up what was cut off.
 
+use bench::model_server::ModelServer;
+
 use crate::support::{Home, Process, is_alive, pids, until};
 
-/// A command that writes its pid, then a line every fifth of a second.
-const COUNT: &str = "run `echo $$ >> pids; for i in 1 2 3 4 5; do echo $i >> ledger; sleep 0.2; done`";
+/// A command that writes its pid, then lines; between the second and the third it waits for a file.
+const COUNT: &str =
+    "echo $$ >> pids; for i in 1 2 3 4 5; do echo $i >> ledger; until [ $i != 2 -o -e go ]; do sleep 0.02; done; done";
 const COUNTED: &str = "1\n2\n3\n4\n5\n";
+
+/// Twelve words, of which the first three come in the first answer to a message, and then nothing.
+const STALLED: &str = "stall=3x1 tokens=12";
+const WHOLE: &str = "word0 word1 word2 word3 word4 word5 word6 word7 word8 word9 word10 word11";
 
 /// Starts the count in this session and kills limulus after the second line.
 fn kill_in_the_count(home: &Home, session: &str) {
-    let agent = home.start(&["agent", "--session", session, "--yes", "-m", COUNT]);
+    kill_in_the_count_of(home, session, &format!("run `{COUNT}`"));
+}
+
+fn kill_in_the_count_of(home: &Home, session: &str, message: &str) {
+    let agent = home.start(&["agent", "--session", session, "--yes", "-m", message]);
     until("two lines of the count", || home.text("ledger").lines().count() >= 2);
     agent.kill();
 }
 
-/// Starts a slow answer in this session and kills limulus after a few pieces; gives what was seen of it.
+/// Starts an answer in this session and kills limulus after a few words; gives what was seen of it.
 fn kill_in_an_answer(home: &Home, session: &str) -> String {
-    let agent = home.start(&["agent", "--session", session, "--json", "-m", "Who are you?"]);
-    let seen = agent.until_text(3);
+    let agent = home.start(&["agent", "--session", session, "--json", "-m", &format!("{STALLED} {session}")]);
+    let seen = agent.until_said("word2");
     agent.kill();
     seen
 }
@@ -30,8 +41,10 @@ fn r11_r13_a_command_that_was_running_is_attached_to_and_not_run_again() {
     let home = Home::new();
     kill_in_the_count(&home, "main");
     assert!(is_alive(pids(&home.file("pids"))[0]), "the command goes on without limulus");
-    let resumed = home.run(&["resume"]).expect_code(0);
-    assert!(resumed.err.contains("found: running"), "{resumed:?}");
+    let resuming = home.start(&["resume"]);
+    resuming.until_err("found: running");
+    home.put("go", "");
+    let resumed = resuming.finish().expect_code(0);
     assert!(resumed.out.contains("exit status 0"), "{resumed:?}");
     assert_eq!(home.text("ledger"), COUNTED);
     let calls = &run_of(&home, "main")["steps"][0]["calls"];
@@ -42,7 +55,9 @@ fn r11_r13_a_command_that_was_running_is_attached_to_and_not_run_again() {
 fn r13_a_command_that_ended_meanwhile_is_not_run_again() {
     let home = Home::new();
     kill_in_the_count(&home, "main");
-    until("the end of the command", || !is_alive(pids(&home.file("pids"))[0]));
+    home.put("go", "");
+    // Not the end of its process: its supervisor sees that later, and records it later still.
+    until("the record of its end", || home.exit_records() == 1);
     let resumed = home.run(&["resume"]).expect_code(0);
     assert!(resumed.err.contains("found: ended"), "{resumed:?}");
     assert_eq!(home.text("ledger"), COUNTED);
@@ -50,19 +65,24 @@ fn r13_a_command_that_ended_meanwhile_is_not_run_again() {
 
 #[test]
 fn r12_a_cut_answer_is_kept_and_the_whole_one_is_printed_once() {
-    let home = Home::new().paced(30);
+    let server = ModelServer::start().unwrap();
+    let home = Home::new().served_by(&server);
     let seen = kill_in_an_answer(&home, "main");
     let kept = run_of(&home, "main");
     assert!(kept["open_text"].as_str().is_some_and(|text| text.starts_with(&seen)), "{kept}");
     let resumed = home.run(&["resume"]).expect_code(0);
-    assert_eq!(resumed.out.matches("offline model").count(), 1, "{resumed:?}");
-    assert_eq!(run_of(&home, "main")["text"].as_str().map(str::trim), Some(resumed.out.trim()));
+    assert_eq!(resumed.out.trim(), WHOLE);
+    assert_eq!(run_of(&home, "main")["text"], WHOLE);
 }
 
 #[test]
 fn r12_continue_goes_on_from_the_kept_text() {
-    let home = Home::new().paced(30).with("LIMULUS_RUNS__RESUME", "continue");
-    let seen = kill_in_an_answer(&home, "main");
+    // The offline model goes on where it was cut. Its next piece is far away.
+    let home = Home::new().paced(2000).with("LIMULUS_RUNS__RESUME", "continue");
+    let agent = home.start(&["agent", "--json", "-m", "Who are you?"]);
+    let seen = agent.until_text(1);
+    agent.kill();
+    let home = home.paced(0);
     home.run(&["resume"]).expect_code(0);
     let text = run_of(&home, "main")["text"].as_str().map(str::to_owned).expect("a text");
     assert!(text.starts_with(&seen) && text.matches("offline model").count() == 1, "{text}");
@@ -70,13 +90,16 @@ fn r12_continue_goes_on_from_the_kept_text() {
 
 #[test]
 fn r10_r11_a_run_that_is_killed_twice_in_a_row_is_taken_up_twice() {
-    let home = Home::new().paced(20);
-    kill_in_the_count(&home, "main");
+    let server = ModelServer::start().unwrap();
+    let home = Home::new().served_by(&server);
+    // The request for the call says no word and cannot stall; the one after it does.
+    kill_in_the_count_of(&home, "main", &format!("exec:{COUNT}\nstall=1x2 tokens=4"));
     let resuming = home.start(&["resume", "--json"]);
     resuming.until_line("the look-up of the call", |line| line["type"] == "found");
     resuming.kill();
+    home.put("go", "");
     let resuming = home.start(&["resume", "--json"]);
-    resuming.until_text(1);
+    resuming.until_said("word0");
     resuming.kill();
     home.run(&["resume"]).expect_code(0);
     assert_eq!(home.text("ledger"), COUNTED);
@@ -88,8 +111,9 @@ fn r10_r11_a_run_that_is_killed_twice_in_a_row_is_taken_up_twice() {
 
 #[test]
 fn r11_agent_takes_its_own_unfinished_run_up_first() {
-    let home = Home::new().paced(5);
+    let home = Home::new();
     kill_in_the_count(&home, "main");
+    home.put("go", "");
     let answer = home.run(&["agent", "--yes", "-m", "run `echo next >> ledger`"]).expect_code(0);
     assert_eq!(home.text("ledger"), format!("{COUNTED}next\n"));
     let first = answer.out.find("exit status 0").expect("the answer of the run that was cut off");
@@ -99,7 +123,8 @@ fn r11_agent_takes_its_own_unfinished_run_up_first() {
 
 #[test]
 fn r11_other_sessions_runs_stay_for_resume_and_are_counted() {
-    let home = Home::new().paced(30);
+    let server = ModelServer::start().unwrap();
+    let home = Home::new().served_by(&server);
     for session in ["a", "b"] {
         kill_in_an_answer(&home, session);
     }
@@ -129,7 +154,8 @@ fn r11_resume_says_when_there_is_nothing_to_take_up() {
 /// A run that never gets any further is not tried for ever; nothing else has to suffer from it.
 #[test]
 fn r11_a_poison_run_is_held_until_a_human_says_go_on() {
-    let slow = Home::new().paced(400);
+    // The first byte is far away.
+    let slow = Home::new().paced(60_000);
     let kill = |agent: Process| {
         agent.until_line("the request", |line| line["state"] == "preparing" && line["flags"]["isWaiting"] == true);
         agent.kill();

@@ -1,24 +1,41 @@
 //! The limits of a run and of a call.
 
+use bench::model_server::ModelServer;
+
 use crate::support::{Home, is_alive, pids};
+
+/// Limits in seconds, from one that is enough for the beginning of what it ends to one that is on any machine.
+const LIMITS: [&str; 3] = ["1", "8", "40"];
+
+/// Tries one limit after the other until what it ends has begun before that.
+fn at_a_limit(what: &str, begins_within: impl FnMut(&str) -> bool) {
+    assert!(LIMITS.into_iter().any(begins_within), "{what} never began within {LIMITS:?} s");
+}
 
 #[test]
 fn r49_a_run_past_its_limit_ends_with_its_text_kept() {
-    let home = Home::new().paced(150);
-    let ended = home.run(&["agent", "--timeout", "1", "-m", "Who are you?"]).expect_code(124);
-    assert!(ended.verdict().contains("limit"), "{ended:?}");
-    let run = home.json(&["runs", "show"]);
-    assert_eq!(run["outcome"], "timed_out");
-    assert!(run["text"].as_str().is_some_and(|text| text.starts_with("I am")), "{run}");
-    assert_eq!(ended.out.trim(), run["text"].as_str().unwrap_or_default().trim());
-    home.paced(0).assert_usable("main");
+    let server = ModelServer::start().unwrap();
+    let home = Home::new().served_by(&server);
+    at_a_limit("the answer", |limit| {
+        let ended = home.run(&["agent", "--timeout", limit, "-m", "stall=2x9 tokens=12"]).expect_code(124);
+        assert!(ended.verdict().contains("limit"), "{ended:?}");
+        let run = home.json(&["runs", "show"]);
+        assert_eq!(run["outcome"], "timed_out");
+        assert_eq!(ended.out.trim(), run["text"].as_str().unwrap_or_default().trim());
+        run["text"].as_str().is_some_and(|text| text.starts_with("word0"))
+    });
+    home.assert_usable("main");
 }
 
 #[test]
 fn r15_the_limit_of_a_run_ends_its_command() {
     let home = Home::new();
-    home.run(&["agent", "--timeout", "1", "--yes", "-m", "run `echo $$ >> pids; sleep 300`"]).expect_code(124);
-    assert!(!is_alive(pids(&home.file("pids"))[0]));
+    at_a_limit("the command", |limit| {
+        home.run(&["agent", "--timeout", limit, "--yes", "-m", "run `echo $$ >> pids; sleep 300`"]).expect_code(124);
+        let pids = pids(&home.file("pids"));
+        assert!(!pids.iter().any(|pid| is_alive(*pid)), "{pids:?}");
+        !pids.is_empty()
+    });
     home.assert_usable("main");
 }
 
@@ -26,22 +43,24 @@ fn r15_the_limit_of_a_run_ends_its_command() {
 /// the model is told, the run completes.
 #[test]
 fn r15_r49_a_call_past_its_limit_is_ended_whatever_it_does() {
-    let home = Home::new().with("LIMULUS_TOOLS__CALL_S", "1");
     let hanging = [
         "echo $$ >> pids; sleep 300",
         "trap '' TERM; echo $$ >> pids; while :; do sleep 0.05; done",
         "setsid sh -c 'echo $$ >> pids; exec sleep 300' & echo $$ >> pids; sleep 300",
     ];
-    for (index, command) in hanging.iter().enumerate() {
-        let message = format!("run `{command}`");
-        let answer = home.run(&["agent", "--yes", "-m", &message]).expect_code(0);
-        assert!(answer.err.contains("timed_out"), "{command}: {answer:?}");
-        assert!(answer.out.contains("1 s"), "the model is told which limit: {answer:?}");
-        let left: Vec<u32> = pids(&home.file("pids")).into_iter().filter(|pid| is_alive(*pid)).collect();
-        assert!(left.is_empty(), "{command}: {left:?}");
-        assert!(pids(&home.file("pids")).len() > index, "{command} ran");
+    for command in hanging {
+        at_a_limit(command, |limit| {
+            let home = Home::new().with("LIMULUS_TOOLS__CALL_S", limit);
+            let answer = home.run(&["agent", "--yes", "-m", &format!("run `{command}`")]).expect_code(0);
+            assert!(answer.err.contains("timed_out"), "{command}: {answer:?}");
+            assert!(answer.out.contains(&format!("{limit} s")), "the model is told which limit: {answer:?}");
+            let ran = pids(&home.file("pids"));
+            let left: Vec<&u32> = ran.iter().filter(|pid| is_alive(**pid)).collect();
+            assert!(left.is_empty(), "{command}: {left:?}");
+            home.assert_usable("main");
+            !ran.is_empty()
+        });
     }
-    home.assert_usable("main");
 }
 
 /// What a command leaves in the background when it ends is ended with it.

@@ -1,9 +1,8 @@
 //! `limulus models`: what is known of models, and what works of one, found out by real requests to a real local server.
 
-use bench::model_server::ModelServer;
 use serde_json::{Value, json};
 
-use crate::support::{Finished, Home, answered, refused, serve_whole};
+use crate::support::{CLOSED, Finished, Home, answered, refused, serve_whole};
 
 /// An answer of chat completions: these deltas, and this usage.
 fn chat(deltas: &[Value], usage: &Value) -> String {
@@ -151,10 +150,7 @@ fn r24_what_a_server_refuses_is_said_in_its_words() {
 
 #[test]
 fn a_server_that_is_not_there_and_a_provider_that_is_not_configured_are_told_apart() {
-    let server = ModelServer::start().unwrap();
-    let url = server.base_url();
-    drop(server);
-    let home = Home::new().served_at(&url);
+    let home = Home::new().served_at(&format!("http://{CLOSED}/v1"));
     let finished = home.run(&["models", "check"]).expect_code(1);
     assert_line(&finished, "✗", "reachable", "could not be reached");
     let checked: Value = serde_json::from_str(&home.run(&["models", "check", "--json"]).expect_code(1).out).unwrap();

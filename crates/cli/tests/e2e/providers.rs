@@ -1,11 +1,9 @@
 //! What a provider can do wrong. Each ends in a line or two that say what to do, is in the trace of its run, and leaves the
 //! session usable.
 
-use std::net::TcpListener;
-
 use bench::model_server::ModelServer;
 
-use crate::support::Home;
+use crate::support::{CLOSED, Home};
 
 /// A message whose run fails.
 struct Fault {
@@ -51,8 +49,7 @@ fn r24_a_cut_that_does_not_last_is_mended() {
 
 #[test]
 fn r24_a_provider_that_cannot_be_reached_is_named() {
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let url = format!("http://{closed}/v1");
+    let url = format!("http://{CLOSED}/v1");
     let home = Home::new().served_at(&url).with("LIMULUS_REQUESTS__RETRIES", "0");
     let verdict = home.run(&["agent", "-m", "Hello"]).expect_code(1).verdict();
     assert!(verdict.contains(&url) && verdict.contains("base_url"), "{verdict}");

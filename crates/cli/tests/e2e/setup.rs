@@ -7,7 +7,7 @@ use std::thread;
 
 use bench::model_server::ModelServer;
 
-use crate::support::{Home, Terminal};
+use crate::support::{CLOSED, Home, Terminal};
 
 const KEY: &str = "sk-do-not-write-4711";
 
@@ -38,6 +38,9 @@ fn answer(mut stream: TcpStream) -> std::io::Result<()> {
     };
     let head = loop {
         let count = stream.read(&mut buffer)?;
+        if count == 0 {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
         bytes.extend_from_slice(&buffer[..count]);
         if let Some(head) = whole(&bytes) {
             break head;
@@ -55,8 +58,7 @@ fn answer(mut stream: TcpStream) -> std::io::Result<()> {
 
 /// A home without a local Ollama.
 fn alone() -> Home {
-    let closed = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("it is bound");
-    Home::new().with("OLLAMA_HOST", &closed.to_string())
+    Home::new().with("OLLAMA_HOST", CLOSED)
 }
 
 fn with_key(home: Home, base_url: &str) -> Home {
@@ -105,8 +107,7 @@ fn r24_what_cannot_be_set_up_changes_nothing_and_says_what_to_do() {
     assert!(verdict.contains("ANTHROPIC_API_KEY") && verdict.contains("offline model"), "{verdict}");
     let verdict = home.run(&["setup"]).expect_code(3).verdict();
     assert!(verdict.contains("no terminal") && verdict.contains("--yes"), "{verdict}");
-    let closed = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("it is bound");
-    let home = with_key(home, &format!("http://{closed}/v1"));
+    let home = with_key(home, &format!("http://{CLOSED}/v1"));
     let verdict = home.run(&["setup", "--yes"]).expect_code(1).verdict();
     assert!(verdict.contains("could not be reached") && verdict.contains("nothing was changed"), "{verdict}");
     assert!(!home.path().exists(), "nothing was written");

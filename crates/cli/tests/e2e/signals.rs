@@ -1,5 +1,6 @@
 //! Ctrl-C, SIGTERM and limits: what ends, what is kept, and that nothing runs on that should not.
 
+use bench::model_server::ModelServer;
 use rustix::process::Signal;
 
 use crate::support::{Home, Terminal, is_alive, pids, until};
@@ -34,9 +35,10 @@ fn r15_an_interrupt_ends_the_run_with_every_process_of_its_command() {
 
 #[test]
 fn r15_an_interrupt_keeps_the_text_that_has_come() {
-    let home = Home::new().paced(30);
-    let agent = home.start(&["agent", "--json", "-m", "Who are you?"]);
-    let seen = agent.until_text(3);
+    let server = ModelServer::start().unwrap();
+    let home = Home::new().served_by(&server);
+    let agent = home.start(&["agent", "--json", "-m", "stall=3x1 tokens=12"]);
+    let seen = agent.until_said("word2");
     agent.signal(Signal::INT);
     let lines = agent.finish().expect_code(130).lines();
     let end = lines.last().expect("an end");
@@ -49,19 +51,22 @@ fn r15_an_interrupt_keeps_the_text_that_has_come() {
 #[test]
 fn r15_a_second_interrupt_quits_at_once() {
     let home = Home::new();
-    // A command that takes SIGTERM for nothing holds the abort up until it is killed.
-    let stubborn = "run `trap '' TERM; echo $$ $$ >> pids; while :; do sleep 0.05; done`";
-    let agent = home.start(&["agent", "--yes", "-m", stubborn]);
-    waiting_pids(&home);
+    // While its supervisor sleeps, a command cannot be ended: that holds the abort up.
+    let stopped = "run `kill -STOP $PPID; echo $$ $PPID >> pids; while :; do sleep 0.05; done`";
+    let agent = home.start(&["agent", "--yes", "--json", "-m", stopped]);
+    let supervisor = waiting_pids(&home)[1];
     agent.signal(Signal::INT);
     agent.until_err("aborting");
-    until("the abort in the journal", || home.run(&["runs", "trace"]).out.contains("ending_set"));
+    agent.until_line("the abort in the journal", |line| line["type"] == "ending");
     agent.signal(Signal::INT);
     let ended = agent.finish().expect_code(130);
     assert!(!ended.err.contains("what had come is kept"), "it did not wait for the end: {ended:?}");
     // The abort was recorded: whoever comes next takes it to its end.
+    let supervisor = rustix::process::Pid::from_raw(supervisor as i32).expect("a pid is not 0");
+    rustix::process::kill_process(supervisor, Signal::CONT).expect("it is there");
     home.run(&["resume"]).expect_code(130);
-    assert_gone(&pids(&home.file("pids")));
+    // The supervisor leaves after it has told the end of its command.
+    until("the end of both", || !pids(&home.file("pids")).into_iter().any(is_alive));
     assert_eq!(home.json(&["runs", "show"])["outcome"], "aborted");
 }
 
@@ -81,9 +86,10 @@ fn r15_ctrl_c_on_a_terminal_ends_the_run_cleanly() {
 
 #[test]
 fn r15_a_shutdown_seals_streams_and_the_next_owner_goes_on() {
-    let home = Home::new().paced(30);
-    let agent = home.start(&["agent", "--json", "-m", "Who are you?"]);
-    let seen = agent.until_text(3);
+    let server = ModelServer::start().unwrap();
+    let home = Home::new().served_by(&server);
+    let agent = home.start(&["agent", "--json", "-m", "stall=3x1 tokens=12"]);
+    let seen = agent.until_said("word2");
     agent.signal(Signal::TERM);
     let ended = agent.finish().expect_code(143).expect_err("limulus resume");
     let cut = ended.lines().into_iter().find(|line| line["type"] == "cut").expect("the stream is sealed");
@@ -114,7 +120,7 @@ fn r13_r15_a_shutdown_leaves_a_running_command_to_its_supervisor() {
 
 #[test]
 fn r15_leaving_in_order_does_not_count_towards_poison() {
-    let home = Home::new().paced(400);
+    let home = Home::new().paced(60_000);
     for words in [
         &["agent", "--json", "-m", "Who are you?"][..],
         &["resume", "--json"],

@@ -2,9 +2,8 @@
 
 use engine::FailureClass;
 use models::{Model, ModelSet};
-use tokio::net::TcpListener;
 
-use crate::support::{Answer, Reply, answer, ask, read, request_to, sized, until_close};
+use crate::support::{Answer, CLOSED, Reply, answer, ask, read, request_to, sized, until_close};
 use crate::{ERROR_IN_STREAM, HTML, OVERLOADED, TEXT, said};
 
 async fn replied(bytes: Vec<u8>) -> Answer {
@@ -80,23 +79,21 @@ async fn c5_a_line_without_end_is_malformed() {
 
 #[tokio::test]
 async fn a_server_that_is_not_there_is_a_network_failure_that_names_it() {
-    let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let answer = read(ModelSet::new().stream(request_to(&format!("http://{free}/v1")))).await;
+    let answer = read(ModelSet::new().stream(request_to(&format!("http://{CLOSED}/v1")))).await;
     let failure = answer.failure();
     assert_eq!(failure.class, FailureClass::Network);
-    let expected = format!("acme could not be reached at http://{free}/v1/chat/completions: Connection refused");
+    let expected = format!("acme could not be reached at http://{CLOSED}/v1/chat/completions: Connection refused");
     assert!(failure.message.starts_with(&expected), "{}", failure.message);
     assert!(failure.message.contains("`base_url` in [providers.acme]"), "{}", failure.message);
 }
 
 #[tokio::test]
 async fn h5_a_proxy_that_is_not_there_is_named_without_its_password() {
-    let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let mut request = request_to("http://127.0.0.1:9/v1");
-    request.endpoint.proxy = Some(format!("http://me:pass@{free}"));
+    request.endpoint.proxy = Some(format!("http://me:pass@{CLOSED}"));
     let answer = read(ModelSet::new().stream(request)).await;
     let expected =
-        format!("at http://127.0.0.1:9/v1/chat/completions through the proxy http://{free}/: Connection refused");
+        format!("at http://127.0.0.1:9/v1/chat/completions through the proxy http://{CLOSED}/: Connection refused");
     assert!(answer.failure().message.contains(&expected), "{}", answer.failure().message);
 }
 

@@ -13,6 +13,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
+/// Where nobody listens: no program is given this port unless it asks for it, so none gets it meanwhile.
+pub(crate) const CLOSED: &str = "127.0.0.1:1";
+
 /// What the server does with one request.
 pub(crate) enum Reply {
     /// These bytes, then the connection is closed.

@@ -139,6 +139,12 @@ impl Home {
         serde_json::from_str(&shown.out).unwrap_or_else(|error| panic!("{words:?}: {error}: {}", shown.out))
     }
 
+    /// How many commands have ended and are on record as that, collected or not.
+    pub(crate) fn exit_records(&self) -> usize {
+        let calls = fs::read_dir(self.path().join("calls")).into_iter().flatten().flatten();
+        calls.filter(|call| call.path().join("exit.json").exists()).count()
+    }
+
     /// Checks that this session takes a message and completes it.
     #[track_caller]
     pub(crate) fn assert_usable(&self, session: &str) {

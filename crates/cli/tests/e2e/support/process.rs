@@ -85,6 +85,13 @@ impl Process {
         self.texts().concat()
     }
 
+    /// Waits until the answer says this; gives the text so far.
+    #[track_caller]
+    pub(crate) fn until_said(&self, part: &str) -> String {
+        until(part, || self.texts().concat().contains(part));
+        self.texts().concat()
+    }
+
     /// The pieces of an answer so far.
     pub(crate) fn pieces(&self) -> usize {
         self.texts().len()
