@@ -30,6 +30,8 @@ pub(crate) enum Command {
     Sessions(commands::sessions::SessionsArgs),
     /// Runs: what they did, what they are doing, how to end them
     Runs(commands::runs::RunsArgs),
+    /// What became of one message: by its id or its key
+    Receipt(commands::receipt::ReceiptArgs),
     /// The audit log of a session: every transition with its time and cause; chain and state verified
     Audit(commands::audit::AuditArgs),
     /// Look at a home for damage: every file, page, entry, chain and body; mend it where that is safe

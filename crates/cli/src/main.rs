@@ -54,6 +54,7 @@ fn run(command: Command) -> Result<(), CliError> {
             Ok(end) => wait_for(commands::end::run(end, &globals?)),
             Err(args) => commands::sessions::run(args, &globals?),
         },
+        Command::Receipt(args) => commands::receipt::run(args, &globals?),
         Command::Audit(args) => commands::audit::run(args, &globals?),
         Command::Doctor(args) => commands::doctor::run(&args, &globals?),
         Command::Setup(args) => wait_for(commands::setup::run(args, &globals?)),

@@ -187,6 +187,7 @@ fn what_can_be_read_is_in_the_help() {
         &["runs", "list"],
         &["runs", "show"],
         &["runs", "trace"],
+        &["receipt"],
         &["graph"],
         &["setup"],
         &["models", "list"],

@@ -10,6 +10,8 @@ use engine::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::show::names;
+
 /// The name of the event frame that carries an [`Event`].
 pub const AGENT_EVENT: &str = "agent";
 
@@ -71,12 +73,12 @@ pub enum LifecycleLine {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunEnd {
     /// How.
-    #[schemars(with = "String")]
+    #[schemars(with = "names::OutcomeName")]
     pub outcome: Outcome,
     /// What it said, whole.
     pub text: String,
     /// What it took.
-    #[schemars(with = "serde_json::Value")]
+    #[schemars(with = "names::UsageShape")]
     pub usage: Usage,
     /// Why it did not complete.
     pub error: Option<String>,
@@ -113,7 +115,7 @@ pub enum AssistantLine {
         /// How many calls it asks for.
         calls: u32,
         /// What the request took.
-        #[schemars(with = "serde_json::Value")]
+        #[schemars(with = "names::UsageShape")]
         usage: Usage,
     },
 }
@@ -151,7 +153,7 @@ pub enum ToolLine {
         #[schemars(with = "String")]
         effect: EffectId,
         /// How it may be repeated.
-        #[schemars(with = "String")]
+        #[schemars(with = "names::ToolClassName")]
         class: ToolClass,
         /// The tool's name, as the model wrote it.
         tool: String,
@@ -168,7 +170,7 @@ pub enum ToolLine {
         /// The tool's name, as the model wrote it.
         tool: String,
         /// How it ended.
-        #[schemars(with = "String")]
+        #[schemars(with = "names::CallOutcomeName")]
         outcome: CallOutcome,
         /// Bytes that the model is told.
         bytes: u64,
@@ -244,7 +246,7 @@ pub enum ToolLine {
         /// The process.
         process: String,
         /// How.
-        #[schemars(with = "String")]
+        #[schemars(with = "names::CallOutcomeName")]
         outcome: CallOutcome,
         /// How, in words.
         how: String,
@@ -258,13 +260,13 @@ pub enum StateLine {
     /// The state is another.
     Changed {
         /// Of the run.
-        #[schemars(with = "String")]
+        #[schemars(with = "names::RunStateName")]
         state: RunState,
         /// Of the session.
-        #[schemars(with = "String")]
+        #[schemars(with = "names::LifecycleName")]
         lifecycle: LifecycleKind,
         /// The flags.
-        #[schemars(with = "serde_json::Value")]
+        #[schemars(with = "names::FlagsShape")]
         flags: Flags,
     },
     /// A request failed, or something that had to come before it.
@@ -296,16 +298,16 @@ pub enum StateLine {
     /// The run is to end.
     Ending {
         /// How.
-        #[schemars(with = "String")]
+        #[schemars(with = "names::OutcomeName")]
         outcome: Outcome,
     },
     /// The lifecycle of the session is another.
     Lifecycle {
         /// From where.
-        #[schemars(with = "String")]
+        #[schemars(with = "names::LifecycleName")]
         from: LifecycleKind,
         /// To where.
-        #[schemars(with = "String")]
+        #[schemars(with = "names::LifecycleName")]
         to: LifecycleKind,
         /// Why.
         #[schemars(with = "String")]
@@ -340,7 +342,7 @@ pub enum QueueLine {
         #[schemars(with = "String")]
         message: MessageId,
         /// How.
-        #[schemars(with = "String")]
+        #[schemars(with = "names::ReceiptStateName")]
         state: ReceiptState,
     },
 }

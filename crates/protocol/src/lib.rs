@@ -9,6 +9,8 @@ pub mod event;
 mod frame;
 pub mod limits;
 pub mod method;
+pub mod notice;
+mod schema;
 pub mod show;
 
 pub use client::{Answers, Client, ClientError, Events};
@@ -16,6 +18,7 @@ pub use codec::{FrameError, FrameReader, encode};
 pub use error::{Details, ErrorCode, ErrorShape};
 pub use event::Event;
 pub use frame::{EventFrame, Frame, Request, Response};
+pub use schema::schema;
 
 /// The version of the protocol that this crate speaks.
 pub const PROTOCOL: u32 = 1;

@@ -11,6 +11,7 @@ pub(crate) mod end;
 pub(crate) mod graph;
 pub(crate) mod man;
 pub(crate) mod models;
+pub(crate) mod receipt;
 pub(crate) mod resume;
 pub(crate) mod runs;
 pub(crate) mod serve;

@@ -17,6 +17,8 @@ mod limits;
 mod models;
 mod owner;
 mod providers;
+mod reading;
+mod receipts;
 mod reload;
 mod serve;
 mod setup;

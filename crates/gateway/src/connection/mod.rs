@@ -13,6 +13,7 @@ use protocol::limits::{FIRST_FRAME_BYTES, FRAME_BYTES, HANDSHAKE_MS, REQUESTS, T
 use protocol::method::{
     Cap, ClientInfo, Connect, ConnectParams, Features, HelloOk, METHODS, Method, Policy, ServerInfo,
 };
+use protocol::notice::EVENTS;
 use protocol::{ErrorShape, EventFrame, Frame, FrameError, FrameReader, PROTOCOL, Request, Response, encode};
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
@@ -183,7 +184,6 @@ fn connected(request: &Request) -> Result<ConnectParams, ErrorShape> {
 
 fn hello(caller: &Caller) -> HelloOk {
     let service = &caller.service;
-    let events = ["agent", "answered", "ask", "closed", "dropped", "shutdown", "tick"];
     HelloOk {
         kind: "hello-ok".to_owned(),
         protocol: PROTOCOL,
@@ -195,7 +195,7 @@ fn hello(caller: &Caller) -> HelloOk {
         },
         features: Features {
             methods: METHODS.iter().map(|method| method.name.to_owned()).collect(),
-            events: events.map(str::to_owned).into(),
+            events: EVENTS.iter().map(|event| event.name.to_owned()).collect(),
         },
         policy: Policy::default(),
     }

@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::limits;
+use crate::show::names;
 
 /// Nothing.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -200,7 +201,7 @@ pub struct Ended {
     #[schemars(with = "String")]
     pub run_id: RunId,
     /// How.
-    #[schemars(with = "String")]
+    #[schemars(with = "names::OutcomeName")]
     pub outcome: Outcome,
     /// When it started.
     #[schemars(with = "i64")]
@@ -211,7 +212,7 @@ pub struct Ended {
     /// What it said.
     pub text: String,
     /// What it took.
-    #[schemars(with = "serde_json::Value")]
+    #[schemars(with = "names::UsageShape")]
     pub usage: Usage,
     /// Why it did not complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -19,6 +19,7 @@ pub type Shown = SessionSummary<RunStory, QueuedStory>;
 
 /// A session; `R` is how its run is shown, `Q` how a message that waits. Times are milliseconds since 1970 UTC.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "SessionWith{R}")]
 pub struct SessionSummary<R, Q> {
     /// Its id.
     #[schemars(with = "String")]

@@ -1,0 +1,99 @@
+//! `limulus receipt`: what became of one message.
+
+use clap::Args;
+use engine::MessageId;
+use gateway::show::name;
+use protocol::method::{ReceiptParams, ReceiptsGet};
+use protocol::show::ReceiptStory;
+
+use crate::config::Globals;
+use crate::error::{CliError, Exit};
+use crate::reading::ask;
+use crate::show::human::{Page, Zone, excerpt};
+use crate::show::{json, print};
+
+/// What became of one message.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "A message that was never acknowledged has no receipt (exit 4): send it again with the same key."
+)]
+pub(crate) struct ReceiptArgs {
+    /// The message's id (its run has the same), or the key that it was sent with (`limulus agent --key`)
+    #[arg(value_name = "ID|KEY")]
+    message: String,
+    /// The session that the message was sent to: NAME, or agent:AGENT:NAME [default: any]
+    #[arg(long, value_name = "KEY")]
+    session: Option<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Prints it.
+pub(crate) fn run(args: ReceiptArgs, globals: &Globals) -> Result<(), CliError> {
+    let ReceiptArgs { message, session, json: as_json } = args;
+    let by_id = ReceiptParams { id: Some(message.clone()), key: None, session: session.clone() };
+    let by_key = ReceiptParams { id: None, key: Some(message.clone()), session };
+    let receipt = if message.parse::<MessageId>().is_err() {
+        ask::<ReceiptsGet>(globals, by_key)?
+    } else {
+        match ask::<ReceiptsGet>(globals, by_id) {
+            // A key may look like an id; what is said of the id counts where it is neither.
+            Err(error) if error.exit() == Exit::NotFound => ask::<ReceiptsGet>(globals, by_key).map_err(|_| error)?,
+            receipt => receipt?,
+        }
+    };
+    print(&if as_json { json(&receipt) } else { lay_out(&receipt, &Zone::local()) })
+}
+
+fn lay_out(receipt: &ReceiptStory, zone: &Zone) -> String {
+    let mut page = Page::default();
+    let key = receipt.key.as_ref().map(|key| format!(" (key {})", excerpt(key, 60))).unwrap_or_default();
+    page.line(format!("message {} of {}{key} is {}", receipt.message, receipt.session_key, name(&receipt.state)));
+    let place = receipt.ahead.map(|ahead| format!("; number {ahead} of those that wait")).unwrap_or_default();
+    page.line(format!("  accepted {}{place}", zone.time(receipt.accepted_at)));
+    let Some(started) = receipt.started_at else { return page.text() };
+    let ended = receipt.ended_at.map(|at| format!(", ended {}", zone.time(at))).unwrap_or_default();
+    let status = receipt.outcome.map_or(receipt.run_state.name(), engine::Outcome::name);
+    page.line(format!("  run {} is {status}: started {}{ended}", receipt.run, zone.time(started)));
+    if let Some(error) = &receipt.error {
+        page.indented("  failure: ", error);
+    }
+    page.line(format!("  `limulus runs show {}` shows what it says", receipt.run));
+    page.text()
+}
+
+#[cfg(test)]
+mod tests {
+    use gateway::methods::reading::Reads as _;
+    use gateway::show::Source;
+    use gateway::show::scene::Scene;
+
+    use super::*;
+
+    #[test]
+    fn a3_r10_a_receipt_says_where_the_message_is_and_what_its_run_came_to() {
+        let mut scene = Scene::new();
+        scene.keyed("first", "k1");
+        scene.keyed("second", "k2");
+        scene.enter_lane(engine::ResumeMode::Restart);
+        let told = |scene: &Scene, key: &str| {
+            let params = ReceiptParams { key: Some(key.to_owned()), ..ReceiptParams::default() };
+            lay_out(&ReceiptsGet::read(&Source::of(&scene.journal), params).unwrap(), &Zone::utc())
+        };
+        let waits = "\
+message 00000000-0000-0000-0000-000000000102 of agent:main:main (key k2) is queued
+  accepted 2025-11-21 03:04:04; number 1 of those that wait
+";
+        assert_eq!(told(&scene, "k2"), waits);
+        scene.stream("One.");
+        scene.end_stream();
+        let ended = "\
+message 00000000-0000-0000-0000-000000000101 of agent:main:main (key k1) is ended
+  accepted 2025-11-21 03:04:03
+  run 00000000-0000-0000-0000-000000000101 is completed: started 2025-11-21 03:04:05, ended 2025-11-21 03:04:08
+  `limulus runs show 00000000-0000-0000-0000-000000000101` shows what it says
+";
+        assert_eq!(told(&scene, "k1"), ended);
+    }
+}

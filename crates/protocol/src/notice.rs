@@ -1,0 +1,120 @@
+//! What a connection is told beside what happens in sessions, and the one list of all events.
+
+use engine::{CallId, Hash, RunId, Timestamp};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Serialize};
+
+use crate::error::ErrorShape;
+use crate::event::{AGENT_EVENT, Event};
+
+/// A call asks for leave. Told to every client with the cap `asks`, also to one that comes later.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Asked {
+    /// The session's key.
+    pub session: String,
+    /// The call that asks; `asks.answer` takes it.
+    #[schemars(with = "String")]
+    pub call: CallId,
+    /// What the answer binds to; `asks.answer` takes it.
+    #[schemars(with = "String")]
+    pub fingerprint: Hash,
+    /// What is asked.
+    pub question: String,
+}
+
+/// Questions are open no more: that of a call, or all of a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Answered {
+    /// The call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub call: Option<CallId>,
+    /// The run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub run: Option<RunId>,
+    /// Whether it was allowed, if somebody has answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allow: Option<bool>,
+    /// Who has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+}
+
+/// The client did not read as fast as things happen. It is the last that it is told.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Dropped {
+    /// Where each of its subscriptions stands.
+    #[serde(default)]
+    pub subscriptions: Vec<Stand>,
+}
+
+/// Where a subscription stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Stand {
+    /// As `events.subscribe` gave it.
+    pub subscription: u64,
+    /// What it goes on from.
+    pub cursor: String,
+}
+
+/// The owner leaves in order. It is the last that is told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Shutdown {
+    /// Why.
+    pub reason: String,
+}
+
+/// Nothing has happened, and the connection stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Tick {
+    /// The owner's time, milliseconds since 1970 UTC.
+    #[schemars(with = "i64")]
+    pub ts: Timestamp,
+}
+
+/// A row of the list of events.
+#[derive(Debug, Clone, Copy)]
+pub struct EventSpec {
+    /// Its name on the wire.
+    pub name: &'static str,
+    /// When it comes, in a line.
+    pub about: &'static str,
+    /// The schema of its payload.
+    pub payload: fn(&mut SchemaGenerator) -> Schema,
+}
+
+/// Every event.
+pub const EVENTS: &[EventSpec] = &[
+    EventSpec {
+        name: AGENT_EVENT,
+        about: "Something happened in a session that is subscribed to.",
+        payload: |generator| generator.subschema_for::<Event>(),
+    },
+    EventSpec {
+        name: "ask",
+        about: "A call asks for leave; told to clients with the cap `asks`.",
+        payload: |generator| generator.subschema_for::<Asked>(),
+    },
+    EventSpec {
+        name: "answered",
+        about: "A question is open no more; told to clients with the cap `asks`.",
+        payload: |generator| generator.subschema_for::<Answered>(),
+    },
+    EventSpec { name: "tick", about: "The connection stands.", payload: |generator| generator.subschema_for::<Tick>() },
+    EventSpec {
+        name: "dropped",
+        about: "The client did not read fast enough; the last that it is told.",
+        payload: |generator| generator.subschema_for::<Option<Dropped>>(),
+    },
+    EventSpec {
+        name: "shutdown",
+        about: "The owner leaves in order; the last that is told.",
+        payload: |generator| generator.subschema_for::<Shutdown>(),
+    },
+    EventSpec {
+        name: "closed",
+        about: "What came was no frame, or no handshake; the last that is told.",
+        payload: |generator| generator.subschema_for::<ErrorShape>(),
+    },
+];
