@@ -52,6 +52,8 @@ pub struct Listener {
     path: PathBuf,
     /// The file that is ours: its place may be taken by another owner's.
     inode: Option<(u64, u64)>,
+    /// Connections at once.
+    most: usize,
 }
 
 impl Listener {
@@ -66,7 +68,14 @@ impl Listener {
         let socket = listen(home).map_err(failed)?;
         let inode = fs::symlink_metadata(&path).ok().map(|meta| (meta.dev(), meta.ino()));
         let socket = UnixListener::from_std(socket).map_err(failed)?;
-        Ok(Self { socket, path, inode })
+        Ok(Self { socket, path, inode, most: CONNECTIONS })
+    }
+
+    /// The same for at most so many connections at once.
+    #[must_use]
+    pub fn at_most(mut self, most: usize) -> Self {
+        self.most = most;
+        self
     }
 
     /// Where it is.
@@ -83,7 +92,7 @@ impl Listener {
                 continue;
             };
             // A stranger is told nothing; nor is one too many, who would only wait.
-            if !is_ours(&stream) || open.load(Ordering::Relaxed) >= CONNECTIONS {
+            if !is_ours(&stream) || open.load(Ordering::Relaxed) >= self.most {
                 continue;
             }
             let place = Place::take(&open);

@@ -90,7 +90,7 @@ async fn r61_a_hundred_at_once_with_the_same_key_are_one_run() {
 async fn r60_a_connection_that_goes_away_stops_no_run() {
     let home = Home::paced(Duration::from_millis(5));
     let (client, events) = home.client().await;
-    let mut answers = client.ask::<Agent>(message("main", "k", "tokens=20 go")).unwrap();
+    let mut answers = client.ask::<Agent>(message("main", "k", "Who are you?")).unwrap();
     let run = accepted(&mut answers).await;
     drop((client, events, answers));
 
@@ -108,7 +108,7 @@ async fn r60_a_connection_that_goes_away_stops_no_run() {
 async fn r60_a_wait_times_out_and_an_abort_ends_the_run() {
     let home = Home::paced(Duration::from_hours(1));
     let (client, _events) = home.client().await;
-    let mut answers = client.ask::<Agent>(message("work", "k", "tokens=20 go")).unwrap();
+    let mut answers = client.ask::<Agent>(message("work", "k", "Who are you?")).unwrap();
     let run = accepted(&mut answers).await;
     let waited = client.call::<AgentWait>(WaitParams { run_id: run, timeout_ms: 0 }).await.unwrap();
     assert_eq!((waited.status, waited.ended_at), (WaitStatus::Timeout, None));
@@ -164,7 +164,7 @@ async fn r60_what_cannot_be_done_is_said_and_nothing_is_recorded() {
 async fn r15_who_waits_when_the_owner_leaves_is_told_and_the_next_owner_goes_on() {
     let home = Home::paced(Duration::from_hours(1));
     let (client, mut events) = home.client().await;
-    let mut answers = client.ask::<Agent>(message("main", "k", "tokens=5 go")).unwrap();
+    let mut answers = client.ask::<Agent>(message("main", "k", "Who are you?")).unwrap();
     let run = accepted(&mut answers).await;
     let leaving = home.leave();
     let (folder, told) = tokio::join!(leaving, answers.next());

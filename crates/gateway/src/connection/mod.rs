@@ -4,7 +4,7 @@
 mod outbox;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
@@ -17,7 +17,7 @@ use protocol::notice::EVENTS;
 use protocol::{ErrorShape, EventFrame, Frame, FrameError, FrameReader, PROTOCOL, Request, Response, encode};
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 
 use crate::error::Error;
 use crate::methods;
@@ -43,7 +43,7 @@ pub(crate) struct Caller {
     pub(crate) reads: Semaphore,
     next_subscription: AtomicU64,
     /// It did not read: nothing more is sent but what waits.
-    dropped: AtomicBool,
+    dropped: Notify,
 }
 
 impl Caller {
@@ -66,9 +66,9 @@ impl Caller {
 
     /// It did not read as fast as things happen: the last that it is told is where to go on from.
     pub(crate) fn drop_slow(&self, payload: Value) {
-        self.dropped.store(true, Ordering::Relaxed);
         self.outbox.put(event_frame("dropped", payload));
         self.outbox.finish();
+        self.dropped.notify_one();
     }
 }
 
@@ -152,7 +152,7 @@ async fn shake_hands<R: AsyncRead + Unpin>(
                 outbox: Arc::clone(outbox),
                 reads: Semaphore::new(READS),
                 next_subscription: AtomicU64::new(1),
-                dropped: AtomicBool::new(false),
+                dropped: Notify::new(),
             });
             let hello = serde_json::to_value(hello(&caller)).expect("a hello is plain data");
             caller.respond(Response::ok(request.id, hello));
@@ -216,6 +216,7 @@ async fn answer<R: AsyncRead + Unpin>(caller: &Arc<Caller>, frames: &mut FrameRe
         tokio::select! {
             biased;
             Some(()) = requests.next(), if !requests.is_empty() => {}
+            () = caller.dropped.notified() => return,
             Ok(_) = leaving.wait_for(|leaving| *leaving) => {
                 caller.tell("shutdown", json!({ "reason": "the owner of the home leaves" }));
                 return;
@@ -229,9 +230,6 @@ async fn answer<R: AsyncRead + Unpin>(caller: &Arc<Caller>, frames: &mut FrameRe
                 Err(error) => return caller.tell("closed", json!(error)),
             },
             _ = tick.tick() => caller.tell("tick", json!({ "ts": caller.service.runtime.clock().now() })),
-        }
-        if caller.dropped.load(Ordering::Relaxed) {
-            return;
         }
     }
 }

@@ -7,7 +7,7 @@ pub mod reading;
 use std::sync::Arc;
 
 use protocol::method::{
-    Agent, AgentWait, AsksAnswer, EventsSubscribe, EventsUnsubscribe, HealthGet, METHODS, Method, RunsAbort,
+    Agent, AgentWait, AsksAnswer, EventsSubscribe, EventsUnsubscribe, HealthGet, METHODS, Method, NoParams, RunsAbort,
     SessionsResume,
 };
 use protocol::{ErrorShape, Request, Response};
@@ -30,7 +30,10 @@ pub(crate) async fn carry_out(caller: Arc<Caller>, request: Request) {
 /// What the method gives; nothing, where it has answered itself.
 async fn answer(caller: &Arc<Caller>, id: &str, method: &str, params: Value) -> Result<Option<Value>, ErrorShape> {
     let result = match method {
-        HealthGet::NAME => given::<HealthGet>(acting::health(caller)),
+        HealthGet::NAME => {
+            let NoParams {} = self::params::<HealthGet>(params)?;
+            given::<HealthGet>(acting::health(caller))
+        }
         Agent::NAME => given::<Agent>(acting::agent(caller, id, self::params::<Agent>(params)?).await?),
         AgentWait::NAME => given::<AgentWait>(acting::wait(caller, self::params::<AgentWait>(params)?).await?),
         RunsAbort::NAME => given::<RunsAbort>(acting::abort(caller, self::params::<RunsAbort>(params)?).await?),
