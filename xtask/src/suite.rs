@@ -108,6 +108,11 @@ pub(crate) const STAGES: &[Stage] = &[
         action: Action::Plain { program: "journal-kills", arguments: &["--seconds", "60"] },
     },
     Stage {
+        name: "serve-kills",
+        about: "SIGKILL of `limulus serve` for a minute, with clients attached: what they were told is what the journal says",
+        action: Action::Plain { program: "serve-kills", arguments: &["--seconds", "60"] },
+    },
+    Stage {
         name: "red-demo",
         about: "the demonstration sees a bug in recovery",
         action: Action::RedDemo { mutant: "lost_call_run_again" },

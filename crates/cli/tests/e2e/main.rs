@@ -17,6 +17,7 @@ mod limits;
 mod models;
 mod owner;
 mod providers;
+mod python_client;
 mod reading;
 mod receipts;
 mod reload;

@@ -5,6 +5,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 
+use bench::model_server::ModelServer;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -102,20 +103,20 @@ fn r60_a_raw_client_sends_a_message_and_reads_its_run() {
 /// R10, R11: a message that was acknowledged is answered after a SIGKILL too, by the next owner, once.
 #[test]
 fn r10_r11_a_service_that_was_killed_is_followed_by_one_that_goes_on() {
-    let home = Home::new().paced(20);
+    let server = ModelServer::start().unwrap();
+    let home = Home::new().served_by(&server);
     let (service, _) = serve(&home);
     let mut line = Line::to(&home);
-    line.send("k", "tokens=40 go");
+    line.send("k", "stall=3x1 tokens=40");
     let accepted = line.answer("k")["payload"].clone();
     assert_eq!(accepted["status"], "accepted");
     service.kill();
     assert!(line.hear().is_null());
 
-    let home = home.paced(0);
     let (service, ready) = serve(&home);
     assert_eq!(ready["sessions"], json!(["agent:main:main"]), "it took up what was unfinished");
     let mut line = Line::to(&home);
-    line.send("k", "tokens=40 go");
+    line.send("k", "stall=3x1 tokens=40");
     let again = line.answer("k")["payload"].clone();
     assert_eq!(again, accepted, "the same key is the same run");
     let ended = line.answer("k")["payload"].clone();

@@ -67,6 +67,12 @@ impl Process {
         until(part, || self.err.text().contains(part));
     }
 
+    /// Waits until stderr has said this so often.
+    #[track_caller]
+    pub(crate) fn until_err_times(&self, part: &str, times: usize) {
+        until(part, || self.err.text().matches(part).count() >= times);
+    }
+
     /// Waits until stdout has a line like this, and gives it.
     #[track_caller]
     pub(crate) fn until_line(&self, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {

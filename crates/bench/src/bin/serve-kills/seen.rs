@@ -1,0 +1,67 @@
+//! What a watcher has read, line by line. What is wrong with the lines themselves is said at once: a number left out or told
+//! twice, a byte out of its place, an end told again.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use engine::RunId;
+use protocol::Event;
+use protocol::event::{AssistantLine, StateLine, Stream};
+
+/// All that one watcher has read.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// The text of each request, in the order in which it came.
+    pub(super) texts: BTreeMap<String, String>,
+    /// Requests whose text is no part of an answer.
+    pub(super) struck: BTreeSet<String>,
+    /// The text with which each run ended.
+    pub(super) ends: BTreeMap<RunId, String>,
+    pub(super) lines: u64,
+    pub(super) violations: Vec<String>,
+    /// The last number of each run that has not ended, and of what belongs to none, by session.
+    numbers: BTreeMap<(String, Option<RunId>), u64>,
+}
+
+impl Seen {
+    /// Another line, with its number.
+    pub(super) fn take(&mut self, seq: u64, event: &Event) {
+        self.lines += 1;
+        self.count(seq, event);
+        match &event.what {
+            Stream::Assistant(AssistantLine::Delta(delta)) => {
+                let told = self.texts.entry(delta.effect.to_string()).or_default();
+                if delta.offset != told.len() as u64 {
+                    let had = told.len();
+                    self.violations
+                        .push(format!("{}: {had} bytes were told, then came {}", delta.effect, delta.offset));
+                }
+                told.push_str(&delta.text);
+            }
+            Stream::Assistant(AssistantLine::Struck { effect }) => {
+                self.struck.insert(effect.to_string());
+            }
+            Stream::State(StateLine::Rewound { to }) => {
+                self.violations.push(format!("a kill took nothing, and it was rewound to {to}"));
+            }
+            _ => {}
+        }
+        if let (Some(end), Some(run)) = (event.run_end(), event.run)
+            && self.ends.insert(run, end.text.clone()).is_some()
+        {
+            self.violations.push(format!("the end of run {run} was told twice"));
+        }
+    }
+
+    /// Numbers go on across connections: within a run they are 1, 2, 3 …
+    fn count(&mut self, seq: u64, event: &Event) {
+        let of = (event.session.clone(), event.run);
+        let last = self.numbers.get(&of).copied().unwrap_or_default();
+        if seq != last + 1 {
+            self.violations.push(format!("number {seq} came after {last}: {event:?}"));
+        }
+        self.numbers.insert(of.clone(), seq);
+        if event.run_end().is_some() {
+            self.numbers.remove(&of);
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! One who reads the events of all sessions, and comes back from where it was.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use protocol::method::{EventsSubscribe, SubscribeParams};
+use protocol::{Client, Event, Events};
+
+use super::door::{Door, ask_again};
+use super::seen::Seen;
+
+/// What it has read, for whoever waits for it.
+pub(super) type Shared = Arc<Mutex<Seen>>;
+
+/// A watcher.
+pub(super) struct Watcher {
+    pub(super) door: Door,
+    pub(super) seen: Shared,
+    /// Each session, with the cursor of the last line of it.
+    pub(super) sessions: BTreeMap<String, Option<String>>,
+}
+
+impl Watcher {
+    /// Reads until it is dropped.
+    pub(super) async fn work(mut self) {
+        loop {
+            let (client, events) = self.door.connect().await;
+            match self.subscribe(&client).await {
+                Ok(true) => self.read(events).await,
+                Ok(false) => {}
+                Err(violation) => return self.violate(violation),
+            }
+        }
+    }
+
+    /// Asks for every session. False when the owner went away meanwhile.
+    async fn subscribe(&self, client: &Client) -> Result<bool, String> {
+        for (session, cursor) in &self.sessions {
+            let params = SubscribeParams {
+                session: Some(session.clone()),
+                run: None,
+                from: cursor.clone(),
+                whole: cursor.is_none(),
+            };
+            if let Err(error) = client.call::<EventsSubscribe>(params).await {
+                ask_again(&error)?;
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    async fn read(&mut self, mut events: Events) {
+        while let Some(frame) = events.recv().await {
+            if frame.event != protocol::event::AGENT_EVENT {
+                continue;
+            }
+            let event: Event = match serde_json::from_value(frame.payload) {
+                Ok(event) => event,
+                Err(error) => return self.violate(format!("an event does not read: {error}")),
+            };
+            self.sessions.insert(event.session.clone(), Some(event.cursor.clone()));
+            let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            seen.take(frame.seq.unwrap_or_default(), &event);
+        }
+    }
+
+    fn violate(&self, violation: String) {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).violations.push(violation);
+    }
+}

@@ -1,0 +1,14 @@
+"""Asks, and prints the answer as it comes: `python ask.py HOME SESSION MESSAGE`. What counts in the end is on stdout."""
+import sys
+
+from limulus_client import Limulus
+
+texts = {}
+for event in Limulus(sys.argv[1]).run(sys.argv[2], sys.argv[3]):
+    if event["stream"] == "assistant" and event["type"] == "delta":
+        texts[event["effect"]] = texts.get(event["effect"], "") + event["text"]
+        print(event["text"], end="", flush=True, file=sys.stderr)
+    elif event["stream"] == "assistant" and event["type"] == "struck":
+        # A request that was cut off is sent again: what it had said is no part of the answer.
+        del texts[event["effect"]]
+print("".join(texts.values()))
