@@ -5,13 +5,15 @@
 mod support;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
 use engine::{Outcome, RunId};
+use journal::Memory;
 use protocol::method::{
-    AbortParams, Agent, AgentAnswer, AgentWait, AnswerParams, AsksAnswer, Attachment, Cap, Ended, HealthGet, NoParams,
-    ResumeParams, RunsAbort, SessionsResume, SubscribeParams, WaitParams, WaitStatus,
+    AbortParams, Agent, AgentAnswer, AgentWait, AnswerParams, AsksAnswer, Attachment, Cap, EndParams, Ended, HealthGet,
+    NoParams, ResumeParams, RunsAbort, SessionsEnd, SessionsResume, SubscribeParams, WaitParams, WaitStatus,
 };
 use protocol::method::{EventsSubscribe, EventsUnsubscribe, UnsubscribeParams};
 use protocol::{Answers, ClientError, ErrorCode};
@@ -236,5 +238,48 @@ async fn r60_health_and_the_handshake_say_who_answers() {
     let end = || UnsubscribeParams { subscription: subscribed.subscription };
     client.call::<EventsUnsubscribe>(end()).await.unwrap();
     assert_eq!(code(client.call::<EventsUnsubscribe>(end()).await.unwrap_err()), ErrorCode::NotFound);
+    home.leave().await;
+}
+
+/// R20: a session is ended for good with the run in it, and takes nothing more.
+#[tokio::test]
+async fn r20_a_session_is_ended_for_good_over_the_socket() {
+    let home = Home::paced(Duration::from_hours(1));
+    let (client, _events) = home.client().await;
+    let mut answers = client.ask::<Agent>(message("main", "k", "Who are you?")).unwrap();
+    accepted(&mut answers).await;
+    let end = |key: &str| EndParams { session_key: key.to_owned() };
+    let gone = client.call::<SessionsEnd>(end("main")).await.unwrap();
+    assert_eq!((gone.session_key.as_str(), gone.left.len()), (KEY, 0));
+    assert_eq!(ended(&mut answers).await.outcome, Outcome::Aborted);
+    let refused = client.ask::<Agent>(message("main", "k2", "Who are you?")).unwrap().next().await.unwrap_err();
+    assert_eq!(code(refused), ErrorCode::Refused);
+    assert_eq!(client.call::<SessionsEnd>(end("main")).await.unwrap(), gone, "asked again");
+    assert_eq!(code(client.call::<SessionsEnd>(end("nobody")).await.unwrap_err()), ErrorCode::NotFound);
+    home.leave().await;
+}
+
+/// R10: who is connected is told that sessions wait for space, also who comes later, and that none does any more.
+#[tokio::test]
+async fn r10_b8_clients_are_told_of_sessions_that_wait_for_space() {
+    let journal = Arc::new(Memory::new());
+    journal.open();
+    let home = Home::with_journal(tempfile::tempdir().unwrap(), Duration::ZERO, journal.clone());
+    let (client, mut events) = home.client().await;
+    journal.fill();
+    let refused = client.ask::<Agent>(message("main", "k", "Who are you?")).unwrap().next().await.unwrap_err();
+    assert_eq!(code(refused), ErrorCode::Store);
+    let told = events.recv().await.unwrap();
+    assert_eq!((told.event.as_str(), &told.payload["sessions"][0]["sessionKey"]), ("parked", &json!(KEY)));
+    assert!(told.payload["needsBytes"].as_u64().is_some_and(|bytes| bytes > 0));
+    let (late, mut late_events) = home.client().await;
+    assert_eq!(late_events.recv().await.unwrap().event, "parked");
+    assert!(!late.call::<HealthGet>(NoParams {}).await.unwrap().ok);
+
+    journal.free();
+    let mut answers = client.ask::<Agent>(message("main", "k", "Who are you?")).unwrap();
+    accepted(&mut answers).await;
+    assert_eq!(ended(&mut answers).await.outcome, Outcome::Completed);
+    while events.recv().await.unwrap().payload["sessions"] != json!([]) {}
     home.leave().await;
 }

@@ -91,6 +91,8 @@ methods! {
     SessionsState "sessions.state": StateParams => StateAt;
     /// Takes up what is not finished: a session, or all.
     SessionsResume "sessions.resume": ResumeParams => Resumed;
+    /// Ends a session for good: its run, its queue, all that it has in the background. Answered when that is over.
+    SessionsEnd "sessions.end": EndParams => SessionEnded;
     /// Answers a question.
     AsksAnswer "asks.answer": AnswerParams => NoResult;
     /// Tells what happens, from a place on.

@@ -58,6 +58,32 @@ pub struct Stand {
     pub cursor: String,
 }
 
+/// The disk is full: these sessions wait for space, and go on by themselves. None: there is space again.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Parked {
+    /// Those that wait.
+    pub sessions: Vec<ParkedSession>,
+    /// The space with which they go on, bytes.
+    pub needs_bytes: u64,
+}
+
+/// A session that waits for space.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ParkedSession {
+    /// Its key.
+    pub session_key: String,
+    /// What the journal says.
+    pub error: String,
+    /// Since when, milliseconds since 1970 UTC.
+    #[schemars(with = "i64")]
+    pub since: Timestamp,
+    /// When it is looked for space next.
+    #[schemars(with = "i64")]
+    pub next_look: Timestamp,
+}
+
 /// The owner leaves in order. It is the last that is told.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Shutdown {
@@ -102,6 +128,11 @@ pub const EVENTS: &[EventSpec] = &[
         payload: |generator| generator.subschema_for::<Answered>(),
     },
     EventSpec { name: "tick", about: "The connection stands.", payload: |generator| generator.subschema_for::<Tick>() },
+    EventSpec {
+        name: "parked",
+        about: "Sessions wait for space on the disk, or none does any more.",
+        payload: |generator| generator.subschema_for::<Parked>(),
+    },
     EventSpec {
         name: "dropped",
         about: "The client did not read fast enough; the last that it is told.",

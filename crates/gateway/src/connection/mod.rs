@@ -3,21 +3,23 @@
 
 mod outbox;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
+use journal::ROOM_BYTES;
 use protocol::limits::{FIRST_FRAME_BYTES, FRAME_BYTES, HANDSHAKE_MS, REQUESTS, TICK_MS};
 use protocol::method::{
     Cap, ClientInfo, Connect, ConnectParams, Features, HelloOk, METHODS, Method, Policy, ServerInfo,
 };
-use protocol::notice::EVENTS;
+use protocol::notice::{EVENTS, Parked, ParkedSession};
 use protocol::{ErrorShape, EventFrame, Frame, FrameError, FrameReader, PROTOCOL, Request, Response, encode};
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, Semaphore, watch};
 
 use crate::error::Error;
 use crate::methods;
@@ -210,6 +212,10 @@ async fn answer<R: AsyncRead + Unpin>(caller: &Arc<Caller>, frames: &mut FrameRe
     let mut requests = FuturesUnordered::new();
     let mut reads = true;
     let mut leaving = caller.service.leaving();
+    let mut parked = caller.service.runtime.parked();
+    if !parked.borrow_and_update().is_empty() {
+        caller.tell("parked", json!(waiting(&parked)));
+    }
     let mut tick = tokio::time::interval(Duration::from_millis(TICK_MS));
     tick.tick().await;
     while reads || !requests.is_empty() {
@@ -229,9 +235,24 @@ async fn answer<R: AsyncRead + Unpin>(caller: &Arc<Caller>, frames: &mut FrameRe
                 }
                 Err(error) => return caller.tell("closed", json!(error)),
             },
+            Ok(()) = parked.changed() => {
+                caller.tell("parked", json!(waiting(&parked)));
+            }
             _ = tick.tick() => caller.tell("tick", json!({ "ts": caller.service.runtime.clock().now() })),
         }
     }
+}
+
+/// The sessions that wait for space.
+fn waiting(parked: &watch::Receiver<BTreeMap<String, runtime::Parked>>) -> Parked {
+    let sessions = parked.borrow();
+    let session = |(key, parked): (&String, &runtime::Parked)| ParkedSession {
+        session_key: key.clone(),
+        error: parked.error.to_string(),
+        since: parked.since,
+        next_look: parked.next_look,
+    };
+    Parked { sessions: sessions.iter().map(session).collect(), needs_bytes: ROOM_BYTES }
 }
 
 /// The next request, as soon as what waits for the client is not too much; none when no more will come.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use engine::{Batch, Event, ReceiptState, RunEnded, RunId, Timestamp};
 use runtime::Published;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::subscription::{Encoded, Subscription, Target};
 use super::{CatchUp, Line, Lines};
@@ -42,6 +42,8 @@ pub(crate) enum End {
 /// Who is told of what is recorded.
 pub(crate) struct Hub {
     told: Mutex<Told>,
+    /// Changes whenever something was recorded.
+    heard: watch::Sender<()>,
     ending: mpsc::UnboundedSender<Ended>,
 }
 
@@ -68,7 +70,7 @@ impl Hub {
     /// A hub, and what its task hears of it.
     pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<Ended>) {
         let (ending, ended) = mpsc::unbounded_channel();
-        (Self { told: Mutex::default(), ending }, ended)
+        (Self { told: Mutex::default(), heard: watch::Sender::new(()), ending }, ended)
     }
 
     /// Hears everything until it is ended, or the runtime is gone.
@@ -103,6 +105,11 @@ impl Hub {
         if self.ending.send(ended).is_ok() {
             let _ = told.await;
         }
+    }
+
+    /// Changes whenever something is recorded: whoever waits for what the journal tells looks there again.
+    pub(crate) fn heard(&self) -> watch::Receiver<()> {
+        self.heard.subscribe()
     }
 
     /// Begins to wait for the end of a run. What ended before is in the journal: look there after this.
@@ -184,6 +191,9 @@ impl Hub {
                 // Whoever waits no more is not told.
                 let _ = waits.send(end.clone());
             }
+        }
+        if self.heard.receiver_count() > 0 {
+            self.heard.send_replace(());
         }
     }
 

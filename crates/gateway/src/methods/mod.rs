@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use protocol::method::{
     Agent, AgentWait, AsksAnswer, EventsSubscribe, EventsUnsubscribe, HealthGet, METHODS, Method, NoParams, RunsAbort,
-    SessionsResume,
+    SessionsEnd, SessionsResume,
 };
 use protocol::{ErrorShape, Request, Response};
 use serde_json::Value;
@@ -39,6 +39,9 @@ async fn answer(caller: &Arc<Caller>, id: &str, method: &str, params: Value) -> 
         RunsAbort::NAME => given::<RunsAbort>(acting::abort(caller, self::params::<RunsAbort>(params)?).await?),
         SessionsResume::NAME => {
             given::<SessionsResume>(acting::resume(caller, self::params::<SessionsResume>(params)?).await?)
+        }
+        SessionsEnd::NAME => {
+            given::<SessionsEnd>(acting::terminate(caller, self::params::<SessionsEnd>(params)?).await?)
         }
         AsksAnswer::NAME => given::<AsksAnswer>(acting::answer(caller, self::params::<AsksAnswer>(params)?).await?),
         EventsSubscribe::NAME => {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use engine::{Candidate, Failure, Overrides, Policy, Settings};
 use gateway::socket::{self, Listener};
 use gateway::{Service, ServiceOptions};
-use journal::Sqlite;
+use journal::{Journal, Sqlite};
 use models::{Endpoint, ModelSet, Offline};
 use protocol::method::{AgentParams, Cap, ClientInfo, ConnectParams, HelloOk};
 use protocol::{Client, Events};
@@ -70,8 +70,15 @@ impl Home {
 
     /// Owns the home that is in this folder.
     pub fn in_folder(folder: TempDir, pace: Duration) -> Self {
+        let journal = Arc::new(Sqlite::own(&folder.path().join("home")).unwrap());
+        Self::with_journal(folder, pace, journal)
+    }
+
+    /// Keeps what is recorded there.
+    pub fn with_journal(folder: TempDir, pace: Duration, journal: Arc<dyn Journal>) -> Self {
         let (home, workspace) = (folder.path().join("home"), folder.path().join("workspace"));
         std::fs::create_dir_all(&workspace).unwrap();
+        std::fs::create_dir_all(&home).unwrap();
         let options = ServiceOptions {
             home: home.clone(),
             supervisor: "/nowhere".into(),
@@ -81,7 +88,7 @@ impl Home {
             linger: Linger::default(),
             version: "0.0.0".to_owned(),
         };
-        let service = Service::start(Arc::new(Sqlite::own(&home).unwrap()), options);
+        let service = Service::start(journal, options);
         let listener = Listener::bind(&home).unwrap();
         let serves = Arc::clone(&service);
         let listening = tokio::spawn(async move { listener.serve(&serves).await });

@@ -312,6 +312,24 @@ pub struct Resumed {
     pub session_keys: Vec<String>,
 }
 
+/// What `sessions.end` takes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct EndParams {
+    /// The session's key.
+    pub session_key: String,
+}
+
+/// What `sessions.end` gives, when nothing of the session goes on any more.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionEnded {
+    /// The session's key.
+    pub session_key: String,
+    /// The processes that could not be ended.
+    pub left: Vec<String>,
+}
+
 /// What `asks.answer` takes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -7,6 +7,7 @@ mod end;
 mod events;
 mod health;
 mod resume;
+mod terminate;
 mod wait;
 
 pub(super) use abort::abort;
@@ -15,6 +16,7 @@ pub(super) use answer::answer;
 pub(super) use events::{subscribe, unsubscribe};
 pub(super) use health::health;
 pub(super) use resume::resume;
+pub(super) use terminate::terminate;
 pub(super) use wait::wait;
 
 use engine::{Answer, Command, Refusal, RunId, SessionRow};

@@ -1,0 +1,41 @@
+//! `sessions.end`: ends a session for good. Answered when nothing of it goes on any more.
+
+use std::sync::Arc;
+
+use engine::tables::lifecycle::LifecycleKind;
+use engine::{CallOutcome, Command, Process, ProcessState, SessionRow};
+use protocol::method::{EndParams, SessionEnded};
+
+use crate::connection::Caller;
+use crate::error::Error;
+use crate::service::Service;
+use crate::session_key::SessionKey;
+use crate::show::fold_branch;
+
+pub(in crate::methods) async fn terminate(caller: &Arc<Caller>, params: EndParams) -> Result<SessionEnded, Error> {
+    let service = &caller.service;
+    // One that is not there is not made only to be ended.
+    let row = super::session(service, &SessionKey::parse(Some(&params.session_key))?.to_string())?;
+    super::ask(service, &row, Command::Terminate).await?;
+    let row = until_over(service, &row.key).await?;
+    let session = fold_branch(service.runtime.journal().as_ref(), &row)?;
+    let is_left = |state: &ProcessState| matches!(state, ProcessState::Ended { outcome: CallOutcome::Unended, .. });
+    let left = session.processes.iter().filter(|process| is_left(&process.state)).map(Process::name).collect();
+    Ok(SessionEnded { session_key: row.key, left })
+}
+
+async fn until_over(service: &Service, key: &str) -> Result<SessionRow, Error> {
+    let (mut heard, mut broken, mut leaving) = (service.hub.heard(), service.runtime.broken(), service.leaving());
+    loop {
+        // What is recorded after this look is heard.
+        let row = super::session(service, key)?;
+        if row.lifecycle == LifecycleKind::Terminated && !row.unfinished {
+            return Ok(row);
+        }
+        tokio::select! {
+            Ok(()) = heard.changed() => {}
+            Ok(error) = broken.wait_for(Option::is_some) => return Err(error.clone().expect("waited for").into()),
+            Ok(_) = leaving.wait_for(|leaving| *leaving) => return Err(runtime::Error::Leaving.into()),
+        }
+    }
+}
