@@ -13,6 +13,7 @@ mod opening;
 mod real;
 mod render;
 mod rounds;
+mod serve;
 mod store;
 mod stream;
 mod table;
@@ -82,6 +83,8 @@ enum Figure {
     Cold,
     /// W6
     Killed,
+    /// `limulus serve`: acknowledgements, subscribers, turns, and what it costs at rest
+    Serve,
 }
 
 fn main() -> ExitCode {
@@ -133,12 +136,13 @@ fn measure(figure: Figure, binary: &Path, folder: &Path) -> Result<Vec<Line>, Pr
         Figure::Turns => turns::measure(folder),
         Figure::Rounds => rounds::measure(folder),
         Figure::EndToEnd => end_to_end::measure(folder),
-        Figure::Opening | Figure::Cold | Figure::Killed if !binary.is_file() => {
+        Figure::Opening | Figure::Cold | Figure::Killed | Figure::Serve if !binary.is_file() => {
             Err(format!("no program at {}; build it: cargo build --release -p limulus", binary.display()).into())
         }
         Figure::Opening => opening::measure(binary, folder),
         Figure::Cold => cold::measure(binary, folder),
         Figure::Killed => killed::measure(binary, folder),
+        Figure::Serve => serve::measure(binary, folder),
     }
 }
 

@@ -40,7 +40,7 @@ pub(super) fn measure(binary: &Path, folder: &Path) -> Result<Vec<Line>, Problem
     let mut dropped = vec![];
     let alone = openings(&place, &server, &mut dropped)?;
     let inside = openings_inside(&place, &server)?;
-    park(&place)?;
+    park(&place.home(), PARKED)?;
     let beside = openings(&place, &server, &mut dropped)?;
     let row = |what, target, values| Line::from(Row { what, target, measured: Samples::new("ms", values) });
     let most = Target::AtMost(100.0);
@@ -150,16 +150,16 @@ fn drop_cache(place: &Place<'_>) -> Result<String, Problem> {
 }
 
 /// Sessions that wait for nothing.
-fn park(place: &Place<'_>) -> Result<(), Problem> {
-    let journal = Sqlite::own(&place.home())?;
+pub(super) fn park(home: &Path, sessions: u64) -> Result<(), Problem> {
+    let journal = Sqlite::own(home)?;
     let (done, answers) = mpsc::channel();
-    for at in 0..PARKED {
+    for at in 0..sessions {
         let done = done.clone();
         let append = Append { batch: Arc::new(parked(at)), epoch: journal.epoch() };
         let told = move |answer: Result<Position, journal::Error>| drop(done.send(answer));
         journal.append(append, Box::new(told));
     }
-    for _ in 0..PARKED {
+    for _ in 0..sessions {
         answers.recv()??;
     }
     Ok(())

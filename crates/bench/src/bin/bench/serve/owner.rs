@@ -1,0 +1,90 @@
+//! A `limulus serve` in a home of its own, and what the kernel says of its process.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use protocol::method::{ClientInfo, ConnectParams};
+use protocol::{Client, Events, PROTOCOL};
+use tokio::net::UnixStream;
+
+use crate::Problem;
+
+/// Ticks of the kernel's clock in a second, for all that it tells programs.
+const TICKS: f64 = 100.0;
+
+/// It runs until it is dropped.
+pub(super) struct Owner {
+    child: Child,
+    _told: BufReader<ChildStdout>,
+    socket: PathBuf,
+}
+
+impl Owner {
+    /// Makes a home in this folder, with all answers from this server, and room for as many runs as there are sessions.
+    pub(super) fn prepare(folder: &Path, base_url: &str) -> Result<(), Problem> {
+        std::fs::create_dir_all(folder.join("workspace"))?;
+        std::fs::create_dir_all(folder.join("home"))?;
+        let workspace = folder.join("workspace");
+        let configuration = format!(
+            "[agents.main]\nmodel = \"scripted/wire\"\nworkspace = \"{}\"\n[lanes]\nmain = 64\n\
+             [providers.scripted]\napi = \"openai-chat\"\nbase_url = \"{base_url}\"\n",
+            workspace.display()
+        );
+        Ok(std::fs::write(folder.join("home/config.toml"), configuration)?)
+    }
+
+    /// Starts it, and waits until it answers.
+    pub(super) fn start(binary: &Path, folder: &Path, base_url: &str) -> Result<Self, Problem> {
+        Self::prepare(folder, base_url)?;
+        let home = folder.join("home");
+        let mut command = Command::new(binary);
+        command.args(["serve", "--json"]).env_clear().env("HOME", folder).env("LIMULUS_HOME", &home);
+        command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn()?;
+        let mut told = BufReader::new(child.stdout.take().ok_or("the service has no stdout")?);
+        let mut line = String::new();
+        while !line.contains("\"ready\"") {
+            line.clear();
+            if told.read_line(&mut line)? == 0 {
+                return Err(format!("the service ended before it was ready: {}", child.wait()?).into());
+            }
+        }
+        Ok(Self { child, _told: told, socket: home.join("limulus.sock") })
+    }
+
+    pub(super) async fn connect(&self) -> Result<(Client, Events), Problem> {
+        let client = ClientInfo {
+            id: "bench".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            platform: std::env::consts::OS.to_owned(),
+            mode: "test".to_owned(),
+        };
+        let hello = ConnectParams { min_protocol: PROTOCOL, max_protocol: PROTOCOL, client, caps: vec![] };
+        let (client, _, events) = Client::connect(UnixStream::connect(&self.socket).await?, hello).await?;
+        Ok((client, events))
+    }
+
+    /// User and system time of its process so far, ms.
+    pub(super) fn cpu_ms(&self) -> Result<f64, Problem> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
+        let behind = stat.rsplit(')').next().unwrap_or_default();
+        let ticks: Vec<f64> =
+            behind.split_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse().ok()).collect();
+        Ok(ticks.iter().sum::<f64>() * 1e3 / TICKS)
+    }
+
+    /// What of it is in memory, MiB.
+    pub(super) fn resident_mib(&self) -> Result<f64, Problem> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("it has no VmRSS")?;
+        Ok(resident.trim().trim_end_matches(" kB").parse::<f64>()? / 1024.0)
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
