@@ -7,17 +7,15 @@ use std::time::Duration;
 
 use gateway::methods::reading::Reads;
 use gateway::show::Source;
+use gateway::socket;
 use protocol::method::{ClientInfo, ConnectParams, Method};
 use protocol::{Client, ClientError, ErrorCode, PROTOCOL};
-use tokio::net::UnixStream;
 use tokio::time::timeout;
 
 use crate::config::Globals;
 use crate::error::CliError;
 use crate::show::open;
 
-/// The owner's socket in its home.
-const SOCKET: &str = "limulus.sock";
 /// How long an owner may take to greet: one that is stopped never does.
 const GREETING: Duration = Duration::from_secs(1);
 /// How long it may take to answer before the journal is read here instead.
@@ -44,20 +42,19 @@ fn of_journal<M: Reads>(globals: &Globals, params: M::Params) -> Result<M::Resul
 
 /// What the owner says; nothing where there is none that can.
 fn of_owner<M: Method>(home: &Path, params: M::Params) -> Option<Result<M::Result, CliError>> {
-    let socket = home.join(SOCKET);
-    if !socket.exists() {
+    if !home.join(socket::NAME).exists() {
         return None;
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
     let answer = runtime.block_on(async {
-        let client = timeout(GREETING, greet(&socket)).await.ok()??;
+        let client = timeout(GREETING, greet(home, M::NAME)).await.ok()??;
         timeout(ANSWER, client.call::<M>(params)).await.ok()
     })?;
     runtime.shutdown_background();
     match answer {
         Ok(result) => Some(Ok(result)),
         Err(ClientError::Answered(shape)) => {
-            // What it cannot answer here, the journal can: it is an older one, it leaves, the answer is too long for a frame.
+            // What it cannot answer, the journal can: it leaves, it cannot read, the answer is too long for a frame.
             let is_final =
                 !matches!(shape.code, ErrorCode::TooLarge | ErrorCode::Unavailable | ErrorCode::Store | ErrorCode::Bug);
             is_final.then(|| Err(shape.into()))
@@ -66,15 +63,16 @@ fn of_owner<M: Method>(home: &Path, params: M::Params) -> Option<Result<M::Resul
     }
 }
 
-/// Shakes hands; nothing where nobody listens.
-async fn greet(socket: &Path) -> Option<Client> {
-    let stream = UnixStream::connect(socket).await.ok()?;
+/// Shakes hands; nothing where nobody listens, or an owner of another version that does not know the method.
+async fn greet(home: &Path, method: &str) -> Option<Client> {
+    let stream = socket::connect(home).await.ok()?;
     let client = ClientInfo {
         id: "cli".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         platform: std::env::consts::OS.to_owned(),
         mode: "cli".to_owned(),
     };
-    let hello = ConnectParams { min_protocol: PROTOCOL, max_protocol: PROTOCOL, client, caps: vec![] };
-    Client::connect(stream, hello).await.ok().map(|(client, ..)| client)
+    let params = ConnectParams { min_protocol: PROTOCOL, max_protocol: PROTOCOL, client, caps: vec![] };
+    let (client, hello, _) = Client::connect(stream, params).await.ok()?;
+    hello.features.methods.iter().any(|known| known == method).then_some(client)
 }

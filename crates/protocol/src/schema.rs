@@ -137,6 +137,31 @@ mod tests {
     }
 
     #[test]
+    fn r60_what_is_no_line_does_not_validate() {
+        let schema = schema();
+        let lines = json!({ "$defs": schema["$defs"], "allOf": [schema["events"]["agent"]["payload"]] });
+        let lines = jsonschema::validator_for(&lines).unwrap();
+        let line = |key: &str, value: Value| {
+            let mut line = json!({
+                "cursor": "1.4#", "session": "agent:main:main", "run": null, "at": 1, "stream": "lifecycle",
+                "type": "opened", "epoch": 1,
+            });
+            line[key] = value;
+            line
+        };
+        assert_eq!(wrong(&lines, &line("epoch", json!(2))), [""; 0]);
+        for (key, value) in [
+            ("cursor", Value::Null),
+            ("at", json!("noon")),
+            ("stream", json!("dream")),
+            ("type", json!("dreamt")),
+            ("epoch", json!("first")),
+        ] {
+            assert_ne!(wrong(&lines, &line(key, value)), [""; 0], "{key}");
+        }
+    }
+
+    #[test]
     fn r60_what_is_no_frame_does_not_validate() {
         let frames = jsonschema::validator_for(&schema()).unwrap();
         for value in [

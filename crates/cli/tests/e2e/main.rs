@@ -16,6 +16,7 @@ mod kills;
 mod limits;
 mod models;
 mod owner;
+mod protocol;
 mod providers;
 mod python_client;
 mod reading;

@@ -54,15 +54,24 @@ fn r61_a_command_prints_the_same_whether_the_owner_answers_or_the_journal() {
 
 /// What an owner that is another program says to each request.
 fn stand_in(home: &Home, answer: impl Fn(&Value) -> Option<Value> + Send + 'static) -> thread::JoinHandle<usize> {
+    stand_in_with(home, &["status", "runs.list"], answer)
+}
+
+/// The same, one that has these methods.
+fn stand_in_with(
+    home: &Home,
+    methods: &'static [&str],
+    answer: impl Fn(&Value) -> Option<Value> + Send + 'static,
+) -> thread::JoinHandle<usize> {
     let listener = UnixListener::bind(home.path().join("limulus.sock")).expect("nobody else listens");
     thread::spawn(move || {
         let (stream, _) = listener.accept().expect("a command comes");
-        talk(stream, answer)
+        talk(stream, methods, answer)
     })
 }
 
 /// Answers until the other side leaves; gives the number of its requests.
-fn talk(mut stream: UnixStream, answer: impl Fn(&Value) -> Option<Value>) -> usize {
+fn talk(mut stream: UnixStream, methods: &[&str], answer: impl Fn(&Value) -> Option<Value>) -> usize {
     let lines = BufReader::new(stream.try_clone().expect("a second handle")).lines();
     let mut requests = 0;
     for line in lines.map_while(Result::ok) {
@@ -70,7 +79,7 @@ fn talk(mut stream: UnixStream, answer: impl Fn(&Value) -> Option<Value>) -> usi
         let request: Value = serde_json::from_str(&line).expect("a frame is JSON");
         let hello = json!({
             "type": "hello-ok", "protocol": 1, "server": { "version": "0", "connId": "1", "pid": 1, "epoch": 1 },
-            "features": { "methods": [], "events": [] },
+            "features": { "methods": methods, "events": [] },
             "policy": { "maxPayload": 1, "maxBufferedBytes": 1, "tickIntervalMs": 1 },
         });
         let hello = json!({ "type": "res", "id": request["id"], "ok": true, "payload": hello });
@@ -136,6 +145,11 @@ fn r22_r61_the_journal_is_read_where_the_owner_cannot_answer() {
         assert_eq!(owner.join().expect("it was asked"), 2);
         fs::remove_file(&socket).expect("the socket of the stand-in");
     }
+    // One of another version, which has no such method: it is not asked.
+    let owner = stand_in_with(&home, &["status"], |_| None);
+    assert_eq!(home.json(&["runs", "list"]), expected);
+    assert_eq!(owner.join().expect("it greeted"), 1);
+    fs::remove_file(&socket).expect("the socket of the stand-in");
     // One that is stopped: it listens, and never greets.
     let listener = UnixListener::bind(&socket).expect("nobody else listens");
     assert_eq!(home.json(&["runs", "list"]), expected);
