@@ -32,6 +32,8 @@ pub(crate) enum Command {
     Runs(commands::runs::RunsArgs),
     /// What became of one message: by its id or its key
     Receipt(commands::receipt::ReceiptArgs),
+    /// What happened and happens, one JSON object a line: of a session, or of the whole home
+    Events(commands::events::EventsArgs),
     /// The audit log of a session: every transition with its time and cause; chain and state verified
     Audit(commands::audit::AuditArgs),
     /// Look at a home for damage: every file, page, entry, chain and body; mend it where that is safe

@@ -5,6 +5,7 @@
 mod args;
 mod commands;
 mod config;
+mod door;
 mod error;
 mod probes;
 mod reading;
@@ -17,6 +18,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 use args::{Cli, Command};
+use commands::runs::Following;
 use config::Globals;
 use error::CliError;
 
@@ -45,10 +47,13 @@ fn run(command: Command) -> Result<(), CliError> {
         Command::Agent(args) => wait_for(commands::agent::run(args, &globals?)),
         Command::Resume(args) => wait_for(commands::resume::run(args, &globals?)),
         Command::Serve(args) => wait_for(commands::serve::run(args, &globals?)),
-        Command::Runs(args) => match args.abort() {
-            Ok(abort) => wait_for(commands::abort::run(abort, &globals?)),
+        Command::Runs(args) => match args.following() {
+            Ok(Following::Abort(abort)) => wait_for(commands::abort::run(abort, &globals?)),
+            Ok(Following::Watch(watch)) => wait_for(commands::watch::run(watch, &globals?)),
+            Ok(Following::Wait(wait)) => wait_for(commands::wait::run(wait, &globals?)),
             Err(args) => commands::runs::run(args, &globals?),
         },
+        Command::Events(args) => wait_for(commands::events::run(args, &globals?)),
         Command::Status(args) => commands::status::run(args, &globals?),
         Command::Sessions(args) => match args.end() {
             Ok(end) => wait_for(commands::end::run(end, &globals?)),

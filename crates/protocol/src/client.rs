@@ -110,9 +110,20 @@ impl Client {
             Some(waiting) => waiting.insert(id.clone(), answer),
             None => return Err(ClientError::Gone),
         };
-        let request = Request { id, method: M::NAME.to_owned(), params };
-        self.frames.send(encode(&Frame::Request(request))).map_err(|_| ClientError::Gone)?;
+        let request = encode(&Frame::Request(Request { id: id.clone(), method: M::NAME.to_owned(), params }));
+        // The owner would close the connection for it, and not be to blame.
+        if request.len() > limits::FRAME_BYTES {
+            self.forget(&id);
+            return Err(FrameError::TooLong { limit: limits::FRAME_BYTES }.into());
+        }
+        self.frames.send(request).map_err(|_| ClientError::Gone)?;
         Ok(Answers { responses, method: PhantomData })
+    }
+
+    fn forget(&self, id: &str) {
+        if let Some(waiting) = &mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) {
+            waiting.remove(id);
+        }
     }
 }
 

@@ -348,6 +348,11 @@ pub enum QueueLine {
 }
 
 impl Event {
+    /// Whether it tells the state: such a line is told whenever a subscriber has caught up, and stands for no entry.
+    pub fn is_state(&self) -> bool {
+        matches!(self.what, Stream::State(StateLine::Changed { .. }))
+    }
+
     /// How its run ended, if this is its last line.
     pub fn run_end(&self) -> Option<&RunEnd> {
         match &self.what {

@@ -1,17 +1,18 @@
-//! `limulus runs abort`: ends a run that is not under way in any process.
+//! `limulus runs abort`: ends a run, whichever process it is under way in.
 
 use std::sync::Arc;
 
 use clap::Args;
-use engine::{Command, RunId};
-use gateway::SessionKey;
+use engine::RunId;
 use gateway::show::lookup;
 use journal::Reader;
-use protocol::method::RunParams;
+use protocol::ClientError;
+use protocol::method::{AbortParams, RunParams, RunsAbort};
 
-use super::writer::{Happening, Writer};
+use super::follower::{End, Follower, Happening};
 use crate::args::WriterArgs;
 use crate::config::{Config, Globals};
+use crate::door::failed;
 use crate::error::CliError;
 
 /// End a run: its stream is cut and kept, its commands are ended with every process of theirs.
@@ -37,24 +38,36 @@ pub(crate) async fn run(args: AbortArgs, globals: &Globals) -> Result<(), CliErr
         }
         (found.run, found.session.key)
     };
-    let mut writer = Writer::open(globals, config, &args.writer, 1).await?;
-    let aborted = abort(&mut writer, &SessionKey::parse(Some(&key))?, run).await;
-    let closed = writer.close().await;
+    let mut follower = Follower::open(globals, config, &args.writer, 1).await?;
+    let aborted = abort(&mut follower, &key, run).await;
+    let closed = follower.close(End::of(&aborted)).await;
     aborted.and(closed)
 }
 
-/// The abort is asked for in the batch that opens the session: nothing else of the run begins.
-async fn abort(writer: &mut Writer, key: &SessionKey, run: RunId) -> Result<(), CliError> {
-    writer.session(key, vec![Command::Abort { run: Some(run) }]).await?;
+/// Where nobody owns the home, the abort is asked for in the batch that opens the session: nothing else of the run begins.
+async fn abort(follower: &mut Follower<'_>, key: &str, run: RunId) -> Result<(), CliError> {
+    follower.follow(key).await.map_err(failed)?;
+    let params = AbortParams { run: Some(run.to_string()), session: None };
+    follower.client().call::<RunsAbort>(params).await.map_err(failed)?;
     loop {
-        match writer.next().await? {
+        match follower.next().await? {
             Happening::Told(event) => {
                 if event.run == Some(run) && event.run_end().is_some() {
-                    writer.screen.say(&format!("run {run} is aborted; what had come is kept"));
+                    follower.screen.say(&format!("run {run} is aborted; what had come is kept"));
                     return Ok(());
                 }
             }
             Happening::Interrupt => super::agent::quit(),
+            // The abort is recorded: the next owner takes it to its end.
+            Happening::Gone => {
+                follower.reopen().await?;
+                let params = AbortParams { run: Some(run.to_string()), session: None };
+                match follower.client().call::<RunsAbort>(params).await {
+                    // One that has ended meanwhile is told with what was missed.
+                    Ok(_) | Err(ClientError::Answered(_) | ClientError::Gone) => {}
+                    Err(error) => return Err(failed(error)),
+                }
+            }
         }
     }
 }

@@ -4,16 +4,22 @@ use std::io::Read as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use clap::Args;
-use engine::{Answer, Attached, BodyKind, Candidate, Command, Content, Event, MessageId, Outcome, Overrides, RunId};
+use engine::tables::limits::MESSAGE_BYTES;
+use engine::{Candidate, Outcome, Overrides, RunId};
 use gateway::SessionKey;
-use gateway::events::run_end;
-use protocol::event::{RunEnd, StateLine, Stream};
+use journal::{Read as _, Reader};
+use protocol::Event;
+use protocol::event::{LifecycleLine, RunEnd, StateLine, Stream};
+use protocol::method::{AbortParams, Agent, AgentAnswer, AgentParams, Attachment, Ended};
 use uuid::Uuid;
 
-use super::writer::{Happening, Writer};
+use super::follower::{End, Follower, Happening};
 use crate::args::WriterArgs;
 use crate::config::{Config, Globals, Resolved, Subject};
+use crate::door::{failed, is_gone};
 use crate::error::{CliError, Exit};
 use crate::resolver::today;
 
@@ -58,30 +64,28 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
     let sees = settings.candidates.first().filter(|candidate| !candidate.images).map(blind_note);
     // A relative workspace is meant from here, also when `resume` takes the message up from elsewhere.
     let overrides = Overrides { workspace: Some(settings.workspace), ..overrides };
-    let attachments = attached(args.attach, tools::Secrets::new(config.secrets())).await?;
-    notes.extend(sees.filter(|_| attachments.iter().any(|file| file.media_type.starts_with("image/"))));
-    let mut writer = Writer::open(globals, config, &args.writer, 1).await?;
-    for note in &notes {
-        writer.screen.say(note);
-    }
-    tell_others(&mut writer, &key)?;
-    let message = Command::Message {
-        message: MessageId(Uuid::now_v7()),
-        content: Content::text(BodyKind::Message, &text),
-        mode: None,
-        key: args.key,
-        overrides,
+    let (attachments, types) = attached(args.attach, tools::Secrets::new(config.secrets())).await?;
+    notes.extend(sees.filter(|_| types.iter().any(|media_type| media_type.starts_with("image/"))));
+    let params = AgentParams {
+        message: text,
+        session_key: key.to_string(),
+        // Asked again after a connection was lost, it is still the same message.
+        idempotency_key: args.key.unwrap_or_else(|| Uuid::now_v7().to_string()),
+        model: overrides.model,
+        timeout_ms: overrides.deadline_ms,
+        allow: overrides.allow,
+        workspace: overrides.workspace,
         attachments,
     };
-    let answers = writer.session(&key, vec![message]).await;
-    let ended = match answers.as_deref() {
-        Ok([Answer::Receipt(receipt), ..]) => {
-            follow(&mut writer, &key, receipt.run).await.map(|ended| (receipt.run, ended))
-        }
-        Ok(_) => Err(CliError::bug("a message was answered without a receipt")),
-        Err(error) => Err(error.clone()),
+    let mut follower = Follower::open(globals, config, &args.writer, 1).await?;
+    for note in &notes {
+        follower.screen.say(note);
+    }
+    let ended = match too_long(&params.message) {
+        Some(error) => Err(error),
+        None => converse(&mut follower, &key.to_string(), &params, globals).await,
     };
-    let closed = writer.close().await;
+    let closed = follower.close(End::of(&ended)).await;
     let (run, ended) = ended?;
     closed?;
     outcome(run, &ended)
@@ -97,66 +101,169 @@ fn blind_note(candidate: &Candidate) -> String {
     format!("{told}: if it sees images, set images = true in [models.\"{model}\"]")
 }
 
-/// Reads what goes with the message, on a thread that may block.
-async fn attached(paths: Vec<PathBuf>, secrets: tools::Secrets) -> Result<Vec<Attached>, CliError> {
+/// Reads what goes with the message, on a thread that may block; gives the kinds of the files too.
+async fn attached(paths: Vec<PathBuf>, secrets: tools::Secrets) -> Result<(Vec<Attachment>, Vec<String>), CliError> {
     if paths.is_empty() {
-        return Ok(vec![]);
+        return Ok((vec![], vec![]));
     }
-    let reading = tokio::task::spawn_blocking(move || tools::attach(&paths, &secrets));
-    let attached = reading.await.map_err(|error| CliError::bug(&format!("a file could not be attached: {error}")))?;
-    attached.map_err(|error| CliError::Usage { what: error.to_string(), hint: error.hint().to_owned() })
-}
-
-/// Follows the session until this run has ended.
-async fn follow(writer: &mut Writer, key: &SessionKey, run: RunId) -> Result<RunEnd, CliError> {
-    if let Some(ended) = ended_before(writer, key, run)? {
-        return Ok(ended);
-    }
-    let mut interrupts = 0;
-    loop {
-        match writer.next().await? {
-            Happening::Told(event) => {
-                if let Some(end) = event.run_end().filter(|_| event.run == Some(run)) {
-                    return Ok(end.clone());
-                }
-                if let Stream::State(StateLine::Lifecycle { reason: Some(what), remedy, .. }) = event.what {
-                    return Err(CliError::Refused { exit: Exit::Refused, what, hint: remedy.unwrap_or_default() });
-                }
-            }
-            Happening::Interrupt => {
-                interrupts += 1;
-                if interrupts > 1 {
-                    quit();
-                }
-                writer.abort_all();
-            }
-        }
-    }
-}
-
-/// The same key again: the run has ended before, its answer is printed from the journal.
-fn ended_before(writer: &mut Writer, key: &SessionKey, run: RunId) -> Result<Option<RunEnd>, CliError> {
-    let journal = Arc::clone(writer.runtime.journal());
-    let Some(row) = journal.run(run)?.filter(|row| row.outcome.is_some()) else { return Ok(None) };
-    let Some(session) = journal.session(&key.to_string())? else { return Ok(None) };
-    let line = journal.history(row.branch)?;
-    let ended = line.entries().map(|(_, entry)| entry).find(|entry| match &entry.event {
-        Event::RunEnded(ended) => ended.run == run,
-        _ => false,
+    let reading = tokio::task::spawn_blocking(move || {
+        // What cannot be sent is said before anything is.
+        let checked = tools::attach(&paths, &secrets);
+        let checked =
+            checked.map_err(|error| CliError::Usage { what: error.to_string(), hint: error.hint().to_owned() })?;
+        let types = checked.into_iter().map(|file| file.media_type).collect();
+        let files = paths.iter().map(|path| {
+            let bytes = std::fs::read(path).map_err(|error| CliError::Usage {
+                what: format!("{} does not read: {error}", path.display()),
+                hint: "name a file that can be read".into(),
+            })?;
+            let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+            Ok(Attachment { name, content: STANDARD.encode(bytes) })
+        });
+        Ok((files.collect::<Result<_, CliError>>()?, types))
     });
-    writer.catch_up();
-    match ended.and_then(|entry| run_end(journal.as_ref(), &session, entry)) {
-        Some(event) => {
-            writer.screen.say(&format!("run {run} has answered this key before"));
-            writer.screen.draw_again(&event);
-            Ok(event.run_end().cloned())
-        }
-        None => Err(CliError::Refused {
-            exit: Exit::Refused,
-            what: format!("run {run} has answered this key before, and its answer was removed since"),
-            hint: format!("`limulus runs show {run}` shows what is known of it; another key asks again"),
-        }),
+    reading.await.unwrap_or_else(|error| Err(CliError::bug(&format!("a file could not be attached: {error}"))))
+}
+
+/// A message that no session takes is not sent over, either: it may be longer than a frame.
+fn too_long(message: &str) -> Option<CliError> {
+    let bytes = message.len() as u64;
+    (bytes > MESSAGE_BYTES).then(|| CliError::Refused {
+        exit: Exit::Refused,
+        what: format!(
+            "the message has {} MiB, at most {} MiB can be sent",
+            bytes.div_ceil(1 << 20),
+            MESSAGE_BYTES >> 20
+        ),
+        hint: "put it into a file in the workspace and name the file".into(),
+    })
+}
+
+/// Sends the message and follows the session until its run has ended, whoever owns the home meanwhile.
+async fn converse(
+    follower: &mut Follower<'_>,
+    key: &str,
+    params: &AgentParams,
+    globals: &Globals,
+) -> Result<(RunId, RunEnd), CliError> {
+    if follower.is_owner() {
+        tell_others(follower, key, globals)?;
     }
+    let mut sent = Sent::default();
+    let mut is_there = match follower.follow(key).await {
+        Ok(()) => true,
+        Err(error) if is_gone(&error) => false,
+        Err(error) => return Err(failed(error)),
+    };
+    loop {
+        if is_there && let Some(ended) = sent.follow(follower, params).await? {
+            return Ok(ended);
+        }
+        follower.reopen().await?;
+        is_there = true;
+    }
+}
+
+/// A message that was sent, and what is known of it.
+#[derive(Debug, Default)]
+struct Sent {
+    /// Its run, once it is accepted.
+    run: Option<RunId>,
+    /// Runs whose ends were seen before that.
+    ended: Vec<(RunId, RunEnd)>,
+}
+
+impl Sent {
+    /// Sends it, under its key, and follows its run to the end; nothing when the owner went away.
+    async fn follow(
+        &mut self,
+        follower: &mut Follower<'_>,
+        params: &AgentParams,
+    ) -> Result<Option<(RunId, RunEnd)>, CliError> {
+        let is_known = self.run.is_some();
+        let mut answers = match follower.client().ask::<Agent>(params.clone()) {
+            Ok(answers) => answers,
+            Err(error) if is_gone(&error) => return Ok(None),
+            Err(error) => return Err(failed(error)),
+        };
+        let mut has_answered = false;
+        loop {
+            // What happens is told before it is answered, so it is drawn first.
+            let answer = tokio::select! {
+                biased;
+                happening = follower.next() => {
+                    match happening? {
+                        Happening::Told(event) => {
+                            if let Some(ended) = self.see(&event)? {
+                                return Ok(Some(ended));
+                            }
+                        }
+                        Happening::Interrupt => follower.abort(self.abort(&params.session_key)),
+                        Happening::Gone => return Ok(None),
+                    }
+                    continue;
+                }
+                answer = answers.next(), if !has_answered => answer,
+            };
+            match answer {
+                Ok(AgentAnswer::Accepted { run_id, .. }) => {
+                    self.run = Some(run_id);
+                    if let Some(at) = self.ended.iter().position(|(run, _)| *run == run_id) {
+                        return Ok(Some(self.ended.swap_remove(at)));
+                    }
+                }
+                // Its last line comes with what was missed.
+                Ok(_) if is_known => has_answered = true,
+                Ok(AgentAnswer::Ok(ended) | AgentAnswer::Error(ended) | AgentAnswer::Timeout(ended)) => {
+                    return Ok(Some(answered_before(follower, &params.session_key, ended)));
+                }
+                Err(error) if is_gone(&error) && !follower.is_owner() => return Ok(None),
+                Err(error) => return Err(failed(error)),
+            }
+        }
+    }
+
+    /// The end of its run, if this line tells it.
+    fn see(&mut self, event: &Event) -> Result<Option<(RunId, RunEnd)>, CliError> {
+        if let (Some(run), Some(end)) = (event.run, event.run_end()) {
+            if self.run == Some(run) {
+                return Ok(Some((run, end.clone())));
+            }
+            self.ended.push((run, end.clone()));
+        }
+        if let Stream::State(StateLine::Lifecycle { reason: Some(what), remedy, .. }) = &event.what {
+            let (what, hint) = (what.clone(), remedy.clone().unwrap_or_default());
+            return Err(CliError::Refused { exit: Exit::Refused, what, hint });
+        }
+        Ok(None)
+    }
+
+    /// What Ctrl-C ends: its run, or the one that it waits for.
+    fn abort(&self, key: &str) -> AbortParams {
+        match self.run {
+            Some(run) => AbortParams { run: Some(run.to_string()), session: None },
+            None => AbortParams { run: None, session: Some(key.to_owned()) },
+        }
+    }
+}
+
+/// The same key again: the run has ended before, its answer is printed.
+fn answered_before(follower: &mut Follower<'_>, key: &str, ended: Ended) -> (RunId, RunEnd) {
+    let Ended { run_id, outcome, ended_at, text, usage, error, .. } = ended;
+    let end = RunEnd { outcome, text, usage, error };
+    let line = match outcome {
+        Outcome::Completed => LifecycleLine::End(end.clone()),
+        _ => LifecycleLine::Error(end.clone()),
+    };
+    follower.screen.say(&format!("run {run_id} has answered this key before"));
+    follower.screen.draw_again(&Event {
+        cursor: follower.cursor(key),
+        session: key.to_owned(),
+        run: Some(run_id),
+        at: ended_at,
+        what: Stream::Lifecycle(line),
+    });
+    (run_id, end)
 }
 
 /// As a crash would: what is recorded is recorded.
@@ -164,7 +271,8 @@ pub(crate) fn quit() -> ! {
     std::process::exit(i32::from(Exit::Aborted as u8))
 }
 
-fn outcome(run: RunId, ended: &RunEnd) -> Result<(), CliError> {
+/// What the command ends with whose run ended so.
+pub(crate) fn outcome(run: RunId, ended: &RunEnd) -> Result<(), CliError> {
     let failed = |exit, what: String, hint: &str| Err(CliError::Failed { exit, what, hint: hint.to_owned() });
     match ended.outcome {
         Outcome::Completed => Ok(()),
@@ -190,12 +298,11 @@ fn outcome(run: RunId, ended: &RunEnd) -> Result<(), CliError> {
 }
 
 /// Other sessions' runs stay for `resume`.
-fn tell_others(writer: &mut Writer, key: &SessionKey) -> Result<(), CliError> {
-    let key = key.to_string();
-    let others = writer.runtime.journal().unfinished()?.iter().filter(|row| row.key != key).count();
+fn tell_others(follower: &mut Follower<'_>, key: &str, globals: &Globals) -> Result<(), CliError> {
+    let others = Reader::open(&globals.home)?.unfinished()?.iter().filter(|row| row.key != key).count();
     if others > 0 {
         let sessions = if others == 1 { "1 other session has" } else { &format!("{others} other sessions have") };
-        writer.screen.say(&format!("limulus: {sessions} unfinished work; `limulus resume` takes it up"));
+        follower.screen.say(&format!("limulus: {sessions} unfinished work; `limulus resume` takes it up"));
     }
     Ok(())
 }

@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use clap::Args;
 use engine::tables::lifecycle::LifecycleKind;
-use engine::{CallOutcome, Command, ProcessState, SessionRow};
-use gateway::SessionKey;
+use engine::{CallOutcome, ProcessState, SessionRow};
 use gateway::show::{fold_branch, lookup};
-use journal::{Journal, Reader};
+use journal::{Read, Reader};
+use protocol::method::{EndParams, SessionsEnd};
 
-use super::writer::{Happening, Writer};
+use super::follower::{End, Follower, Happening};
 use crate::args::WriterArgs;
 use crate::config::{Config, Globals};
+use crate::door::{failed, is_gone};
 use crate::error::{CliError, Exit};
 
 /// End a session for good: its run, its queue, all that it has in the background. What was said stays readable.
@@ -26,29 +27,30 @@ pub(crate) struct EndArgs {
 pub(crate) async fn run(args: EndArgs, globals: &Globals) -> Result<(), CliError> {
     let config = Arc::new(Config::load(&globals.home, &globals.environment, args.writer.flags())?);
     // One that is not there is not made only to be ended.
-    let row = lookup::session(&Reader::open(&globals.home)?, Some(&args.key))?;
-    let mut writer = Writer::open(globals, config, &args.writer, 1).await?;
-    let ended = end(&mut writer, &SessionKey::parse(Some(&row.key))?).await;
-    let closed = writer.close().await;
+    let reader = Reader::open(&globals.home)?;
+    let row = lookup::session(&reader, Some(&args.key))?;
+    let mut follower = Follower::open(globals, config, &args.writer, 1).await?;
+    let ended = end(&mut follower, &reader, &row.key).await;
+    let closed = follower.close(End::of(&ended)).await;
     ended.and(closed)
 }
 
-/// Asked for in the batch that opens the session, so that nothing of it begins; kept, so that any owner carries it out.
-async fn end(writer: &mut Writer, key: &SessionKey) -> Result<(), CliError> {
-    writer.session(key, vec![Command::Terminate]).await?;
-    let journal = Arc::clone(writer.runtime.journal());
-    let row = loop {
-        // What is recorded after this look is told after it.
-        if let Some(row) = journal.session(&key.to_string())?.filter(is_over) {
-            break row;
+/// Where nobody owns the home it is asked for in the batch that opens the session, so that nothing of it begins; kept, so
+/// that any owner carries it out.
+async fn end(follower: &mut Follower<'_>, reader: &Reader, key: &str) -> Result<(), CliError> {
+    follower.follow(key).await.map_err(failed)?;
+    let left = loop {
+        if let Some(left) = ask(follower, key).await? {
+            break left;
         }
-        if let Happening::Interrupt = writer.next().await? {
-            super::agent::quit();
+        follower.reopen().await?;
+        // What has ended meanwhile is not asked for again.
+        if let Some(row) = reader.session(key)?.filter(is_over) {
+            break left(reader, &row)?;
         }
     };
-    let left = left(journal.as_ref(), &row)?;
     if left.is_empty() {
-        writer.screen.say(&format!("session {key} is ended for good; what was said in it stays readable"));
+        follower.screen.say(&format!("session {key} is ended for good; what was said in it stays readable"));
         return Ok(());
     }
     Err(CliError::Failed {
@@ -61,14 +63,39 @@ async fn end(writer: &mut Writer, key: &SessionKey) -> Result<(), CliError> {
     })
 }
 
+/// Asks for it and draws what happens until it is done; gives what could not be ended, nothing when the owner went away.
+async fn ask(follower: &mut Follower<'_>, key: &str) -> Result<Option<Vec<String>>, CliError> {
+    let params = EndParams { session_key: key.to_owned() };
+    let mut answers = match follower.client().ask::<SessionsEnd>(params) {
+        Ok(answers) => answers,
+        Err(error) if is_gone(&error) => return Ok(None),
+        Err(error) => return Err(failed(error)),
+    };
+    loop {
+        tokio::select! {
+            biased;
+            happening = follower.next() => match happening? {
+                Happening::Told(_) => {}
+                Happening::Interrupt => super::agent::quit(),
+                Happening::Gone => return Ok(None),
+            },
+            answer = answers.next() => return match answer {
+                Ok(ended) => Ok(Some(ended.left)),
+                Err(error) if is_gone(&error) && !follower.is_owner() => Ok(None),
+                Err(error) => Err(failed(error)),
+            },
+        }
+    }
+}
+
 /// Whether the session has ended and nothing of it is being ended any more.
 fn is_over(row: &SessionRow) -> bool {
     row.lifecycle == LifecycleKind::Terminated && !row.unfinished
 }
 
 /// The processes that could not be ended.
-fn left(journal: &dyn Journal, row: &SessionRow) -> Result<Vec<String>, CliError> {
-    let session = fold_branch(journal, row)?;
+fn left(read: &dyn Read, row: &SessionRow) -> Result<Vec<String>, CliError> {
+    let session = fold_branch(read, row)?;
     let is_left = |state: &ProcessState| matches!(state, ProcessState::Ended { outcome: CallOutcome::Unended, .. });
     let left = session.processes.iter().filter(|process| is_left(&process.state));
     Ok(left.map(engine::Process::name).collect())

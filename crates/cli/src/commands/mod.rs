@@ -1,13 +1,16 @@
-//! The commands, one file each. What they share is in `writer` (those that own the home) and in `show` (those that read).
+//! The commands, one file each. What they share is in `follower` (those that follow sessions) and in `show` (those that read).
 
 pub(crate) mod abort;
 pub(crate) mod agent;
+mod asking;
 pub(crate) mod audit;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod end;
+pub(crate) mod events;
+mod follower;
 pub(crate) mod graph;
 pub(crate) mod man;
 pub(crate) mod models;
@@ -18,4 +21,5 @@ pub(crate) mod serve;
 pub(crate) mod sessions;
 pub(crate) mod setup;
 pub(crate) mod status;
-mod writer;
+pub(crate) mod wait;
+pub(crate) mod watch;

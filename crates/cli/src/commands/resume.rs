@@ -5,16 +5,19 @@ use std::sync::Arc;
 
 use clap::Args;
 use engine::tables::lifecycle::LifecycleKind;
-use engine::{Command, Outcome, SessionRow};
+use engine::{Outcome, SessionRow};
 use gateway::SessionKey;
-use journal::Read as _;
-use protocol::Event;
+use journal::{Read, Reader};
 use protocol::event::{StateLine, Stream};
+use protocol::method::{AbortParams, ResumeParams, SessionsResume};
+use protocol::{ClientError, Event};
 
-use super::writer::{Happening, Writer};
+use super::follower::{End, Follower, Happening};
 use crate::args::WriterArgs;
 use crate::config::{Config, Globals};
+use crate::door::{failed, is_gone};
 use crate::error::{CliError, Exit};
+use crate::render::Screen;
 
 /// Take up what was not finished: one session, or all.
 #[derive(Debug, Args)]
@@ -32,68 +35,126 @@ pub(crate) async fn run(args: ResumeArgs, globals: &Globals) -> Result<(), CliEr
     let key = args.key.as_deref().map(|key| SessionKey::parse(Some(key))).transpose()?;
     let config = Arc::new(Config::load(&globals.home, &globals.environment, args.writer.flags())?);
     // Nothing to take up is no reason to make a home.
-    let unfinished = journal::Reader::open(&globals.home)?.unfinished()?.len();
-    let sessions = if key.is_some() { 1 } else { unfinished };
-    let mut writer = Writer::open(globals, config, &args.writer, sessions).await?;
-    let journal = Arc::clone(writer.runtime.journal());
-    let rows = if let Some(key) = &key {
-        vec![session(journal.as_ref(), key)?]
-    } else {
+    let reader = Reader::open(&globals.home)?;
+    let rows = rows(&reader, key.as_ref())?;
+    let sessions = if key.is_some() { 1 } else { rows.len() };
+    let mut follower = Follower::open(globals, config, &args.writer, sessions).await?;
+    let taken = take_up(&mut follower, &reader, &rows, ResumeParams { session_key: args.key, force: args.force }).await;
+    let closed = follower.close(End::of(&taken)).await;
+    taken.and(closed)
+}
+
+/// What there is to take up, or to tell a human.
+fn rows(read: &dyn Read, key: Option<&SessionKey>) -> Result<Vec<SessionRow>, CliError> {
+    let rows = match key {
+        Some(key) => vec![read.session(&key.to_string())?.ok_or_else(|| {
+            CliError::not_found(format!("there is no session {key}"), "`limulus sessions list` shows them")
+        })?],
         // By their index: what is parked is not looked at.
-        journal.unfinished()?.into_iter().chain(journal.held()?).collect()
+        None => read.unfinished()?.into_iter().chain(read.held()?).collect(),
     };
-    let open: Vec<String> = rows.into_iter().filter(is_open).map(|row| row.key).collect();
-    let followed = follow(&mut writer, &open, args.force).await;
-    let closed = writer.close().await;
-    followed.and(closed)
+    Ok(rows.into_iter().filter(is_open).collect())
 }
 
-fn session(read: &dyn journal::Journal, key: &SessionKey) -> Result<SessionRow, CliError> {
-    read.session(&key.to_string())?
-        .ok_or_else(|| CliError::not_found(format!("there is no session {key}"), "`limulus sessions list` shows them"))
-}
-
-async fn follow(writer: &mut Writer, open: &[String], force: bool) -> Result<(), CliError> {
-    if open.is_empty() {
-        writer.screen.say("nothing is unfinished");
+async fn take_up(
+    follower: &mut Follower<'_>,
+    reader: &Reader,
+    rows: &[SessionRow],
+    mut params: ResumeParams,
+) -> Result<(), CliError> {
+    if rows.is_empty() {
+        follower.screen.say("nothing is unfinished");
         return Ok(());
     }
-    for key in open {
-        let first = if force { vec![Command::Recover { force }] } else { vec![] };
-        writer.session(&SessionKey::parse(Some(key))?, first).await?;
+    let force = params.force;
+    let held = |row: &&SessionRow| row.lifecycle == LifecycleKind::Error && !force;
+    let mut following = Following {
+        reader,
+        busy: rows.iter().filter(|row| !held(row)).map(|row| (row.key.clone(), Busy::default())).collect(),
+        outcomes: vec![],
+        held: rows.iter().find(held).map(|row| row.key.clone()),
+    };
+    let mut is_there = match following.subscribe(follower).await {
+        Ok(()) => true,
+        Err(error) if is_gone(&error) => false,
+        Err(error) => return Err(failed(error)),
+    };
+    while !following.busy.is_empty() {
+        if is_there && following.follow(follower, &params).await?.is_some() {
+            break;
+        }
+        follower.reopen().await?;
+        if following.busy.len() > MOST_FOLLOWED {
+            // What ended meanwhile is told to nobody who follows the home.
+            following.busy.retain(|key, _| is_unfinished(reader, key).unwrap_or(true));
+        }
+        // It was mended when it was asked for the first time.
+        params.force = false;
+        is_there = true;
     }
-    let mut busy: BTreeMap<&str, Busy> = open.iter().map(|key| (key.as_str(), Busy::default())).collect();
-    let (mut outcomes, mut interrupts, mut held) = (vec![], 0, None);
-    while !busy.is_empty() {
-        match writer.next().await? {
-            Happening::Told(event) => {
-                if let Some(end) = event.run_end() {
-                    outcomes.push(end.outcome);
-                    if let (Some(failure), Some(run)) = (&end.error, event.run) {
-                        writer.screen.say(&format!("✗ run {run} of {}: {failure}", event.session));
+    ended(&following.outcomes, following.held)
+}
+
+/// Sessions that are followed each by itself; more are followed as the whole home.
+const MOST_FOLLOWED: usize = 200;
+
+/// What is followed, and what became of it so far.
+struct Following<'a> {
+    reader: &'a Reader,
+    busy: BTreeMap<String, Busy>,
+    outcomes: Vec<Outcome>,
+    held: Option<String>,
+}
+
+impl Following<'_> {
+    async fn subscribe(&self, follower: &mut Follower<'_>) -> Result<(), ClientError> {
+        if self.busy.len() > MOST_FOLLOWED {
+            return follower.follow_home().await;
+        }
+        for key in self.busy.keys() {
+            follower.follow(key).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes the sessions up and follows them until they rest; nothing when the owner went away.
+    async fn follow(&mut self, follower: &mut Follower<'_>, params: &ResumeParams) -> Result<Option<()>, CliError> {
+        match follower.client().call::<SessionsResume>(params.clone()).await {
+            Ok(_) => {}
+            Err(error) if is_gone(&error) && !follower.is_owner() => return Ok(None),
+            Err(error) => return Err(failed(error)),
+        }
+        while !self.busy.is_empty() {
+            match follower.next().await? {
+                Happening::Told(event) => self.see(&event, &mut follower.screen)?,
+                Happening::Interrupt => {
+                    for key in self.busy.keys() {
+                        follower.abort(AbortParams { run: None, session: Some(key.clone()) });
                     }
                 }
-                let Some(lifecycle) = busy.get_mut(event.session.as_str()).and_then(|busy| busy.see(&event)) else {
-                    continue;
-                };
-                if is_unfinished(writer, &event.session)? {
-                    continue;
-                }
-                busy.remove(event.session.as_str());
-                if lifecycle == LifecycleKind::Error {
-                    held = Some(event.session);
-                }
-            }
-            Happening::Interrupt => {
-                interrupts += 1;
-                if interrupts > 1 {
-                    super::agent::quit();
-                }
-                writer.abort_all();
+                Happening::Gone => return Ok(None),
             }
         }
+        Ok(Some(()))
     }
-    ended(&outcomes, held)
+
+    fn see(&mut self, event: &Event, screen: &mut Screen) -> Result<(), CliError> {
+        if let Some(end) = event.run_end() {
+            self.outcomes.push(end.outcome);
+            if let (Some(failure), Some(run)) = (&end.error, event.run) {
+                screen.say(&format!("✗ run {run} of {}: {failure}", event.session));
+            }
+        }
+        let Some(lifecycle) = self.busy.get_mut(&event.session).and_then(|busy| busy.see(event)) else { return Ok(()) };
+        if is_unfinished(self.reader, &event.session)? {
+            return Ok(());
+        }
+        self.busy.remove(&event.session);
+        if lifecycle == LifecycleKind::Error {
+            self.held = Some(event.session.clone());
+        }
+        Ok(())
+    }
 }
 
 /// Whether there is something to take up, or to tell a human.
@@ -102,8 +163,8 @@ fn is_open(row: &SessionRow) -> bool {
 }
 
 /// Whether a session that has no run to follow ends processes still. It is looked at again whenever something is told of it.
-fn is_unfinished(writer: &Writer, key: &str) -> Result<bool, CliError> {
-    Ok(writer.runtime.journal().session(key)?.is_some_and(|row| row.unfinished))
+fn is_unfinished(read: &dyn Read, key: &str) -> Result<bool, CliError> {
+    Ok(read.session(key)?.is_some_and(|row| row.unfinished))
 }
 
 /// A session that is followed until it goes on by itself no more.

@@ -1,4 +1,4 @@
-//! `limulus runs list`, `limulus runs show` and `limulus runs trace`. Ending a run is in `abort`: it writes.
+//! `limulus runs list`, `limulus runs show` and `limulus runs trace`. Ending, watching and waiting are in files of their own.
 
 use clap::{Args, Subcommand};
 use gateway::show::name;
@@ -6,6 +6,8 @@ use protocol::method::{RunsList, RunsListParams, RunsShow, RunsTrace};
 use protocol::show::{CallStory, RunStory, RunSummary, TraceLine};
 
 use super::abort::AbortArgs;
+use super::wait::WaitArgs;
+use super::watch::WatchArgs;
 use crate::config::Globals;
 use crate::error::CliError;
 use crate::reading::ask;
@@ -21,11 +23,23 @@ pub(crate) struct RunsArgs {
     command: RunsCommand,
 }
 
+/// What waits for something, or does it.
+pub(crate) enum Following {
+    /// `runs abort`
+    Abort(AbortArgs),
+    /// `runs watch`
+    Watch(WatchArgs),
+    /// `runs wait`
+    Wait(WaitArgs),
+}
+
 impl RunsArgs {
-    /// What `runs abort` is given, if it is that: the one command here that writes.
-    pub(crate) fn abort(self) -> Result<AbortArgs, Self> {
+    /// What a command is given that does more than read.
+    pub(crate) fn following(self) -> Result<Following, Self> {
         match self.command {
-            RunsCommand::Abort(abort) => Ok(abort),
+            RunsCommand::Abort(args) => Ok(Following::Abort(args)),
+            RunsCommand::Watch(args) => Ok(Following::Watch(args)),
+            RunsCommand::Wait(args) => Ok(Following::Wait(args)),
             command => Err(Self { command }),
         }
     }
@@ -61,6 +75,10 @@ enum RunsCommand {
     },
     /// End a run: its stream is cut and kept, its commands are ended with every process of theirs
     Abort(AbortArgs),
+    /// Watch a run: its answer as it comes, its tool calls, what it waits for. Ends with it, and with its exit code
+    Watch(WatchArgs),
+    /// Wait for the end of a run; the exit code is the run's, or 124 when the waiting took too long
+    Wait(WaitArgs),
 }
 
 /// Prints what was asked.
@@ -79,7 +97,9 @@ pub(crate) fn run(args: RunsArgs, globals: &Globals) -> Result<(), CliError> {
             let lines = ask::<RunsTrace>(globals, choice.into())?.lines;
             if as_json { all_lines(lines) } else { lay_out_trace(&lines, &zone) }
         }
-        RunsCommand::Abort(_) => return Err(CliError::bug("`runs abort` was taken for a command that reads")),
+        RunsCommand::Abort(_) | RunsCommand::Watch(_) | RunsCommand::Wait(_) => {
+            return Err(CliError::bug("a command that follows a run was taken for one that reads"));
+        }
     })
 }
 

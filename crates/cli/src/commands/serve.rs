@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
-use super::writer::own;
 use crate::args::WriterArgs;
 use crate::config::{Config, Globals};
+use crate::door::own;
 use crate::error::{CliError, Exit};
 use crate::resolver::ConfigResolver;
 

@@ -51,6 +51,15 @@ struct OpenText {
     notes: Vec<String>,
 }
 
+/// What stands on the last line of stderr.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LastLine {
+    Free,
+    Status,
+    /// Its answer is typed behind it.
+    Question,
+}
+
 /// What is drawn, and what has been.
 pub(crate) struct Screen {
     style: Style,
@@ -58,7 +67,7 @@ pub(crate) struct Screen {
     status: Option<String>,
     /// What is said while sessions wait for space.
     parked: Option<String>,
-    status_shown: bool,
+    last_line: LastLine,
     ticks: usize,
     /// Text on the screen that may yet be struck.
     open: Option<OpenText>,
@@ -75,7 +84,7 @@ impl Screen {
             live: stderr().is_terminal(),
             status: None,
             parked: None,
-            status_shown: false,
+            last_line: LastLine::Free,
             ticks: 0,
             open: None,
             at_line_start: true,
@@ -116,7 +125,11 @@ impl Screen {
     /// Turns the spinner; called a few times a second.
     pub(crate) fn tick(&mut self) {
         let busy_text = self.open.is_some() && !self.at_line_start;
-        if !self.live || busy_text || self.style == Style::Json && stdout().is_terminal() {
+        if !self.live
+            || self.last_line == LastLine::Question
+            || busy_text
+            || self.style == Style::Json && stdout().is_terminal()
+        {
             return;
         }
         if let Some(status) = self.parked.as_ref().or(self.status.as_ref()) {
@@ -124,7 +137,7 @@ impl Screen {
             self.ticks += 1;
             let _ = write!(stderr(), "\r\x1b[2K\x1b[2m{spinner} {status}\x1b[0m");
             let _ = stderr().flush();
-            self.status_shown = true;
+            self.last_line = LastLine::Status;
         }
     }
 
@@ -149,7 +162,8 @@ impl Screen {
 
     /// Takes the status line away, before anything else is written.
     pub(crate) fn hide_status(&mut self) {
-        if std::mem::take(&mut self.status_shown) {
+        if self.last_line == LastLine::Status {
+            self.last_line = LastLine::Free;
             let _ = write!(stderr(), "\r\x1b[2K");
             let _ = stderr().flush();
         }
@@ -161,6 +175,12 @@ impl Screen {
         self.end_line();
         let _ = write!(stderr(), "{question} ");
         let _ = stderr().flush();
+        self.last_line = LastLine::Question;
+    }
+
+    /// The question is answered, here or elsewhere.
+    pub(crate) fn answered(&mut self) {
+        self.last_line = LastLine::Free;
     }
 
     /// Says something on stderr, on a line of its own.

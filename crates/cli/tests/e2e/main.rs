@@ -23,6 +23,7 @@ mod reading;
 mod receipts;
 mod reload;
 mod serve;
+mod served;
 mod setup;
 mod show;
 mod signals;

@@ -16,10 +16,13 @@ fn busy(home: &Home) -> Process {
     agent
 }
 
+/// R10, R61: an owner that answers does what others ask for; one that is stopped is named.
 #[test]
-fn r10_a_second_writer_is_told_who_owns_the_home() {
+fn r10_r61_an_owner_that_does_not_answer_is_named() {
     let home = Home::new();
     let agent = busy(&home);
+    home.run(&["agent", "-m", "Who are you?"]).expect_code(0);
+    agent.signal(Signal::STOP);
     for words in [
         &["agent", "-m", "Who are you?"][..],
         &["resume"],
@@ -30,6 +33,7 @@ fn r10_a_second_writer_is_told_who_owns_the_home() {
         let verdict = refused.verdict();
         assert!(verdict.contains(&format!("pid {}", agent.pid())) && verdict.contains("--wait"), "{verdict}");
     }
+    agent.signal(Signal::CONT);
     home.put("go", "");
     agent.finish().expect_code(0);
     home.assert_usable("main");
@@ -39,8 +43,10 @@ fn r10_a_second_writer_is_told_who_owns_the_home() {
 fn r61_wait_waits_for_the_owner_and_then_runs() {
     let home = Home::new();
     let agent = busy(&home);
+    agent.signal(Signal::STOP);
     let waiting = home.start(&["agent", "--wait", "-m", "Who are you?"]);
     waiting.until_err("waiting");
+    agent.signal(Signal::CONT);
     home.put("go", "");
     agent.finish().expect_code(0);
     let answer = waiting.finish().expect_code(0);

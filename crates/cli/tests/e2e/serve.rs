@@ -92,7 +92,7 @@ fn r60_a_raw_client_sends_a_message_and_reads_its_run() {
     assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>());
     assert_eq!((&answers[0]["status"], &answers[1]["status"]), (&json!("accepted"), &json!("ok")));
     assert!(answers[1]["text"].as_str().is_some_and(|text| text.contains("offline model")), "{answers:?}");
-    home.run(&["agent", "-m", "Who are you?"]).expect_code(75);
+    home.run(&["agent", "--session", "other", "-m", "Who are you?"]).expect_code(0);
     service.signal(Signal::TERM);
     assert_eq!(line.hear()["event"], "shutdown");
     assert!(line.hear().is_null());

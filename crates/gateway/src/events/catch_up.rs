@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use engine::{EffectId, Event, Machine, Record, SessionRow, Settings};
+use engine::{EffectId, Event, Machine, Record, RunId, Seq, SessionRow, Settings};
 use journal::{Entry, Error, Read, Tail};
 use protocol::event::{AssistantLine, ReasoningLine, Stream};
 
@@ -25,7 +25,15 @@ pub struct CatchUp {
 pub fn catch_up(store: &dyn Read, session: &SessionRow, from: &Cursor) -> Result<CatchUp, Error> {
     let source = Source { key: &session.key, branch: session.branch, bodies: &[], store };
     let mut lines = vec![];
-    let (cursor, tail) = match from.since(store, session.branch)? {
+    let since = if *from == Cursor::default() {
+        // From the beginning is from what is still there.
+        let line = store.history(session.branch)?;
+        let entries = line.entries().map(|(_, entry)| entry.clone()).collect();
+        Since::Tail(Tail { entries, progress: line.progress })
+    } else {
+        from.since(store, session.branch)?
+    };
+    let (cursor, tail) = match since {
         Since::Tail(tail) => (from.clone(), tail),
         Since::Rewound { to } => {
             // What is kept of an open answer is told again from its beginning: nobody knows what of it stands on a screen.
@@ -43,6 +51,14 @@ pub fn catch_up(store: &dyn Read, session: &SessionRow, from: &Cursor) -> Result
     missed.tell(&tail)?;
     missed.state(&tail);
     Ok(CatchUp { lines: missed.lines, cursor: missed.position.cursor })
+}
+
+/// Where a subscriber of a run begins: before its first entry.
+pub fn before_run(store: &dyn Read, session: &SessionRow, run: RunId) -> Result<Cursor, Error> {
+    let Some(row) = store.run(run)? else { return Ok(Cursor::default()) };
+    let before = Seq(row.first_seq.0.saturating_sub(1));
+    let entry = store.range(session.branch, before, before)?.into_iter().next();
+    Ok(entry.map_or_else(Cursor::default, |entry| Cursor::at(entry.epoch, entry.seq)))
 }
 
 struct Missed<'a> {

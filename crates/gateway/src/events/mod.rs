@@ -8,7 +8,7 @@ mod lines;
 mod subscription;
 mod telling;
 
-pub use catch_up::{CatchUp, catch_up};
+pub use catch_up::{CatchUp, before_run, catch_up};
 pub use cursor::{Cursor, InvalidCursor, Place, Since};
 pub(crate) use hub::{End, Hub, is_over};
 pub use lines::{Lines, rewound};

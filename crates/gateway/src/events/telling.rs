@@ -68,13 +68,22 @@ impl Source<'_> {
         let mut until = from;
         while until > Seq(0) {
             let first = Seq(until.0.saturating_sub(LOOK_BACK - 1).max(1));
-            let entries = self.store.range(self.branch, first, until)?;
+            let Ok(entries) = self.store.range(self.branch, first, until) else {
+                // Those before were removed: what is still there is looked at in one go.
+                return self.look_at_all(until, find);
+            };
             if let Some(found) = entries.iter().rev().find_map(&mut find) {
                 return Ok(Some(found));
             }
             until = Seq(first.0 - 1);
         }
         Ok(None)
+    }
+
+    fn look_at_all<T>(&self, until: Seq, mut find: impl FnMut(&Entry) -> Option<T>) -> Result<Option<T>, Error> {
+        let line = self.store.history_until(self.branch, until)?;
+        let entries: Vec<&Entry> = line.entries().map(|(_, entry)| entry).collect();
+        Ok(entries.into_iter().rev().find_map(&mut find))
     }
 }
 

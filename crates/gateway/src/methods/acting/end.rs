@@ -76,7 +76,11 @@ fn content(journal: &dyn Journal, batch: Option<&Batch>, body: &Body) -> Result<
 
 /// A run that ended before. Its text is in its end, wherever that stands behind its beginning.
 fn of_row(journal: &dyn Journal, row: &RunRow) -> Result<Ended, Error> {
-    let entries = journal.read(row.branch, row.first_seq)?;
+    // Where its first entries were removed, the others are looked through for its end.
+    let entries = match journal.read(row.branch, row.first_seq) {
+        Ok(entries) => entries,
+        Err(_) => journal.history(row.branch)?.entries().map(|(_, entry)| entry.clone()).collect(),
+    };
     let end = entries.iter().find_map(|entry| match &entry.event {
         Event::RunEnded(ended) if ended.run == row.run => Some((ended, entry.at)),
         _ => None,

@@ -1,0 +1,352 @@
+//! What the commands have in common that follow sessions: a way to the owner, a screen, the signals, and going on with the
+//! next owner where the last one left off. What may not live here: what is asked for.
+
+use std::collections::BTreeMap;
+use std::io::IsTerminal as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use protocol::event::AGENT_EVENT;
+use protocol::method::{
+    AbortParams, AnswerParams, AsksAnswer, EventsSubscribe, Method, RunsAbort, SubscribeParams, Subscribed,
+};
+use protocol::{Client, ClientError, Event, EventFrame};
+use serde::Deserialize as _;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
+
+use super::asking::{Asking, Closed, Question};
+use crate::args::WriterArgs;
+use crate::config::{Config, Globals};
+use crate::door::{Door, Here, Opening, failed};
+use crate::error::{CliError, Exit};
+use crate::render::{Screen, Style};
+
+/// How often the spinner turns.
+const TICK: Duration = Duration::from_millis(120);
+
+/// Stands for the whole home, which is followed from now on.
+const HOME: &str = "";
+
+/// Whoever follows sessions on this terminal.
+pub(crate) struct Follower<'a> {
+    /// How the next owner is found; a watcher, who owns nothing, waits for one instead.
+    opening: Option<Opening<'a>>,
+    door: Door,
+    pub(crate) screen: Screen,
+    asking: Asking,
+    /// The sessions that are followed, each with the cursor of its last line that was drawn.
+    followed: BTreeMap<String, String>,
+    /// What a request on the side has failed of.
+    trouble: (mpsc::UnboundedSender<CliError>, mpsc::UnboundedReceiver<CliError>),
+    signals: Signals,
+    interrupts: u32,
+}
+
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+/// What a follower waits for.
+pub(crate) enum Happening {
+    /// Something was recorded, and is drawn.
+    Told(Box<Event>),
+    /// Ctrl-C.
+    Interrupt,
+    /// The owner went away.
+    Gone,
+}
+
+/// How a command ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// It is done.
+    Done,
+    /// It was stopped by a signal.
+    Stopped,
+}
+
+impl<'a> Follower<'a> {
+    /// Speaks with the owner of the home, or becomes it.
+    pub(crate) async fn open(
+        globals: &'a Globals,
+        config: Arc<Config>,
+        args: &WriterArgs,
+        sessions: usize,
+    ) -> Result<Self, CliError> {
+        let opening = Opening { globals, config, wait: args.wait, asks: can_ask() };
+        let signals = Signals::new()?;
+        let door = opening.open().await?;
+        let screen = Screen::new(Style::of_stdout(args.json, sessions), sessions);
+        Ok(Self { opening: Some(opening), ..Self::over(door, screen, signals) })
+    }
+
+    /// Watches an owner, as long as it is there.
+    pub(crate) fn watch(door: Door, screen: Screen) -> Result<Self, CliError> {
+        Ok(Self::over(door, screen, Signals::new()?))
+    }
+
+    fn over(door: Door, screen: Screen, signals: Signals) -> Self {
+        Self {
+            opening: None,
+            door,
+            screen,
+            asking: Asking::new(),
+            followed: BTreeMap::new(),
+            trouble: mpsc::unbounded_channel(),
+            signals,
+            interrupts: 0,
+        }
+    }
+
+    /// The owner.
+    pub(crate) fn client(&self) -> &Client {
+        &self.door.client
+    }
+
+    /// The cursor of the last line of a session that was drawn.
+    pub(crate) fn cursor(&self, key: &str) -> String {
+        self.followed.get(key).cloned().unwrap_or_default()
+    }
+
+    /// Whether this process owns the home.
+    pub(crate) fn is_owner(&self) -> bool {
+        self.door.here.is_some()
+    }
+
+    /// Follows a session from now on.
+    pub(crate) async fn follow(&mut self, key: &str) -> Result<(), ClientError> {
+        let cursor = subscribe(&self.door.client, key, None).await?.cursor;
+        self.followed.insert(key.to_owned(), cursor);
+        Ok(())
+    }
+
+    /// Follows the whole home from now on: what happens while there is no owner is in the journal alone.
+    pub(crate) async fn follow_home(&mut self) -> Result<(), ClientError> {
+        self.follow_from(HOME, SubscribeParams::default()).await
+    }
+
+    /// Follows what these ask for; `key` is the session that it is about.
+    pub(crate) async fn follow_from(&mut self, key: &str, params: SubscribeParams) -> Result<(), ClientError> {
+        let cursor = self.door.client.call::<EventsSubscribe>(params).await?.cursor;
+        self.followed.insert(key.to_owned(), cursor);
+        Ok(())
+    }
+
+    /// What is left for the next one that watches.
+    pub(crate) fn into_screen(self) -> Screen {
+        self.screen
+    }
+
+    /// Waits for the next thing that matters, drawing and asking meanwhile. One that is dropped loses nothing.
+    pub(crate) async fn next(&mut self) -> Result<Happening, CliError> {
+        loop {
+            tokio::select! {
+                biased;
+                frame = self.door.events.recv() => match frame {
+                    Some(frame) => {
+                        if let Some(event) = self.hear(&frame) {
+                            return Ok(Happening::Told(event));
+                        }
+                    }
+                    None => return Ok(Happening::Gone),
+                },
+                Some(trouble) = self.trouble.1.recv() => self.screen.say(&format!("limulus: {trouble}")),
+                (question, allow) = self.asking.answer() => {
+                    let Question { call, fingerprint, .. } = question;
+                    self.screen.answered();
+                    self.aside::<AsksAnswer>(AnswerParams { call, fingerprint, allow });
+                    self.asking.ask(&mut self.screen);
+                }
+                trouble = here(&mut self.door.here, &mut self.screen) => {
+                    self.screen.hide_status();
+                    return Err(trouble);
+                }
+                _ = self.signals.interrupt.recv() => {
+                    self.interrupts += 1;
+                    if self.interrupts > 1 {
+                        super::agent::quit();
+                    }
+                    return Ok(Happening::Interrupt);
+                }
+                _ = self.signals.terminate.recv() => return Err(self.stopped()),
+                () = tokio::time::sleep(TICK) => self.screen.tick(),
+            }
+        }
+    }
+
+    /// Asks for the end of a run; a second Ctrl-C ends this process at once, as a crash would.
+    pub(crate) fn abort(&mut self, params: AbortParams) {
+        self.screen.say("■ aborting; Ctrl-C again quits at once");
+        self.aside::<RunsAbort>(params);
+    }
+
+    /// Finds the next owner, or becomes it, and follows what was followed from where it was left.
+    pub(crate) async fn reopen(&mut self) -> Result<(), CliError> {
+        let before = self.door.pid;
+        self.screen.hide_status();
+        if let Some(here) = self.door.here.take() {
+            self.door = here.attach(can_ask()).await?;
+            let client = self.door.client.clone();
+            return self.follow_again(&client).await.map_err(failed);
+        }
+        loop {
+            let opening = self.opening.as_ref().ok_or_else(|| CliError::bug("a watcher looked for the next owner"))?;
+            self.door = opening.open().await?;
+            let client = self.door.client.clone();
+            match self.follow_again(&client).await {
+                Ok(()) => break,
+                Err(error) if crate::door::is_gone(&error) => {}
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        let next = match &self.door.here {
+            Some(_) => "this process goes on".to_owned(),
+            None => format!("pid {} goes on", self.door.pid),
+        };
+        self.screen.say(&format!("… pid {before}, which owned the home, is gone; {next}"));
+        Ok(())
+    }
+
+    async fn follow_again(&mut self, client: &Client) -> Result<(), ClientError> {
+        for (key, cursor) in &self.followed {
+            match key.as_str() {
+                HOME => drop(client.call::<EventsSubscribe>(SubscribeParams::default()).await?),
+                key => drop(subscribe(client, key, Some(cursor.clone())).await?),
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaves: the owner in order, so that others can go on; whoever is not leaves the owner to itself.
+    pub(crate) async fn close(mut self, end: End) -> Result<(), CliError> {
+        self.screen.hide_status();
+        let Some(mut here) = self.door.here.take() else { return Ok(()) };
+        let leaving = here.leave(end == End::Stopped);
+        let (mut door, mut screen) = (self.door, self.screen);
+        let drawing = async {
+            while let Some(frame) = door.events.recv().await {
+                if end == End::Stopped
+                    && let Some(event) = read(&frame)
+                {
+                    screen.draw(&event);
+                }
+            }
+        };
+        let (left, ()) = tokio::join!(leaving, drawing);
+        while let Ok(note) = here.notes.try_recv() {
+            screen.say(&note);
+        }
+        screen.hide_status();
+        left
+    }
+
+    /// Draws what came; gives it where it is of a session.
+    fn hear(&mut self, frame: &EventFrame) -> Option<Box<Event>> {
+        match frame.event.as_str() {
+            AGENT_EVENT => {
+                let event = read(frame)?;
+                self.screen.draw(&event);
+                if let Some(cursor) = self.followed.get_mut(&event.session) {
+                    cursor.clone_from(&event.cursor);
+                }
+                return Some(event);
+            }
+            "ask" => {
+                if let Ok(question) = Question::deserialize(&frame.payload) {
+                    let own = self.followed.contains_key(&question.session);
+                    self.asking.put(question, own, &mut self.screen);
+                }
+            }
+            "answered" => {
+                if let Ok(closed) = Closed::deserialize(&frame.payload) {
+                    self.asking.close(&closed, &mut self.screen);
+                }
+            }
+            // The connection ends with the others, and what this version does not know changes nothing.
+            _ => {}
+        }
+        None
+    }
+
+    /// Asks for something whose answer is only of interest if it is no.
+    fn aside<M: Method>(&self, params: M::Params) {
+        let (client, trouble) = (self.door.client.clone(), self.trouble.0.clone());
+        tokio::spawn(async move {
+            // An owner that is gone is noticed by whoever follows it.
+            if let Err(error @ ClientError::Answered(_)) = client.call::<M>(params).await {
+                let _ = trouble.send(failed(error));
+            }
+        });
+    }
+
+    fn stopped(&mut self) -> CliError {
+        let (said, what) = if self.is_owner() {
+            ("■ stopping: streams are sealed, running commands go on", "the run stays as it is")
+        } else {
+            ("■ leaving: the owner of the home goes on", "the run goes on in the owner of the home")
+        };
+        self.screen.say(said);
+        CliError::Failed {
+            exit: Exit::Stopped,
+            what: format!("stopped by a signal; {what}"),
+            hint: "`limulus resume` takes it up".into(),
+        }
+    }
+}
+
+impl End {
+    /// How a command ends that came to this.
+    pub(crate) fn of<T>(result: &Result<T, CliError>) -> Self {
+        match result {
+            Err(error) if error.exit() == Exit::Stopped => Self::Stopped,
+            _ => Self::Done,
+        }
+    }
+}
+
+impl Signals {
+    fn new() -> Result<Self, CliError> {
+        let signal = |kind| signal(kind).map_err(|error| CliError::bug(&format!("no signals: {error}")));
+        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+    }
+}
+
+async fn subscribe(client: &Client, key: &str, from: Option<String>) -> Result<Subscribed, ClientError> {
+    let params = SubscribeParams { session: Some(key.to_owned()), from, ..SubscribeParams::default() };
+    client.call::<EventsSubscribe>(params).await
+}
+
+/// Whether a person can be asked on this terminal.
+pub(crate) fn can_ask() -> bool {
+    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+}
+
+/// A line of a session; nothing where this version does not know it.
+fn read(frame: &EventFrame) -> Option<Box<Event>> {
+    if frame.event != AGENT_EVENT {
+        return None;
+    }
+    Event::deserialize(&frame.payload).ok().map(Box::new)
+}
+
+/// What only the owner knows: notes and sessions that wait for space are shown, a broken store ends the command.
+async fn here(here: &mut Option<Here>, screen: &mut Screen) -> CliError {
+    let Some(Here { notes, broken, parked, .. }) = here else { return std::future::pending().await };
+    loop {
+        tokio::select! {
+            Some(note) = notes.recv() => screen.say(&note),
+            Ok(()) = broken.changed() => {
+                if let Some(error) = broken.borrow_and_update().clone() {
+                    return error.into();
+                }
+            }
+            Ok(()) = parked.changed() => {
+                let parked = parked.borrow_and_update().clone();
+                screen.park(&parked);
+            }
+            else => return std::future::pending().await,
+        }
+    }
+}

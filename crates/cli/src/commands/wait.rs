@@ -1,0 +1,101 @@
+//! `limulus runs wait`: waits for the end of a run. The run goes on whatever becomes of the waiting.
+
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use engine::{Outcome, RunId, RunRow};
+use gateway::show::lookup;
+use journal::{Read as _, Reader};
+use protocol::method::{AgentWait, WaitParams, WaitStatus, Waited};
+
+use crate::config::Globals;
+use crate::door::{failed, is_gone, look};
+use crate::error::{CliError, Exit};
+use crate::show::choice::RunChoice;
+use crate::show::{json, print};
+
+/// How long an owner is asked to wait in one go, milliseconds.
+const ROUND_MS: u64 = 60_000;
+/// How often the journal is looked at where no owner answers.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Wait for the end of a run; the exit code is the run's, or 124 when the waiting took too long
+#[derive(Debug, Args)]
+pub(crate) struct WaitArgs {
+    #[command(flatten)]
+    choice: RunChoice,
+    /// Wait so long at most, seconds; 0 looks once [default: as long as it takes]
+    #[arg(long, value_name = "S")]
+    timeout: Option<u64>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) async fn run(args: WaitArgs, globals: &Globals) -> Result<(), CliError> {
+    let reader = Reader::open(&globals.home)?;
+    let run = lookup::run(&reader, &args.choice.into())?.run;
+    let waited = wait(globals, &reader, run, args.timeout.map(Duration::from_secs)).await?;
+    if args.json {
+        print(&json(&waited))?;
+    }
+    outcome(&waited, !args.json)
+}
+
+async fn wait(globals: &Globals, reader: &Reader, run: RunId, within: Option<Duration>) -> Result<Waited, CliError> {
+    let began = Instant::now();
+    loop {
+        let row = reader.run(run)?;
+        if let Some(row) = row.as_ref().filter(|row| row.outcome.is_some()) {
+            return Ok(of_row(row));
+        }
+        let left = within.map(|within| within.saturating_sub(began.elapsed()));
+        if left == Some(Duration::ZERO) {
+            let started_at = row.map(|row| row.started_at);
+            return Ok(Waited { run_id: run, status: WaitStatus::Timeout, started_at, ended_at: None, error: None });
+        }
+        let most = left.map_or(ROUND_MS, |left| u64::try_from(left.as_millis()).unwrap_or(ROUND_MS).clamp(1, ROUND_MS));
+        let Some(Ok(door)) = look(&globals.home, false).await else {
+            tokio::time::sleep(left.map_or(LOOK, |left| left.min(LOOK))).await;
+            continue;
+        };
+        match door.client.call::<AgentWait>(WaitParams { run_id: run, timeout_ms: most }).await {
+            // Its end is read above, in the same words for whoever waits without an owner.
+            Ok(_) => {}
+            Err(error) if is_gone(&error) => tokio::time::sleep(LOOK).await,
+            Err(error) => return Err(failed(error)),
+        }
+    }
+}
+
+fn of_row(row: &RunRow) -> Waited {
+    let status = match row.outcome {
+        Some(Outcome::Completed) => WaitStatus::Ok,
+        Some(Outcome::TimedOut) | None => WaitStatus::Timeout,
+        Some(Outcome::Failed | Outcome::Aborted | Outcome::Interrupted) => WaitStatus::Error,
+    };
+    let RunRow { run, started_at, ended_at, error, .. } = row;
+    Waited { run_id: *run, status, started_at: Some(*started_at), ended_at: *ended_at, error: error.clone() }
+}
+
+fn outcome(waited: &Waited, say: bool) -> Result<(), CliError> {
+    let run = waited.run_id;
+    let hint = format!("`limulus runs show {run}` shows it");
+    let failed = |exit, what: String| Err(CliError::Failed { exit, what, hint: hint.clone() });
+    match waited.status {
+        WaitStatus::Ok => {
+            if say {
+                print(&format!("run {run} completed\n"))?;
+            }
+            Ok(())
+        }
+        WaitStatus::Timeout if waited.ended_at.is_none() => {
+            failed(Exit::TimedOut, format!("the waiting ended, run {run} did not: it goes on"))
+        }
+        WaitStatus::Timeout => failed(Exit::TimedOut, format!("run {run} passed its limit")),
+        WaitStatus::Error => {
+            let why = waited.error.as_deref().unwrap_or("it was ended");
+            failed(Exit::RunFailed, format!("run {run} did not complete: {why}"))
+        }
+    }
+}

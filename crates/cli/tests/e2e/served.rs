@@ -1,0 +1,319 @@
+//! A second terminal: one process owns the home, others speak with it, and go on when it goes away. What is printed is the
+//! same whoever the owner is.
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::support::{Finished, Home, Process, Terminal, until};
+
+const TOUCH: &str = "run `echo ran >> ledger`";
+
+/// An owner without a terminal.
+fn serve(home: &Home) -> Process {
+    let owner = home.start(&["serve"]);
+    owner.until_err("serving");
+    owner
+}
+
+/// What is the same for two runs of one command: names of ids and times are not.
+fn settled(text: &str) -> String {
+    let mut ids: Vec<String> = vec![];
+    let mut settled = String::new();
+    for word in text.split_inclusive(|c: char| !c.is_ascii_alphanumeric() && c != '-') {
+        let id = word.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
+        if id.len() == 36 && id.matches('-').count() == 4 {
+            let at = ids.iter().position(|known| known == id).unwrap_or_else(|| {
+                ids.push(id.to_owned());
+                ids.len() - 1
+            });
+            settled.push_str(&word.replace(id, &format!("id{at}")));
+        } else {
+            settled.push_str(word);
+        }
+    }
+    settled
+}
+
+/// Lines of JSON without what is another thing at another time.
+fn lines(finished: &Finished) -> Vec<String> {
+    let bare = |mut line: Value| {
+        if let Some(line) = line.as_object_mut() {
+            line.remove("at");
+            line.remove("until");
+            // It holds the folder.
+            line.remove("fingerprint");
+        }
+        settled(&line.to_string())
+    };
+    finished.lines().into_iter().map(bare).collect()
+}
+
+/// stderr without times.
+fn said(finished: &Finished) -> Vec<String> {
+    let bare = |line: &str| {
+        let words = line.split(" · ").filter(|part| !part.ends_with(" ms"));
+        settled(&words.collect::<Vec<_>>().join(" · "))
+    };
+    finished.err.lines().map(bare).collect()
+}
+
+/// R22, R61: the same words, embedded and through an owner.
+#[test]
+fn r22_r61_a_command_prints_the_same_whoever_owns_the_home() {
+    let (here, there) = (Home::new(), Home::new());
+    let owner = serve(&there);
+    for words in [
+        &["agent", "-m", "Who are you?"][..],
+        &["agent", "-m", TOUCH],
+        &["agent", "--yes", "-m", TOUCH],
+        &["agent", "--session", "other", "-m", "list nothing/here"],
+        &["agent", "--key", "k", "-m", "tokens=4 Who are you?"],
+        &["agent", "--key", "k", "-m", "tokens=4 Who are you?"],
+        &["agent", "--key", "k", "-m", "something else"],
+        &["agent", "--model", "nobody/nothing", "-m", "x"],
+        &["agent", "--session", "a/b:c:d", "-m", "x"],
+        &["resume"],
+        &["resume", "nobody"],
+        &["runs", "abort", "--session", "other"],
+        &["runs", "wait", "--timeout", "0"],
+    ] {
+        let (embedded, served) = (here.run(words), there.run(words));
+        assert_eq!(settled(&embedded.out), settled(&served.out), "{words:?}");
+        assert_eq!((said(&embedded), embedded.code), (said(&served), served.code), "{words:?}");
+    }
+    for words in [
+        &["agent", "--session", "json", "--json", "-m", "Who are you?"][..],
+        &["agent", "--session", "json", "--json", "-m", TOUCH],
+        &["events", "--session", "json", "--json"],
+        &["runs", "watch", "--session", "json", "--json"],
+    ] {
+        let (embedded, served) = (here.run(words), there.run(words));
+        let of_runs = |finished: &Finished| -> Vec<String> {
+            // How often a home was opened is not the same for an owner that stays.
+            let lines = lines(finished).into_iter().filter(|line| !line.contains(r#""type":"opened""#));
+            // Nor is how much of an answer or of a change came at once.
+            let lines =
+                lines.filter(|line| !line.contains(r#""type":"delta""#) && !line.contains(r#""type":"changed""#));
+            lines.map(|line| without_cursor(&line)).collect()
+        };
+        assert_eq!(of_runs(&embedded), of_runs(&served), "{words:?}");
+        assert_eq!(text_of(&embedded.lines()), text_of(&served.lines()), "{words:?}");
+        assert_eq!(embedded.code, served.code, "{words:?}");
+    }
+    assert_eq!(there.json(&["status"])["owner"]["pid"].as_u64(), Some(u64::from(owner.pid())));
+}
+
+/// A line without its cursor: it counts the owners too.
+fn without_cursor(line: &str) -> String {
+    let mut line: Value = serde_json::from_str(line).expect("it was JSON before");
+    line.as_object_mut().expect("an object").remove("cursor");
+    line.to_string()
+}
+
+/// The pieces of an answer that is not struck, in one.
+fn text_of(lines: &[Value]) -> String {
+    let mut text = String::new();
+    for line in lines.iter().filter(|line| line["stream"] == "assistant") {
+        match line["type"].as_str() {
+            Some("delta") => text.push_str(line["text"].as_str().expect("a text")),
+            Some("struck") => text.clear(),
+            _ => {}
+        }
+    }
+    text
+}
+
+/// No entry is told twice, no byte of an answer is.
+#[track_caller]
+fn assert_once(lines: &[Value]) {
+    let mut seen = std::collections::BTreeSet::new();
+    for line in lines.iter().filter(|line| line["stream"] != "state" || line["type"] != "changed") {
+        let mut line = line.clone();
+        line.as_object_mut().expect("an object").remove("cursor");
+        assert!(seen.insert(line.to_string()), "told twice: {line}");
+    }
+}
+
+/// R11, R43, R61: `kill -9` of the owner. The command becomes the owner, and its output goes on where it was.
+#[test]
+fn r11_r43_when_the_owner_is_killed_the_command_goes_on_from_its_cursor() {
+    let home = Home::new().paced(30);
+    let owner = serve(&home);
+    let agent = home.start(&["agent", "--json", "-m", "Who are you?"]);
+    agent.until_text(3);
+    owner.kill();
+    let ended = agent.finish().expect_code(0).expect_err("this process goes on");
+    let lines = ended.lines();
+    assert_once(&lines);
+    let end = lines.last().expect("an end");
+    assert_eq!((&end["type"], end["text"].as_str()), (&"end".into(), Some(text_of(&lines).as_str())));
+    assert_eq!(home.json(&["runs", "list"]).as_array().map(Vec::len), Some(1), "it was sent once");
+    assert_eq!(home.json(&["runs", "show"])["text"], end["text"]);
+}
+
+/// R11, R61: the owner is a command itself, which is killed; the other terminal goes on with its own.
+#[test]
+fn r11_when_a_command_that_owns_the_home_is_killed_another_takes_over() {
+    let home = Home::new().paced(30);
+    let first = home.start(&["agent", "--session", "first", "--json", "-m", "Who are you?"]);
+    first.until_text(2);
+    let second = home.start(&["agent", "--session", "second", "--json", "-m", "Who are you?"]);
+    second.until_text(2);
+    first.kill();
+    let ended = second.finish().expect_code(0).expect_err("this process goes on");
+    assert_once(&ended.lines());
+    let resumed = home.paced(0).run(&["resume"]).expect_code(0);
+    assert!(resumed.out.contains("offline model"), "{resumed:?}");
+}
+
+/// R61: an owner that is done leaves, and whoever is left goes on.
+#[test]
+fn r61_an_owner_that_leaves_in_order_leaves_the_others_to_go_on() {
+    let home = Home::new().paced(40);
+    let owner = home.start(&["agent", "--session", "first", "--json", "-m", "Who are you?"]);
+    owner.until_text(1);
+    let command = "run `echo $$ >> pids; until test -e go; do sleep 0.02; done`";
+    let second = home.start(&["agent", "--session", "second", "--yes", "--json", "-m", command]);
+    until("the command", || home.file("pids").exists());
+    owner.finish().expect_code(0);
+    second.until_err("this process goes on");
+    home.put("go", "");
+    let lines = second.finish().expect_code(0).lines();
+    assert_once(&lines);
+    assert_eq!(lines.iter().filter(|line| line["stream"] == "tool" && line["type"] == "end").count(), 1);
+}
+
+/// R43, R61: a second terminal sees all of a run, and whatever it does the run goes on.
+#[test]
+fn r43_a_watcher_sees_what_the_command_itself_sees() {
+    let home = Home::new().paced(20);
+    let agent = home.start(&["agent", "--json", "-m", "Who are you?"]);
+    agent.until_text(3);
+    let gone = home.start(&["runs", "watch", "--json"]);
+    gone.until_text(1);
+    gone.kill();
+    let watch = home.start(&["runs", "watch", "--json"]);
+    let (agent, watch) = (agent.finish().expect_code(0).lines(), watch.finish().expect_code(0).lines());
+    assert_once(&watch);
+    assert_eq!(text_of(&watch), text_of(&agent));
+    let entries = |lines: &[Value]| -> Vec<String> {
+        let of_run = lines.iter().filter(|line| !line["run"].is_null() && line["type"] != "delta");
+        // It was accepted before it began.
+        let told = of_run.filter(|line| line["type"] != "changed" && line["stream"] != "queue");
+        told.map(|line| without_cursor(&line.to_string())).collect()
+    };
+    assert_eq!(entries(&watch), entries(&agent));
+}
+
+/// R43: without an owner a watcher shows what there is and waits for whoever goes on.
+#[test]
+fn r43_a_watcher_outlives_the_owner() {
+    let home = Home::new().paced(30);
+    let agent = home.start(&["agent", "--json", "-m", "Who are you?"]);
+    let seen = agent.until_text(3);
+    let watch = home.start(&["runs", "watch", "--json"]);
+    watch.until_text(2);
+    agent.kill();
+    watch.until_err("limulus resume agent:main:main");
+    home.run(&["resume"]).expect_code(0);
+    let lines = watch.finish().expect_code(0).lines();
+    assert_once(&lines);
+    let end = lines.last().and_then(|line| line["text"].as_str()).expect("an end").to_owned();
+    assert!(end.starts_with(&seen) && text_of(&lines) == end, "{end}");
+}
+
+#[test]
+fn r61_waiting_for_a_run_has_its_own_limit() {
+    let home = Home::new();
+    let owner = serve(&home);
+    let command = "run `echo $$ >> pids; until test -e go; do sleep 0.02; done`";
+    let agent = home.start(&["agent", "--yes", "-m", command]);
+    until("the command", || home.file("pids").exists());
+    home.run(&["runs", "wait", "--timeout", "0"]).expect_code(124).expect_err("it goes on");
+    home.run(&["runs", "wait", "--timeout", "1"]).expect_code(124);
+    let waiting = home.start(&["runs", "wait", "--json"]);
+    owner.kill();
+    agent.until_err("this process goes on");
+    home.put("go", "");
+    let waited: Value = serde_json::from_str(&waiting.finish().expect_code(0).out).expect("one object");
+    assert_eq!(waited["status"], "ok");
+    agent.finish().expect_code(0);
+    home.run(&["runs", "wait", "nothing"]).expect_code(4);
+}
+
+/// R15, R61: an abort goes to whoever owns the home, and Ctrl-C ends the run there.
+#[test]
+fn r15_a_run_is_aborted_through_its_owner() {
+    let home = Home::new().paced(40);
+    let owner = serve(&home);
+    let agent = home.start(&["agent", "--json", "-m", "Who are you?"]);
+    agent.until_text(2);
+    home.run(&["runs", "abort", "--session", "main"]).expect_code(0).expect_err("is aborted");
+    agent.finish().expect_code(130);
+    let agent = home.start(&["agent", "--json", "-m", "Who are you?"]);
+    agent.until_text(2);
+    agent.signal(Signal::INT);
+    let lines = agent.finish().expect_code(130).lines();
+    assert_eq!(lines.last().map(|end| end["outcome"].clone()), Some("aborted".into()));
+    // SIGTERM ends the command alone.
+    let agent = home.start(&["agent", "--session", "goes-on", "--json", "-m", "Who are you?"]);
+    agent.until_text(1);
+    agent.signal(Signal::TERM);
+    agent.finish().expect_code(143);
+    home.run(&["runs", "wait", "--session", "goes-on"]).expect_code(0);
+    owner.signal(Signal::TERM);
+    owner.finish().expect_code(0);
+}
+
+/// R43: from a cursor on, and the whole home live.
+#[test]
+fn r43_events_are_told_from_any_cursor_on() {
+    let home = Home::new();
+    home.run(&["agent", "-m", "Who are you?"]).expect_code(0);
+    home.run(&["agent", "--session", "other", "-m", "Who are you?"]).expect_code(0);
+    let all = home.run(&["events", "--session", "main", "--json"]).expect_code(0).lines();
+    let of_home = home.run(&["events", "--json"]).expect_code(0).lines();
+    assert_eq!(of_home.iter().filter(|line| line["type"] == "end").count(), 2);
+    for at in [0, all.len() / 2, all.len() - 1] {
+        let from = all[at]["cursor"].as_str().expect("a cursor");
+        let rest = home.run(&["events", "--session", "main", "--from", from, "--json"]).expect_code(0).lines();
+        let entries =
+            |lines: &[Value]| lines.iter().filter(|line| line["type"] != "changed").cloned().collect::<Vec<_>>();
+        assert_eq!(entries(&rest), entries(&all[at + 1..]), "from line {at}");
+    }
+    home.run(&["events", "--session", "main", "--from", "nowhere"]).expect_code(2).expect_err("cursor");
+    home.run(&["events", "--session", "nobody"]).expect_code(4);
+    let owner = serve(&home);
+    let live = home.start(&["events", "--follow", "--json"]);
+    // From now on is from when the owner has it: send until one is heard.
+    until("a line", || {
+        home.run(&["agent", "--session", "other", "-m", "tokens=3 Who are you?"]).expect_code(0);
+        live.pieces() > 0
+    });
+    let session = home.start(&["events", "--follow", "--session", "main", "--json"]);
+    session.until_line("the end of the run before", |line| line["type"] == "end");
+    owner.kill();
+    home.run(&["agent", "-m", "list this folder"]).expect_code(0);
+    session.until_line("what the next owner did", |line| line["stream"] == "tool" && line["type"] == "end");
+}
+
+/// R02, R61: whoever sits at a terminal is asked, whichever process asks.
+#[test]
+fn r02_a_question_is_answered_on_another_terminal() {
+    if !Terminal::is_there() {
+        return;
+    }
+    let home = Home::new();
+    let owner = serve(&home);
+    let terminal = Terminal::run(&home, &["agent", "--session", "first", "-m", TOUCH]);
+    terminal.until("[y/N]");
+    let run = home.json(&["runs", "list", "--session", "first"])[0]["run"].as_str().map(str::to_owned).expect("a run");
+    let other = Terminal::run(&home, &["runs", "watch", &run]);
+    other.until("? allow: run the command");
+    other.type_keys(&["y", "Enter"]);
+    other.until("exit=0");
+    terminal.until("it was allowed by the user");
+    terminal.until("exit=0");
+    assert_eq!(home.text("ledger"), "ran\n");
+    drop(owner);
+}
