@@ -133,7 +133,7 @@ fn r15_a_service_that_is_stopped_lets_an_answer_end() {
     let (service, _) = serve(&home);
     let mut line = Line::to(&home);
     line.ask("events", "events.subscribe", &json!({ "session": "main" }));
-    line.send("k", "tokens=20 go");
+    line.send("k", "Who are you?");
     assert_eq!(line.answer("k")["payload"]["status"], "accepted");
     while line.hear()["payload"]["type"] != "delta" {}
     service.signal(Signal::TERM);

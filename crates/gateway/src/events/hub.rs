@@ -148,13 +148,15 @@ impl Hub {
             let encoded = Encoded::of(line);
             let mut told = self.lock();
             let Some(subscription) = told.subscriptions.get_mut(&place) else { return };
-            if subscription.send(caller, line, &encoded) == Err(Slow) {
+            if subscription.send(&caller.outbox, line, &encoded) == Err(Slow) {
                 return told.drop_slow(caller);
             }
         }
         let mut told = self.lock();
-        let went =
-            told.subscriptions.get_mut(&place).map(|subscription| subscription.go_live(caller, &caught_up.cursor));
+        let went = told
+            .subscriptions
+            .get_mut(&place)
+            .map(|subscription| subscription.go_live(&caller.outbox, &caught_up.cursor));
         if went == Some(Err(Slow)) {
             told.drop_slow(caller);
         }
@@ -209,7 +211,7 @@ impl Told {
         for subscription in self.subscriptions.values_mut().filter(|subscription| subscription.wants(&line)) {
             let Some(caller) = subscription.caller.upgrade() else { continue };
             let encoded = encoded.get_or_insert_with(|| Encoded::of(&line));
-            if subscription.hear(&caller, &line, encoded) == Err(Slow) {
+            if subscription.hear(&caller.outbox, &line, encoded) == Err(Slow) {
                 slow.push(caller);
             }
         }

@@ -8,7 +8,7 @@ use engine::RunId;
 
 use super::hub::Whose;
 use super::{Cursor, Line};
-use crate::connection::{Caller, Chunk, Slow};
+use crate::connection::{Chunk, Outbox, Slow};
 use protocol::limits::BUFFERED_BYTES;
 
 /// What stands between the cursor of a line and the numbers of its subscriber.
@@ -80,8 +80,8 @@ impl Subscription {
     }
 
     /// Something happened: it is told, or that is kept until it has caught up.
-    pub(crate) fn hear(&mut self, caller: &Caller, line: &Arc<Line>, encoded: &Encoded) -> Result<(), Slow> {
-        let Some(kept) = &mut self.kept else { return self.send(caller, line, encoded) };
+    pub(crate) fn hear(&mut self, outbox: &Outbox, line: &Arc<Line>, encoded: &Encoded) -> Result<(), Slow> {
+        let Some(kept) = &mut self.kept else { return self.send(outbox, line, encoded) };
         kept.bytes += encoded.0.len();
         if kept.bytes > BUFFERED_BYTES {
             return Err(Slow);
@@ -91,18 +91,18 @@ impl Subscription {
     }
 
     /// It has caught up to this cursor: what was kept and is behind it follows.
-    pub(crate) fn go_live(&mut self, caller: &Caller, caught_up: &Cursor) -> Result<(), Slow> {
+    pub(crate) fn go_live(&mut self, outbox: &Outbox, caught_up: &Cursor) -> Result<(), Slow> {
         let kept = self.kept.take().unwrap_or_default();
         for (line, encoded) in kept.lines {
             if !caught_up.has_seen(&line.place) {
-                self.send(caller, &line, &encoded)?;
+                self.send(outbox, &line, &encoded)?;
             }
         }
         Ok(())
     }
 
     /// Sends a line under its next number, if it is wanted.
-    pub(crate) fn send(&mut self, caller: &Caller, line: &Line, encoded: &Encoded) -> Result<(), Slow> {
+    pub(crate) fn send(&mut self, outbox: &Outbox, line: &Line, encoded: &Encoded) -> Result<(), Slow> {
         if !self.wants(line) {
             return Ok(());
         }
@@ -118,7 +118,7 @@ impl Subscription {
             r#"{{"type":"event","event":"agent","seq":{seq},"subscription":{},"payload":{{"cursor":"{cursor}","#,
             self.number
         );
-        let sent = caller.outbox.offer([Chunk::Own(head.into_bytes()), Chunk::Shared(Arc::clone(&encoded.0))]);
+        let sent = outbox.offer([Chunk::Own(head.into_bytes()), Chunk::Shared(Arc::clone(&encoded.0))]);
         if sent.is_err() {
             // It was not told of this one.
             match before {
@@ -156,4 +156,97 @@ fn read_numbers(text: &str) -> BTreeMap<Option<RunId>, u64> {
         Some((run, seq.parse().ok()?))
     };
     text.split(',').filter_map(number).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Weak;
+
+    use engine::{Epoch, Seq, Timestamp};
+    use protocol::event::{LifecycleLine, Stream};
+    use protocol::{EventFrame, Frame};
+
+    use super::*;
+
+    /// A line of the run that stands at this entry.
+    fn line(run: Option<RunId>, seq: u64) -> Arc<Line> {
+        let cursor = Cursor::at(Epoch(1), Seq(seq));
+        let event = protocol::Event {
+            cursor: cursor.to_string(),
+            session: "agent:main:main".to_owned(),
+            run,
+            at: Timestamp(7),
+            what: Stream::Lifecycle(LifecycleLine::Start),
+        };
+        Arc::new(Line { event, place: cursor.place() })
+    }
+
+    fn subscription(target: Target, numbers: &str) -> Subscription {
+        Subscription::new(Weak::new(), 5, target, numbers)
+    }
+
+    /// What was sent: number and cursor of each.
+    async fn sent(outbox: &Outbox) -> Vec<(u64, String)> {
+        outbox.finish();
+        let mut bytes = vec![];
+        while let Some(more) = outbox.take().await {
+            bytes.extend(more);
+        }
+        let text = String::from_utf8(bytes).unwrap();
+        let frames = text.lines().map(|line| match serde_json::from_str(line).unwrap() {
+            Frame::Event(EventFrame { payload, seq: Some(seq), subscription: Some(5), .. }) => {
+                let event: protocol::Event = serde_json::from_value(payload).unwrap();
+                (seq, event.cursor)
+            }
+            frame => panic!("{frame:?}"),
+        });
+        frames.collect()
+    }
+
+    #[tokio::test]
+    async fn r43_what_happens_while_it_catches_up_follows_it_and_is_not_told_twice() {
+        let (outbox, run) = (Outbox::default(), Some(RunId(uuid::Uuid::from_u128(1))));
+        let mut subscription = subscription(Target::Session("agent:main:main".to_owned()), "");
+        for seq in 3..6 {
+            let line = line(run, seq);
+            subscription.hear(&outbox, &line, &Encoded::of(&line)).unwrap();
+        }
+        // Of these the first two are in what it read back.
+        for seq in 1..5 {
+            let line = line(run, seq);
+            subscription.send(&outbox, &line, &Encoded::of(&line)).unwrap();
+        }
+        subscription.go_live(&outbox, &Cursor::at(Epoch(1), Seq(4))).unwrap();
+        let last = line(run, 6);
+        subscription.hear(&outbox, &last, &Encoded::of(&last)).unwrap();
+        let sent = sent(&outbox).await;
+        assert_eq!(sent.iter().map(|(seq, _)| *seq).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
+        assert!(sent.iter().zip(1..).all(|((_, cursor), seq)| cursor.starts_with(&format!("1.{seq}#"))), "{sent:?}");
+        assert_eq!(sent[5].1, subscription.cursor());
+    }
+
+    #[tokio::test]
+    async fn r43_numbers_are_of_each_run_and_go_on_with_the_cursor() {
+        let (one, two) = (Some(RunId(uuid::Uuid::from_u128(1))), Some(RunId(uuid::Uuid::from_u128(2))));
+        let outbox = Outbox::default();
+        let mut first = subscription(Target::Home, "");
+        first.go_live(&outbox, &Cursor::default()).unwrap();
+        for (run, seq) in [(one, 1), (two, 2), (None, 3), (one, 4)] {
+            let line = line(run, seq);
+            first.hear(&outbox, &line, &Encoded::of(&line)).unwrap();
+        }
+        let told = sent(&outbox).await;
+        assert_eq!(told.iter().map(|(seq, _)| *seq).collect::<Vec<_>>(), [1, 1, 1, 2]);
+        let (cursor, numbers) = split(&told[3].1);
+        assert_eq!(cursor, "1.4");
+
+        let outbox = Outbox::default();
+        let mut back = subscription(Target::Run("agent:main:main".to_owned(), one.unwrap()), numbers);
+        back.go_live(&outbox, &Cursor::at(Epoch(1), Seq(4))).unwrap();
+        for (run, seq) in [(two, 5), (one, 6)] {
+            let line = line(run, seq);
+            back.hear(&outbox, &line, &Encoded::of(&line)).unwrap();
+        }
+        assert_eq!(sent(&outbox).await.iter().map(|(seq, _)| *seq).collect::<Vec<_>>(), [3], "of the one run alone");
+    }
 }

@@ -12,7 +12,7 @@ use gateway::{Service, ServiceOptions};
 use journal::{Journal, Sqlite};
 use models::{Endpoint, ModelSet, Offline};
 use protocol::method::{AgentParams, Cap, ClientInfo, ConnectParams, HelloOk};
-use protocol::{Client, Events};
+use protocol::{Client, EventFrame, Events};
 use runtime::{Linger, Resolver};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -150,6 +150,16 @@ pub fn message(session: &str, key: &str, text: &str) -> AgentParams {
     }
 }
 
+/// The next event that says something.
+pub async fn hear(events: &mut Events) -> Option<EventFrame> {
+    loop {
+        let event = events.recv().await?;
+        if event.event != "tick" {
+            return Some(event);
+        }
+    }
+}
+
 /// A client that writes and reads bytes.
 pub struct Raw {
     pub read: BufReader<OwnedReadHalf>,
@@ -176,11 +186,16 @@ impl Raw {
         let _ = self.write.write_all(format!("{line}\n").as_bytes()).await;
     }
 
-    /// The next frame; none at the end.
+    /// The next frame that says something; none at the end.
     pub async fn hear(&mut self) -> Option<Value> {
-        let mut line = String::new();
-        let bytes = self.read.read_line(&mut line).await.unwrap_or(0);
-        (bytes > 0).then(|| serde_json::from_str(&line).expect("a frame"))
+        loop {
+            let mut line = String::new();
+            let bytes = self.read.read_line(&mut line).await.unwrap_or(0);
+            let frame: Value = (bytes > 0).then(|| serde_json::from_str(&line).expect("a frame"))?;
+            if frame["event"] != "tick" {
+                return Some(frame);
+            }
+        }
     }
 
     /// All that comes until the end.
