@@ -22,8 +22,10 @@ use crate::config::{Config, Globals};
 use crate::error::{CliError, Exit};
 use crate::resolver::ConfigResolver;
 
-/// How long an owner may take to greet: one that is stopped never does.
-const GREETING: Duration = Duration::from_secs(1);
+/// How long an owner may take to greet: one that is stopped never does, one on a busy machine takes its time.
+const GREETING: Duration = Duration::from_secs(5);
+/// The same for whoever has the journal to look at instead.
+const GLANCE: Duration = Duration::from_secs(1);
 /// How long an owner may take to listen after it took the home, or to leave it after it stopped listening.
 const CHANGE: Duration = Duration::from_secs(5);
 /// How often another owner is looked for.
@@ -68,7 +70,7 @@ impl Opening<'_> {
         let home = &self.globals.home;
         let (began, mut told) = (Instant::now(), false);
         loop {
-            let greeted = look(home, self.asks).await;
+            let greeted = look_for(home, self.asks, GREETING).await;
             if let Some(Ok(door)) = greeted {
                 return Ok(door);
             }
@@ -124,8 +126,12 @@ impl Opening<'_> {
 
 /// Speaks with the owner, if there is one that listens; the error is of one that does, and does not greet.
 pub(crate) async fn look(home: &Path, asks: bool) -> Option<Result<Door, ClientError>> {
+    look_for(home, asks, GLANCE).await
+}
+
+async fn look_for(home: &Path, asks: bool, within: Duration) -> Option<Result<Door, ClientError>> {
     let stream = socket::connect(home).await.ok()?;
-    match timeout(GREETING, greet(stream, asks)).await {
+    match timeout(within, greet(stream, asks)).await {
         // It went away meanwhile.
         Ok(Err(ClientError::Gone)) => None,
         Ok(greeted) => Some(greeted),

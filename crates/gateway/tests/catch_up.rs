@@ -60,6 +60,7 @@ fn message(text: &str) -> Command {
 /// Owns the home, opens the session with these commands and gathers what is told until it is enough; leaves in order.
 async fn own(
     folder: &std::path::Path,
+    pace_ms: u64,
     first: Vec<Command>,
     mut is_enough: impl FnMut(&Published) -> bool,
 ) -> Vec<Published> {
@@ -68,7 +69,7 @@ async fn own(
         home: folder.join("home"),
         supervisor: "/nowhere".into(),
         resolver: Box::new(InFolder(folder.join("work").display().to_string())),
-        models: ModelSet::new().with_offline(Offline::with_pace(Duration::from_millis(1))),
+        models: ModelSet::new().with_offline(Offline::with_pace(Duration::from_millis(pace_ms))),
         lane: 4,
         events: Some(events_in),
         questions: None,
@@ -96,16 +97,13 @@ async fn real_runs() -> Vec<Published> {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("work")).unwrap();
     std::fs::write(folder.path().join("work/README.md"), "# A folder\n\nwith a readme").unwrap();
-    let mut pieces = 0;
+    // The first answer takes seconds, and is left with its first piece.
     let first =
-        vec![message("tokens=60 Tell me a story."), message("look at this folder"), message("list nothing/here")];
-    let mut told = own(folder.path(), first, |published| {
-        pieces += usize::from(has(published, |event| matches!(event, Event::TextAdded(_))));
-        pieces > 4
-    })
-    .await;
+        vec![message("tokens=300 Tell me a story."), message("look at this folder"), message("list nothing/here")];
+    let is_text = |event: &Event| matches!(event, Event::TextAdded(_));
+    let mut told = own(folder.path(), 20, first, |published| has(published, is_text)).await;
     let mut ended = 0;
-    let second = own(folder.path(), vec![message("run `echo 1`")], |published| {
+    let second = own(folder.path(), 0, vec![message("run `echo 1`")], |published| {
         ended += usize::from(has(published, |event| matches!(event, Event::RunEnded(_))));
         ended == 4
     });

@@ -4,9 +4,20 @@
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::{Finished, Home, Process, Terminal, until};
+use crate::support::{Finished, Home, Process, Terminal, pids, until};
 
 const TOUCH: &str = "run `echo ran >> ledger`";
+
+/// A command that goes on until the file `go` is there.
+const HOLD: &str = "run `echo $$ >> pids; until test -e go; do sleep 0.02; done`";
+
+/// An answer that takes longer than anything that is done meanwhile.
+const STORY: &str = "tokens=300 Tell me a story.";
+
+/// Waits for so many commands that hold.
+fn holding(home: &Home, commands: usize) {
+    until("commands that hold", || pids(&home.file("pids")).len() == commands);
+}
 
 /// An owner without a terminal.
 fn serve(home: &Home) -> Process {
@@ -139,7 +150,7 @@ fn assert_once(lines: &[Value]) {
 fn r11_r43_when_the_owner_is_killed_the_command_goes_on_from_its_cursor() {
     let home = Home::new().paced(30);
     let owner = serve(&home);
-    let agent = home.start(&["agent", "--json", "-m", "Who are you?"]);
+    let agent = home.start(&["agent", "--json", "-m", STORY]);
     agent.until_text(3);
     owner.kill();
     let ended = agent.finish().expect_code(0).expect_err("this process goes on");
@@ -154,27 +165,31 @@ fn r11_r43_when_the_owner_is_killed_the_command_goes_on_from_its_cursor() {
 /// R11, R61: the owner is a command itself, which is killed; the other terminal goes on with its own.
 #[test]
 fn r11_when_a_command_that_owns_the_home_is_killed_another_takes_over() {
-    let home = Home::new().paced(30);
-    let first = home.start(&["agent", "--session", "first", "--json", "-m", "Who are you?"]);
-    first.until_text(2);
-    let second = home.start(&["agent", "--session", "second", "--json", "-m", "Who are you?"]);
-    second.until_text(2);
+    let home = Home::new();
+    let first = home.start(&["agent", "--session", "first", "--yes", "-m", HOLD]);
+    holding(&home, 1);
+    let second = home.start(&["agent", "--session", "second", "--yes", "--json", "-m", HOLD]);
+    holding(&home, 2);
     first.kill();
-    let ended = second.finish().expect_code(0).expect_err("this process goes on");
-    assert_once(&ended.lines());
-    let resumed = home.paced(0).run(&["resume"]).expect_code(0);
-    assert!(resumed.out.contains("offline model"), "{resumed:?}");
+    second.until_err("this process goes on");
+    home.put("go", "");
+    let lines = second.finish().expect_code(0).lines();
+    assert_once(&lines);
+    assert_eq!(pids(&home.file("pids")).len(), 2, "no command was run again");
+    home.run(&["resume"]).expect_code(0);
+    assert_eq!(home.json(&["runs", "show", "--session", "first"])["outcome"], "completed");
 }
 
 /// R61: an owner that is done leaves, and whoever is left goes on.
 #[test]
 fn r61_an_owner_that_leaves_in_order_leaves_the_others_to_go_on() {
-    let home = Home::new().paced(40);
-    let owner = home.start(&["agent", "--session", "first", "--json", "-m", "Who are you?"]);
-    owner.until_text(1);
-    let command = "run `echo $$ >> pids; until test -e go; do sleep 0.02; done`";
-    let second = home.start(&["agent", "--session", "second", "--yes", "--json", "-m", command]);
-    until("the command", || home.file("pids").exists());
+    let home = Home::new();
+    let command = "run `until test -e first; do sleep 0.02; done`";
+    let owner = home.start(&["agent", "--session", "first", "--yes", "--json", "-m", command]);
+    owner.until_line("its command", |line| line["stream"] == "tool" && line["type"] == "start");
+    let second = home.start(&["agent", "--session", "second", "--yes", "--json", "-m", HOLD]);
+    holding(&home, 1);
+    home.put("first", "");
     owner.finish().expect_code(0);
     second.until_err("this process goes on");
     home.put("go", "");
@@ -187,11 +202,11 @@ fn r61_an_owner_that_leaves_in_order_leaves_the_others_to_go_on() {
 #[test]
 fn r43_a_watcher_sees_what_the_command_itself_sees() {
     let home = Home::new().paced(20);
-    let agent = home.start(&["agent", "--json", "-m", "Who are you?"]);
+    let agent = home.start(&["agent", "--json", "-m", STORY]);
     agent.until_text(3);
     let gone = home.start(&["runs", "watch", "--json"]);
     gone.until_text(1);
-    gone.kill();
+    drop(gone);
     let watch = home.start(&["runs", "watch", "--json"]);
     let (agent, watch) = (agent.finish().expect_code(0).lines(), watch.finish().expect_code(0).lines());
     assert_once(&watch);
@@ -208,27 +223,30 @@ fn r43_a_watcher_sees_what_the_command_itself_sees() {
 /// R43: without an owner a watcher shows what there is and waits for whoever goes on.
 #[test]
 fn r43_a_watcher_outlives_the_owner() {
-    let home = Home::new().paced(30);
-    let agent = home.start(&["agent", "--json", "-m", "Who are you?"]);
-    let seen = agent.until_text(3);
+    let home = Home::new();
+    let agent = home.start(&["agent", "--yes", "--json", "-m", HOLD]);
+    holding(&home, 1);
     let watch = home.start(&["runs", "watch", "--json"]);
-    watch.until_text(2);
+    watch.until_line("the call", |line| line["stream"] == "tool" && line["type"] == "start");
     agent.kill();
     watch.until_err("limulus resume agent:main:main");
+    home.put("go", "");
     home.run(&["resume"]).expect_code(0);
     let lines = watch.finish().expect_code(0).lines();
     assert_once(&lines);
-    let end = lines.last().and_then(|line| line["text"].as_str()).expect("an end").to_owned();
-    assert!(end.starts_with(&seen) && text_of(&lines) == end, "{end}");
+    assert_eq!(lines.last().and_then(|line| line["text"].as_str()), Some(text_of(&lines).as_str()));
+    let starts = lines.iter().filter(|line| line["stream"] == "tool" && line["type"] == "start").count();
+    let ends = lines.iter().filter(|line| line["stream"] == "tool" && line["type"] == "end").count();
+    assert!(starts >= 1 && ends == 1, "{lines:?}");
 }
 
+/// R61.
 #[test]
 fn r61_waiting_for_a_run_has_its_own_limit() {
     let home = Home::new();
     let owner = serve(&home);
-    let command = "run `echo $$ >> pids; until test -e go; do sleep 0.02; done`";
-    let agent = home.start(&["agent", "--yes", "-m", command]);
-    until("the command", || home.file("pids").exists());
+    let agent = home.start(&["agent", "--yes", "-m", HOLD]);
+    holding(&home, 1);
     home.run(&["runs", "wait", "--timeout", "0"]).expect_code(124).expect_err("it goes on");
     home.run(&["runs", "wait", "--timeout", "1"]).expect_code(124);
     let waiting = home.start(&["runs", "wait", "--json"]);
@@ -246,17 +264,17 @@ fn r61_waiting_for_a_run_has_its_own_limit() {
 fn r15_a_run_is_aborted_through_its_owner() {
     let home = Home::new().paced(40);
     let owner = serve(&home);
-    let agent = home.start(&["agent", "--json", "-m", "Who are you?"]);
+    let agent = home.start(&["agent", "--json", "-m", STORY]);
     agent.until_text(2);
     home.run(&["runs", "abort", "--session", "main"]).expect_code(0).expect_err("is aborted");
     agent.finish().expect_code(130);
-    let agent = home.start(&["agent", "--json", "-m", "Who are you?"]);
+    let agent = home.start(&["agent", "--json", "-m", STORY]);
     agent.until_text(2);
     agent.signal(Signal::INT);
     let lines = agent.finish().expect_code(130).lines();
     assert_eq!(lines.last().map(|end| end["outcome"].clone()), Some("aborted".into()));
     // SIGTERM ends the command alone.
-    let agent = home.start(&["agent", "--session", "goes-on", "--json", "-m", "Who are you?"]);
+    let agent = home.start(&["agent", "--session", "goes-on", "--json", "-m", STORY]);
     agent.until_text(1);
     agent.signal(Signal::TERM);
     agent.finish().expect_code(143);
