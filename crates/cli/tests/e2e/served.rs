@@ -162,6 +162,26 @@ fn r11_r43_when_the_owner_is_killed_the_command_goes_on_from_its_cursor() {
     assert_eq!(home.json(&["runs", "show"])["text"], end["text"]);
 }
 
+/// R11, R43: what others did while it could not look is told from the journal, once.
+#[test]
+fn r11_r43_a_command_that_slept_through_two_owners_is_told_what_it_missed() {
+    let home = Home::new();
+    let owner = serve(&home);
+    let agent = home.start(&["agent", "--yes", "--json", "-m", HOLD]);
+    agent.until_line("its command", |line| line["stream"] == "tool" && line["type"] == "start");
+    agent.signal(Signal::STOP);
+    owner.kill();
+    home.put("go", "");
+    home.run(&["resume"]).expect_code(0);
+    agent.signal(Signal::CONT);
+    let lines = agent.finish().expect_code(0).lines();
+    assert_once(&lines);
+    let count =
+        |stream: &str, kind: &str| lines.iter().filter(|line| line["stream"] == stream && line["type"] == kind).count();
+    assert_eq!((count("tool", "end"), count("lifecycle", "end"), count("queue", "accepted")), (1, 1, 1));
+    assert_eq!(lines.last().and_then(|line| line["text"].as_str()), Some(text_of(&lines).as_str()));
+}
+
 /// R11, R61: the owner is a command itself, which is killed; the other terminal goes on with its own.
 #[test]
 fn r11_when_a_command_that_owns_the_home_is_killed_another_takes_over() {
