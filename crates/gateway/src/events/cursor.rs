@@ -136,6 +136,11 @@ impl Cursor {
         }
     }
 
+    /// Whether an entry behind the last one that was seen stands before this place.
+    pub(super) fn is_before(&self, place: &Place) -> bool {
+        place.seq > self.seq
+    }
+
     /// What a subscriber of this branch that stands here is told.
     pub fn since(&self, store: &dyn Read, branch: BranchId) -> Result<Since, Error> {
         let mut tail = store.tail(branch, Seq(self.seq.0.max(1)))?;

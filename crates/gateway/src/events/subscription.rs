@@ -36,6 +36,8 @@ pub(crate) struct Subscription {
     target: Target,
     /// What happens while it catches up.
     kept: Option<Kept>,
+    /// Where it had caught up to, until an entry behind it is heard.
+    caught_up: Option<Cursor>,
     /// The number of its last line of each run, and of those without a run.
     numbers: BTreeMap<Option<RunId>, u64>,
     /// The cursor of its last line.
@@ -62,7 +64,7 @@ impl Encoded {
 impl Subscription {
     pub(crate) fn new(caller: Whose, number: u64, target: Target, numbers: &str) -> Self {
         let numbers = read_numbers(numbers);
-        Self { caller, number, target, kept: Some(Kept::default()), numbers, cursor: String::new() }
+        Self { caller, number, target, kept: Some(Kept::default()), caught_up: None, numbers, cursor: String::new() }
     }
 
     /// Whether it is told of this line.
@@ -81,7 +83,12 @@ impl Subscription {
 
     /// Something happened: it is told, or that is kept until it has caught up.
     pub(crate) fn hear(&mut self, outbox: &Outbox, line: &Arc<Line>, encoded: &Encoded) -> Result<(), Slow> {
-        let Some(kept) = &mut self.kept else { return self.send(outbox, line, encoded) };
+        let Some(kept) = &mut self.kept else {
+            if self.was_read_back(line) {
+                return Ok(());
+            }
+            return self.send(outbox, line, encoded);
+        };
         kept.bytes += encoded.0.len();
         if kept.bytes > BUFFERED_BYTES {
             return Err(Slow);
@@ -93,12 +100,23 @@ impl Subscription {
     /// It has caught up to this cursor: what was kept and is behind it follows.
     pub(crate) fn go_live(&mut self, outbox: &Outbox, caught_up: &Cursor) -> Result<(), Slow> {
         let kept = self.kept.take().unwrap_or_default();
+        self.caught_up = Some(caught_up.clone());
         for (line, encoded) in kept.lines {
-            if !caught_up.has_seen(&line.place) {
+            if !self.was_read_back(&line) {
                 self.send(outbox, &line, &encoded)?;
             }
         }
         Ok(())
+    }
+
+    /// Whether it has read this line in the journal, which is ahead of what is heard.
+    fn was_read_back(&mut self, line: &Line) -> bool {
+        let Some(caught_up) = &self.caught_up else { return false };
+        let was_read = caught_up.has_seen(&line.place);
+        if caught_up.is_before(&line.place) {
+            self.caught_up = None;
+        }
+        was_read
     }
 
     /// Sends a line under its next number, if it is wanted.
@@ -223,6 +241,20 @@ mod tests {
         assert_eq!(sent.iter().map(|(seq, _)| *seq).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
         assert!(sent.iter().zip(1..).all(|((_, cursor), seq)| cursor.starts_with(&format!("1.{seq}#"))), "{sent:?}");
         assert_eq!(sent[5].1, subscription.cursor());
+    }
+
+    /// Found by `serve-kills`: the journal is ahead of whoever tells what happens.
+    #[tokio::test]
+    async fn r43_what_it_read_back_is_not_told_again_by_a_batch_that_is_heard_late() {
+        let (outbox, run) = (Outbox::default(), Some(RunId(uuid::Uuid::from_u128(1))));
+        let mut subscription = subscription(Target::Session("agent:main:main".to_owned()), "");
+        subscription.go_live(&outbox, &Cursor::at(Epoch(1), Seq(4))).unwrap();
+        for seq in 3..7 {
+            let line = line(run, seq);
+            subscription.hear(&outbox, &line, &Encoded::of(&line)).unwrap();
+        }
+        let cursors: Vec<_> = sent(&outbox).await.into_iter().map(|(_, cursor)| split(&cursor).0.to_owned()).collect();
+        assert_eq!(cursors, ["1.5", "1.6"]);
     }
 
     #[tokio::test]
