@@ -9,7 +9,7 @@ use protocol::method::{EventsSubscribe, NoResult, SubscribeParams, Subscribed, U
 
 use crate::connection::Caller;
 use crate::error::Error;
-use crate::events::{CatchUp, Cursor, Target, catch_up, split};
+use crate::events::{CatchUp, Cursor, Target, before_run, catch_up, split};
 use crate::methods::given;
 use crate::service::Service;
 use crate::session_key::SessionKey;
@@ -121,11 +121,10 @@ fn read(journal: &dyn Journal, target: &Target, from: From) -> Result<CatchUp, E
 
 /// Before the first entry of a session, or of a run.
 fn beginning(journal: &dyn Journal, row: &SessionRow, target: &Target) -> Result<Cursor, Error> {
-    let Target::Run(_, run) = target else { return Ok(Cursor::default()) };
-    let Some(run) = journal.run(*run)? else { return Ok(Cursor::default()) };
-    let before = engine::Seq(run.first_seq.0.saturating_sub(1));
-    let entry = journal.range(row.branch, before, before)?.into_iter().next();
-    Ok(entry.map_or_else(Cursor::default, |entry| Cursor::at(entry.epoch, entry.seq)))
+    match target {
+        Target::Run(_, run) => Ok(before_run(journal, row, *run)?),
+        Target::Home | Target::Session(_) => Ok(Cursor::default()),
+    }
 }
 
 /// At the last entry.
