@@ -79,6 +79,9 @@ pub trait Read: Send + Sync {
     /// The last position; 0 when there is none.
     fn head(&self) -> Result<Position, Error>;
 
+    /// The last entry of a branch; 0 when there is none.
+    fn last(&self, branch: BranchId) -> Result<Seq, Error>;
+
     /// The time of the last entry, or of progress that none seals yet where that is later; 0 when there is nothing. A new
     /// owner's clock goes on from there, so that no time in a home comes before an earlier one.
     fn latest(&self) -> Result<Timestamp, Error>;

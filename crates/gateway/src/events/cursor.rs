@@ -84,6 +84,21 @@ impl Cursor {
         Self { epoch, seq, ..Self::default() }
     }
 
+    /// Whoever begins now: all that there is counts as seen.
+    pub(crate) fn now(store: &dyn Read, branch: BranchId) -> Result<Self, Error> {
+        let last = store.last(branch)?;
+        let tail = store.tail(branch, Seq(last.0.max(1)))?;
+        let mut cursor = Self::default();
+        for entry in &tail.entries {
+            let record = Record { seq: Some(entry.seq), at: entry.at, event: entry.event.clone() };
+            cursor.see(&record, entry.epoch);
+        }
+        for record in &tail.progress {
+            cursor.see(record, Epoch(0));
+        }
+        Ok(cursor)
+    }
+
     /// The same without what was open.
     pub(super) fn at_rest(self) -> Self {
         Self { open: BTreeMap::new(), ..self }

@@ -170,6 +170,11 @@ impl Read for Memory {
         Ok(self.lock().tables.position)
     }
 
+    fn last(&self, branch: BranchId) -> Result<Seq, Error> {
+        let tables = self.lock().tables.clone();
+        Ok(tables.branches.get(&branch).and_then(|branch| branch.entries.last()).map_or(Seq(0), |entry| entry.seq))
+    }
+
     fn latest(&self) -> Result<Timestamp, Error> {
         Ok(self.lock().tables.latest())
     }

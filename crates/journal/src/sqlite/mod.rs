@@ -231,6 +231,10 @@ impl Read for Sqlite {
         self.reader.head()
     }
 
+    fn last(&self, branch: BranchId) -> Result<Seq, Error> {
+        self.reader.last(branch)
+    }
+
     fn latest(&self) -> Result<Timestamp, Error> {
         self.reader.latest()
     }

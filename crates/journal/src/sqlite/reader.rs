@@ -169,6 +169,14 @@ impl Read for Reader {
         self.query(|c| c.prepare_cached(sql)?.query_row([], |row| Ok(Position(row.get::<_, i64>(0)? as u64))))
     }
 
+    fn last(&self, branch: BranchId) -> Result<Seq, Error> {
+        let sql = "SELECT coalesce(max(seq), 0) FROM entries WHERE branch = (SELECT id FROM branches WHERE uuid = ?1)";
+        self.query(|connection| {
+            let mut statement = connection.prepare_cached(sql)?;
+            statement.query_row([branch.0.as_bytes()], |row| Ok(Seq(row.get::<_, i64>(0)? as u64)))
+        })
+    }
+
     fn latest(&self) -> Result<Timestamp, Error> {
         let sql = "SELECT max(coalesce((SELECT at FROM entries ORDER BY position DESC LIMIT 1), 0), \
                               coalesce((SELECT max(at) FROM progress), 0))";

@@ -1,7 +1,7 @@
 //! The views: what lists are made of.
 
 use engine::tables::lifecycle::LifecycleKind;
-use engine::{Batch, Outcome, RunId, RunRow, SessionRow, Timestamp};
+use engine::{Batch, Outcome, RunId, RunRow, Seq, SessionRow, Timestamp};
 
 use super::samples::{approval_row, receipt_row, run, run_row, session_row, struck, text_added};
 use super::{Script, Store, both, id};
@@ -10,7 +10,23 @@ both! {
     r11_what_is_unfinished_is_known_without_reading_any_branch
     r10_runs_receipts_and_approvals_read_back_and_change
     r10_a_run_under_way_is_in_the_state_that_its_session_is_in
+    r43_the_last_entry_of_a_branch_is_its_own
     r11_the_latest_time_is_that_of_the_last_entry_or_of_later_progress
+}
+
+fn r43_the_last_entry_of_a_branch_is_its_own(store: &mut Store) {
+    let (mut one, mut two) = (Script::new(1), Script::new(2));
+    assert_eq!(store.journal().last(one.branch).unwrap(), Seq(0));
+    let begun = one.begin();
+    let last = begun.records.last().unwrap().seq.unwrap();
+    store.append(begun).unwrap();
+    store.append(two.begin()).unwrap();
+    store.append(one.batch(vec![text_added(1, 0, "ab")], vec![])).unwrap();
+    assert_eq!(store.journal().last(one.branch).unwrap(), last, "progress is no entry");
+    store.append(one.batch(vec![struck(1)], vec![])).unwrap();
+    store.reopen();
+    assert_eq!(store.journal().last(one.branch).unwrap(), Seq(last.0 + 1));
+    assert_eq!(store.journal().last(two.branch).unwrap(), last);
 }
 
 fn r11_the_latest_time_is_that_of_the_last_entry_or_of_later_progress(store: &mut Store) {

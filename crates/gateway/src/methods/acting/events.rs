@@ -110,13 +110,12 @@ fn read(journal: &dyn Journal, target: &Target, from: From) -> Result<CatchUp, E
     };
     // A session that there is not yet begins at its beginning.
     let Some(row) = journal.session(key)? else { return Ok(nothing) };
-    let (from, is_told) = match from {
-        From::Cursor(cursor) => (cursor, true),
-        From::Beginning => (beginning(journal, &row, target)?, true),
-        From::Now => (last(journal, &row)?, false),
+    let from = match from {
+        From::Now => return Ok(CatchUp { lines: vec![], cursor: Cursor::now(journal, row.branch)? }),
+        From::Cursor(cursor) => cursor,
+        From::Beginning => beginning(journal, &row, target)?,
     };
-    let caught_up = catch_up(journal, &row, &from)?;
-    Ok(if is_told { caught_up } else { CatchUp { lines: vec![], ..caught_up } })
+    Ok(catch_up(journal, &row, &from)?)
 }
 
 /// Before the first entry of a session, or of a run.
@@ -125,16 +124,4 @@ fn beginning(journal: &dyn Journal, row: &SessionRow, target: &Target) -> Result
         Target::Run(_, run) => Ok(before_run(journal, row, *run)?),
         Target::Home | Target::Session(_) => Ok(Cursor::default()),
     }
-}
-
-/// At the last entry.
-fn last(journal: &dyn Journal, row: &SessionRow) -> Result<Cursor, Error> {
-    let line = journal.line(row.branch)?;
-    let start = line.start.as_ref().map(|start| start.session.head);
-    let last = line.entries().last().map(|(_, entry)| (entry.epoch, entry.seq));
-    let last = match (last, start) {
-        (None, Some(seq)) => journal.range(row.branch, seq, seq)?.first().map(|entry| (entry.epoch, entry.seq)),
-        (last, _) => last,
-    };
-    Ok(last.map_or_else(Cursor::default, |(epoch, seq)| Cursor::at(epoch, seq)))
 }
