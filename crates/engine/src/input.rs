@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::body::{Attached, Content};
 use crate::event::{CallOutcome, Found, Overrides, QueueMode, ReceiptState, Usage};
 use crate::failure::Failure;
-use crate::ids::{BranchId, CallId, EffectId, Epoch, Hash, MessageId, RunId, SessionId};
+use crate::ids::{BranchId, CallId, EffectId, Epoch, Hash, MessageId, RunId, SessionId, Timestamp};
 use crate::settings::{Policy, Settings};
 use crate::state::BlockOf;
 
@@ -315,6 +315,8 @@ pub struct Receipt {
     pub run: RunId,
     /// Where it is in the queue, from 1; none once it has started.
     pub ahead: Option<u32>,
+    /// When it was accepted: of a message that is sent again, the first time.
+    pub accepted_at: Timestamp,
 }
 
 /// What a command that was not refused has done.

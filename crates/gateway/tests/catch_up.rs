@@ -245,6 +245,34 @@ async fn r11_r43_who_leaves_at_any_line_and_comes_back_has_read_the_same() {
     }
 }
 
+/// R43: a batch that nobody heard is passed over, and who begins to listen behind it is told as if all had been.
+#[tokio::test]
+async fn r43_who_begins_to_listen_late_is_told_as_if_somebody_had_listened_before() {
+    let batches = real_runs().await;
+    let mut watched = Watched::new();
+    let told: Vec<Vec<Line>> = batches
+        .iter()
+        .map(|published| {
+            let before = watched.seen.len();
+            watched.record(published);
+            watched.seen[before..].to_vec()
+        })
+        .collect();
+    for heard_from in 0..batches.len() {
+        let mut lines = Lines::new(watched.journal.clone());
+        for (at, published) in batches.iter().enumerate() {
+            if at > 0 && batches[at - 1].epoch < published.epoch {
+                lines = Lines::new(watched.journal.clone());
+            }
+            if at < heard_from {
+                lines.pass_over(published);
+            } else {
+                assert_eq!(lines.of(published), told[at], "batch {at}, heard from {heard_from}");
+            }
+        }
+    }
+}
+
 const SESSION: SessionId = SessionId(Uuid::from_u128(2));
 const BRANCH: BranchId = BranchId(Uuid::from_u128(3));
 const REQUEST: EffectId = EffectId { run: RunId(Uuid::from_u128(1)), kind: EffectKind::Request, ordinal: 1, try_no: 1 };

@@ -276,6 +276,7 @@ fn receipt(session: &Session, message: MessageId) -> Receipt {
         state: known.map_or(ReceiptState::Refused, |known| known.state),
         run: known.map_or(message.into(), |known| known.run),
         ahead: ahead.map(|at| at as u32 + 1),
+        accepted_at: known.map_or(session.last_activity, |known| known.accepted_at),
     }
 }
 

@@ -86,7 +86,12 @@ impl Hub {
                 batch = published.recv() => {
                     let Some(batch) = batch else { return };
                     asks.hear(&batch);
-                    self.hear(&batch, lines.of(&batch));
+                    // Who begins to listen from here on finds the batch in the journal.
+                    let told = if self.has_listener(&batch.key) { lines.of(&batch) } else {
+                        lines.pass_over(&batch);
+                        vec![]
+                    };
+                    self.hear(&batch, told);
                 }
                 // Taken only where nothing that was recorded before waits.
                 Some(ended) = ending.recv() => {
@@ -172,6 +177,10 @@ impl Hub {
         self.lock().subscriptions.retain(|(of, _), _| *of != caller);
     }
 
+    fn has_listener(&self, session: &str) -> bool {
+        self.lock().subscriptions.values().any(|subscription| subscription.listens_to(session))
+    }
+
     fn hear(&self, published: &Published, lines: Vec<Line>) {
         let mut told = self.lock();
         for line in lines {
@@ -234,6 +243,11 @@ impl Told {
 }
 
 impl Waiting<'_> {
+    /// What is waited for.
+    pub(crate) fn run(&self) -> RunId {
+        self.run
+    }
+
     /// The end, when it comes; none if it will not come from this owner.
     pub(crate) async fn end(mut self) -> Option<End> {
         (&mut self.end).await.ok()

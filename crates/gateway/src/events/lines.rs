@@ -43,6 +43,19 @@ impl Lines {
         Self { store, told: BTreeMap::new() }
     }
 
+    /// Nobody is told of a batch: how far its session is goes on all the same. Most sessions have no listener, and a line
+    /// costs more than what it tells of.
+    pub fn pass_over(&mut self, published: &Published) {
+        let Published { session, key, batch, .. } = published;
+        let (mut position, _) = self.told.remove(session).unwrap_or_default();
+        let source = Source { key, branch: batch.branch, bodies: &batch.bodies, store: self.store.as_ref() };
+        take_up(&mut position, published, source);
+        for record in &batch.records {
+            position.see(record, published.epoch);
+        }
+        self.keep(published, position);
+    }
+
     /// The lines of a batch, in order.
     pub fn of(&mut self, published: &Published) -> Vec<Line> {
         let Published { session, key, batch, .. } = published;
@@ -56,19 +69,28 @@ impl Lines {
             let following = batch.records[at + 1..].iter().map(|record| &record.event);
             position.tell(source, (record, published.epoch), following, &mut lines);
         }
-        let now = (published.run_state, published.lifecycle, published.flags);
+        let now = state_of(published);
         if let Some(last) = batch.records.last().filter(|_| before != Some(now)) {
             let what = Stream::State(changed(now));
             lines.push(position.line(source, last.at, position.cursor.place(), what));
         }
         // The end of a run is the last line of its batch: a client that waits for it has seen all that came with it.
         position.flush(&mut lines);
-        // A session at rest costs nothing.
-        if now != AT_REST || !position.is_at_rest() {
-            self.told.insert(*session, (position, Some(now)));
-        }
+        self.keep(published, position);
         lines
     }
+
+    /// A session at rest costs nothing.
+    fn keep(&mut self, published: &Published, position: Position) {
+        let now = state_of(published);
+        if now != AT_REST || !position.is_at_rest() {
+            self.told.insert(published.session, (position, Some(now)));
+        }
+    }
+}
+
+fn state_of(published: &Published) -> State {
+    (published.run_state, published.lifecycle, published.flags)
 }
 
 /// What another process began is learned from the journal when this one takes it up: its run, and the answer that it cut.

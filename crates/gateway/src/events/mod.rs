@@ -10,7 +10,7 @@ mod telling;
 
 pub use catch_up::{CatchUp, before_run, catch_up};
 pub use cursor::{Cursor, InvalidCursor, Place, Since};
-pub(crate) use hub::{End, Hub, is_over};
+pub(crate) use hub::{End, Hub, Waiting, is_over};
 pub use lines::{Lines, rewound};
 pub(crate) use subscription::{Target, split};
 pub use telling::{Line, run_end};

@@ -67,6 +67,14 @@ impl Subscription {
         Self { caller, number, target, kept: Some(Kept::default()), caught_up: None, numbers, cursor: String::new() }
     }
 
+    /// Whether it may be told of this session.
+    pub(crate) fn listens_to(&self, session: &str) -> bool {
+        match &self.target {
+            Target::Home => true,
+            Target::Session(key) | Target::Run(key, _) => key == session,
+        }
+    }
+
     /// Whether it is told of this line.
     pub(crate) fn wants(&self, line: &Line) -> bool {
         match &self.target {

@@ -105,8 +105,7 @@ impl Position {
         if !matches!(event, Event::LifecycleChanged(_)) {
             self.flush(lines);
         }
-        let place = self.cursor.see(record, epoch);
-        self.run = run_of(event).or(self.run);
+        let place = self.see(record, epoch);
         if let Event::MessageSealed(sealed) = event {
             self.learn(source, sealed);
         }
@@ -118,9 +117,11 @@ impl Position {
         };
         if let Some(what) = what {
             let mut line = self.line(source, record.at, place, what);
-            if let Event::MessageAccepted(e) = event {
-                line.event.run = Some(RunId::from(e.message));
-            }
+            line.event.run = match event {
+                Event::MessageAccepted(e) => Some(RunId::from(e.message)),
+                Event::RunEnded(e) => Some(e.run),
+                _ => line.event.run,
+            };
             if let (Event::RunEnded(_), Some(seq)) = (event, record.seq) {
                 // A client that waits for the end has seen all that came with it.
                 self.cursor.owe(seq);
@@ -129,10 +130,17 @@ impl Position {
                 lines.push(line);
             }
         }
-        if let Event::RunEnded(_) = event {
+    }
+
+    /// Goes on behind a record.
+    pub(super) fn see(&mut self, record: &Record, epoch: Epoch) -> Place {
+        let place = self.cursor.see(record, epoch);
+        self.run = run_of(&record.event).or(self.run);
+        if let Event::RunEnded(_) = &record.event {
             self.run = None;
             self.calls.clear();
         }
+        place
     }
 
     /// A line at this place.

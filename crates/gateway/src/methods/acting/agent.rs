@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use engine::{Answer, Attached, BodyKind, Command, Content, MessageId, Overrides, Timestamp};
+use engine::{Answer, Attached, BodyKind, Command, Content, MessageId, Overrides};
 use protocol::Response;
 use protocol::method::{Agent, AgentAnswer, AgentParams, Attachment};
 use uuid::Uuid;
 
-use super::end::{self, ended};
+use super::end::{self, ended, heard};
 use crate::connection::Caller;
 use crate::error::Error;
 use crate::events::is_over;
@@ -24,19 +24,22 @@ pub(in crate::methods) async fn agent(
 ) -> Result<AgentAnswer, Error> {
     let service = &caller.service;
     let key = SessionKey::parse(Some(&params.session_key))?;
-    let (message, idempotency_key) = (MessageId(Uuid::now_v7()), params.idempotency_key.clone());
+    let message = MessageId(Uuid::now_v7());
+    // Before it is sent: its run may have ended before the next look.
+    let waiting = service.hub.wait_for(message.into());
     let command = command(service, &key, message, params).await?;
     let key = key_of(&key);
     let Answer::Receipt(receipt) = super::command_to(service, &key.0, &key.1, command).await? else {
         return Err(Error::Bug { what: "a message was answered without a receipt".to_owned() });
     };
-    let accepted_at = accepted_at(service, &key.0, &idempotency_key)?;
+    let accepted_at = receipt.accepted_at;
     let accepted = AgentAnswer::Accepted { run_id: receipt.run, accepted_at };
     caller.respond(Response::ok(id, given::<Agent>(accepted)));
     if is_over(receipt.state) {
         return Ok(AgentAnswer::Error(end::never_began(receipt.run, receipt.state, accepted_at)));
     }
-    Ok(end::answer(ended(service, receipt.run).await?))
+    let is_new = receipt.run == message.into();
+    Ok(end::answer(if is_new { heard(service, waiting).await? } else { ended(service, receipt.run).await? }))
 }
 
 fn key_of(key: &SessionKey) -> (String, String) {
@@ -94,12 +97,4 @@ async fn attached(service: &Arc<Service>, files: Vec<Attachment>) -> Result<Vec<
         tools::attach_sent(decoded, &secrets).map_err(|error| Error::invalid(error.to_string(), error.hint()))
     });
     reading.await.unwrap_or_else(|error| Err(Error::Bug { what: format!("a file could not be attached: {error}") }))
-}
-
-/// When the message was accepted: the same time whenever it is asked.
-fn accepted_at(service: &Service, key: &str, idempotency_key: &str) -> Result<Timestamp, Error> {
-    let journal = service.runtime.journal();
-    let row = journal.session(key)?.map(|row| journal.receipt_by_key(row.session, idempotency_key)).transpose()?;
-    let row = row.flatten().ok_or_else(|| Error::bug("a message was accepted and is not there"))?;
-    Ok(row.accepted_at)
 }

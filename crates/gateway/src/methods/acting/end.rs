@@ -5,7 +5,7 @@ use journal::Journal;
 use protocol::method::{AgentAnswer, Ended};
 
 use crate::error::Error;
-use crate::events::End;
+use crate::events::{End, Waiting};
 use crate::service::Service;
 
 /// Waits until this run has ended.
@@ -16,6 +16,12 @@ pub(super) async fn ended(service: &Service, run: RunId) -> Result<Ended, Error>
     if let Some(row) = journal.run(run)?.filter(|row| row.outcome.is_some()) {
         return of_row(journal.as_ref(), &row);
     }
+    heard(service, waiting).await
+}
+
+/// The end of a run that had not ended when the wait for it began.
+pub(super) async fn heard(service: &Service, waiting: Waiting<'_>) -> Result<Ended, Error> {
+    let (run, journal) = (waiting.run(), service.runtime.journal());
     let mut broken = service.runtime.broken();
     let mut leaving = service.leaving();
     tokio::select! {
