@@ -162,6 +162,9 @@ pub trait Read: Send + Sync {
     /// The session of this key (`agent:AGENT:NAME`).
     fn session(&self, key: &str) -> Result<Option<SessionRow>, Error>;
 
+    /// The session of a run that has begun.
+    fn session_of_run(&self, run: RunId) -> Result<Option<SessionRow>, Error>;
+
     /// The runs of a session, or of all.
     fn runs(&self, session: Option<SessionId>) -> Result<Vec<RunRow>, Error>;
 

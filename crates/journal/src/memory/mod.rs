@@ -233,6 +233,12 @@ impl Read for Memory {
         Ok(self.lock().tables.sessions.filter(|row| row.key == key).pop())
     }
 
+    fn session_of_run(&self, run: RunId) -> Result<Option<SessionRow>, Error> {
+        let state = self.lock();
+        let session = state.tables.runs.filter(|row| row.run == run).pop().map(|row| row.session);
+        Ok(state.tables.sessions.filter(|row| Some(row.session) == session).pop())
+    }
+
     fn runs(&self, session: Option<SessionId>) -> Result<Vec<RunRow>, Error> {
         let state = self.lock();
         let rows = state.tables.runs.filter(|row| session.is_none_or(|session| row.session == session));

@@ -279,6 +279,10 @@ impl Read for Sqlite {
         self.reader.session(key)
     }
 
+    fn session_of_run(&self, run: RunId) -> Result<Option<SessionRow>, Error> {
+        self.reader.session_of_run(run)
+    }
+
     fn runs(&self, session: Option<SessionId>) -> Result<Vec<RunRow>, Error> {
         self.reader.runs(session)
     }

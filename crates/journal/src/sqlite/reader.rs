@@ -270,6 +270,11 @@ impl Read for Reader {
         self.query(|connection| rows::one(connection, "view_sessions WHERE key = ?1", [key]))
     }
 
+    fn session_of_run(&self, run: RunId) -> Result<Option<SessionRow>, Error> {
+        let of_run = "view_sessions WHERE session = (SELECT session FROM view_runs WHERE run = ?1)";
+        self.query(|connection| rows::one(connection, of_run, [run.0.as_bytes()]))
+    }
+
     fn runs(&self, session: Option<SessionId>) -> Result<Vec<RunRow>, Error> {
         self.query(|connection| match session {
             Some(session) => rows::runs(connection, "r.session = ?1", [session.0.as_bytes()]),

@@ -86,6 +86,7 @@ fn r10_runs_receipts_and_approvals_read_back_and_change(store: &mut Store) {
     batch.views.approvals = vec![approval_row(&one, 0, None), approval_row(&one, 1, None)];
     store.append(batch).unwrap();
     let mut batch = two.begin();
+    batch.views.session = Some(session_row(&two, false));
     batch.views.runs = vec![run_row(&two, other, None)];
     batch.views.receipts = vec![receipt_row(&two, 5, Some("k"))];
     batch.views.approvals = vec![approval_row(&two, 2, None)];
@@ -102,6 +103,8 @@ fn r10_runs_receipts_and_approvals_read_back_and_change(store: &mut Store) {
     assert_eq!(journal.runs(Some(one.session)).unwrap(), std::slice::from_ref(&ended));
     assert_eq!(journal.run(run()).unwrap(), Some(ended));
     assert_eq!(journal.run(RunId(id(6))).unwrap(), None);
+    assert_eq!(journal.session_of_run(other).unwrap(), Some(session_row(&two, false)));
+    assert_eq!(journal.session_of_run(RunId(id(6))).unwrap(), None);
     let receipts = [receipt_row(&one, 77, Some("k")), receipt_row(&one, 60, None)];
     assert_eq!(journal.receipts(one.session).unwrap(), receipts);
     let by_key = |script: &Script, key| journal.receipt_by_key(script.session, key).unwrap();

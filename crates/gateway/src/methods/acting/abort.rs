@@ -38,7 +38,7 @@ fn which(service: &Service, params: &AbortParams) -> Result<(SessionRow, RunId),
                 let what = if found.is_empty() { "there is no run" } else { "there is more than one run" };
                 return Err(Error::not_found(format!("{what} `{begins}`"), hint));
             };
-            let session = super::session_of_run(service, row.run)?;
+            let session = journal.session_of_run(row.run)?;
             let session = session.ok_or_else(|| Error::not_found(format!("run {} has no session", row.run), hint))?;
             Ok((session, row.run))
         }

@@ -19,7 +19,7 @@ pub(in crate::methods) async fn answer(caller: &Arc<Caller>, params: AnswerParam
     // One that an owner before this one asked is in the journal alone.
     let key = match service.asks.session_of(call) {
         Some(key) => key,
-        None => super::session_of_run(service, call.run)?.ok_or(Refusal::Stale)?.key,
+        None => service.runtime.journal().session_of_run(call.run)?.ok_or(Refusal::Stale)?.key,
     };
     let row = super::session(service, &key)?;
     super::ask(service, &row, Command::Answer { call, fingerprint, allow, by }).await?;

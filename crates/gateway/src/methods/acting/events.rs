@@ -65,7 +65,7 @@ fn asked(service: &Service, params: &SubscribeParams) -> Result<(Target, From, S
             let id: RunId = run
                 .parse()
                 .map_err(|_| Error::invalid(format!("`{run}` is no id of a run"), "`limulus runs list` shows them"))?;
-            let row = super::session_of_run(service, id)?;
+            let row = service.runtime.journal().session_of_run(id)?;
             let row = row
                 .ok_or_else(|| Error::not_found(format!("there is no run {run}"), "`limulus runs list` shows them"))?;
             Target::Run(row.key, id)

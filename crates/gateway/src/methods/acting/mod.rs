@@ -19,7 +19,7 @@ pub(super) use resume::resume;
 pub(super) use terminate::terminate;
 pub(super) use wait::wait;
 
-use engine::{Answer, Command, Refusal, RunId, SessionRow};
+use engine::{Answer, Command, Refusal, SessionRow};
 
 use crate::error::Error;
 use crate::service::Service;
@@ -51,11 +51,4 @@ fn stored(service: &Service, key: &str, refusal: Refusal) -> Error {
 fn session(service: &Service, key: &str) -> Result<SessionRow, Error> {
     let row = service.runtime.journal().session(key)?;
     row.ok_or_else(|| Error::not_found(format!("there is no session {key}"), "`limulus sessions list` shows them"))
-}
-
-/// The session of this run.
-fn session_of_run(service: &Service, run: RunId) -> Result<Option<SessionRow>, Error> {
-    let journal = service.runtime.journal();
-    let Some(row) = journal.run(run)? else { return Ok(None) };
-    Ok(journal.sessions()?.into_iter().find(|session| session.session == row.session))
 }
