@@ -2,7 +2,6 @@
 //! speaks with its own service by the same protocol. So a command is written once, and prints the same. What may not live
 //! here: what is asked, and what is shown of it.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,7 +11,7 @@ use gateway::{Service, ServiceOptions};
 use journal::Sqlite;
 use protocol::method::{Cap, ClientInfo, ConnectParams};
 use protocol::{Client, ClientError, Events, FrameError, PROTOCOL};
-use runtime::{Linger, Parked};
+use runtime::Linger;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -39,6 +38,8 @@ pub(crate) struct Door {
     pub(crate) events: Events,
     /// The owner's process.
     pub(crate) pid: u32,
+    /// What the owner can be asked for: it may be of another version.
+    methods: Vec<String>,
     /// The owner, if it is this process.
     pub(crate) here: Option<Here>,
 }
@@ -51,7 +52,6 @@ pub(crate) struct Here {
     /// What is to be said of a configuration that has changed.
     pub(crate) notes: mpsc::UnboundedReceiver<String>,
     pub(crate) broken: watch::Receiver<Option<journal::Error>>,
-    pub(crate) parked: watch::Receiver<BTreeMap<String, Parked>>,
 }
 
 /// How a home is opened.
@@ -71,14 +71,18 @@ impl Opening<'_> {
         let (began, mut told) = (Instant::now(), false);
         loop {
             let greeted = look_for(home, self.asks, GREETING).await;
-            if let Some(Ok(door)) = greeted {
-                return Ok(door);
+            let is_away = greeted.is_none();
+            match greeted {
+                Some(Ok(door)) => return Ok(door),
+                // It says why it lets nobody in: it has no room, or speaks another version.
+                Some(Err(error @ ClientError::Answered(_))) if !self.wait => return Err(failed(error)),
+                Some(Err(_)) | None => {}
             }
             match Sqlite::own(home) {
                 Ok(journal) => return self.own(Arc::new(journal)).await,
                 Err(error @ journal::Error::Owned { .. }) => {
                     // One that does not greet is stopped; one without a socket comes or goes.
-                    let is_changing = greeted.is_none() && began.elapsed() < CHANGE;
+                    let is_changing = is_away && began.elapsed() < CHANGE;
                     if !is_changing && !self.wait {
                         return Err(error.into());
                     }
@@ -107,19 +111,16 @@ impl Opening<'_> {
         };
         let service = Service::start(journal, options);
         let listening = match Listener::bind(&self.globals.home) {
-            Ok(listener) => {
-                let service = Arc::clone(&service);
-                Some(tokio::spawn(async move { listener.serve(&service).await }))
-            }
+            Ok(listener) => Some(listen(listener, Arc::clone(&service))),
             Err(error) => {
                 let note = format!("limulus: other terminals cannot follow this one: {error}");
                 notes_in.send(note).expect("its receiver is in this function");
                 None
             }
         };
-        let (broken, parked) = (service.runtime().broken(), service.runtime().parked());
+        let broken = service.runtime().broken();
         let mut door = greet(service.attach(), self.asks).await.map_err(failed)?;
-        door.here = Some(Here { service, listening, notes, broken, parked });
+        door.here = Some(Here { service, listening, notes, broken });
         Ok(door)
     }
 }
@@ -152,7 +153,26 @@ where
     let caps = if asks { vec![Cap::Asks] } else { vec![] };
     let hello = ConnectParams { min_protocol: PROTOCOL, max_protocol: PROTOCOL, client, caps };
     let (client, hello, events) = Client::connect(stream, hello).await?;
-    Ok(Door { client, events, pid: hello.server.pid, here: None })
+    Ok(Door { client, events, pid: hello.server.pid, methods: hello.features.methods, here: None })
+}
+
+impl Door {
+    /// Whether the owner knows this method.
+    pub(crate) fn can(&self, method: &str) -> bool {
+        self.methods.iter().any(|known| known == method)
+    }
+}
+
+/// Lets others in from now on, whatever this terminal does.
+pub(crate) fn listen(listener: Listener, service: Arc<Service>) -> JoinHandle<()> {
+    tokio::spawn(async move { listener.serve(&service).await })
+}
+
+/// Lets nobody in any more.
+pub(crate) async fn hang_up(listening: JoinHandle<()>) {
+    listening.abort();
+    // It was aborted, or has panicked: either way the socket is gone.
+    let _ = listening.await;
 }
 
 /// Owns a home, as soon as nobody else does.
@@ -205,9 +225,7 @@ impl Here {
     /// signal is done at once.
     pub(crate) async fn leave(&mut self, at_once: bool) -> Result<(), CliError> {
         if let Some(listening) = self.listening.take() {
-            listening.abort();
-            // It was aborted, or has panicked: either way the socket is gone.
-            let _ = listening.await;
+            hang_up(listening).await;
         }
         self.service.leave(if at_once { Duration::ZERO } else { DRAIN }).await.map_err(CliError::from)
     }

@@ -14,8 +14,10 @@ mod resolver;
 mod show;
 
 use std::process::ExitCode;
+use std::thread;
 
 use clap::Parser as _;
+use tokio::sync::oneshot;
 
 use args::{Cli, Command};
 use commands::runs::Following;
@@ -24,6 +26,8 @@ use error::CliError;
 
 /// The hidden subcommand under which commands run; it is looked for first, so that a supervisor stays small.
 const SUPERVISE: &str = "supervise";
+/// What a program's first thread has by default; of an address, not of memory.
+const STACK_BYTES: usize = 8 << 20;
 
 fn main() -> ExitCode {
     let mut words = std::env::args_os().skip(1);
@@ -75,13 +79,26 @@ fn run(command: Command) -> Result<(), CliError> {
     }
 }
 
-/// Runs a command that waits for things, on one thread: the journal's writer has the other core.
+/// Runs a command that waits for things. All that it starts, the service of a home and connections to one, has a thread of its
+/// own: a terminal that nobody reads holds up its command, and nobody who speaks with this process. Between the command and
+/// what it waits for is one runtime.
 fn wait_for(command: impl Future<Output = Result<(), CliError>>) -> Result<(), CliError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| CliError::bug(&format!("no runtime: {error}")))?;
-    let result = runtime.block_on(command);
-    // A thread that still reads the terminal must not keep the process.
-    runtime.shutdown_background();
+    let handle = runtime.handle().clone();
+    let (running, ended) = oneshot::channel::<()>();
+    let tasks = move || {
+        // Nothing is sent: the command's end is that of its half.
+        let _ = runtime.block_on(ended);
+        // A thread that still reads the terminal must not keep the process.
+        runtime.shutdown_background();
+    };
+    let tasks = thread::Builder::new().name("tasks".to_owned()).stack_size(STACK_BYTES).spawn(tasks);
+    let tasks = tasks.map_err(|error| CliError::bug(&format!("no thread: {error}")))?;
+    let result = handle.block_on(command);
+    drop(running);
+    // One that has panicked has said so.
+    let _ = tasks.join();
     result
 }
 

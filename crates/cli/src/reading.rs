@@ -8,17 +8,16 @@ use std::time::Duration;
 use gateway::methods::reading::Reads;
 use gateway::show::Source;
 use gateway::socket;
-use protocol::method::{ClientInfo, ConnectParams, Method};
-use protocol::{Client, ClientError, ErrorCode, PROTOCOL};
+use protocol::method::Method;
+use protocol::{ClientError, ErrorCode};
 use tokio::time::timeout;
 
 use crate::config::Globals;
+use crate::door::look;
 use crate::error::CliError;
 use crate::show::open;
 
-/// How long an owner may take to greet: one that is stopped never does.
-const GREETING: Duration = Duration::from_secs(1);
-/// How long it may take to answer before the journal is read here instead.
+/// How long an owner may take to answer before the journal is read here instead.
 const ANSWER: Duration = Duration::from_secs(30);
 
 /// What a reading method gives, of the owner or of the journal.
@@ -47,8 +46,9 @@ fn of_owner<M: Method>(home: &Path, params: M::Params) -> Option<Result<M::Resul
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
     let answer = runtime.block_on(async {
-        let client = timeout(GREETING, greet(home, M::NAME)).await.ok()??;
-        timeout(ANSWER, client.call::<M>(params)).await.ok()
+        // One of another version may not know the method.
+        let door = look(home, false).await?.ok().filter(|door| door.can(M::NAME))?;
+        timeout(ANSWER, door.client.call::<M>(params)).await.ok()
     })?;
     runtime.shutdown_background();
     match answer {
@@ -61,18 +61,4 @@ fn of_owner<M: Method>(home: &Path, params: M::Params) -> Option<Result<M::Resul
         }
         Err(ClientError::Gone | ClientError::Frame(_) | ClientError::Unreadable { .. }) => None,
     }
-}
-
-/// Shakes hands; nothing where nobody listens, or an owner of another version that does not know the method.
-async fn greet(home: &Path, method: &str) -> Option<Client> {
-    let stream = socket::connect(home).await.ok()?;
-    let client = ClientInfo {
-        id: "cli".to_owned(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        platform: std::env::consts::OS.to_owned(),
-        mode: "cli".to_owned(),
-    };
-    let params = ConnectParams { min_protocol: PROTOCOL, max_protocol: PROTOCOL, client, caps: vec![] };
-    let (client, hello, _) = Client::connect(stream, params).await.ok()?;
-    hello.features.methods.iter().any(|known| known == method).then_some(client)
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use engine::{CallId, Event};
+use protocol::notice::{Answered, Asked, Notice};
 use runtime::{Askable, Published, Question};
-use serde_json::{Value, json};
 
 use crate::connection::Caller;
 
@@ -29,7 +29,7 @@ impl Asks {
         let mut open = self.lock();
         open.people.insert(caller.number, Arc::downgrade(caller));
         for question in open.questions.values() {
-            caller.tell("ask", payload(question));
+            caller.tell(&asked(question));
         }
     }
 
@@ -48,22 +48,27 @@ impl Asks {
         for record in &published.batch.records {
             match &record.event {
                 Event::AskAnswered(e) => {
-                    let answered = json!({ "call": e.call, "allow": e.allow, "by": e.by });
+                    let by = Some(e.by.clone());
+                    let answered = Answered { call: Some(e.call), allow: Some(e.allow), by, ..Answered::default() };
                     self.close(|call| call == e.call, &answered);
                 }
-                Event::CallSettled(e) => self.close(|call| call == e.call, &json!({ "call": e.call })),
-                Event::RunEnded(e) => self.close(|call| call.run == e.run, &json!({ "run": e.run })),
+                Event::CallSettled(e) => {
+                    self.close(|call| call == e.call, &Answered { call: Some(e.call), ..Answered::default() });
+                }
+                Event::RunEnded(e) => {
+                    self.close(|call| call.run == e.run, &Answered { run: Some(e.run), ..Answered::default() });
+                }
                 _ => {}
             }
         }
     }
 
-    fn close(&self, closes: impl Fn(CallId) -> bool, payload: &Value) {
+    fn close(&self, closes: impl Fn(CallId) -> bool, answered: &Answered) {
         let mut open = self.lock();
         let before = open.questions.len();
         open.questions.retain(|call, _| !closes(*call));
         if open.questions.len() != before {
-            open.tell("answered", payload);
+            open.tell(answered);
         }
     }
 
@@ -73,10 +78,10 @@ impl Asks {
 }
 
 impl Open {
-    fn tell(&mut self, event: &str, payload: &Value) {
+    fn tell<N: Notice>(&mut self, notice: &N) {
         self.people.retain(|_, caller| {
             let Some(caller) = caller.upgrade() else { return false };
-            caller.tell(event, payload.clone());
+            caller.tell(notice);
             true
         });
     }
@@ -85,7 +90,7 @@ impl Open {
 impl Askable for Asks {
     fn ask(&self, question: Question) -> bool {
         let mut open = self.lock();
-        open.tell("ask", &payload(&question));
+        open.tell(&asked(&question));
         let is_somebody_there = !open.people.is_empty();
         if is_somebody_there {
             open.questions.insert(question.call, question);
@@ -94,8 +99,11 @@ impl Askable for Asks {
     }
 }
 
-fn payload(question: &Question) -> Value {
-    json!({
-        "session": question.key, "call": question.call, "fingerprint": question.fingerprint, "question": question.text,
-    })
+fn asked(question: &Question) -> Asked {
+    Asked {
+        session: question.key.clone(),
+        call: question.call,
+        fingerprint: question.fingerprint,
+        question: question.text.clone(),
+    }
 }

@@ -1,6 +1,7 @@
 //! What a method can fail of, and the one mapping of it to what goes over the wire. A command that meets the same failure
 //! in its own process prints the same words and ends with the same code, because it goes through here too.
 
+use engine::tables::lifecycle::LifecycleKind;
 use engine::{RecoverError, Refusal};
 use journal::Kind;
 use protocol::limits::FRAME_BYTES;
@@ -217,6 +218,9 @@ fn of_refusal(refusal: &Refusal) -> ErrorShape {
         Refusal::Conflict { .. } => {
             shape(ErrorCode::Conflict, exit::REFUSED, &what, "send the new message under a new key")
         }
+        Refusal::State { state, .. } if state == LifecycleKind::Terminated.name() => {
+            refused("`limulus sessions show` has what was said in it; `--session NAME` begins another one")
+        }
         Refusal::State { .. } => refused("`limulus status` shows the session and what it waits for"),
         Refusal::Stale => refused("answer the question that is open now, if there is one"),
         Refusal::Unsupported { .. } => refused("`limulus help` lists what this version can do"),
@@ -279,6 +283,8 @@ mod tests {
         check(conflict, ErrorCode::Conflict, 3, what, "a new key");
         let state = Refusal::State { state: "error".to_owned(), reason: "a human is needed".to_owned() };
         check(state, ErrorCode::Refused, 3, "not while the session is error: a human is needed", "limulus status");
+        let over = Refusal::State { state: "terminated".to_owned(), reason: "it was ended".to_owned() };
+        check(over, ErrorCode::Refused, 3, "not while the session is terminated: it was ended", "--session NAME");
         let gone = Refusal::Unavailable { reason: "disk".to_owned() };
         let through = runtime::Error::from(gone.clone());
         check(through, ErrorCode::Unavailable, 74, "the journal could not be written: disk", "limulus resume");

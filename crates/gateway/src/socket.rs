@@ -14,8 +14,11 @@ use std::time::Duration;
 use protocol::limits::CONNECTIONS;
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::process::{Resource, Rlimit};
 use tokio::net::{UnixListener, UnixStream};
 
+use crate::connection::frame;
+use crate::error::Error;
 use crate::service::Service;
 
 /// The socket's name in its home.
@@ -25,6 +28,10 @@ pub const NAME: &str = "limulus.sock";
 const BACKLOG: i32 = 128;
 /// How long nothing is accepted after that failed: the process has no descriptors left, say.
 const PAUSE: Duration = Duration::from_millis(100);
+/// Files that are left to everything else: the journal, requests to models, commands.
+const FILES_LEFT: u64 = 256;
+/// Connections that there is room for in any case.
+const CONNECTIONS_LEAST: usize = 16;
 
 /// Why a home has no socket.
 #[derive(Debug, thiserror::Error)]
@@ -54,6 +61,8 @@ pub struct Listener {
     inode: Option<(u64, u64)>,
     /// Connections at once.
     most: usize,
+    /// What there is no more room for is said with this.
+    full: Vec<u8>,
 }
 
 impl Listener {
@@ -68,12 +77,15 @@ impl Listener {
         let socket = listen(home).map_err(failed)?;
         let inode = fs::symlink_metadata(&path).ok().map(|meta| (meta.dev(), meta.ino()));
         let socket = UnixListener::from_std(socket).map_err(failed)?;
-        Ok(Self { socket, path, inode, most: CONNECTIONS })
+        let files = rustix::process::getrlimit(Resource::Nofile).current;
+        let most = room(files);
+        Ok(Self { socket, path, inode, most, full: full(most, files) })
     }
 
     /// The same for at most so many connections at once.
     #[must_use]
     pub fn at_most(mut self, most: usize) -> Self {
+        self.full = full(most, None);
         self.most = most;
         self
     }
@@ -91,8 +103,13 @@ impl Listener {
                 tokio::time::sleep(PAUSE).await;
                 continue;
             };
-            // A stranger is told nothing; nor is one too many, who would only wait.
-            if !is_ours(&stream) || open.load(Ordering::Relaxed) >= self.most {
+            // A stranger is told nothing.
+            if !is_ours(&stream) {
+                continue;
+            }
+            if open.load(Ordering::Relaxed) >= self.most {
+                // One too many is told so and does not wait. A new connection has room for it, or its client has left.
+                let _ = stream.try_write(&self.full);
                 continue;
             }
             let place = Place::take(&open);
@@ -114,6 +131,36 @@ impl Drop for Listener {
             let _ = fs::remove_file(&self.path);
         }
     }
+}
+
+/// Lets this process open as many files as clients may need, as far as it may: for one that is there to be spoken with.
+pub fn make_room() {
+    let limit = rustix::process::getrlimit(Resource::Nofile);
+    let wanted = CONNECTIONS as u64 + FILES_LEFT;
+    let most = limit.maximum.map_or(wanted, |most| most.min(wanted));
+    if limit.current.is_some_and(|current| current < most) {
+        // One that is refused leaves the room that there is.
+        let _ = rustix::process::setrlimit(Resource::Nofile, Rlimit { current: Some(most), ..limit });
+    }
+}
+
+/// How many connections this process has room for that may have so many files open.
+fn room(files: Option<u64>) -> usize {
+    let left = files.map(|files| files.saturating_sub(FILES_LEFT));
+    let left = left.and_then(|left| usize::try_from(left).ok()).unwrap_or(CONNECTIONS);
+    left.clamp(CONNECTIONS_LEAST, CONNECTIONS)
+}
+
+/// What one client too many is told.
+fn full(most: usize, files: Option<u64>) -> Vec<u8> {
+    let what = format!("{most} clients are connected to the owner of this home, as many as it has room for");
+    let hint = match files {
+        Some(files) if most < CONNECTIONS => {
+            format!("close one of them; or start the owner with more open files, of which it has {files} (`ulimit -n`)")
+        }
+        Some(_) | None => "close one of them, then try again".to_owned(),
+    };
+    frame(&Error::Unavailable { what, hint }.shape())
 }
 
 /// Connects to the owner of this home.
@@ -190,6 +237,18 @@ mod tests {
             [(1000, 1000, true), (0, 1000, true), (1001, 1000, false), (1000, 0, false), (0, 0, true)]
         {
             assert_eq!(may_connect(peer, owner), may, "{peer} {owner}");
+        }
+    }
+
+    #[test]
+    fn r60_there_is_room_for_as_many_clients_as_files_can_be_open() {
+        for (files, connections) in
+            [(Some(0), 16), (Some(256), 16), (Some(1_024), 768), (Some(20_000), CONNECTIONS), (None, CONNECTIONS)]
+        {
+            assert_eq!(room(files), connections, "{files:?}");
+            let says = String::from_utf8(full(connections, files)).unwrap();
+            assert_eq!(says.contains("ulimit -n"), connections < CONNECTIONS, "{says}");
+            assert!(says.contains(&format!("{connections} clients")) && says.contains("UNAVAILABLE"), "{says}");
         }
     }
 

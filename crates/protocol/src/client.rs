@@ -1,5 +1,7 @@
 //! A client of a home's owner, over any stream of bytes.
 
+mod events;
+
 use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,11 +10,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 
+use crate::client::events::{Calling, Unread};
 use crate::codec::{FrameError, FrameReader, encode};
 use crate::error::ErrorShape;
-use crate::frame::{EventFrame, Frame, Request, Response};
+use crate::frame::{Frame, Request, Response};
 use crate::limits;
 use crate::method::{Connect, ConnectParams, HelloOk, Method};
+
+pub use events::Events;
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -42,14 +47,11 @@ pub struct Client {
     frames: mpsc::UnboundedSender<Vec<u8>>,
     waiting: Arc<Mutex<Waiting>>,
     next_id: Arc<AtomicU64>,
+    unread: Arc<Unread>,
 }
 
 /// Who waits for answers. None once the connection is gone.
 type Waiting = Option<HashMap<String, mpsc::UnboundedSender<Response>>>;
-
-/// What happens, as it comes; ends with the connection. It is not bounded here: an answer behind events that nobody has
-/// read yet must not wait for them.
-pub type Events = mpsc::UnboundedReceiver<EventFrame>;
 
 /// The answers to one request.
 #[derive(Debug)]
@@ -79,7 +81,7 @@ impl Client {
     {
         let (read, mut write) = tokio::io::split(stream);
         let (frames, mut frames_in) = mpsc::unbounded_channel::<Vec<u8>>();
-        let (events_out, events) = mpsc::unbounded_channel();
+        let (events_out, mut events) = events::channel();
         let waiting = Arc::new(Mutex::new(Some(HashMap::new())));
         tokio::spawn(async move {
             while let Some(frame) = frames_in.recv().await {
@@ -90,18 +92,24 @@ impl Client {
             // The client was dropped: the owner is told by the end of the stream.
             let _ = write.shutdown().await;
         });
+        let unread = events_out.unread();
         tokio::spawn(receive(FrameReader::new(read, limits::FRAME_BYTES), Arc::clone(&waiting), events_out));
-        let client = Self { frames, waiting, next_id: Arc::new(AtomicU64::new(1)) };
-        let hello = client.call::<Connect>(params).await?;
-        Ok((client, hello, events))
+        let client = Self { frames, waiting, next_id: Arc::new(AtomicU64::new(1)), unread };
+        match client.call::<Connect>(params).await {
+            Ok(hello) => Ok((client, hello, events)),
+            // An owner that lets nobody in says why, and closes.
+            Err(ClientError::Gone) => Err(events.closed().map_or(ClientError::Gone, ClientError::Answered)),
+            Err(error) => Err(error),
+        }
     }
 
-    /// Asks for something that is answered once.
+    /// Asks for something that is answered once. The answer comes also while nobody reads the events before it.
     pub async fn call<M: Method>(&self, params: M::Params) -> Result<M::Result, ClientError> {
+        let _calling = Calling::new(&self.unread);
         self.ask::<M>(params)?.next().await
     }
 
-    /// Asks for something; its answers can be awaited later.
+    /// Asks for something; its answers can be awaited later, beside the events.
     pub fn ask<M: Method>(&self, params: M::Params) -> Result<Answers<M>, ClientError> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed).to_string();
         let (answer, responses) = mpsc::unbounded_channel();
@@ -128,15 +136,14 @@ impl Client {
 }
 
 /// Hands what comes to whoever waits for it, until the stream ends.
-async fn receive<R>(mut frames: FrameReader<R>, waiting: Arc<Mutex<Waiting>>, events: mpsc::UnboundedSender<EventFrame>)
+async fn receive<R>(mut frames: FrameReader<R>, waiting: Arc<Mutex<Waiting>>, events: events::Sender)
 where
     R: AsyncRead + Unpin,
 {
     while let Ok(Some(frame)) = frames.next().await {
         match frame {
             Frame::Response(response) => answer(&waiting, response),
-            // Whoever does not listen to events has dropped their end.
-            Frame::Event(event) => drop(events.send(event)),
+            Frame::Event(event) => events.send(event, frames.last_bytes()).await,
             // An owner asks nothing.
             Frame::Request(_) => break,
         }

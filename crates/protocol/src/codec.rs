@@ -34,17 +34,23 @@ pub struct FrameReader<R> {
     stream: BufReader<R>,
     line: Vec<u8>,
     limit: usize,
+    last_bytes: usize,
 }
 
 impl<R: AsyncRead + Unpin> FrameReader<R> {
     /// Frames of at most so many bytes.
     pub fn new(stream: R, limit: usize) -> Self {
-        Self { stream: BufReader::new(stream), line: vec![], limit }
+        Self { stream: BufReader::new(stream), line: vec![], limit, last_bytes: 0 }
     }
 
     /// From here on frames may be this long.
     pub fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
+    }
+
+    /// Bytes of the last frame.
+    pub fn last_bytes(&self) -> usize {
+        self.last_bytes
     }
 
     /// The next frame; none when the stream ended between frames.
@@ -63,6 +69,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
             self.stream.consume(taken + usize::from(end.is_some()));
             if end.is_some() {
                 let line = std::mem::take(&mut self.line);
+                self.last_bytes = line.len();
                 return decode(&line).map(Some);
             }
         }

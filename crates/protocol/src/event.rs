@@ -300,6 +300,9 @@ pub enum StateLine {
         /// How.
         #[schemars(with = "names::OutcomeName")]
         outcome: Outcome,
+        /// Whether the session ends with it, for good.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        terminate: bool,
     },
     /// The lifecycle of the session is another.
     Lifecycle {

@@ -6,6 +6,8 @@ pub const FIRST_FRAME_BYTES: usize = 64 << 10;
 pub const FRAME_BYTES: usize = 32 << 20;
 /// Bytes that may wait for a client that does not read; past them it is dropped with its cursor.
 pub const BUFFERED_BYTES: usize = 4 << 20;
+/// Bytes of events that a client keeps and its program has not read; past them it takes nothing more from the connection.
+pub const UNREAD_BYTES: usize = 4 << 20;
 /// How long the handshake may take, milliseconds.
 pub const HANDSHAKE_MS: u64 = 10_000;
 /// How often a `tick` is sent, so that a dead connection is noticed, milliseconds.

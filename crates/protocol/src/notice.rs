@@ -7,6 +7,32 @@ use serde::{Deserialize, Serialize};
 use crate::error::ErrorShape;
 use crate::event::{AGENT_EVENT, Event};
 
+/// What a connection is told, under its name on the wire.
+pub trait Notice: Serialize {
+    /// The name of its event frame.
+    const NAME: &'static str;
+}
+
+/// Gives each its name.
+macro_rules! notices {
+    ($($notice:ty = $name:literal),+ $(,)?) => {
+        $(impl Notice for $notice {
+            const NAME: &'static str = $name;
+        })+
+    };
+}
+
+notices! {
+    Asked = "ask",
+    Answered = "answered",
+    Tick = "tick",
+    Parked = "parked",
+    Dropped = "dropped",
+    Shutdown = "shutdown",
+    // What came was no frame, or no handshake.
+    ErrorShape = "closed",
+}
+
 /// A call asks for leave. Told to every client with the cap `asks`, also to one that comes later.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Asked {
@@ -118,34 +144,38 @@ pub const EVENTS: &[EventSpec] = &[
         payload: |generator| generator.subschema_for::<Event>(),
     },
     EventSpec {
-        name: "ask",
+        name: Asked::NAME,
         about: "A call asks for leave; told to clients with the cap `asks`.",
         payload: |generator| generator.subschema_for::<Asked>(),
     },
     EventSpec {
-        name: "answered",
+        name: Answered::NAME,
         about: "A question is open no more; told to clients with the cap `asks`.",
         payload: |generator| generator.subschema_for::<Answered>(),
     },
-    EventSpec { name: "tick", about: "The connection stands.", payload: |generator| generator.subschema_for::<Tick>() },
     EventSpec {
-        name: "parked",
+        name: Tick::NAME,
+        about: "The connection stands.",
+        payload: |generator| generator.subschema_for::<Tick>(),
+    },
+    EventSpec {
+        name: Parked::NAME,
         about: "Sessions wait for space on the disk, or none does any more.",
         payload: |generator| generator.subschema_for::<Parked>(),
     },
     EventSpec {
-        name: "dropped",
+        name: Dropped::NAME,
         about: "The client did not read fast enough; the last that it is told.",
-        payload: |generator| generator.subschema_for::<Option<Dropped>>(),
+        payload: |generator| generator.subschema_for::<Dropped>(),
     },
     EventSpec {
-        name: "shutdown",
+        name: Shutdown::NAME,
         about: "The owner leaves in order; the last that is told.",
         payload: |generator| generator.subschema_for::<Shutdown>(),
     },
     EventSpec {
-        name: "closed",
-        about: "What came was no frame, or no handshake; the last that is told.",
+        name: <ErrorShape as Notice>::NAME,
+        about: "What came was no frame, or no handshake, or there is no room; the last that is told.",
         payload: |generator| generator.subschema_for::<ErrorShape>(),
     },
 ];

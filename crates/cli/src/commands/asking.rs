@@ -2,36 +2,15 @@
 
 use std::collections::VecDeque;
 
-use engine::{CallId, Hash};
-use serde::Deserialize;
+use protocol::notice::{Answered, Asked};
 use tokio::sync::mpsc;
 
 use crate::render::Screen;
 
-/// A call that needs leave.
-#[derive(Debug, Clone, Deserialize)]
-pub(crate) struct Question {
-    pub(crate) session: String,
-    pub(crate) call: CallId,
-    pub(crate) fingerprint: Hash,
-    #[serde(rename = "question")]
-    text: String,
-}
-
-/// A question that is not open any more: it was answered, or its call or its run has ended.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Closed {
-    call: Option<CallId>,
-    run: Option<engine::RunId>,
-    allow: Option<bool>,
-    by: Option<String>,
-}
-
 /// What is asked here.
 #[derive(Debug)]
 pub(crate) struct Asking {
-    open: VecDeque<Question>,
+    open: VecDeque<Asked>,
     lines: (mpsc::UnboundedSender<String>, mpsc::UnboundedReceiver<String>),
     reads: bool,
 }
@@ -42,12 +21,12 @@ impl Asking {
     }
 
     /// Asks, or puts it behind what is asked already.
-    pub(crate) fn put(&mut self, question: Question, own: bool, screen: &mut Screen) {
+    pub(crate) fn put(&mut self, question: Asked, own: bool, screen: &mut Screen) {
         if self.open.iter().any(|open| open.call == question.call) {
             return;
         }
         let session = if own { String::new() } else { format!("[{}] ", question.session) };
-        let question = Question { text: format!("{session}{}", question.text), ..question };
+        let question = Asked { question: format!("{session}{}", question.question), ..question };
         self.open.push_back(question);
         if self.open.len() == 1 {
             self.ask(screen);
@@ -55,20 +34,20 @@ impl Asking {
     }
 
     /// Whoever answered it, it is not open any more.
-    pub(crate) fn close(&mut self, closed: &Closed, screen: &mut Screen) {
-        let is_first = self.open.front().is_some_and(|question| closed.is(question.call));
-        self.open.retain(|question| !closed.is(question.call));
+    pub(crate) fn close(&mut self, answered: &Answered, screen: &mut Screen) {
+        let is_first = self.open.front().is_some_and(|question| closes(answered, question));
+        self.open.retain(|question| !closes(answered, question));
         if is_first {
             screen.answered();
             // Behind the question, on a line of its own.
             screen.say("");
-            screen.say(&closed.words());
+            screen.say(&words(answered));
             self.ask(screen);
         }
     }
 
     /// The next answer. One that is dropped loses nothing.
-    pub(crate) async fn answer(&mut self) -> (Question, bool) {
+    pub(crate) async fn answer(&mut self) -> (Asked, bool) {
         loop {
             // This end is held here, so the channel never ends.
             let Some(line) = self.lines.1.recv().await else { return std::future::pending().await };
@@ -83,7 +62,7 @@ impl Asking {
     /// Asks what is first, once what was asked before it is answered.
     pub(crate) fn ask(&mut self, screen: &mut Screen) {
         let Some(question) = self.open.front() else { return };
-        screen.ask(&format!("? allow: {} [y/N]", question.text));
+        screen.ask(&format!("? allow: {} [y/N]", question.question));
         if !std::mem::replace(&mut self.reads, true) {
             let lines = self.lines.0.clone();
             // On a thread of its own: a terminal cannot be read without waiting.
@@ -101,16 +80,16 @@ impl Asking {
     }
 }
 
-impl Closed {
-    fn is(&self, call: CallId) -> bool {
-        self.call == Some(call) || self.run == Some(call.run)
-    }
+/// Whether a question is open no more.
+fn closes(answered: &Answered, question: &Asked) -> bool {
+    answered.call == Some(question.call) || answered.run == Some(question.call.run)
+}
 
-    fn words(&self) -> String {
-        match (self.allow, &self.by) {
-            (Some(true), Some(by)) => format!("… it was allowed by {by}"),
-            (Some(false), Some(by)) => format!("… it was not allowed: {by}"),
-            _ => "… it is not asked any more".to_owned(),
-        }
+/// What became of a question.
+fn words(answered: &Answered) -> String {
+    match (answered.allow, &answered.by) {
+        (Some(true), Some(by)) => format!("… it was allowed by {by}"),
+        (Some(false), Some(by)) => format!("… it was not allowed: {by}"),
+        _ => "… it is not asked any more".to_owned(),
     }
 }

@@ -10,12 +10,14 @@ use protocol::event::AGENT_EVENT;
 use protocol::method::{
     AbortParams, AnswerParams, AsksAnswer, EventsSubscribe, Method, RunsAbort, SubscribeParams, Subscribed,
 };
+use protocol::notice::{Answered, Asked, Notice, Parked};
 use protocol::{Client, ClientError, Event, EventFrame};
-use serde::Deserialize as _;
+use serde::Deserialize;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
-use super::asking::{Asking, Closed, Question};
+use super::asking::Asking;
 use crate::args::WriterArgs;
 use crate::config::{Config, Globals};
 use crate::door::{Door, Here, Opening, failed};
@@ -24,6 +26,9 @@ use crate::render::{Screen, Style};
 
 /// How often the spinner turns.
 const TICK: Duration = Duration::from_millis(120);
+
+/// The first Ctrl-C ends the run in order, this one the process at once.
+const INTERRUPTS: usize = 2;
 
 /// Stands for the whole home, which is followed from now on.
 const HOME: &str = "";
@@ -40,12 +45,19 @@ pub(crate) struct Follower<'a> {
     /// What a request on the side has failed of.
     trouble: (mpsc::UnboundedSender<CliError>, mpsc::UnboundedReceiver<CliError>),
     signals: Signals,
-    interrupts: u32,
 }
 
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
+    /// Beside the command, which may wait for a terminal that nobody reads.
+    quits: JoinHandle<()>,
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        self.quits.abort();
+    }
 }
 
 /// What a follower waits for.
@@ -96,7 +108,6 @@ impl<'a> Follower<'a> {
             followed: BTreeMap::new(),
             trouble: mpsc::unbounded_channel(),
             signals,
-            interrupts: 0,
         }
     }
 
@@ -154,7 +165,7 @@ impl<'a> Follower<'a> {
                 },
                 Some(trouble) = self.trouble.1.recv() => self.screen.say(&format!("limulus: {trouble}")),
                 (question, allow) = self.asking.answer() => {
-                    let Question { call, fingerprint, .. } = question;
+                    let Asked { call, fingerprint, .. } = question;
                     self.screen.answered();
                     self.aside::<AsksAnswer>(AnswerParams { call, fingerprint, allow });
                     self.asking.ask(&mut self.screen);
@@ -163,13 +174,7 @@ impl<'a> Follower<'a> {
                     self.screen.hide_status();
                     return Err(trouble);
                 }
-                _ = self.signals.interrupt.recv() => {
-                    self.interrupts += 1;
-                    if self.interrupts > 1 {
-                        super::agent::quit();
-                    }
-                    return Ok(Happening::Interrupt);
-                }
+                _ = self.signals.interrupt.recv() => return Ok(Happening::Interrupt),
                 _ = self.signals.terminate.recv() => return Err(self.stopped()),
                 () = tokio::time::sleep(TICK) => self.screen.tick(),
             }
@@ -201,11 +206,12 @@ impl<'a> Follower<'a> {
                 Err(error) => return Err(failed(error)),
             }
         }
-        let next = match &self.door.here {
-            Some(_) => "this process goes on".to_owned(),
-            None => format!("pid {} goes on", self.door.pid),
-        };
-        self.screen.say(&format!("… pid {before}, which owned the home, is gone; {next}"));
+        let pid = self.door.pid;
+        self.screen.say(&match &self.door.here {
+            Some(_) => format!("… pid {before}, which owned the home, is gone; this process goes on"),
+            None if pid == before => "… more happened than was read here; this goes on where it was left".to_owned(),
+            None => format!("… pid {before}, which owned the home, is gone; pid {pid} goes on"),
+        });
         Ok(())
     }
 
@@ -253,15 +259,20 @@ impl<'a> Follower<'a> {
                 }
                 return Some(event);
             }
-            "ask" => {
-                if let Ok(question) = Question::deserialize(&frame.payload) {
-                    let own = self.followed.contains_key(&question.session);
-                    self.asking.put(question, own, &mut self.screen);
+            Asked::NAME => {
+                if let Some(asked) = notice::<Asked>(frame) {
+                    let own = self.followed.contains_key(&asked.session);
+                    self.asking.put(asked, own, &mut self.screen);
                 }
             }
-            "answered" => {
-                if let Ok(closed) = Closed::deserialize(&frame.payload) {
-                    self.asking.close(&closed, &mut self.screen);
+            Answered::NAME => {
+                if let Some(answered) = notice::<Answered>(frame) {
+                    self.asking.close(&answered, &mut self.screen);
+                }
+            }
+            Parked::NAME => {
+                if let Some(parked) = notice::<Parked>(frame) {
+                    self.screen.park(&parked);
                 }
             }
             // The connection ends with the others, and what this version does not know changes nothing.
@@ -309,7 +320,14 @@ impl End {
 impl Signals {
     fn new() -> Result<Self, CliError> {
         let signal = |kind| signal(kind).map_err(|error| CliError::bug(&format!("no signals: {error}")));
-        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+        let mut again = signal(SignalKind::interrupt())?;
+        let quits = tokio::spawn(async move {
+            for _ in 0..INTERRUPTS {
+                again.recv().await;
+            }
+            super::agent::quit();
+        });
+        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())?, quits })
     }
 }
 
@@ -331,9 +349,14 @@ fn read(frame: &EventFrame) -> Option<Box<Event>> {
     Event::deserialize(&frame.payload).ok().map(Box::new)
 }
 
-/// What only the owner knows: notes and sessions that wait for space are shown, a broken store ends the command.
+/// What a connection is told beside; nothing where this version does not know it.
+fn notice<'a, N: Notice + Deserialize<'a>>(frame: &'a EventFrame) -> Option<N> {
+    N::deserialize(&frame.payload).ok()
+}
+
+/// What only the owner knows: notes are shown, a broken store ends the command.
 async fn here(here: &mut Option<Here>, screen: &mut Screen) -> CliError {
-    let Some(Here { notes, broken, parked, .. }) = here else { return std::future::pending().await };
+    let Some(Here { notes, broken, .. }) = here else { return std::future::pending().await };
     loop {
         tokio::select! {
             Some(note) = notes.recv() => screen.say(&note),
@@ -341,10 +364,6 @@ async fn here(here: &mut Option<Here>, screen: &mut Screen) -> CliError {
                 if let Some(error) = broken.borrow_and_update().clone() {
                     return error.into();
                 }
-            }
-            Ok(()) = parked.changed() => {
-                let parked = parked.borrow_and_update().clone();
-                screen.park(&parked);
             }
             else => return std::future::pending().await,
         }

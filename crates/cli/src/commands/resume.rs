@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use clap::Args;
 use engine::tables::lifecycle::LifecycleKind;
-use engine::{Outcome, SessionRow};
+use engine::{Lifecycle, Outcome, SessionRow};
 use gateway::SessionKey;
+use gateway::show::fold_branch;
 use journal::{Read, Reader};
 use protocol::event::{StateLine, Stream};
 use protocol::method::{AbortParams, ResumeParams, SessionsResume};
@@ -92,7 +93,16 @@ async fn take_up(
         params.force = false;
         is_there = true;
     }
-    ended(&following.outcomes, following.held)
+    let held = following.held.map(|key| (why(reader, &key), key));
+    ended(&following.outcomes, held)
+}
+
+/// What a session that needs a human has failed of, as far as that can be read.
+fn why(read: &dyn Read, key: &str) -> String {
+    let row = read.session(key).ok().flatten();
+    let session = row.and_then(|row| fold_branch(read, &row).ok());
+    let Some(Lifecycle::Error { failure, .. }) = session.map(|session| session.lifecycle) else { return String::new() };
+    format!(": {failure}")
 }
 
 /// Sessions that are followed each by itself; more are followed as the whole home.
@@ -198,9 +208,9 @@ fn rests(event: &Event) -> Option<LifecycleKind> {
     rests.then_some(*lifecycle)
 }
 
-fn ended(outcomes: &[Outcome], held: Option<String>) -> Result<(), CliError> {
-    if let Some(key) = held {
-        let what = format!("session {key} needs a human");
+fn ended(outcomes: &[Outcome], held: Option<(String, String)>) -> Result<(), CliError> {
+    if let Some((why, key)) = held {
+        let what = format!("session {key} needs a human{why}");
         return Err(CliError::Refused {
             exit: Exit::Refused,
             what,

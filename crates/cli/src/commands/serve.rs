@@ -3,11 +3,12 @@
 mod notify;
 mod unit;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use gateway::socket::Listener;
+use gateway::socket::{self, Listener};
 use gateway::{Service, ServiceOptions, TakenUp};
 use journal::Journal as _;
 use runtime::Linger;
@@ -17,7 +18,7 @@ use tokio::sync::mpsc;
 
 use crate::args::WriterArgs;
 use crate::config::{Config, Globals};
-use crate::door::own;
+use crate::door::{hang_up, listen, own};
 use crate::error::{CliError, Exit};
 use crate::resolver::ConfigResolver;
 
@@ -68,6 +69,7 @@ pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliErr
         version: env!("CARGO_PKG_VERSION").to_owned(),
     };
     let service = Service::start(journal, options);
+    socket::make_room();
     let listener = Listener::bind(&globals.home).map_err(|error| {
         let text = error.to_string();
         let (what, hint) = text.split_once(": ").unwrap_or((&text, ""));
@@ -75,12 +77,14 @@ pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliErr
     })?;
     let told = Told { json: args.writer.json };
     let mut broken = service.runtime().broken();
+    let (socket, mut listening) = (listener.path().to_owned(), None);
     let serving = async {
         let taken = service.take_up().await?;
-        told.ready(globals, &listener, epoch.0, &taken);
+        // A terminal that nobody reads holds up what is said here, not who is let in.
+        listening = Some(listen(listener, Arc::clone(&service)));
+        told.ready(globals, &socket, epoch.0, &taken);
         notify::tell("READY=1");
         tokio::select! {
-            () = listener.serve(&service) => {}
             () = signals.next() => {}
             Ok(error) = broken.wait_for(Option::is_some) => {
                 return Err(CliError::from(error.clone().expect("waited for")));
@@ -93,7 +97,9 @@ pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliErr
     notify::tell("STOPPING=1");
     told.stopping(drain, served.is_ok());
     // Nobody new is let in while it leaves; whoever is there is told what became of it.
-    drop(listener);
+    if let Some(listening) = listening {
+        hang_up(listening).await;
+    }
     tokio::select! {
         left = service.leave(drain) => served.and(left.map_err(CliError::from)),
         () = signals.next() => super::agent::quit(),
@@ -125,8 +131,8 @@ struct Told {
 }
 
 impl Told {
-    fn ready(&self, globals: &Globals, listener: &Listener, epoch: u64, taken: &TakenUp) {
-        let (home, socket, pid) = (globals.home.display(), listener.path().display(), std::process::id());
+    fn ready(&self, globals: &Globals, socket: &Path, epoch: u64, taken: &TakenUp) {
+        let (home, pid) = (globals.home.display(), std::process::id());
         let up = match taken.sessions.len() {
             0 => String::new(),
             1 => ", 1 session taken up".to_owned(),
@@ -137,9 +143,9 @@ impl Told {
             let hint = shape.details.map(|details| details.hint).unwrap_or_default();
             eprintln!("limulus: {key} is left as it is: {}\n  hint: {hint}", shape.message);
         }
-        eprintln!("limulus: serving {home} at {socket}, pid {pid}{up}");
+        eprintln!("limulus: serving {home} at {}, pid {pid}{up}", socket.display());
         self.line(&json!({
-            "type": "ready", "home": globals.home, "socket": listener.path(), "pid": pid, "epoch": epoch,
+            "type": "ready", "home": globals.home, "socket": socket, "pid": pid, "epoch": epoch,
             "sessions": taken.sessions, "unreadable": taken.unreadable.iter().map(|(key, _)| key).collect::<Vec<_>>(),
         }));
     }

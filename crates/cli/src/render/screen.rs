@@ -5,10 +5,9 @@ use std::io::{IsTerminal as _, Write as _, stderr, stdout};
 
 use engine::tables::lifecycle::LifecycleKind;
 use engine::{CallId, EffectId, Timestamp};
-use journal::ROOM_BYTES;
 use protocol::Event;
 use protocol::event::{AssistantLine, Delta, StateLine, Stream, ToolLine};
-use runtime::Parked;
+use protocol::notice::Parked;
 use serde_json::json;
 use unicode_width::UnicodeWidthChar as _;
 
@@ -142,9 +141,9 @@ impl Screen {
     }
 
     /// Shows which sessions wait for space: once as a line, then in the status line until they wait no more.
-    pub(crate) fn park(&mut self, parked: &BTreeMap<String, Parked>) {
+    pub(crate) fn park(&mut self, parked: &Parked) {
         let waited = self.parked.take().is_some();
-        self.parked = parked.values().next().map(words::parked);
+        self.parked = parked.sessions.first().map(|session| words::parked(session, parked.needs_bytes));
         let line = match (&self.parked, waited) {
             (Some(parked), false) => format!("… {parked}; it goes on by itself"),
             (None, true) => "… there is space again".to_owned(),
@@ -152,8 +151,9 @@ impl Screen {
         };
         if self.style == Style::Json {
             let what = if waited { "unparked" } else { "parked" };
-            let sessions: Vec<&String> = parked.keys().collect();
-            let line = json!({ "stream": "state", "type": what, "sessions": sessions, "needs_bytes": ROOM_BYTES });
+            let sessions: Vec<&String> = parked.sessions.iter().map(|session| &session.session_key).collect();
+            let line =
+                json!({ "stream": "state", "type": what, "sessions": sessions, "needs_bytes": parked.needs_bytes });
             self.out(&format!("{line}\n"));
         }
         self.say(&line);

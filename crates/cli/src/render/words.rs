@@ -2,9 +2,8 @@
 
 use engine::tables::transitions::RunState;
 use engine::{CallOutcome, CutCause, Flags, WaitFor};
-use journal::ROOM_BYTES;
 use protocol::event::{StateLine, Stream, ToolLine};
-use runtime::Parked;
+use protocol::notice::ParkedSession;
 
 /// What the status line says of a state.
 pub(super) fn state(state: RunState, flags: Flags) -> &'static str {
@@ -66,7 +65,10 @@ fn state_note(line: &StateLine) -> Option<String> {
         StateLine::Failed { failure, ends_run: false } => format!("✗ {failure}"),
         StateLine::Retry { until, try_no } => format!("↻ try {try_no} at {}", clock(*until)),
         StateLine::Waiting { on, .. } if *on != WaitFor::Approval => format!("… waits for {}", plain(on)),
-        StateLine::Ending { outcome } => format!("■ ending the run ({})", outcome.name()),
+        StateLine::Ending { outcome, terminate: false } => format!("■ ending the run ({})", outcome.name()),
+        StateLine::Ending { outcome, terminate: true } => {
+            format!("■ ending the run ({}), and its session for good", outcome.name())
+        }
         StateLine::Lifecycle { reason: Some(reason), remedy, .. } => {
             format!("✗ {reason}\n  hint: {}", remedy.as_deref().unwrap_or_default())
         }
@@ -79,15 +81,11 @@ fn state_note(line: &StateLine) -> Option<String> {
     })
 }
 
-/// What a session waits for that found no space.
-pub(super) fn parked(parked: &Parked) -> String {
-    let home = match &parked.error {
-        journal::Error::Full { path } => path.parent().unwrap_or(path).display().to_string(),
-        error => error.to_string(),
-    };
-    let needs = ROOM_BYTES.div_ceil(1 << 10);
-    let (since, next) = (clock(parked.since), clock(parked.next_look));
-    format!("waiting for space in {home} (needs {needs} KiB) since {since}, next look at {next}")
+/// What a session waits for that found no space, with which it goes on.
+pub(super) fn parked(session: &ParkedSession, needs_bytes: u64) -> String {
+    let needs = needs_bytes.div_ceil(1 << 10);
+    let (since, next) = (clock(session.since), clock(session.next_look));
+    format!("waiting for space: {} (needs {needs} KiB) since {since}, next look at {next}", session.error)
 }
 
 /// The mark of a call's end.

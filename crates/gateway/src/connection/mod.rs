@@ -15,9 +15,8 @@ use protocol::limits::{FIRST_FRAME_BYTES, FRAME_BYTES, HANDSHAKE_MS, REQUESTS, T
 use protocol::method::{
     Cap, ClientInfo, Connect, ConnectParams, Features, HelloOk, METHODS, Method, Policy, ServerInfo,
 };
-use protocol::notice::{EVENTS, Parked, ParkedSession};
+use protocol::notice::{Dropped, EVENTS, Notice, Parked, ParkedSession, Shutdown, Tick};
 use protocol::{ErrorShape, EventFrame, Frame, FrameError, FrameReader, PROTOCOL, Request, Response, encode};
-use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::{Notify, Semaphore, watch};
 
@@ -60,22 +59,24 @@ impl Caller {
     }
 
     /// An event of its own; a client without room for it is closed.
-    pub(crate) fn tell(&self, event: &str, payload: Value) {
-        if self.outbox.offer([Chunk::Own(event_frame(event, payload))]) == Err(Slow) {
-            self.drop_slow(Value::Null);
+    pub(crate) fn tell<N: Notice>(&self, notice: &N) {
+        if self.outbox.offer([Chunk::Own(frame(notice))]) == Err(Slow) {
+            self.drop_slow(&Dropped::default());
         }
     }
 
     /// It did not read as fast as things happen: the last that it is told is where to go on from.
-    pub(crate) fn drop_slow(&self, payload: Value) {
-        self.outbox.put(event_frame("dropped", payload));
+    pub(crate) fn drop_slow(&self, dropped: &Dropped) {
+        self.outbox.put(frame(dropped));
         self.outbox.finish();
         self.dropped.notify_one();
     }
 }
 
-fn event_frame(event: &str, payload: Value) -> Vec<u8> {
-    encode(&Frame::Event(EventFrame { event: event.to_owned(), payload, seq: None, subscription: None }))
+/// A notice as it goes over the wire.
+pub(crate) fn frame<N: Notice>(notice: &N) -> Vec<u8> {
+    let payload = serde_json::to_value(notice).expect("a notice is plain data");
+    encode(&Frame::Event(EventFrame { event: N::NAME.to_owned(), payload, seq: None, subscription: None }))
 }
 
 /// Serves one client until it goes away, or the service leaves.
@@ -95,7 +96,7 @@ where
                 answer(&caller, &mut frames).await;
             }
             Ok(None) => {}
-            Err(error) => outbox.put(event_frame("closed", json!(error))),
+            Err(error) => outbox.put(frame(&error)),
         }
         outbox.finish();
     };
@@ -214,7 +215,7 @@ async fn answer<R: AsyncRead + Unpin>(caller: &Arc<Caller>, frames: &mut FrameRe
     let mut leaving = caller.service.leaving();
     let mut parked = caller.service.runtime.parked();
     if !parked.borrow_and_update().is_empty() {
-        caller.tell("parked", json!(waiting(&parked)));
+        caller.tell(&waiting(&parked));
     }
     let mut tick = tokio::time::interval(Duration::from_millis(TICK_MS));
     tick.tick().await;
@@ -224,7 +225,7 @@ async fn answer<R: AsyncRead + Unpin>(caller: &Arc<Caller>, frames: &mut FrameRe
             Some(()) = requests.next(), if !requests.is_empty() => {}
             () = caller.dropped.notified() => return,
             Ok(_) = leaving.wait_for(|leaving| *leaving) => {
-                caller.tell("shutdown", json!({ "reason": "the owner of the home leaves" }));
+                caller.tell(&Shutdown { reason: "the owner of the home leaves".to_owned() });
                 return;
             }
             frame = next_frame(caller, frames), if reads && requests.len() < REQUESTS => match frame {
@@ -233,12 +234,12 @@ async fn answer<R: AsyncRead + Unpin>(caller: &Arc<Caller>, frames: &mut FrameRe
                     reads = false;
                     caller.service.asks.detach(caller.number);
                 }
-                Err(error) => return caller.tell("closed", json!(error)),
+                Err(error) => return caller.tell(&error),
             },
             Ok(()) = parked.changed() => {
-                caller.tell("parked", json!(waiting(&parked)));
+                caller.tell(&waiting(&parked));
             }
-            _ = tick.tick() => caller.tell("tick", json!({ "ts": caller.service.runtime.clock().now() })),
+            _ = tick.tick() => caller.tell(&Tick { ts: caller.service.runtime.clock().now() }),
         }
     }
 }
@@ -248,7 +249,11 @@ fn waiting(parked: &watch::Receiver<BTreeMap<String, runtime::Parked>>) -> Parke
     let sessions = parked.borrow();
     let session = |(key, parked): (&String, &runtime::Parked)| ParkedSession {
         session_key: key.clone(),
-        error: parked.error.to_string(),
+        error: match &parked.error {
+            // It goes on by itself: what its error says of `resume` is for whoever has ended.
+            journal::Error::Full { path } => format!("no space left in {}", path.parent().unwrap_or(path).display()),
+            error => error.to_string(),
+        },
         since: parked.since,
         next_look: parked.next_look,
     };

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use engine::{Batch, Event, ReceiptState, RunEnded, RunId, Timestamp};
+use protocol::notice::{Dropped, Stand};
 use runtime::Published;
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -231,14 +232,14 @@ impl Told {
 
     /// The client is told where each of its subscriptions stands, and nothing more.
     fn drop_slow(&mut self, caller: &Caller) {
-        let mut cursors = vec![];
+        let mut subscriptions = vec![];
         self.subscriptions.retain(|(of, number), subscription| {
             if *of == caller.number {
-                cursors.push(serde_json::json!({ "subscription": number, "cursor": subscription.cursor() }));
+                subscriptions.push(Stand { subscription: *number, cursor: subscription.cursor().to_owned() });
             }
             *of != caller.number
         });
-        caller.drop_slow(serde_json::json!({ "subscriptions": cursors }));
+        caller.drop_slow(&Dropped { subscriptions });
     }
 }
 

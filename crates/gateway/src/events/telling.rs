@@ -279,7 +279,7 @@ fn plain(source: Source<'_>, event: &Event) -> Option<Stream> {
         }),
         Event::RetryScheduled(e) => Stream::State(StateLine::Retry { until: e.until, try_no: e.try_no }),
         Event::WaitBegan(e) => Stream::State(StateLine::Waiting { on: e.on, until: e.until }),
-        Event::EndingSet(e) => Stream::State(StateLine::Ending { outcome: e.outcome }),
+        Event::EndingSet(e) => Stream::State(StateLine::Ending { outcome: e.outcome, terminate: e.terminate }),
         Event::LifecycleChanged(e) => Stream::State(StateLine::Lifecycle {
             from: e.from,
             to: e.to,
