@@ -13,7 +13,7 @@ fn a_folder() -> Home {
 }
 
 #[test]
-fn r61_the_first_command_needs_no_key_and_no_configuration() {
+pub(crate) fn r61_the_first_command_needs_no_key_and_no_configuration() {
     let home = a_folder().without("LIMULUS_HOME");
     let answer = home.run(&["agent", "-m", "What is in this folder?"]).expect_code(0);
     for part in ["README.md", "notes.txt", "The crab"] {
@@ -26,13 +26,13 @@ fn r61_the_first_command_needs_no_key_and_no_configuration() {
 }
 
 #[test]
-fn r61_a_request_in_chinese_is_answered_in_chinese() {
+pub(crate) fn r61_a_request_in_chinese_is_answered_in_chinese() {
     let answer = a_folder().run(&["agent", "-m", "这个文件夹里有什么？"]).expect_code(0);
     assert!(answer.out.contains("文件") && answer.out.contains("notes.txt"), "{answer:?}");
 }
 
 #[test]
-fn r61_one_sentence_may_ask_for_several_tools() {
+pub(crate) fn r61_one_sentence_may_ask_for_several_tools() {
     let home = a_folder();
     let asked = "read notes.txt, search for TODO, write \"worms\" to food.txt and then run `wc -c < food.txt`";
     let answer = home.run(&["agent", "--yes", "-m", asked]).expect_code(0);
@@ -46,7 +46,7 @@ fn r61_one_sentence_may_ask_for_several_tools() {
 }
 
 #[test]
-fn r22_r43_json_lines_tell_the_run_from_its_acceptance_to_its_one_end() {
+pub(crate) fn r22_r43_json_lines_tell_the_run_from_its_acceptance_to_its_one_end() {
     let home = a_folder();
     let lines = home.run(&["agent", "--json", "-m", "read notes.txt"]).expect_code(0).lines();
     for line in &lines {
@@ -80,7 +80,7 @@ fn r22_r43_json_lines_tell_the_run_from_its_acceptance_to_its_one_end() {
 }
 
 #[test]
-fn r22_every_change_of_state_is_a_line() {
+pub(crate) fn r22_every_change_of_state_is_a_line() {
     let home = a_folder();
     let lines = home.run(&["agent", "--json", "-m", "read notes.txt"]).expect_code(0).lines();
     let changed: Vec<&Value> =
@@ -95,7 +95,7 @@ fn r22_every_change_of_state_is_a_line() {
 }
 
 #[test]
-fn r44_a_pipe_gets_each_message_once() {
+pub(crate) fn r44_a_pipe_gets_each_message_once() {
     let server = ModelServer::start().unwrap();
     let home = a_folder().served_by(&server);
     let answer = home.run(&["agent", "-m", "rounds=2 preamble=2 tokens=4"]).expect_code(0);
@@ -104,7 +104,7 @@ fn r44_a_pipe_gets_each_message_once() {
 }
 
 #[test]
-fn r10_the_same_key_is_the_same_message() {
+pub(crate) fn r10_the_same_key_is_the_same_message() {
     let home = a_folder();
     let send = |text: &str| home.run(&["agent", "--key", "k1", "--yes", "-m", text]);
     let first = send("run `echo x >> ledger`").expect_code(0);

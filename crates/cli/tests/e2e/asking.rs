@@ -8,7 +8,7 @@ const TOUCH: &str = "run `echo ran >> ledger`";
 const QUESTION: &str = "? allow: run the command `echo ran >> ledger` [y/N]";
 
 #[test]
-fn r02_without_a_terminal_the_answer_is_no_and_the_model_is_told_why() {
+pub(crate) fn r02_without_a_terminal_the_answer_is_no_and_the_model_is_told_why() {
     let home = Home::new();
     let answer = home.run(&["agent", "-m", TOUCH]).expect_code(0);
     assert!(answer.out.contains("no terminal") && answer.out.contains("--yes"), "{answer:?}");
@@ -18,7 +18,7 @@ fn r02_without_a_terminal_the_answer_is_no_and_the_model_is_told_why() {
 }
 
 #[test]
-fn r02_yes_allows_what_would_be_asked_for_that_run_alone() {
+pub(crate) fn r02_yes_allows_what_would_be_asked_for_that_run_alone() {
     let home = Home::new();
     home.run(&["agent", "--yes", "-m", TOUCH]).expect_code(0);
     assert_eq!(home.text("ledger"), "ran\n");
@@ -27,14 +27,14 @@ fn r02_yes_allows_what_would_be_asked_for_that_run_alone() {
 }
 
 #[test]
-fn r02_yes_does_not_allow_what_is_denied() {
+pub(crate) fn r02_yes_does_not_allow_what_is_denied() {
     let home = Home::new().with("LIMULUS_TOOLS__EXEC__POLICY", "deny");
     home.run(&["agent", "--yes", "-m", TOUCH]).expect_code(0);
     assert_eq!(home.text("ledger"), "");
 }
 
 #[test]
-fn r02_a_terminal_is_asked_and_its_answer_holds() {
+pub(crate) fn r02_a_terminal_is_asked_and_its_answer_holds() {
     if !Terminal::is_there() {
         return;
     }
@@ -67,7 +67,7 @@ fn r11_after_a_kill_the_next_terminal_is_asked_again() {
 }
 
 #[test]
-fn r12_struck_text_is_erased_from_a_terminal() {
+pub(crate) fn r12_struck_text_is_erased_from_a_terminal() {
     if !Terminal::is_there() {
         return;
     }

@@ -13,7 +13,7 @@ fn state(home: &Home, at: u64) -> String {
 }
 
 #[test]
-fn r18_every_transition_is_in_the_log_with_time_cause_from_and_to() {
+pub(crate) fn r18_every_transition_is_in_the_log_with_time_cause_from_and_to() {
     let home = Home::new();
     home.run(&["agent", "--yes", "-m", "run `echo hi > a`"]).expect_code(0);
     let lines = audit(&home, &["--verify"]);
@@ -43,7 +43,7 @@ fn r18_every_transition_is_in_the_log_with_time_cause_from_and_to() {
 }
 
 #[test]
-fn r17_the_state_at_any_point_is_the_same_bytes_whenever_it_is_asked_for() {
+pub(crate) fn r17_the_state_at_any_point_is_the_same_bytes_whenever_it_is_asked_for() {
     let home = Home::new();
     home.run(&["agent", "--yes", "-m", "run `echo hi > a`"]).expect_code(0);
     let entries = audit(&home, &[]).len() as u64;

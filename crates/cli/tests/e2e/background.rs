@@ -30,7 +30,7 @@ fn process(home: &Home, arguments: &str) -> String {
 }
 
 #[test]
-fn r11_r13_a_command_in_the_background_outlives_a_kill_and_is_polled_written_to_and_ended() {
+pub(crate) fn r11_r13_a_command_in_the_background_outlives_a_kill_and_is_polled_written_to_and_ended() {
     let server = ModelServer::start().unwrap();
     let home = Home::new().served_by(&server);
     // Killed while the next command of the same run is at work.
@@ -89,7 +89,7 @@ fn r13_a_process_that_ends_while_nobody_looks_is_told_as_ended() {
 }
 
 #[test]
-fn r20_r34_a_session_that_is_ended_takes_its_run_and_its_processes_with_it() {
+pub(crate) fn r20_r34_a_session_that_is_ended_takes_its_run_and_its_processes_with_it() {
     let server = ModelServer::start().unwrap();
     let home = Home::new().served_by(&server);
     let message = format!("{}\ncall:exec {{\"command\": \"echo $$ >> pids; sleep 1000\"}}", serve());

@@ -5,7 +5,7 @@ use std::fs;
 use crate::support::Home;
 
 #[test]
-fn r24_a_message_of_fifty_megabytes_is_refused_with_what_to_do() {
+pub(crate) fn r24_a_message_of_fifty_megabytes_is_refused_with_what_to_do() {
     let home = Home::new();
     let refused = home.feed(&["agent", "-m", "-"], &vec![b'x'; 50 << 20]).expect_code(3);
     let verdict = refused.verdict();
@@ -16,7 +16,7 @@ fn r24_a_message_of_fifty_megabytes_is_refused_with_what_to_do() {
 }
 
 #[test]
-fn r24_messages_that_are_none_are_refused() {
+pub(crate) fn r24_messages_that_are_none_are_refused() {
     let home = Home::new();
     for (stdin, says) in [(&b" \n"[..], "empty"), (b"\xff\xfe", "UTF-8")] {
         let verdict = home.feed(&["agent", "-m", "-"], stdin).expect_code(2).verdict();
@@ -26,7 +26,7 @@ fn r24_messages_that_are_none_are_refused() {
 }
 
 #[test]
-fn r46_a_file_that_is_not_text_is_told_to_the_model() {
+pub(crate) fn r46_a_file_that_is_not_text_is_told_to_the_model() {
     let home = Home::new();
     home.put("picture.png", b"\x89PNG\r\n\x1a\n\0\0\0\xff\xfe\0");
     home.put("latin1.txt", b"caf\xe9\n");
@@ -37,7 +37,7 @@ fn r46_a_file_that_is_not_text_is_told_to_the_model() {
 }
 
 #[test]
-fn r41_a_workspace_that_is_not_there_is_made() {
+pub(crate) fn r41_a_workspace_that_is_not_there_is_made() {
     let home = Home::new();
     let workspace = home.user().join("new/place");
     let workspace = workspace.to_str().unwrap();
@@ -46,7 +46,7 @@ fn r41_a_workspace_that_is_not_there_is_made() {
 }
 
 #[test]
-fn r24_r41_a_workspace_that_cannot_be_made_fails_the_run_alone() {
+pub(crate) fn r24_r41_a_workspace_that_cannot_be_made_fails_the_run_alone() {
     let home = Home::new();
     home.put("file", "");
     let workspace = home.file("file/below");
@@ -58,7 +58,7 @@ fn r24_r41_a_workspace_that_cannot_be_made_fails_the_run_alone() {
 }
 
 #[test]
-fn r24_a_home_that_cannot_be_written_is_named() {
+pub(crate) fn r24_a_home_that_cannot_be_written_is_named() {
     let home = Home::new();
     home.put("file", "");
     let below = home.file("file/home");
@@ -94,7 +94,7 @@ fn r24_an_unknown_key_of_the_configuration_names_the_nearest() {
 }
 
 #[test]
-fn r24_what_is_not_there_is_not_found() {
+pub(crate) fn r24_what_is_not_there_is_not_found() {
     let home = Home::new();
     home.assert_usable("main");
     let run = "01a00000-0000-7000-8000-000000000000";

@@ -49,26 +49,34 @@ const FILLED: &str =
      >out 2>err & agent=$!
      until grep -q 'waiting for space' err || ! kill -0 $agent 2>/dev/null; do sleep 0.02; done\n";
 
+/// An owner beside the command, which is told by it.
+const SERVED: &str = "$LIMULUS serve >served 2>&1 & owner=$!
+     until grep -q serving served || ! kill -0 $owner 2>/dev/null; do sleep 0.02; done\n";
+
 #[test]
 fn r10_r13_b8_a_run_on_a_full_disk_waits_and_goes_on_by_itself() {
     if !can_mount() {
         eprintln!("skipped: no file system of its own can be mounted here");
         return;
     }
-    let home = Home::new();
-    let script = format!(
-        "{FILLED} $LIMULUS status >/dev/null 2>&1; echo readable=$?
-         rm $LIMULUS_HOME/filler
-         wait $agent; echo waited=$?
-         $LIMULUS agent -m 'Who are you?' >/dev/null 2>&1; echo usable=$?
-         $LIMULUS runs list --json"
-    );
-    let shown = on_a_small_disk(&home, &script);
-    assert!(shown.out.starts_with("readable=0\nwaited=0\nusable=0\n"), "{shown:?}\n{}", home.text("err"));
-    assert_eq!(home.text("ledger"), "once\n");
-    assert_eq!(shown.out.matches("\"outcome\": \"completed\"").count(), 2, "{shown:?}");
-    let err = home.text("err");
-    assert!(err.contains("needs 1280 KiB") && err.contains("there is space again"), "{err}");
+    for owner in ["", SERVED] {
+        let home = Home::new();
+        let script = format!(
+            "{owner} {FILLED} $LIMULUS status >/dev/null 2>&1; echo readable=$?
+             rm $LIMULUS_HOME/filler
+             wait $agent; echo waited=$?
+             $LIMULUS agent -m 'Who are you?' >/dev/null 2>&1; echo usable=$?
+             $LIMULUS runs list --json
+             test -z \"$owner\" || kill $owner"
+        );
+        let shown = on_a_small_disk(&home, &script);
+        assert!(shown.out.starts_with("readable=0\nwaited=0\nusable=0\n"), "{shown:?}\n{}", home.text("err"));
+        assert_eq!(home.text("ledger"), "once\n");
+        assert_eq!(shown.out.matches("\"outcome\": \"completed\"").count(), 2, "{shown:?}");
+        let err = home.text("err");
+        assert!(err.contains("no space left in ") && err.contains("needs 1280 KiB"), "{err}");
+        assert!(err.contains("there is space again"), "{err}");
+    }
 }
 
 #[test]

@@ -136,7 +136,7 @@ data: {"candidates":[{"content":{"role":"model","parts":[{"functionCall":{"name"
 ];
 
 #[test]
-fn r45_r66_a_conversation_with_reasoning_and_a_tool_on_each_wire_format() {
+pub(crate) fn r45_r66_a_conversation_with_reasoning_and_a_tool_on_each_wire_format() {
     for Case { api, calls, answers, sent_back } in CASES {
         let (address, bodies) = serve([calls, answers, answers].map(str::to_owned));
         let home = Home::new().served_at(&address).with("LIMULUS_PROVIDERS__ACME__API", api);
@@ -166,7 +166,7 @@ fn put_image(home: &Home, name: &str, colour: [u8; 3]) -> String {
 
 /// One image comes with the message, another is read; both are in what the server is sent.
 #[test]
-fn r45_an_image_that_is_attached_and_one_that_is_read_are_sent_on_each_wire_format() {
+pub(crate) fn r45_an_image_that_is_attached_and_one_that_is_read_are_sent_on_each_wire_format() {
     for Case { api, calls, answers, .. } in CASES {
         // The same conversation, with `read` of a file in the place of `ls`.
         let calls = calls.replace("\"ls\"", "\"read\"").replace("\".\"", "\"there.png\"");
@@ -196,7 +196,7 @@ fn r45_an_image_that_is_attached_and_one_that_is_read_are_sent_on_each_wire_form
 }
 
 #[test]
-fn r45_a_model_that_sees_no_images_is_told_of_them_and_so_is_the_user() {
+pub(crate) fn r45_a_model_that_sees_no_images_is_told_of_them_and_so_is_the_user() {
     let (address, bodies) = serve([CASES[0].answers.to_owned()]);
     let home = Home::new().served_at(&address);
     let sent = put_image(&home, "sent.png", [200, 0, 0]);

@@ -168,7 +168,8 @@ fn r11_a_poison_run_is_held_until_a_human_says_go_on() {
     let remedy = "limulus resume agent:main:bad --force";
     assert!(held.verdict().contains(remedy) && held.err.contains("3 times"), "{held:?}");
 
-    home.run(&["resume"]).expect_code(3);
+    let again = home.run(&["resume"]).expect_code(3);
+    assert!(again.verdict().contains("3 times"), "it says why each time: {again:?}");
     // The session says so, refuses messages, and leaves the others alone.
     let refused = home.run(&["agent", "--session", "bad", "-m", "Who are you?"]).expect_code(3);
     assert!(refused.verdict().contains("--force"), "{refused:?}");

@@ -13,7 +13,7 @@ fn at_a_limit(what: &str, begins_within: impl FnMut(&str) -> bool) {
 }
 
 #[test]
-fn r49_a_run_past_its_limit_ends_with_its_text_kept() {
+pub(crate) fn r49_a_run_past_its_limit_ends_with_its_text_kept() {
     let server = ModelServer::start().unwrap();
     let home = Home::new().served_by(&server);
     at_a_limit("the answer", |limit| {
@@ -28,7 +28,7 @@ fn r49_a_run_past_its_limit_ends_with_its_text_kept() {
 }
 
 #[test]
-fn r15_the_limit_of_a_run_ends_its_command() {
+pub(crate) fn r15_the_limit_of_a_run_ends_its_command() {
     let home = Home::new();
     at_a_limit("the command", |limit| {
         home.run(&["agent", "--timeout", limit, "--yes", "-m", "run `echo $$ >> pids; sleep 300`"]).expect_code(124);
@@ -42,7 +42,7 @@ fn r15_the_limit_of_a_run_ends_its_command() {
 /// A command that hangs, one that ignores SIGTERM, one that forks away and hangs: each is ended at the limit of a call,
 /// the model is told, the run completes.
 #[test]
-fn r15_r49_a_call_past_its_limit_is_ended_whatever_it_does() {
+pub(crate) fn r15_r49_a_call_past_its_limit_is_ended_whatever_it_does() {
     let hanging = [
         "echo $$ >> pids; sleep 300",
         "trap '' TERM; echo $$ >> pids; while :; do sleep 0.05; done",
@@ -65,7 +65,7 @@ fn r15_r49_a_call_past_its_limit_is_ended_whatever_it_does() {
 
 /// What a command leaves in the background when it ends is ended with it.
 #[test]
-fn r15_a_command_leaves_nothing_behind() {
+pub(crate) fn r15_a_command_leaves_nothing_behind() {
     let home = Home::new();
     let daemon = "run `setsid sh -c 'echo $$ >> pids; exec sleep 300' & until test -s pids; do sleep 0.01; done`";
     home.run(&["agent", "--yes", "-m", daemon]).expect_code(0);
@@ -76,7 +76,7 @@ fn r15_a_command_leaves_nothing_behind() {
 
 /// The supervisor and limulus hold a bounded part of what a command prints, in memory and on disk.
 #[test]
-fn r45_a_command_may_print_a_gigabyte() {
+pub(crate) fn r45_a_command_may_print_a_gigabyte() {
     let home = Home::new();
     let flood = "run `yes limulus | head -c 1000000000`";
     let script = format!("ulimit -v 600000; exec \"$LIMULUS\" agent --yes -m '{flood}'");

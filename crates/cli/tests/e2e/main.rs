@@ -29,3 +29,4 @@ mod show;
 mod signals;
 mod support;
 mod tools;
+mod twice;

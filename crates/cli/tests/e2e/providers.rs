@@ -14,7 +14,7 @@ struct Fault {
 }
 
 #[test]
-fn r24_r51_a_request_that_fails_says_so_and_is_in_the_trace() {
+pub(crate) fn r24_r51_a_request_that_fails_says_so_and_is_in_the_trace() {
     let faults = [
         Fault { message: "fail=401x9 Hello", says: &["401", "acme"], requests: 1 },
         Fault { message: "fail=400x9 Hello", says: &["400", "acme"], requests: 1 },
@@ -40,7 +40,7 @@ fn r24_r51_a_request_that_fails_says_so_and_is_in_the_trace() {
 }
 
 #[test]
-fn r24_a_cut_that_does_not_last_is_mended() {
+pub(crate) fn r24_a_cut_that_does_not_last_is_mended() {
     let server = ModelServer::start().unwrap();
     let home = Home::new().served_by(&server);
     let answer = home.run(&["agent", "-m", "cut=3x2 tokens=5"]).expect_code(0);
@@ -48,7 +48,7 @@ fn r24_a_cut_that_does_not_last_is_mended() {
 }
 
 #[test]
-fn r24_a_provider_that_cannot_be_reached_is_named() {
+pub(crate) fn r24_a_provider_that_cannot_be_reached_is_named() {
     let url = format!("http://{CLOSED}/v1");
     let home = Home::new().served_at(&url).with("LIMULUS_REQUESTS__RETRIES", "0");
     let verdict = home.run(&["agent", "-m", "Hello"]).expect_code(1).verdict();
@@ -59,7 +59,7 @@ fn r24_a_provider_that_cannot_be_reached_is_named() {
 }
 
 #[test]
-fn r49_a_provider_that_is_silent_is_given_up() {
+pub(crate) fn r49_a_provider_that_is_silent_is_given_up() {
     let server = ModelServer::start().unwrap();
     let home = Home::new().served_by(&server).with("LIMULUS_REQUESTS__FIRST_BYTE_S", "1");
     let answer = home.run(&["agent", "-m", "hang=1 tokens=2"]).expect_code(0);
@@ -68,7 +68,7 @@ fn r49_a_provider_that_is_silent_is_given_up() {
 
 /// Mistakes of a model are its calls' results: it is told, and decides.
 #[test]
-fn r13_r46_a_call_that_makes_no_sense_is_answered_and_not_run() {
+pub(crate) fn r13_r46_a_call_that_makes_no_sense_is_answered_and_not_run() {
     let server = ModelServer::start().unwrap();
     let home = Home::new().served_by(&server);
     for (call, told) in [
@@ -89,7 +89,7 @@ fn r13_r46_a_call_that_makes_no_sense_is_answered_and_not_run() {
 }
 
 #[test]
-fn r50_a_key_is_sent_and_shown_to_nobody() {
+pub(crate) fn r50_a_key_is_sent_and_shown_to_nobody() {
     const KEY: &str = "sk-do-not-show-4711";
     let server = ModelServer::start().unwrap();
     let home = Home::new()

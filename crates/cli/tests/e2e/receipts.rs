@@ -3,7 +3,7 @@
 use crate::support::{Home, until};
 
 #[test]
-fn a3_r10_r61_a_receipt_and_the_key_of_its_message_outlive_kill_9() {
+pub(crate) fn a3_r10_r61_a_receipt_and_the_key_of_its_message_outlive_kill_9() {
     let home = Home::new();
     let message = "run `echo $$ >> pids; echo x >> ledger; until test -e go; do sleep 0.02; done`";
     let agent = home.start(&["agent", "--key", "k1", "--yes", "-m", message]);
@@ -29,7 +29,7 @@ fn a3_r10_r61_a_receipt_and_the_key_of_its_message_outlive_kill_9() {
 }
 
 #[test]
-fn a3_r61_other_content_under_the_same_key_is_a_conflict_and_changes_nothing() {
+pub(crate) fn a3_r61_other_content_under_the_same_key_is_a_conflict_and_changes_nothing() {
     let home = Home::new();
     home.put("a.txt", "eats worms\n");
     home.put("b.txt", "eats clams\n");

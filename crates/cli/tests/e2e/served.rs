@@ -1,10 +1,13 @@
 //! A second terminal: one process owns the home, others speak with it, and go on when it goes away. What is printed is the
 //! same whoever the owner is.
 
+use std::io::{ErrorKind, PipeReader, PipeWriter, Read as _, Write as _, pipe};
+
+use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::{Finished, Home, Process, Terminal, pids, until};
+use crate::support::{Finished, Home, PROGRAM, Process, Terminal, is_alive, pids, until};
 
 const TOUCH: &str = "run `echo ran >> ledger`";
 
@@ -354,4 +357,61 @@ fn r02_a_question_is_answered_on_another_terminal() {
     terminal.until("exit=0");
     assert_eq!(home.text("ledger"), "ran\n");
     drop(owner);
+}
+
+/// A pipe that takes nothing more until somebody reads it; what is in it.
+fn full_pipe() -> (PipeReader, PipeWriter, usize) {
+    let (read, mut write) = pipe().expect("a pipe");
+    fcntl_setfl(&write, OFlags::NONBLOCK).expect("its flags can be set");
+    let mut bytes = 0;
+    loop {
+        match write.write(b"\n") {
+            Ok(written) => bytes += written,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    fcntl_setfl(&write, OFlags::empty()).expect("its flags can be set");
+    (read, write, bytes)
+}
+
+/// R60, R61: nobody reads the owner's stdout, as behind a pager or after Ctrl-S. Its own run goes on, and so do the others.
+#[test]
+fn r60_r61_an_owner_whose_output_nobody_reads_holds_up_nobody() {
+    let home = Home::new();
+    let (mut read, write, filled) = full_pipe();
+    let mut owner = home.program(PROGRAM, &["agent", "--session", "first", "--yes", "--json", "-m", HOLD]);
+    owner.stdout(write);
+    let owner = Process::spawn(owner);
+    holding(&home, 1);
+    // Its first line is older than its command, and did not go out.
+    let answer = home.run(&["agent", "--session", "second", "-m", "Who are you?"]).expect_code(0);
+    assert!(answer.out.contains("offline model"), "{answer:?}");
+    assert_eq!(home.json(&["status"])["owner"]["pid"].as_u64(), Some(u64::from(owner.pid())));
+    home.put("go", "");
+    home.run(&["runs", "wait", "--session", "first"]).expect_code(0);
+    let mut out = String::new();
+    read.read_to_string(&mut out).expect("it is JSON");
+    owner.finish().expect_code(0);
+    let lines = Finished { code: None, out: out[filled..].to_owned(), err: String::new() }.lines();
+    assert_once(&lines);
+    assert_eq!(lines.last().and_then(|line| line["text"].as_str()), Some(text_of(&lines).as_str()));
+}
+
+/// R15: Ctrl-C twice ends such a command too, as a crash would.
+#[test]
+fn r15_a_command_whose_output_nobody_reads_can_be_ended() {
+    let home = Home::new();
+    let (read, write, _) = full_pipe();
+    let mut owner = home.program(PROGRAM, &["agent", "--yes", "--json", "-m", HOLD]);
+    owner.stdout(write);
+    let owner = Process::spawn(owner);
+    holding(&home, 1);
+    // Two that come at once are one.
+    until("its end", || {
+        owner.signal(Signal::INT);
+        !is_alive(owner.pid())
+    });
+    owner.finish().expect_code(130);
+    drop(read);
 }

@@ -15,7 +15,7 @@ fn r03_r06_the_drawing_in_the_readme_is_the_one_that_is_printed() {
 }
 
 #[test]
-fn r06_the_path_of_a_run_is_in_its_drawing() {
+pub(crate) fn r06_the_path_of_a_run_is_in_its_drawing() {
     let home = Home::new();
     home.assert_usable("main");
     let drawn = home.run(&["graph", "--run", ""]).code;

@@ -19,7 +19,7 @@ fn assert_gone(pids: &[u32]) {
 }
 
 #[test]
-fn r15_an_interrupt_ends_the_run_with_every_process_of_its_command() {
+pub(crate) fn r15_an_interrupt_ends_the_run_with_every_process_of_its_command() {
     let home = Home::new();
     let agent = home.start(&["agent", "--yes", "-m", WAIT]);
     let pids = waiting_pids(&home);
@@ -34,7 +34,7 @@ fn r15_an_interrupt_ends_the_run_with_every_process_of_its_command() {
 }
 
 #[test]
-fn r15_an_interrupt_keeps_the_text_that_has_come() {
+pub(crate) fn r15_an_interrupt_keeps_the_text_that_has_come() {
     let server = ModelServer::start().unwrap();
     let home = Home::new().served_by(&server);
     let agent = home.start(&["agent", "--json", "-m", "stall=3x1 tokens=12"]);
@@ -49,7 +49,7 @@ fn r15_an_interrupt_keeps_the_text_that_has_come() {
 }
 
 #[test]
-fn r15_a_second_interrupt_quits_at_once() {
+pub(crate) fn r15_a_second_interrupt_quits_at_once() {
     let home = Home::new();
     // While its supervisor sleeps, a command cannot be ended: that holds the abort up.
     let stopped = "run `kill -STOP $PPID; echo $$ $PPID >> pids; while :; do sleep 0.05; done`";
@@ -71,7 +71,7 @@ fn r15_a_second_interrupt_quits_at_once() {
 }
 
 #[test]
-fn r15_ctrl_c_on_a_terminal_ends_the_run_cleanly() {
+pub(crate) fn r15_ctrl_c_on_a_terminal_ends_the_run_cleanly() {
     if !Terminal::is_there() {
         return;
     }

@@ -8,7 +8,7 @@ use bench::model_server::ModelServer;
 use crate::support::Home;
 
 #[test]
-fn r61_files_are_edited_and_found_by_plain_requests() {
+pub(crate) fn r61_files_are_edited_and_found_by_plain_requests() {
     let home = Home::new();
     home.put("notes.txt", "eats worms\r\n");
     home.put("crab.rs", "");
@@ -21,7 +21,7 @@ fn r61_files_are_edited_and_found_by_plain_requests() {
 }
 
 #[test]
-fn r13_a_patch_changes_several_files_or_none() {
+pub(crate) fn r13_a_patch_changes_several_files_or_none() {
     let server = ModelServer::start().unwrap();
     let home = Home::new().served_by(&server);
     home.put("a.txt", "one\ntwo\n");
@@ -43,7 +43,7 @@ fn r13_a_patch_changes_several_files_or_none() {
 }
 
 #[test]
-fn r45_what_was_left_out_of_an_output_can_be_read() {
+pub(crate) fn r45_what_was_left_out_of_an_output_can_be_read() {
     let server = ModelServer::start().unwrap();
     let home = Home::new().served_by(&server);
     home.run(&["agent", "--yes", "-m", "exec:seq 1 20000\ntokens=2"]).expect_code(0);
@@ -61,7 +61,7 @@ fn r45_what_was_left_out_of_an_output_can_be_read() {
 }
 
 #[test]
-fn a_page_is_fetched_only_with_leave_and_only_from_where_it_may() {
+pub(crate) fn a_page_is_fetched_only_with_leave_and_only_from_where_it_may() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     let server = std::thread::spawn(move || {

@@ -9,6 +9,7 @@ use bench::model_server::ModelServer;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use super::owner::Owner;
 use super::{Process, is_alive, pids};
 
 /// The program that is tested.
@@ -18,6 +19,7 @@ pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_limulus");
 pub(crate) struct Home {
     folder: TempDir,
     variables: Vec<(String, String)>,
+    owner: Owner,
 }
 
 /// A program that has ended.
@@ -33,7 +35,7 @@ impl Home {
         let folder = tempfile::Builder::new().prefix("limulus-e2e-").tempdir().expect("a temporary folder");
         fs::create_dir(folder.path().join("workspace")).expect("a workspace");
         let path = folder.path().join("home").display().to_string();
-        Self { folder, variables: vec![] }.with("LIMULUS_HOME", &path)
+        Self { folder, variables: vec![], owner: Owner::of_this_test() }.with("LIMULUS_HOME", &path)
     }
 
     /// The same with a variable set.
@@ -109,18 +111,30 @@ impl Home {
 
     /// Runs limulus to its end.
     pub(crate) fn run(&self, words: &[&str]) -> Finished {
-        self.program(PROGRAM, words).output().expect("limulus can be started").into()
+        self.limulus(words).output().expect("limulus can be started").into()
+    }
+
+    /// Limulus, beside whoever owns the home meanwhile.
+    pub(crate) fn limulus(&self, words: &[&str]) -> Command {
+        self.have_owner();
+        self.program(PROGRAM, words)
+    }
+
+    /// Has the owner there that commands are to find, if any.
+    pub(super) fn have_owner(&self) {
+        self.owner.be_there(self);
     }
 
     /// Runs a script of the shell to its end; limulus is `$LIMULUS` in it.
     pub(crate) fn shell(&self, script: &str) -> Finished {
+        self.have_owner();
         let mut shell = self.program("sh", &["-c", script]);
         shell.env("LIMULUS", PROGRAM).output().expect("sh can be started").into()
     }
 
     /// Runs limulus to its end with something on stdin.
     pub(crate) fn feed(&self, words: &[&str], stdin: &[u8]) -> Finished {
-        let mut child = self.program(PROGRAM, words).stdin(Stdio::piped()).spawn().expect("limulus can be started");
+        let mut child = self.limulus(words).stdin(Stdio::piped()).spawn().expect("limulus can be started");
         // One that leaves without reading to the end says why.
         let _ = child.stdin.take().expect("stdin is a pipe").write_all(stdin);
         child.wait_with_output().expect("it ends").into()
@@ -128,7 +142,7 @@ impl Home {
 
     /// Starts limulus.
     pub(crate) fn start(&self, words: &[&str]) -> Process {
-        Process::spawn(self.program(PROGRAM, words))
+        Process::spawn(self.limulus(words))
     }
 
     /// What a reader prints as JSON.
@@ -155,6 +169,7 @@ impl Home {
 
 impl Drop for Home {
     fn drop(&mut self) {
+        self.owner.leave();
         for pid in pids(&self.file("pids")).into_iter().filter(|pid| is_alive(*pid)) {
             let pid = rustix::process::Pid::from_raw(pid as i32).expect("a pid is not 0");
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);

@@ -3,6 +3,7 @@
 
 mod canned;
 mod home;
+mod owner;
 mod process;
 mod retention;
 mod terminal;
@@ -12,7 +13,8 @@ use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 pub(crate) use canned::{all, answered, refused, serve, serve_whole};
-pub(crate) use home::{Finished, Home};
+pub(crate) use home::{Finished, Home, PROGRAM};
+pub(crate) use owner::beside_an_owner;
 pub(crate) use process::Process;
 pub(crate) use retention::{anchor, keep_snapshot};
 pub(crate) use terminal::Terminal;

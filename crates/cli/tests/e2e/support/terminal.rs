@@ -30,6 +30,7 @@ impl<'a> Terminal<'a> {
 
     /// Runs limulus in a terminal of 100 by 30; after its end the screen says `exit=CODE`.
     pub(crate) fn run(home: &'a Home, words: &[&str]) -> Self {
+        home.have_owner();
         let quoted = |word: &str| format!("'{}'", word.replace('\'', r"'\''"));
         let mut line = "env -i TERM=screen-256color".to_owned();
         let variables = home.variables();

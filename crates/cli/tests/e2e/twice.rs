@@ -1,0 +1,181 @@
+//! Every command once more, beside a `limulus serve` that owns the home: R61 has one output whoever owns it, so what a test
+//! says of a command that is its own owner it says of one that goes through the socket. What is left out is left out for a
+//! reason. What may not live here: tests; they are where their subject is.
+
+use std::fs;
+use std::path::Path;
+
+macro_rules! beside_an_owner {
+    ($($file:ident { $($test:ident),+ $(,)? })+) => {
+        $(mod $file {
+            $(#[test]
+            fn $test() {
+                crate::support::beside_an_owner(crate::$file::$test);
+            })+
+        })+
+
+        /// The tests that run twice, by file.
+        const TWICE: &[(&str, &[&str])] = &[$((stringify!($file), &[$(stringify!($test)),+])),+];
+    };
+}
+
+beside_an_owner! {
+    answers {
+        r61_the_first_command_needs_no_key_and_no_configuration,
+        r61_a_request_in_chinese_is_answered_in_chinese,
+        r61_one_sentence_may_ask_for_several_tools,
+        r22_r43_json_lines_tell_the_run_from_its_acceptance_to_its_one_end,
+        r22_every_change_of_state_is_a_line,
+        r44_a_pipe_gets_each_message_once,
+        r10_the_same_key_is_the_same_message,
+    }
+    asking {
+        r02_without_a_terminal_the_answer_is_no_and_the_model_is_told_why,
+        r02_yes_allows_what_would_be_asked_for_that_run_alone,
+        r02_yes_does_not_allow_what_is_denied,
+        r02_a_terminal_is_asked_and_its_answer_holds,
+        r12_struck_text_is_erased_from_a_terminal,
+    }
+    audit {
+        r18_every_transition_is_in_the_log_with_time_cause_from_and_to,
+        r17_the_state_at_any_point_is_the_same_bytes_whenever_it_is_asked_for,
+    }
+    background {
+        r11_r13_a_command_in_the_background_outlives_a_kill_and_is_polled_written_to_and_ended,
+        r20_r34_a_session_that_is_ended_takes_its_run_and_its_processes_with_it,
+    }
+    bad_input {
+        r24_a_message_of_fifty_megabytes_is_refused_with_what_to_do,
+        r24_messages_that_are_none_are_refused,
+        r46_a_file_that_is_not_text_is_told_to_the_model,
+        r41_a_workspace_that_is_not_there_is_made,
+        r24_r41_a_workspace_that_cannot_be_made_fails_the_run_alone,
+        r24_a_home_that_cannot_be_written_is_named,
+        r24_what_is_not_there_is_not_found,
+    }
+    formats {
+        r45_r66_a_conversation_with_reasoning_and_a_tool_on_each_wire_format,
+        r45_an_image_that_is_attached_and_one_that_is_read_are_sent_on_each_wire_format,
+        r45_a_model_that_sees_no_images_is_told_of_them_and_so_is_the_user,
+    }
+    limits {
+        r49_a_run_past_its_limit_ends_with_its_text_kept,
+        r15_the_limit_of_a_run_ends_its_command,
+        r15_r49_a_call_past_its_limit_is_ended_whatever_it_does,
+        r15_a_command_leaves_nothing_behind,
+        r45_a_command_may_print_a_gigabyte,
+    }
+    providers {
+        r24_r51_a_request_that_fails_says_so_and_is_in_the_trace,
+        r24_a_cut_that_does_not_last_is_mended,
+        r24_a_provider_that_cannot_be_reached_is_named,
+        r49_a_provider_that_is_silent_is_given_up,
+        r13_r46_a_call_that_makes_no_sense_is_answered_and_not_run,
+        r50_a_key_is_sent_and_shown_to_nobody,
+    }
+    receipts {
+        a3_r10_r61_a_receipt_and_the_key_of_its_message_outlive_kill_9,
+        a3_r61_other_content_under_the_same_key_is_a_conflict_and_changes_nothing,
+    }
+    show {
+        r06_the_path_of_a_run_is_in_its_drawing,
+    }
+    signals {
+        r15_an_interrupt_ends_the_run_with_every_process_of_its_command,
+        r15_an_interrupt_keeps_the_text_that_has_come,
+        r15_a_second_interrupt_quits_at_once,
+        r15_ctrl_c_on_a_terminal_ends_the_run_cleanly,
+    }
+    tools {
+        r61_files_are_edited_and_found_by_plain_requests,
+        r13_a_patch_changes_several_files_or_none,
+        r45_what_was_left_out_of_an_output_can_be_read,
+        a_page_is_fetched_only_with_leave_and_only_from_where_it_may,
+    }
+}
+
+/// The tests that run once, by file and name, each with its reason; `*` is a whole file.
+const ONCE: &[(&str, &str, &str)] = &[
+    ("anchored", "*", "removes entries of a home that nobody owns"),
+    (
+        "asking",
+        "r11_after_a_kill_the_next_terminal_is_asked_again",
+        "kills the owner as if it were the terminal's own process",
+    ),
+    (
+        "background",
+        "r11_r20_the_end_of_a_session_that_was_killed_is_taken_up",
+        "kills the command that ends the session, which is not the owner here",
+    ),
+    (
+        "background",
+        "r13_a_process_that_ends_while_nobody_looks_is_told_as_ended",
+        "somebody looks all the time, and a mend owns the home alone",
+    ),
+    (
+        "bad_input",
+        "r24_an_unknown_key_of_the_configuration_names_the_nearest",
+        "no owner starts with that configuration",
+    ),
+    ("bad_input", "r24_an_unknown_model_is_said_before_anything_is_recorded", "the owner has made the home"),
+    ("config", "*", "no command of it speaks with an owner"),
+    ("damage", "*", "the disk of the home is full, or its journal damaged, before anybody owns it"),
+    ("doctor", "*", "a home is mended by a command that owns it alone"),
+    ("formats", "r45_a_file_that_cannot_be_attached_sends_nothing", "the owner has made the home"),
+    ("independent", "*", "another program reads the home"),
+    ("kills", "*", "kills the command that owns the home; `served` kills owners beside others"),
+    ("models", "*", "no command of it speaks with an owner"),
+    ("owner", "*", "is about commands that own the home"),
+    ("protocol", "*", "starts its own service"),
+    ("python_client", "*", "starts its own service"),
+    ("reading", "*", "compares both ways itself"),
+    ("receipts", "a3_r61_a_message_that_was_never_acknowledged_has_no_receipt", "begins where there is no home"),
+    ("reload", "*", "the process that lives on is the command itself, which was killed before"),
+    ("serve", "*", "starts its own service"),
+    ("served", "*", "compares both ways itself"),
+    ("setup", "*", "no command of it speaks with an owner"),
+    (
+        "signals",
+        "r13_r15_a_shutdown_leaves_a_running_command_to_its_supervisor",
+        "SIGTERM ends a client alone: the run goes on in its owner",
+    ),
+    (
+        "signals",
+        "r15_a_shutdown_seals_streams_and_the_next_owner_goes_on",
+        "SIGTERM ends a client alone: the run goes on in its owner",
+    ),
+    (
+        "signals",
+        "r15_leaving_in_order_does_not_count_towards_poison",
+        "SIGTERM ends a client alone: the run goes on in its owner",
+    ),
+];
+
+/// The names of the tests in a file.
+fn tests_of(text: &str) -> Vec<&str> {
+    let tests = text.split("#[test]").skip(1);
+    tests.filter_map(|test| test.split_once("fn ")?.1.split_once('(').map(|(name, _)| name)).collect()
+}
+
+/// R61: no test is left out without a reason.
+#[test]
+fn r61_every_test_runs_beside_an_owner_too_or_says_why_not() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/e2e");
+    let mut reasons = ONCE.to_vec();
+    for entry in fs::read_dir(folder).expect("the tests").flatten() {
+        let path = entry.path();
+        let file = path.file_stem().and_then(|name| name.to_str()).expect("a name in UTF-8");
+        if !path.is_file() || file == "twice" {
+            continue;
+        }
+        let text = fs::read_to_string(&path).expect("a file of the tests");
+        let twice = TWICE.iter().find(|(of, _)| *of == file).map_or(&[][..], |(_, tests)| tests);
+        for test in tests_of(&text) {
+            let is_once = |(of, name, _): &&(&str, &str, &str)| *of == file && (*name == "*" || *name == test);
+            let once = ONCE.iter().filter(is_once).count();
+            assert_eq!(once + usize::from(twice.contains(&test)), 1, "{file}::{test} is in neither list, or in both");
+            reasons.retain(|reason| !is_once(&reason));
+        }
+    }
+    assert!(reasons.is_empty(), "there is no such test: {reasons:?}");
+}
