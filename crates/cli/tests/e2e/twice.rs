@@ -134,6 +134,8 @@ const ONCE: &[(&str, &str, &str)] = &[
     ("serve", "*", "starts its own service"),
     ("served", "*", "compares both ways itself"),
     ("setup", "*", "no command of it speaks with an owner"),
+    ("show", "r03_r06_the_drawing_in_the_readme_is_the_one_that_is_printed", "is about no home"),
+    ("show", "r10_r12_r13_the_demo_ends_green", "is about no home"),
     (
         "signals",
         "r13_r15_a_shutdown_leaves_a_running_command_to_its_supervisor",
