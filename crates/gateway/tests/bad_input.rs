@@ -242,6 +242,7 @@ async fn r60_who_does_not_shake_hands_in_ten_seconds_is_closed() {
     }
     // Who did in time has all the time there is.
     let mut greeted = home.greeted().await;
+    // waits: on the paused clock, which goes on by itself; no time passes.
     tokio::time::sleep(Duration::from_millis(HANDSHAKE_MS * 2)).await;
     greeted.say(r#"{"type":"req","id":"1","method":"health"}"#).await;
     assert_eq!(greeted.hear().await.unwrap()["ok"], true);
