@@ -103,7 +103,6 @@ impl Opening<'_> {
             home: self.globals.home.clone(),
             supervisor: std::env::current_exe()
                 .map_err(|error| CliError::bug(&format!("no path of this program: {error}")))?,
-            lane: config.lane_main(),
             models: models::ModelSet::new().with_offline(models::Offline::with_pace(config.offline_pace())),
             resolver: Box::new(ConfigResolver::new(config, notes_in.clone())),
             linger: Linger::default(),

@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use engine::{Candidate, Failure, FailureClass, Overrides, Settings};
+use engine::{Candidate, Failure, FailureClass, LaneBounds, Overrides, Settings};
 use models::Endpoint;
 use runtime::{Resolver, Withheld};
 use tokio::sync::mpsc;
@@ -101,6 +101,10 @@ impl Resolver for ConfigResolver {
 
     fn withheld(&self) -> Withheld {
         self.current().withheld.clone()
+    }
+
+    fn lanes(&self) -> LaneBounds {
+        self.current().config.lanes()
     }
 }
 

@@ -10,6 +10,7 @@ mod event;
 mod failure;
 mod ids;
 mod input;
+mod lanes;
 mod machine;
 pub mod mutants;
 mod pump;
@@ -28,6 +29,7 @@ pub use ids::{
     Timestamp,
 };
 pub use input::{Answer, Command, Given, Input, Part, Receipt, Refusal, Report};
+pub use lanes::{Lane, LaneAnswer, LaneBounds, LaneWait, LaneWish, Lanes};
 pub use machine::{IllegalEdge, Line, Machine, RecoverError, Segment, SettingsSource};
 pub use pump::{Do, Pump};
 pub use settings::{Candidate, Limits, Policy, ResumeMode, Settings, Thinking, ToolClass, ToolSpec};

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use engine::{SessionRow, Timestamp};
-use journal::Journal;
+use engine::{ReceiptState, RunId, SessionRow, Timestamp};
+use journal::{Journal, Read};
 use runtime::{Linger, Options, Resolver, Runtime};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 use tokio::sync::{mpsc, watch};
@@ -31,8 +31,6 @@ pub struct ServiceOptions {
     pub resolver: Box<dyn Resolver>,
     /// The model adapters.
     pub models: models::ModelSet,
-    /// How many runs may be under way at once.
-    pub lane: usize,
     /// How long actors of sessions at rest stay.
     pub linger: Linger,
     /// The version of this program.
@@ -68,8 +66,8 @@ impl Service {
                 supervisor: options.supervisor,
                 resolver: options.resolver,
                 models: options.models,
-                lane: options.lane,
                 events: Some(events),
+                waits: None,
                 questions: Some(Box::new(Arc::clone(&asks))),
                 linger: options.linger,
             },
@@ -122,7 +120,7 @@ impl Service {
     /// Takes up all that is unfinished; gives the sessions, and those that cannot be read with what is wrong with them.
     pub async fn take_up(&self) -> Result<TakenUp, Error> {
         let mut taken = TakenUp::default();
-        for row in self.runtime.journal().unfinished()? {
+        for row in unfinished(&**self.runtime.journal())? {
             match self.take_up_one(&row).await {
                 Ok(()) => taken.sessions.push(row.key),
                 Err(error) => taken.unreadable.push((row.key, error)),
@@ -181,6 +179,27 @@ impl Service {
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Weak<Caller>>> {
         self.callers.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What is unfinished, in the order in which it was accepted: in the same order its runs ask for their places in the lane.
+pub(crate) fn unfinished(read: &dyn Read) -> Result<Vec<SessionRow>, journal::Error> {
+    let mut rows = vec![];
+    for row in read.unfinished()? {
+        rows.push((next_run(read, &row)?, row));
+    }
+    // A run's id is made when its message is accepted, and grows with time.
+    rows.sort_by_key(|(run, _)| *run);
+    Ok(rows.into_iter().map(|(_, row)| row).collect())
+}
+
+/// The run that goes on in a session, or that its queue begins with.
+fn next_run(read: &dyn Read, row: &SessionRow) -> Result<Option<RunId>, journal::Error> {
+    if row.run.is_some() || row.queued == 0 {
+        return Ok(row.run);
+    }
+    let receipts = read.receipts(row.session)?;
+    let queued = receipts.iter().filter(|receipt| receipt.state == ReceiptState::Queued);
+    Ok(queued.map(|receipt| RunId::from(receipt.message)).min())
 }
 
 /// A client that is counted as long as it is there.

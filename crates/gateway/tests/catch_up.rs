@@ -70,8 +70,8 @@ async fn own(
         supervisor: "/nowhere".into(),
         resolver: Box::new(InFolder(folder.join("work").display().to_string())),
         models: ModelSet::new().with_offline(Offline::with_pace(Duration::from_millis(pace_ms))),
-        lane: 4,
         events: Some(events_in),
+        waits: None,
         questions: None,
         linger: Linger::default(),
     };

@@ -187,6 +187,31 @@ async fn r15_who_waits_when_the_owner_leaves_is_told_and_the_next_owner_goes_on(
     home.leave().await;
 }
 
+/// R35: after a restart runs ask for their places again in the order in which they were accepted, not in that in which
+/// their sessions were made.
+#[tokio::test]
+async fn r35_the_next_owner_gives_places_in_the_order_of_acceptance() {
+    const NAMES: [&str; 6] = ["s0", "s1", "s2", "s3", "s4", "s5"];
+    let home = Home::new();
+    let (client, _events) = home.client().await;
+    for name in NAMES {
+        let mut answers = client.ask::<Agent>(message(name, "first", "Who are you?")).unwrap();
+        accepted(&mut answers).await;
+        ended(&mut answers).await;
+    }
+    let home = home.again(Duration::from_hours(1)).await;
+    let (client, _events) = home.client().await;
+    for name in NAMES.iter().rev() {
+        accepted(&mut client.ask::<Agent>(message(name, "second", "Who are you?")).unwrap()).await;
+    }
+    let home = home.again(Duration::from_hours(1)).await;
+    home.service.take_up().await.unwrap();
+    let waits = home.service.runtime().waits();
+    let waiting: Vec<_> = waits.iter().map(|wait| &*wait.wish.session).collect();
+    assert_eq!(waiting, ["agent:main:s1", "agent:main:s0"], "the four that were accepted first have the places");
+    home.leave().await;
+}
+
 /// R60: whoever can answer is asked, also who comes later; the first answer counts, the others are told.
 #[tokio::test]
 async fn r60_a_question_goes_to_all_who_can_answer_and_the_first_answer_counts() {

@@ -15,6 +15,7 @@ use tokio::task::AbortHandle;
 
 use crate::conversation::Conversation;
 use crate::crashpoint;
+use crate::lanes::Turn;
 use crate::linger::Stay;
 use crate::perform::lane::{self, Wish};
 use crate::perform::{self, Job};
@@ -77,6 +78,8 @@ pub(crate) struct Actor<'a> {
     agent: String,
     /// The run that has a place in the lane before its message is decided on.
     granted: Option<RunId>,
+    /// The turn of the message that is next up, asked for before it was opened.
+    turn: Option<Turn>,
     opened: bool,
     closing: bool,
     leaving: watch::Receiver<Leaving>,
@@ -118,11 +121,18 @@ impl<'a> Actor<'a> {
             due: None,
             agent: String::new(),
             granted: None,
+            turn: None,
             opened: false,
             closing: false,
             leaving: shared.sessions.leaving(),
             stay: None,
         }
+    }
+
+    /// The same with a turn that its next message has asked for already.
+    pub(crate) fn with_turn(mut self, turn: Option<Turn>) -> Self {
+        self.turn = turn;
+        self
     }
 
     /// Runs until it is closed or cannot go on. `first` is decided on before anything else, in the first batch.
@@ -183,7 +193,8 @@ impl<'a> Actor<'a> {
         }
         let agent = session.map_or(&self.agent, |session| &session.agent).clone();
         let model = session.and_then(|session| session.model.clone());
-        let report = lane::enter_free(self.shared, Wish { agent, model, overrides: overrides.clone() }, *message)?;
+        let wish = Wish { agent, model, overrides: overrides.clone() };
+        let report = lane::enter_free(self.shared, wish, *message, self.present.key())?;
         self.granted = Some(RunId::from(*message));
         Some(report)
     }
@@ -192,7 +203,7 @@ impl<'a> Actor<'a> {
     fn settle_granted(&mut self) {
         let runs = |run: RunId| self.pump.session().and_then(|session| session.run()).is_some_and(|r| r.id == run);
         if let Some(run) = self.granted.take_if(|run| !runs(*run)) {
-            self.shared.leave_lane(run);
+            self.shared.lanes.leave(run);
         }
         self.granted = None;
     }
@@ -288,6 +299,10 @@ impl<'a> Actor<'a> {
             while let Some(todo) = self.pump.poll() {
                 self.carry_out(todo)?;
             }
+            if self.opened {
+                // What was next up before it was opened is not any more.
+                self.turn = None;
+            }
             self.keep_snapshot();
             let batch = self.pump.next_batch();
             if !self.pump.has_offers() {
@@ -338,18 +353,20 @@ impl<'a> Actor<'a> {
     fn give_up_lane(&self, id: EffectId) {
         let runs = self.pump.session().and_then(|session| session.run()).is_some_and(|run| run.id == id.run);
         if id.kind == EffectKind::Lane && !runs {
-            self.shared.leave_lane(id.run);
+            self.shared.lanes.leave(id.run);
         }
     }
 
     fn start(&mut self, effect: &engine::Effect) -> Result<(), journal::Error> {
         let Some(session) = self.pump.session() else { return Ok(()) };
+        let turn = self.turn.take_if(|turn| effect.id().kind == EffectKind::Lane && effect.id().run == turn.run());
         let mut job = Job {
             shared: self.shared,
             session,
             settings: self.pump.machine().settings(),
             conversation: &mut self.conversation,
             data: &self.mail.reports,
+            turn,
         };
         let task = perform::start(effect, &mut job)?;
         self.tasks.insert(effect.id(), task);
@@ -369,7 +386,7 @@ impl<'a> Actor<'a> {
         for record in &batch.records {
             match &record.event {
                 engine::Event::RunEnded(ended) => {
-                    self.shared.leave_lane(ended.run);
+                    self.shared.lanes.leave(ended.run);
                     self.shared.resting.put(session.branch, std::mem::take(&mut self.conversation));
                 }
                 // What goes on in the background keeps its record.
@@ -392,11 +409,11 @@ impl<'a> Actor<'a> {
         self.ask();
     }
 
-    /// A run that is held for a human keeps no other from running; one that is taken up again counts.
+    /// A run that is held, paused or for a human to mend, keeps no other from running; one that is taken up again counts.
     fn move_in_lane(&self, session: &Session, to: LifecycleKind) {
         match (session.run(), to) {
-            (Some(run), LifecycleKind::Error) => self.shared.leave_lane(run.id),
-            (Some(run), LifecycleKind::Active) => self.shared.keep_lane(run.id),
+            (Some(run), LifecycleKind::Error | LifecycleKind::Suspended) => self.shared.lanes.leave(run.id),
+            (Some(run), LifecycleKind::Active) => self.shared.keep_lane(run.id, &session.key),
             _ => {}
         }
     }

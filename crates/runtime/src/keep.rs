@@ -8,6 +8,7 @@ use engine::{Command, Failure, FailureClass, Input, Report, RunId};
 use futures_util::FutureExt as _;
 
 use crate::actor::{Actor, Exit, Mailboxes, Offer};
+use crate::lanes::Turn;
 use crate::park::{Pause, park};
 use crate::recovered::{Recovered, recover};
 use crate::runtime::{Error, Shared, create};
@@ -28,15 +29,24 @@ pub(crate) async fn keep_running(shared: Arc<Shared>, name: Name, new: New) {
     let present = shared.sessions.present(&name.key, new.number);
     let mut mail = new.mail;
     let beginning = read(&shared, &name).await;
+    // Asked before whoever opens sessions goes on to the next one: they ask in the order in which they are opened.
+    let asked = beginning.as_ref().ok().and_then(|(recovered, _)| ask_lane(&shared, recovered));
     new.read.send_replace(Some(beginning.as_ref().map(|_| ()).map_err(Clone::clone)));
     let Ok((recovered, mut first)) = beginning else { return };
-    if !enter_lane(&shared, &recovered, &mut mail, &mut first).await {
-        return;
-    }
+    let mut next_up = match asked {
+        Some(Asked::GoesOn(turn)) => {
+            if !enter_lane(&shared, turn, &mut mail, &mut first).await {
+                return;
+            }
+            None
+        }
+        Some(Asked::NextUp(turn)) => Some(turn),
+        None => None,
+    };
     let mut pause = Pause::default();
     let mut next = Some((recovered, first));
     while let Some((recovered, first)) = next.take() {
-        let actor = Actor::new(&shared, &present, &mut mail, recovered);
+        let actor = Actor::new(&shared, &present, &mut mail, recovered).with_turn(next_up.take());
         let trouble = match AssertUnwindSafe(actor.run(first)).catch_unwind().await {
             Ok(Exit::Closed | Exit::Rested) => return,
             Ok(Exit::Full(error, run)) => {
@@ -73,13 +83,28 @@ async fn read(shared: &Arc<Shared>, name: &Name) -> Result<Beginning, Error> {
     Ok((recovered, first))
 }
 
+/// Who asked for a place when its session was read.
+enum Asked {
+    /// A run that goes on.
+    GoesOn(Turn),
+    /// A message that begins the next run.
+    NextUp(Turn),
+}
+
+fn ask_lane(shared: &Arc<Shared>, recovered: &Recovered) -> Option<Asked> {
+    let session = recovered.machine.session()?;
+    match (session.run(), session.next_up()) {
+        (Some(run), _) if session.is_active() => Some(Asked::GoesOn(shared.ask_lane(run.id, &session.key))),
+        (None, Some(next)) => Some(Asked::NextUp(shared.ask_lane(next.message.into(), &session.key))),
+        _ => None,
+    }
+}
+
 /// A run that goes on takes its place in the lane first, as a new one would, unless it is to end. Says whether the actor is to
 /// run: a session that waits for its place when the runtime leaves is left as it is.
-async fn enter_lane(shared: &Shared, recovered: &Recovered, mail: &mut Mailboxes, first: &mut Vec<Offer>) -> bool {
-    let session = recovered.machine.session().filter(|session| session.is_active());
-    let Some(run) = session.and_then(|session| session.run()) else { return true };
+async fn enter_lane(shared: &Shared, turn: Turn, mail: &mut Mailboxes, first: &mut Vec<Offer>) -> bool {
     let mut leaving = shared.sessions.leaving();
-    let place = shared.enter_lane(run.id);
+    let place = turn.come();
     tokio::pin!(place);
     loop {
         tokio::select! {
@@ -124,7 +149,7 @@ fn taken_up(shared: &Shared, name: &Name, offers: Vec<Offer>, run: Option<RunId>
         })
     };
     if let Some(run) = run.filter(|run| !is_known(*run)) {
-        shared.leave_lane(run);
+        shared.lanes.leave(run);
     }
     first.push(Offer::report(Report::Opened { epoch: shared.journal.epoch() }));
     first.extend(offers);

@@ -8,6 +8,7 @@ mod clock;
 mod conversation;
 pub mod crashpoint;
 mod keep;
+mod lanes;
 mod latest;
 mod linger;
 pub mod mend;
@@ -22,6 +23,7 @@ mod sessions;
 
 pub use clock::Clock;
 pub use conversation::conversation;
+pub use lanes::LaneNews;
 pub use linger::Linger;
 pub use park::Parked;
 pub use runtime::{Answers, Askable, Error, Handle, Options, Published, Question, Resolver, Runtime, Withheld};

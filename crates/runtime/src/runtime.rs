@@ -10,15 +10,16 @@ use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
 use engine::{
     Answer, Batch, BranchId, CallId, CallOutcome, CallSettled, Candidate, Command, EffectId, Epoch, Failure, Flags,
-    Hash, Overrides, Refusal, RunId, SessionId, Settings, Timestamp,
+    Hash, LaneBounds, LaneWait, Overrides, Refusal, SessionId, Settings, Timestamp,
 };
 use journal::Journal;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use uuid::Uuid;
 
 use crate::actor::Offer;
 use crate::clock::Clock;
 use crate::keep::{Name, keep_running};
+use crate::lanes::{LaneDoor, LaneNews};
 use crate::latest::Latest;
 use crate::linger::{Linger, Places};
 use crate::park::Parked;
@@ -37,6 +38,11 @@ pub trait Resolver: Send + Sync {
     /// What a call that begins now may not see or reach.
     fn withheld(&self) -> Withheld {
         Withheld::default()
+    }
+
+    /// How many runs may be under way at once, from the next one on.
+    fn lanes(&self) -> LaneBounds {
+        LaneBounds::default()
     }
 }
 
@@ -61,10 +67,10 @@ pub struct Options {
     pub resolver: Box<dyn Resolver>,
     /// The model adapters.
     pub models: models::ModelSet,
-    /// How many runs may be under way at once.
-    pub lane: usize,
     /// Who is told of every committed batch.
     pub events: Option<mpsc::UnboundedSender<Published>>,
+    /// Who is told of runs that wait for their place in a lane.
+    pub waits: Option<mpsc::UnboundedSender<LaneNews>>,
     /// Who can be asked; without it every question is answered no.
     pub questions: Option<Box<dyn Askable>>,
     /// How long actors of sessions at rest stay.
@@ -170,41 +176,12 @@ pub(crate) struct Shared {
     letters: Mutex<Option<mpsc::UnboundedReceiver<Letter>>>,
     events: Option<mpsc::UnboundedSender<Published>>,
     questions: Option<Box<dyn Askable>>,
-    lane: Arc<Semaphore>,
-    in_lane: Mutex<BTreeMap<RunId, OwnedSemaphorePermit>>,
+    pub(crate) lanes: LaneDoor,
     pub(crate) broken: watch::Sender<Option<journal::Error>>,
     parked: watch::Sender<BTreeMap<String, Parked>>,
 }
 
 impl Shared {
-    /// Waits for a place; first come, first served. A run that has one keeps it.
-    pub(crate) async fn enter_lane(&self, run: RunId) {
-        if self.in_lane.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&run) {
-            return;
-        }
-        let permit = Arc::clone(&self.lane).acquire_owned().await.expect("the lane is never closed");
-        self.in_lane.lock().unwrap_or_else(PoisonError::into_inner).insert(run, permit);
-    }
-
-    /// Takes a place if one is free now.
-    pub(crate) fn enter_free_lane(&self, run: RunId) -> bool {
-        let Ok(permit) = Arc::clone(&self.lane).try_acquire_owned() else { return false };
-        self.in_lane.lock().unwrap_or_else(PoisonError::into_inner).insert(run, permit);
-        true
-    }
-
-    /// A place for a run that a human took up again; it does not wait for one.
-    pub(crate) fn keep_lane(&self, run: RunId) {
-        let is_in = self.in_lane.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&run);
-        if !is_in {
-            self.enter_free_lane(run);
-        }
-    }
-
-    pub(crate) fn leave_lane(&self, run: RunId) {
-        self.in_lane.lock().unwrap_or_else(PoisonError::into_inner).remove(&run);
-    }
-
     /// Tells that a session waits for space.
     pub(crate) fn park(&self, key: &str, error: &journal::Error, next_look: Timestamp) {
         self.parked.send_modify(|all| {
@@ -323,8 +300,7 @@ impl Runtime {
             letters: Mutex::new(Some(letters)),
             events: options.events,
             questions: options.questions,
-            lane: Arc::new(Semaphore::new(options.lane.max(1))),
-            in_lane: Mutex::new(BTreeMap::new()),
+            lanes: LaneDoor::new(options.waits),
             broken: watch::Sender::new(None),
             parked: watch::Sender::new(BTreeMap::new()),
         };
@@ -363,6 +339,11 @@ impl Runtime {
     /// The store's failure, once there is one: nothing more will be acknowledged.
     pub fn broken(&self) -> watch::Receiver<Option<journal::Error>> {
         self.shared.broken.subscribe()
+    }
+
+    /// The runs that wait for their place in a lane, lane by lane, in the order of their turns.
+    pub fn waits(&self) -> Vec<LaneWait> {
+        self.shared.lanes.waits()
     }
 
     /// The sessions that wait for space, by key.

@@ -130,6 +130,11 @@ impl Sessions {
 }
 
 impl Present<'_> {
+    /// The key of its session.
+    pub(crate) fn key(&self) -> &str {
+        self.key
+    }
+
     /// Gives the place up if nothing has been sent that was not taken.
     pub(crate) fn leave(&self, control: &mpsc::UnboundedReceiver<Offer>) -> bool {
         let mut open = self.sessions.lock();

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{
-    Answer, BodyKind, Candidate, Command, Content, Event, Failure, MessageId, Outcome, Overrides, Refusal, RunId, Seq,
-    Settings,
+    Answer, BodyKind, Candidate, Command, Content, Event, Failure, LaneBounds, MessageId, Outcome, Overrides, Refusal,
+    RunId, Seq, Settings,
 };
 use journal::{Memory, Read as _};
 use models::{Endpoint, ModelSet, Offline};
@@ -21,7 +21,8 @@ const KEY: &str = "agent:main:main";
 /// Whoever rests leaves at once.
 const NONE: Linger = Linger { stay: Duration::ZERO, at_once: 0 };
 
-struct Fixed;
+/// So many runs at once.
+struct Fixed(usize);
 
 impl Resolver for Fixed {
     fn settings(&self, agent: &str, _: Option<&str>, _: &Overrides) -> Result<Settings, Failure> {
@@ -41,6 +42,10 @@ impl Resolver for Fixed {
     fn endpoint(&self, _: &Candidate) -> Result<Endpoint, Failure> {
         Ok(Endpoint::offline())
     }
+
+    fn lanes(&self) -> LaneBounds {
+        LaneBounds { main: self.0, ..LaneBounds::default() }
+    }
 }
 
 struct Home {
@@ -56,10 +61,10 @@ fn home(linger: Linger, pace: Duration) -> Home {
     let options = Options {
         home: std::env::temp_dir(),
         supervisor: "/nowhere".into(),
-        resolver: Box::new(Fixed),
+        resolver: Box::new(Fixed(4)),
         models: ModelSet::new().with_offline(Offline::with_pace(pace)),
-        lane: 4,
         events: Some(events_in),
+        waits: None,
         questions: None,
         linger,
     };
@@ -223,10 +228,10 @@ async fn r20_a_session_that_waits_for_its_place_can_be_aborted_and_does_not_keep
     let options = Options {
         home: std::env::temp_dir(),
         supervisor: "/nowhere".into(),
-        resolver: Box::new(Fixed),
+        resolver: Box::new(Fixed(1)),
         models: ModelSet::new().with_offline(Offline::with_pace(Duration::from_hours(1))),
-        lane: 1,
         events: Some(events_in),
+        waits: None,
         questions: None,
         linger: NONE,
     };

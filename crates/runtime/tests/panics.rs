@@ -63,8 +63,8 @@ fn home(defect: Defect) -> Home {
         supervisor: "/nowhere".into(),
         resolver: Box::new(defect),
         models: ModelSet::new(),
-        lane: 4,
         events: Some(events_in),
+        waits: None,
         questions: None,
         linger: Linger::default(),
     };

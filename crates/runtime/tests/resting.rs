@@ -66,8 +66,8 @@ async fn third(others: usize) -> Usage {
         supervisor: "/nowhere".into(),
         resolver: Box::new(Offline(workspace)),
         models: ModelSet::new(),
-        lane: 4,
         events: Some(events_in),
+        waits: None,
         questions: None,
         linger: Linger::default(),
     };

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{
-    Answer, BodyKind, Candidate, Command, Content, Event, Failure, MessageId, Outcome, Overrides, Refusal, Seq,
-    SessionRow, Settings,
+    Answer, BodyKind, Candidate, Command, Content, Event, Failure, LaneBounds, MessageId, Outcome, Overrides, Refusal,
+    Seq, SessionRow, Settings,
 };
 use journal::{Memory, Read};
 use models::{Endpoint, ModelSet, Offline};
@@ -35,6 +35,10 @@ impl Resolver for Fixed {
     fn endpoint(&self, _: &Candidate) -> Result<Endpoint, Failure> {
         Ok(Endpoint::offline())
     }
+
+    fn lanes(&self) -> LaneBounds {
+        LaneBounds { main: 1, ..LaneBounds::default() }
+    }
 }
 
 struct Home {
@@ -53,8 +57,8 @@ fn home() -> Home {
         supervisor: "/nowhere".into(),
         resolver: Box::new(Fixed),
         models: ModelSet::new().with_offline(Offline::with_pace(Duration::from_millis(20))),
-        lane: 1,
         events: Some(events_in),
+        waits: None,
         questions: None,
         linger: Linger::default(),
     };

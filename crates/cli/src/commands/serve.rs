@@ -62,7 +62,6 @@ pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliErr
     let options = ServiceOptions {
         home: globals.home.clone(),
         supervisor: program,
-        lane: config.lane_main(),
         models: models::ModelSet::new().with_offline(models::Offline::with_pace(config.offline_pace())),
         resolver: Box::new(ConfigResolver::new(config, notes_in)),
         linger: Linger::default(),

@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use engine::{Policy, ResumeMode, Thinking};
+use engine::{LaneBounds, Policy, ResumeMode, Thinking};
 use serde::{Deserialize, Deserializer};
 
 pub(crate) use effective::{Effective, Setting};
@@ -109,8 +109,9 @@ impl Config {
     }
 
     /// How many runs may be under way at a time.
-    pub(crate) fn lane_main(&self) -> usize {
-        usize::from(self.values.lanes.main)
+    pub(crate) fn lanes(&self) -> LaneBounds {
+        let Lanes { main, subagent, cron } = self.values.lanes;
+        LaneBounds { main: main.into(), subagent: subagent.into(), cron: cron.into() }
     }
 
     /// How long answers that are on their way may go on when the service is stopped.
@@ -218,13 +219,11 @@ struct Queue {
     mark: String,
 }
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Lanes {
     main: u16,
-    #[expect(dead_code, reason = "in force with sub-agents")]
     subagent: u16,
-    #[expect(dead_code, reason = "in force with jobs")]
     cron: u16,
 }
 

@@ -84,7 +84,6 @@ impl Home {
             supervisor: "/nowhere".into(),
             resolver: Box::new(Here(workspace.display().to_string())),
             models: ModelSet::new().with_offline(Offline::with_pace(pace)),
-            lane: 4,
             linger: Linger::default(),
             version: "0.0.0".to_owned(),
         };

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use engine::{Effect, EffectId, MessageId, Overrides, Report, RunId, Session, Settings};
 
 use super::Reporter;
+use crate::lanes::Turn;
 use crate::runtime::Shared;
 
 /// What decides the settings of the next run.
@@ -22,16 +23,16 @@ impl Wish {
     }
 }
 
-pub(super) async fn perform(shared: Arc<Shared>, wish: Wish, reporter: Reporter) {
+pub(super) async fn perform(shared: Arc<Shared>, (wish, turn): (Wish, Turn), reporter: Reporter) {
     let effect = reporter.effect();
-    shared.enter_lane(effect.run).await;
+    turn.come().await;
     reporter.report(entered(&shared, wish, effect)).await;
 }
 
 /// A lane that is free answers within the offer of the message: its acceptance and the start of its run are one batch.
-pub(crate) fn enter_free(shared: &Shared, wish: Wish, message: MessageId) -> Option<Report> {
+pub(crate) fn enter_free(shared: &Shared, wish: Wish, message: MessageId, session: &str) -> Option<Report> {
     let run = RunId::from(message);
-    shared.enter_free_lane(run).then(|| entered(shared, wish, Effect::lane(message).id()))
+    shared.enter_free_lane(run, session).then(|| entered(shared, wish, Effect::lane(message).id()))
 }
 
 fn entered(shared: &Shared, wish: Wish, effect: EffectId) -> Report {

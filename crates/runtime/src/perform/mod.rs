@@ -13,13 +13,16 @@ use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use engine::{Body, CallId, Effect, EffectId, Failure, FailureClass, Hash, ProcessState, Report, Session, Settings};
+use engine::{
+    Body, CallId, Effect, EffectId, Failure, FailureClass, Hash, ProcessState, Report, RunId, Session, Settings,
+};
 use futures_util::FutureExt as _;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 use crate::actor::Offer;
 use crate::conversation::Conversation;
+use crate::lanes::Turn;
 use crate::runtime::{Shared, Withheld};
 
 /// What an effect needs of its session, taken when it starts.
@@ -29,6 +32,8 @@ pub(crate) struct Job<'a> {
     pub(crate) settings: Option<&'a Arc<Settings>>,
     pub(crate) conversation: &'a mut Conversation,
     pub(crate) data: &'a mpsc::Sender<Offer>,
+    /// The turn of a run that has asked for its place already.
+    pub(crate) turn: Option<Turn>,
 }
 
 /// The way back into the engine.
@@ -55,8 +60,9 @@ pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<AbortHandle, j
     let shared = Arc::clone(job.shared);
     Ok(match effect {
         Effect::Lane { message, .. } => {
-            let wish = lane::Wish::new(job.session, *message);
-            spawn(reporter.clone(), lane::perform(shared, wish, reporter))
+            let (wish, run) = (lane::Wish::new(job.session, *message), RunId::from(*message));
+            let turn = job.turn.take().unwrap_or_else(|| shared.ask_lane(run, &job.session.key));
+            spawn(reporter.clone(), lane::perform(shared, (wish, turn), reporter))
         }
         Effect::Prepare { .. } => spawn(reporter.clone(), prepare::perform(settings(job), reporter)),
         Effect::Request { candidate, prompt, items, .. } => {

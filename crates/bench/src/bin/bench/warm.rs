@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use bench::model_server::ModelServer;
 use engine::{
-    BodyKind, Candidate, Command as Asked, Content, Event, Failure, Limits, MessageId, Outcome, Overrides, Policy,
-    ResumeMode, Settings,
+    BodyKind, Candidate, Command as Asked, Content, Event, Failure, LaneBounds, Limits, MessageId, Outcome, Overrides,
+    Policy, ResumeMode, Settings,
 };
 use journal::Sqlite;
 use runtime::{Linger, Options, Published, Runtime};
@@ -58,6 +58,8 @@ impl Drop for Server {
 struct Local {
     base_url: String,
     workspace: PathBuf,
+    /// How many runs may be under way at once.
+    lane: usize,
 }
 
 impl runtime::Resolver for Local {
@@ -90,6 +92,10 @@ impl runtime::Resolver for Local {
         let key = Some(models::Secret::new("not-a-secret"));
         Ok(models::Endpoint::new(models::Api::OpenAiChat, self.base_url.clone(), key))
     }
+
+    fn lanes(&self) -> LaneBounds {
+        LaneBounds { main: self.lane, ..LaneBounds::default() }
+    }
 }
 
 /// A warm process with a home.
@@ -108,10 +114,10 @@ impl Warm {
         let options = Options {
             home: folder.join("home"),
             supervisor: PathBuf::new(),
-            resolver: Box::new(Local { base_url: base_url.to_owned(), workspace }),
-            lane,
+            resolver: Box::new(Local { base_url: base_url.to_owned(), workspace, lane }),
             models: models::ModelSet::new(),
             events: Some(events),
+            waits: None,
             questions: None,
             linger: Linger::default(),
         };

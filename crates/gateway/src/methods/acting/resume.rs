@@ -8,6 +8,7 @@ use protocol::method::{ResumeParams, Resumed};
 
 use crate::connection::Caller;
 use crate::error::Error;
+use crate::service::unfinished;
 use crate::session_key::SessionKey;
 
 pub(in crate::methods) async fn resume(caller: &Arc<Caller>, params: ResumeParams) -> Result<Resumed, Error> {
@@ -17,7 +18,7 @@ pub(in crate::methods) async fn resume(caller: &Arc<Caller>, params: ResumeParam
         None if params.force => {
             return Err(Error::invalid("only one session is mended at a time", "name it with `sessionKey`"));
         }
-        None => service.runtime.journal().unfinished()?,
+        None => unfinished(&**service.runtime.journal())?,
     };
     let mut session_keys = vec![];
     for row in rows {

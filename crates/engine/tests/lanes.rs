@@ -1,0 +1,294 @@
+//! R35: the global lanes. Never more inside than the bound but for those that a human took up again; first come, first
+//! served, so that no session passes another; whoever leaves lets the next one in at once.
+
+use std::collections::BTreeMap;
+
+use engine::{Lane, LaneAnswer, LaneBounds, LaneWish, Lanes, RunId, Timestamp};
+use proptest::prelude::*;
+use uuid::Uuid;
+
+const BOUNDS: LaneBounds = LaneBounds { main: 2, subagent: 3, cron: 1 };
+
+fn run(number: u128) -> RunId {
+    RunId(Uuid::from_u128(number))
+}
+
+/// A run of a session of its own.
+fn wish(number: u128, lane: Lane) -> LaneWish {
+    LaneWish { run: run(number), session: format!("agent:main:{number}").into(), lane }
+}
+
+/// Asks at a second that is the run's number.
+fn ask(lanes: &mut Lanes, number: u128, lane: Lane) -> LaneAnswer {
+    lanes.ask(wish(number, lane), Timestamp(number as i64 * 1_000))
+}
+
+fn inside(lanes: &Lanes, lane: Lane) -> Vec<u128> {
+    lanes.inside(lane).map(|wish| wish.run.0.as_u128()).collect()
+}
+
+#[test]
+fn r35_the_lanes_let_in_4_8_and_1_unless_told_otherwise() {
+    for (lane, bound) in Lane::ALL.into_iter().zip([4, 8, 1]) {
+        assert_eq!(LaneBounds::default().of(lane), bound);
+        let mut lanes = Lanes::default();
+        let answers: Vec<_> = (1..=10).map(|number| ask(&mut lanes, number, lane)).collect();
+        assert_eq!(answers.iter().filter(|answer| **answer == LaneAnswer::Entered).count(), bound, "{}", lane.name());
+    }
+    let none = LaneBounds { main: 0, ..BOUNDS };
+    assert_eq!(ask(&mut Lanes::new(none), 1, Lane::Main), LaneAnswer::Entered, "a lane lets somebody in");
+}
+
+#[test]
+fn r35_whoever_waits_is_let_in_in_its_turn_and_says_behind_whom_it_waits() {
+    let mut lanes = Lanes::new(BOUNDS);
+    for number in 1..=5 {
+        ask(&mut lanes, number, Lane::Main);
+    }
+    assert_eq!(ask(&mut lanes, 9, Lane::Cron), LaneAnswer::Entered, "lanes do not stand in each other's way");
+    let wait = lanes.wait_of(run(4)).unwrap();
+    assert_eq!((wait.since, wait.ahead), (Timestamp(4_000), 1));
+    assert_eq!(wait.behind, [wish(1, Lane::Main), wish(2, Lane::Main)]);
+    let waits: Vec<_> = lanes.waits().iter().map(|wait| (wait.wish.run, wait.ahead)).collect();
+    assert_eq!(waits, [(run(3), 0), (run(4), 1), (run(5), 2)]);
+
+    assert_eq!(lanes.leave(run(2)), [run(3)]);
+    assert_eq!(lanes.leave(run(4)), [], "it only waited");
+    assert_eq!(lanes.leave(run(4)), [], "it is gone");
+    assert_eq!(lanes.leave(run(1)), [run(5)]);
+    assert_eq!((inside(&lanes, Lane::Main), lanes.waits().len()), (vec![3, 5], 0));
+    assert_eq!((lanes.wait_of(run(3)), lanes.wait_of(run(77))), (None, None));
+}
+
+#[test]
+fn r35_who_asks_twice_has_one_place_and_one_turn() {
+    let mut lanes = Lanes::new(BOUNDS);
+    for number in [1, 1, 2, 3, 3, 4] {
+        ask(&mut lanes, number, Lane::Main);
+    }
+    assert_eq!((inside(&lanes, Lane::Main), lanes.waits().len()), (vec![1, 2], 2));
+    assert_eq!(lanes.wait_of(run(3)).unwrap().since, Timestamp(3_000));
+    assert_eq!(lanes.leave(run(1)), [run(3)]);
+    assert_eq!(lanes.leave(run(3)), [run(4)]);
+}
+
+#[test]
+fn r35_a_free_place_is_not_taken_past_those_that_wait() {
+    let mut lanes = Lanes::new(BOUNDS);
+    for number in 1..=3 {
+        ask(&mut lanes, number, Lane::Main);
+    }
+    assert!(!lanes.enter_free(&wish(4, Lane::Main)), "no place is free");
+    assert!(lanes.enter_free(&wish(1, Lane::Main)), "it has one");
+    assert!(lanes.enter_free(&wish(4, Lane::Subagent)));
+    assert_eq!(lanes.wait_of(run(4)), None);
+}
+
+/// A held or paused run gives its place up; when a human takes it up again it does not wait, and the next one does.
+#[test]
+fn r35_a_run_that_is_taken_up_again_does_not_wait_and_keeps_the_next_one_out() {
+    let mut lanes = Lanes::new(BOUNDS);
+    for number in 1..=4 {
+        ask(&mut lanes, number, Lane::Main);
+    }
+    assert_eq!(lanes.leave(run(1)), [run(3)], "held: its place is the next one's");
+    lanes.take_again(wish(1, Lane::Main));
+    assert_eq!(inside(&lanes, Lane::Main), [1, 2, 3]);
+    assert_eq!(lanes.leave(run(2)), [], "there are as many as may be");
+    assert_eq!(lanes.leave(run(3)), [run(4)]);
+    lanes.take_again(wish(1, Lane::Main));
+    assert_eq!(inside(&lanes, Lane::Main), [1, 4], "once");
+    ask(&mut lanes, 5, Lane::Main);
+    lanes.take_again(wish(5, Lane::Main));
+    assert_eq!(lanes.waits(), [], "who was taken up waits no more");
+}
+
+#[test]
+fn r35_other_bounds_are_for_the_next_run() {
+    let mut lanes = Lanes::new(BOUNDS);
+    for number in 1..=5 {
+        ask(&mut lanes, number, Lane::Main);
+    }
+    assert_eq!(lanes.set_bounds(LaneBounds { main: 4, ..BOUNDS }), [run(3), run(4)]);
+    assert_eq!(lanes.set_bounds(LaneBounds { main: 1, ..BOUNDS }), []);
+    assert_eq!(inside(&lanes, Lane::Main).len(), 4, "whoever is inside stays");
+    for number in 1..=3 {
+        assert_eq!(lanes.leave(run(number)), []);
+    }
+    assert_eq!(lanes.leave(run(4)), [run(5)]);
+}
+
+/// One thing that happens; runs are a few, so that each is met in every state.
+#[derive(Debug, Clone)]
+enum Op {
+    Ask(u8, u8),
+    EnterFree(u8, u8),
+    TakeAgain(u8, u8),
+    Leave(u8),
+    Bounds(u8, u8),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        6 => (0..12_u8, 0..3_u8).prop_map(|(run, lane)| Op::Ask(run, lane)),
+        2 => (0..12_u8, 0..3_u8).prop_map(|(run, lane)| Op::EnterFree(run, lane)),
+        1 => (0..12_u8, 0..3_u8).prop_map(|(run, lane)| Op::TakeAgain(run, lane)),
+        5 => (0..12_u8).prop_map(Op::Leave),
+        1 => (0..4_u8, 1..5_u8).prop_map(|(lane, bound)| Op::Bounds(lane, bound)),
+    ]
+}
+
+/// The same with loops over lists and nothing else.
+#[derive(Default)]
+struct Naive {
+    bounds: BTreeMap<Lane, usize>,
+    inside: Vec<(Lane, u8)>,
+    queue: Vec<(Lane, u8)>,
+}
+
+impl Naive {
+    fn knows(&self, run: u8) -> bool {
+        self.inside.iter().chain(&self.queue).any(|(_, other)| *other == run)
+    }
+
+    /// Lets in whoever may; gives them.
+    fn settle(&mut self) -> Vec<RunId> {
+        let mut entered = vec![];
+        while let Some(at) = self.queue.iter().position(|(lane, _)| self.has_room(*lane)) {
+            let next = self.queue.remove(at);
+            entered.push(run(next.1.into()));
+            self.inside.push(next);
+        }
+        entered
+    }
+
+    fn has_room(&self, lane: Lane) -> bool {
+        self.inside.iter().filter(|(of, _)| *of == lane).count() < self.bounds[&lane]
+    }
+
+    fn leave(&mut self, run: u8) {
+        self.inside.retain(|(_, other)| *other != run);
+        self.queue.retain(|(_, other)| *other != run);
+    }
+}
+
+/// What one thing that happens gives, of both.
+fn step(
+    lanes: &mut Lanes,
+    naive: &mut Naive,
+    bounds: &mut LaneBounds,
+    op: &Op,
+    now: Timestamp,
+) -> (Vec<RunId>, Vec<RunId>) {
+    let lane = |number: &u8| Lane::ALL[usize::from(*number) % 3];
+    match op {
+        Op::Ask(number, of) => {
+            let known = naive.knows(*number);
+            let answer = lanes.ask(wish((*number).into(), lane(of)), now);
+            if !known {
+                naive.queue.push((lane(of), *number));
+            }
+            naive.settle();
+            let is_in = naive.inside.iter().any(|(_, other)| other == number);
+            assert_eq!(answer == LaneAnswer::Entered, is_in);
+            (vec![], vec![])
+        }
+        Op::EnterFree(number, of) => {
+            let is_in = naive.inside.iter().any(|(_, other)| other == number);
+            let is_free = naive.has_room(lane(of)) && !naive.knows(*number);
+            assert_eq!(lanes.enter_free(&wish((*number).into(), lane(of))), is_in || is_free);
+            if is_free {
+                naive.inside.push((lane(of), *number));
+            }
+            (vec![], vec![])
+        }
+        Op::TakeAgain(number, of) => {
+            // A run stays in its lane.
+            let known = naive.inside.iter().chain(&naive.queue).find(|(_, other)| other == number);
+            let of = known.map_or(lane(of), |(lane, _)| *lane);
+            lanes.take_again(wish((*number).into(), of));
+            naive.leave(*number);
+            naive.inside.push((of, *number));
+            (vec![], vec![])
+        }
+        Op::Leave(number) => {
+            naive.leave(*number);
+            (lanes.leave(run((*number).into())), naive.settle())
+        }
+        Op::Bounds(of, bound) => {
+            match lane(of) {
+                Lane::Main => bounds.main = usize::from(*bound),
+                Lane::Subagent => bounds.subagent = usize::from(*bound),
+                Lane::Cron => bounds.cron = usize::from(*bound),
+            }
+            naive.bounds.insert(lane(of), usize::from(*bound));
+            (lanes.set_bounds(*bounds), naive.settle())
+        }
+    }
+}
+
+/// Bounds at every moment, order kept, no place lost: after each step the same as in the naive lists.
+fn check(lanes: &Lanes, naive: &Naive, over: &BTreeMap<Lane, usize>) {
+    for lane in Lane::ALL {
+        let mut expected: Vec<u128> =
+            naive.inside.iter().filter(|(of, _)| *of == lane).map(|(_, number)| (*number).into()).collect();
+        expected.sort_unstable();
+        assert_eq!(inside(lanes, lane), expected);
+        assert!(expected.len() <= naive.bounds[&lane].max(over[&lane]), "more in {} than may be", lane.name());
+        let waits: Vec<RunId> =
+            lanes.waits().iter().filter(|wait| wait.wish.lane == lane).map(|wait| wait.wish.run).collect();
+        let queue: Vec<RunId> =
+            naive.queue.iter().filter(|(of, _)| *of == lane).map(|(_, number)| run((*number).into())).collect();
+        assert_eq!(waits, queue);
+        assert!(queue.is_empty() || expected.len() >= naive.bounds[&lane], "a place is free and somebody waits");
+    }
+}
+
+proptest! {
+    #[test]
+    fn r35_any_coming_and_going_keeps_the_bounds_and_the_order(ops in prop::collection::vec(op(), 1..80)) {
+        let mut bounds = BOUNDS;
+        let mut lanes = Lanes::new(bounds);
+        let mut naive = Naive { bounds: Lane::ALL.map(|lane| (lane, BOUNDS.of(lane))).into(), ..Naive::default() };
+        // How many there may be at most: a lowered bound and a run that is taken up again let more be inside.
+        let mut over: BTreeMap<Lane, usize> = Lane::ALL.map(|lane| (lane, 0)).into();
+        for (at, op) in ops.iter().enumerate() {
+            let before: BTreeMap<Lane, usize> = Lane::ALL.map(|lane| (lane, inside(&lanes, lane).len())).into();
+            let (mut entered, mut expected) = step(&mut lanes, &mut naive, &mut bounds, op, Timestamp(at as i64));
+            entered.sort();
+            expected.sort();
+            prop_assert_eq!(entered, expected);
+            for lane in Lane::ALL {
+                let allowed = before[&lane] + usize::from(matches!(op, Op::TakeAgain(..)));
+                over.insert(lane, allowed);
+            }
+            check(&lanes, &naive, &over);
+        }
+    }
+
+    /// Each of these sessions always has another message: none of them is passed by another twice while it waits.
+    #[test]
+    fn r35_busy_sessions_take_turns(sessions in 3..9_u128, leaves in prop::collection::vec(0..8_usize, 1..60)) {
+        let mut lanes = Lanes::new(BOUNDS);
+        let mut served: BTreeMap<u128, usize> = BTreeMap::new();
+        let mut next = sessions;
+        let session_of = |run: u128| run % sessions;
+        for session in 0..sessions {
+            ask(&mut lanes, session, Lane::Main);
+        }
+        for leaves in leaves {
+            let all = inside(&lanes, Lane::Main);
+            let ended = all[leaves % all.len()];
+            // Those that waited while it ran have had their turn before its session has the next.
+            lanes.leave(run(ended));
+            *served.entry(session_of(ended)).or_default() += 1;
+            let again = next - next % sessions + session_of(ended);
+            next += sessions;
+            ask(&mut lanes, again, Lane::Main);
+            let waits = lanes.waits();
+            prop_assert_eq!(waits.last().unwrap().wish.run, run(again), "it is the last of those that wait");
+        }
+        let waiting = lanes.waits().len();
+        prop_assert_eq!(waiting as u128, sessions - 2);
+    }
+}
