@@ -85,6 +85,11 @@ pub(crate) const STAGES: &[Stage] = &[
         action: Action::Fault { program: "simulator", arguments: &["liveness", "--seconds", "30"] },
     },
     Stage {
+        name: "queue",
+        about: "messages of every mode in any interleaving, and a second model of the routing that agrees",
+        action: Action::Fault { program: "simulator", arguments: &["queue", "--seconds", "45"] },
+    },
+    Stage {
         name: "disk",
         about: "the real journal, with every harm at every operation of its disk, and drawn ones",
         action: Action::Fault { program: "simulator", arguments: &["disk", "--seconds", "15"] },

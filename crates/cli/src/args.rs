@@ -20,6 +20,10 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Send a message to an agent and follow its run to the end
     Agent(commands::agent::AgentArgs),
+    /// Hand a message to a session and come back at once
+    Send(commands::send::SendArgs),
+    /// What waits, what becomes of a message in every state, how a session's messages are queued
+    Queue(commands::queue::QueueArgs),
     /// Take up what was not finished: one session, or all
     Resume(commands::resume::ResumeArgs),
     /// Own the home without a terminal: take up all that is unfinished, answer on its socket

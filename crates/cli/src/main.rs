@@ -49,6 +49,9 @@ fn run(command: Command) -> Result<(), CliError> {
     let globals = Globals::of_process();
     match command {
         Command::Agent(args) => wait_for(commands::agent::run(args, &globals?)),
+        Command::Send(args) => wait_for(commands::send::run(args, &globals?)),
+        Command::Queue(args) if args.writes() => wait_for(commands::queue::write(args, &globals?)),
+        Command::Queue(args) => commands::queue::read(args, &globals?),
         Command::Resume(args) => wait_for(commands::resume::run(args, &globals?)),
         Command::Serve(args) => wait_for(commands::serve::run(args, &globals?)),
         Command::Runs(args) => match args.following() {

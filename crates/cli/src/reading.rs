@@ -36,7 +36,7 @@ where
 fn of_journal<M: Reads>(globals: &Globals, params: M::Params) -> Result<M::Result, CliError> {
     let reader = open(globals)?;
     let (home, immutable) = (globals.home.as_path(), reader.is_immutable());
-    Ok(M::read(&Source { home, read: &reader, immutable, most_bytes: u64::MAX }, params)?)
+    Ok(M::read(&Source { home, read: &reader, immutable, most_bytes: u64::MAX, waits: &[] }, params)?)
 }
 
 /// What the owner says; nothing where there is none that can.

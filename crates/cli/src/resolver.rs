@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use engine::{Candidate, Failure, FailureClass, LaneBounds, Overrides, Settings};
+use engine::{Candidate, Failure, FailureClass, LaneBounds, Overrides, QueueSettings, Settings};
 use models::Endpoint;
 use runtime::{Resolver, Withheld};
 use tokio::sync::mpsc;
@@ -89,6 +89,10 @@ impl Resolver for ConfigResolver {
         let config = Arc::clone(&self.current().config);
         let resolved = config.resolve(subject).map_err(|error| refused(&error, FailureClass::Refused))?;
         Ok(resolved.settings)
+    }
+
+    fn queue(&self, _agent: &str) -> QueueSettings {
+        self.current().config.queue()
     }
 
     fn endpoint(&self, candidate: &Candidate) -> Result<Endpoint, Failure> {

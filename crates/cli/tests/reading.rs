@@ -8,7 +8,7 @@ use std::sync::{Arc, mpsc};
 
 use engine::{
     BodyKind, BranchId, Candidate, Command, Content, Effect, EffectKind, Input, Limits, Machine, MessageId, Moment,
-    Overrides, Part, Policy, Report, ResumeMode, SessionId, Settings, Timestamp,
+    Overrides, Part, Policy, QueueSettings, Report, ResumeMode, SessionId, Settings, Timestamp,
 };
 use journal::{Append, Journal as _, Sqlite};
 use uuid::Uuid;
@@ -54,6 +54,7 @@ impl Owner {
             message: MessageId(Uuid::from_u128(0xaa)),
             content: Content::text(BodyKind::Message, "你好"),
             mode: None,
+            queue: QueueSettings::default(),
             key: None,
             overrides: Overrides::default(),
             attachments: vec![],

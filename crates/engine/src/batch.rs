@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::body::{Body, Content};
-use crate::event::{Durability, Event, Outcome, ReceiptState, Usage};
+use crate::event::{Durability, Event, Outcome, QueueMode, ReceiptState, Usage};
 use crate::ids::{BranchId, CallId, Hash, MessageId, RunId, Seq, SessionId, Timestamp};
+use crate::state::LegState;
 use crate::tables::lifecycle::LifecycleKind;
 use crate::tables::transitions::RunState;
 
@@ -132,10 +133,16 @@ pub struct ReceiptRow {
     pub key: Option<String>,
     /// Its text.
     pub body: Body,
+    /// The mode that it was accepted with.
+    #[serde(default)]
+    pub mode: QueueMode,
     /// What became of it.
     pub state: ReceiptState,
     /// The run that answers it.
     pub run: RunId,
+    /// What became of its other leg, where it is steered and follows up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steer: Option<LegState>,
     /// When it was accepted.
     pub accepted_at: Timestamp,
 }

@@ -64,6 +64,15 @@ pub enum Effect {
         /// Why.
         why: EndingCause,
     },
+    /// Let the commands of a call stand still as long as this is wanted, and go on after that.
+    FreezeCall {
+        /// Its id.
+        id: EffectId,
+        /// Which call.
+        call: CallId,
+        /// The effect that runs it.
+        started: EffectId,
+    },
     /// Follow a process until it has ended.
     HoldProcess {
         /// Its id.
@@ -97,6 +106,7 @@ impl Effect {
             | Self::RunCall { id, .. }
             | Self::FindCall { id, .. }
             | Self::EndCall { id, .. }
+            | Self::FreezeCall { id, .. }
             | Self::HoldProcess { id, .. }
             | Self::EndProcess { id, .. } => *id,
         }

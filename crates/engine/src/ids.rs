@@ -176,11 +176,13 @@ pub enum EffectKind {
     HoldProcess,
     /// End one.
     EndProcess,
+    /// Let the commands of a call stand still.
+    FreezeCall,
 }
 
 impl EffectKind {
     /// Every kind with its name, as it stands in an [`EffectId`].
-    pub const ALL: [(Self, &'static str); 15] = [
+    pub const ALL: [(Self, &'static str); 16] = [
         (Self::Prepare, "prepare"),
         (Self::Lane, "lane"),
         (Self::Reserve, "reserve"),
@@ -196,6 +198,7 @@ impl EffectKind {
         (Self::Child, "child"),
         (Self::HoldProcess, "hold_process"),
         (Self::EndProcess, "end_process"),
+        (Self::FreezeCall, "freeze_call"),
     ];
 
     /// The kind's name.

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use crate::body::{Attached, Content};
-use crate::event::{CallOutcome, Found, Overrides, QueueMode, ReceiptState, Usage};
+use crate::event::{Breakpoint, CallOutcome, Found, Leg, Overrides, QueueMode, ReceiptState, Usage};
 use crate::failure::Failure;
 use crate::ids::{BranchId, CallId, EffectId, Epoch, Hash, MessageId, RunId, SessionId, Timestamp};
-use crate::settings::{Policy, Settings};
-use crate::state::BlockOf;
+use crate::queue::QueueSettings;
+use crate::settings::{Policy, Settings, Thinking};
+use crate::state::{BlockOf, LegState};
 
 /// Something for the machine to decide on.
 #[derive(Debug, Clone)]
@@ -50,8 +51,10 @@ pub enum Command {
         message: MessageId,
         /// Its text.
         content: Content,
-        /// How to route it; none = the session's mode.
+        /// How to route it; none = as its session says, else as `queue` says.
         mode: Option<QueueMode>,
+        /// How messages are queued where nothing else is said.
+        queue: QueueSettings,
         /// The sender's key.
         key: Option<String>,
         /// What it asks to be different for its run.
@@ -63,14 +66,28 @@ pub enum Command {
     Cancel {
         /// Which.
         message: MessageId,
+        /// Which leg of it; none = all that wait.
+        leg: Option<Leg>,
     },
+    /// Take all back that waits.
+    Clear,
     /// End the run that is under way.
     Abort {
         /// Which, to be sure; none = whichever it is.
         run: Option<RunId>,
     },
     /// Hold the run at a checkpoint.
-    Pause,
+    Pause {
+        /// Whether its commands are to stand still as well.
+        freeze: bool,
+    },
+    /// Let a run stop at a place.
+    Break {
+        /// Which.
+        run: RunId,
+        /// Where; none = nowhere any more.
+        at: Option<Breakpoint>,
+    },
     /// Let it go on.
     Resume {
         /// End it as interrupted instead.
@@ -89,11 +106,10 @@ pub enum Command {
     },
     /// Summarise the history.
     Compact,
+    /// Begin the conversation anew: a run that is under way is aborted, what waits stays.
+    Reset,
     /// Change a setting of the session.
-    Override {
-        /// The model for its next runs, `PROVIDER/MODEL`; none = the agent's.
-        model: Option<String>,
-    },
+    Override(Override),
     /// Go back to a checkpoint.
     Rewind,
     /// Begin another session at a checkpoint.
@@ -105,6 +121,19 @@ pub enum Command {
     },
     /// End the session for good.
     Terminate,
+}
+
+/// A setting of a session, in place of the agent's; none = as the agent says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Override {
+    /// The model of its next runs, `PROVIDER/MODEL`.
+    Model(Option<String>),
+    /// How much they think.
+    Thinking(Option<Thinking>),
+    /// Whether what they do is shown in detail.
+    Verbose(Option<bool>),
+    /// How its messages are routed that do not say.
+    QueueMode(Option<QueueMode>),
 }
 
 /// A piece of a streamed answer.
@@ -196,7 +225,7 @@ pub enum Report {
         /// The `reserve` effect.
         effect: EffectId,
         /// When it may.
-        until: Option<crate::ids::Timestamp>,
+        until: Option<Timestamp>,
     },
     /// The workspace stands and the system prompt is made.
     Prepared {
@@ -309,14 +338,22 @@ pub enum Report {
 pub struct Receipt {
     /// The message.
     pub message: MessageId,
-    /// Its state.
+    /// The mode that it was accepted with.
+    pub mode: QueueMode,
+    /// Its state: of one that has two legs, that of its followup.
     pub state: ReceiptState,
     /// The run that answers it.
     pub run: RunId,
+    /// The other leg of one that is steered and follows up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steer: Option<LegState>,
     /// Where it is in the queue, from 1; none once it has started.
     pub ahead: Option<u32>,
     /// When it was accepted: of a message that is sent again, the first time.
     pub accepted_at: Timestamp,
+    /// Until when at most it waits, where that is known: the reset of the quota that its run waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
 }
 
 /// What a command that was not refused has done.

@@ -14,6 +14,7 @@ mod lanes;
 mod machine;
 pub mod mutants;
 mod pump;
+mod queue;
 mod settings;
 mod state;
 pub mod tables;
@@ -28,14 +29,15 @@ pub use ids::{
     BranchId, CallId, EffectId, EffectKind, Epoch, Hash, InvalidId, MessageId, Moment, Position, RunId, Seq, SessionId,
     Timestamp,
 };
-pub use input::{Answer, Command, Given, Input, Part, Receipt, Refusal, Report};
+pub use input::{Answer, Command, Given, Input, Override, Part, Receipt, Refusal, Report};
 pub use lanes::{Lane, LaneAnswer, LaneBounds, LaneWait, LaneWish, Lanes};
 pub use machine::{IllegalEdge, Line, Machine, RecoverError, Segment, SettingsSource};
 pub use pump::{Do, Pump};
+pub use queue::{DropPolicy, Interrupt, QueueSettings};
 pub use settings::{Candidate, Limits, Policy, ResumeMode, Settings, Thinking, ToolClass, ToolSpec};
 pub use state::{
-    Block, BlockList, BlockOf, Blocks, Call, Clock, Ending, Flags, InvalidSnapshot, Item, ItemCall, Lifecycle, Message,
-    PartialCall, Phase, PrepareStage, Process, ProcessState, Queued, Run, STATE_VERSION, Sent, Session, Stage, Step,
-    Stream, Transcript, Unpaired,
+    Block, BlockList, BlockOf, Blocks, Call, Clock, Ending, Flags, InvalidSnapshot, Item, ItemCall, LegState,
+    Lifecycle, Message, PartialCall, Pause, Phase, PrepareStage, Process, ProcessState, QueueState, Queued, Run,
+    STATE_VERSION, Sent, Session, Stage, Step, Stream, Transcript, Unpaired,
 };
 pub use views::Touched;

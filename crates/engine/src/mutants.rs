@@ -16,6 +16,12 @@ macro_rules! mutants {
             /// Every one with the name that it is chosen by.
             pub const ALL: &'static [(Self, &'static str)] = &[$((Self::$variant, $name),)*];
 
+            /// Whether it is in the routing of messages: what else there is sends none that could show it.
+            pub fn is_in_routing(self) -> bool {
+                let is_named = |name: &str| name.starts_with("queue_") && self != Self::QueueDroppedAtClosing;
+                Self::ALL.iter().any(|(mutant, name)| *mutant == self && is_named(name))
+            }
+
             /// Whether it is in the journal on disk, which only a world over a file has.
             pub fn is_on_disk(self) -> bool {
                 Self::ALL.iter().any(|(mutant, name)| *mutant == self && name.starts_with("disk_"))
@@ -55,6 +61,16 @@ mutants! {
     KeyForgotten = "key_forgotten";
     /// An answer counts for whatever is asked.
     ApprovalUnbound = "approval_unbound";
+    /// What waits to be steered into a run is gone when that ends.
+    SteerLost = "queue_steer_lost";
+    /// What was steered into a request waits on, and is steered into the next one as well.
+    SteerTwice = "queue_steer_twice";
+    /// A group of gathered messages takes others over that wait between them.
+    GroupAcross = "queue_group_across";
+    /// A steer waits for calls that have not started.
+    CallsNotSkipped = "queue_calls_not_skipped";
+    /// A message that interrupts waits behind the others.
+    InterruptBehind = "queue_interrupt_behind";
     /// In the journal on disk: a group is not synced, whatever is in it.
     DiskGroupNotSynced = "disk_group_not_synced";
     /// In the journal on disk: the number of a new owner is not synced.

@@ -1,7 +1,7 @@
 //! Rows of the views, made from the state: what lists and a restart need to know without folding any branch.
 
 use crate::batch::{ApprovalRow, ReceiptRow, RunRow, SessionRow, Views};
-use crate::event::{Event, Outcome};
+use crate::event::{Event, Outcome, ReceiptState};
 use crate::ids::{MessageId, Timestamp};
 use crate::settings::Settings;
 use crate::state::{Lifecycle, Process, Run, Session};
@@ -22,6 +22,8 @@ impl Touched {
             Event::MessageAccepted(e) => self.messages.push(e.message),
             Event::MessageSettled(e) => self.messages.push(e.message),
             Event::RunStarted(e) => self.messages.extend(&e.inputs),
+            // What was steered into it is delivered with its first byte.
+            Event::RequestOpened(_) => self.messages.extend(steered(session)),
             Event::RunEnded(e) => {
                 let Some(run) = session.run() else { return };
                 self.messages.extend(&run.inputs);
@@ -77,12 +79,20 @@ impl Touched {
     }
 }
 
+fn steered(session: &Session) -> impl Iterator<Item = MessageId> {
+    let inputs = session.run().map(|run| (run.id, &run.inputs)).into_iter();
+    inputs.flat_map(|(run, inputs)| inputs.iter().map(move |input| (run, *input))).filter_map(|(run, input)| {
+        let message = session.messages.get(&input)?;
+        (message.leg(message.leg_in(input, run)).state == ReceiptState::Steered).then_some(input)
+    })
+}
+
 fn session_row(session: &Session) -> SessionRow {
     let trouble = match &session.lifecycle {
         Lifecycle::Error { failure, remedy, .. } => Some(format!("{failure}; mend it with `{remedy}`")),
         _ => None,
     };
-    let goes_on = session.is_active() || session.next_up().is_some();
+    let goes_on = session.is_active() || session.head().is_some();
     let ends = session.processes.iter().any(Process::is_ending);
     SessionRow {
         session: session.id,
@@ -94,7 +104,7 @@ fn session_row(session: &Session) -> SessionRow {
         lifecycle: session.lifecycle.kind(),
         run_state: session.run_state(),
         run: session.run().map(|run| run.id),
-        queued: session.queue.len() as u32,
+        queued: session.queue.iter().filter(|queued| !queued.is_extra()).count() as u32,
         unfinished: goes_on || ends,
         trouble,
     }
@@ -125,8 +135,10 @@ fn receipt_row(session: &Session, id: MessageId) -> Option<ReceiptRow> {
         session: session.id,
         key: message.key.clone(),
         body: message.body,
+        mode: message.mode,
         state: message.state,
         run: message.run,
+        steer: message.steer,
         accepted_at: message.accepted_at,
     })
 }

@@ -6,10 +6,13 @@ mod support;
 
 use std::sync::Arc;
 
-use engine::tables::limits::{PROCESS_MS, QUEUED_MESSAGES};
+use engine::tables::limits::{PROCESS_MS, QUEUE_CAP};
+use engine::tables::routing::MODES;
+use engine::tables::transitions::RunState;
 use engine::{
-    Attached, BlockOf, BodyKind, CallOutcome, Command, Content, Effect, EffectId, EffectKind, Failure, FailureClass,
-    Found, Given, Hash, Lifecycle, MessageId, Overrides, Part, Policy, Report, ResumeMode, Stage, Usage,
+    Attached, BlockOf, BodyKind, Breakpoint, CallOutcome, Command, Content, DropPolicy, Effect, EffectId, EffectKind,
+    Failure, FailureClass, Found, Given, Hash, Interrupt, Lifecycle, MessageId, Override, Overrides, Part, Policy,
+    QueueMode, QueueSettings, Report, ResumeMode, RunId, Stage, Usage,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence};
@@ -35,6 +38,7 @@ enum Op {
     Message {
         key: Option<u8>,
         text: u8,
+        way: Way,
     },
     Answer {
         which: usize,
@@ -56,6 +60,23 @@ enum Op {
     Together,
 }
 
+/// How a message is routed.
+#[derive(Debug, Clone, Copy)]
+struct Way {
+    mode: Option<QueueMode>,
+    cut: bool,
+    suspend: bool,
+    small: bool,
+    drop: DropPolicy,
+}
+
+fn way() -> impl Strategy<Value = Way> {
+    let mode = prop::option::weighted(0.8, prop::sample::select(MODES.to_vec()));
+    let drop = prop::sample::select(vec![DropPolicy::New, DropPolicy::Old, DropPolicy::Summarize]);
+    (mode, any::<bool>(), any::<bool>(), prop::bool::weighted(0.2), drop)
+        .prop_map(|(mode, cut, suspend, small, drop)| Way { mode, cut, suspend, small, drop })
+}
+
 #[derive(Debug, Clone, Copy)]
 enum Control {
     Abort,
@@ -63,6 +84,11 @@ enum Control {
     Resume,
     Drop,
     Cancel(u8),
+    Clear,
+    Reset,
+    Freeze,
+    Break(usize),
+    QueueMode(usize),
     Recover,
     Terminate,
     Escalate,
@@ -78,6 +104,11 @@ fn control() -> impl Strategy<Value = Control> {
         6 => Just(Control::Resume),
         1 => Just(Control::Drop),
         2 => (0..6_u8).prop_map(Control::Cancel),
+        1 => Just(Control::Clear),
+        1 => Just(Control::Reset),
+        2 => Just(Control::Freeze),
+        2 => (0..8_usize).prop_map(Control::Break),
+        1 => (0..5_usize).prop_map(Control::QueueMode),
         4 => Just(Control::Recover),
         1 => Just(Control::Terminate),
         2 => Just(Control::Escalate),
@@ -92,7 +123,7 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         40 => (number(), number(), number()).prop_map(|(which, how, class)| Op::Progress { which, how, class }),
         6 => (number(), number(), number()).prop_map(|(which, how, class)| Op::Stray { which, how, class }),
-        5 => (prop::option::of(0..4_u8), 0..3_u8).prop_map(|(key, text)| Op::Message { key, text }),
+        7 => (prop::option::of(0..4_u8), 0..3_u8, way()).prop_map(|(key, text, way)| Op::Message { key, text, way }),
         5 => (number(), any::<bool>(), prop::bool::weighted(0.2))
             .prop_map(|(which, allow, stale)| Op::Answer { which, allow, stale }),
         8 => control().prop_map(Op::Control),
@@ -294,12 +325,19 @@ fn stray(world: &World, effect: EffectId, how: usize, class: usize) -> Report {
     stray
 }
 
-fn message(world: &mut World, key: Option<u8>, content: u8) -> Command {
+fn message(world: &mut World, key: Option<u8>, content: u8, way: Way) -> Command {
     world.messages += 1;
     Command::Message {
         message: MessageId(Uuid::from_u128(u128::from(world.messages))),
         content: text(BodyKind::Message, &format!("text {content}")),
-        mode: None,
+        mode: way.mode,
+        queue: QueueSettings {
+            cap: if way.small { 3 } else { QUEUE_CAP },
+            cut: way.cut,
+            interrupt: if way.suspend { Interrupt::Suspend } else { Interrupt::Replace },
+            drop: way.drop,
+            ..QueueSettings::default()
+        },
         key: key.map(|key| format!("key {key}")),
         overrides: Overrides::default(),
         attachments: vec![],
@@ -313,19 +351,39 @@ fn answer(world: &World, which: usize, allow: bool, stale: bool) -> Option<Comma
     Some(Command::Answer { call, fingerprint, allow, by: "me".into() })
 }
 
+fn breakpoint(at: usize) -> Option<Breakpoint> {
+    let states = [RunState::Preparing, RunState::ToolExec, RunState::Error, RunState::Retry, RunState::Awaiting];
+    match at {
+        0 => None,
+        1 => Some(Breakpoint::BeforeTool("ls".into())),
+        2 => Some(Breakpoint::BeforeTool("exec".into())),
+        other => states.get(other - 3).copied().map(Breakpoint::OnState),
+    }
+}
+
 fn offer_control(world: &mut World, control: Control) {
     match control {
         Control::Abort => world.offer(Command::Abort { run: None }),
-        Control::Pause => world.offer(Command::Pause),
+        Control::Pause => world.offer(Command::Pause { freeze: false }),
         Control::Resume => world.offer(Command::Resume { drop: false }),
         Control::Drop => world.offer(Command::Resume { drop: true }),
-        Control::Cancel(n) => world.offer(Command::Cancel { message: MessageId(Uuid::from_u128(u128::from(n))) }),
+        Control::Cancel(n) => {
+            world.offer(Command::Cancel { message: MessageId(Uuid::from_u128(u128::from(n))), leg: None });
+        }
+        Control::Clear => world.offer(Command::Clear),
+        Control::Reset => world.offer(Command::Reset),
+        Control::Freeze => world.offer(Command::Pause { freeze: true }),
+        Control::Break(at) => {
+            let run = world.session().run().map_or(RunId(Uuid::from_u128(1)), |run| run.id);
+            world.offer(Command::Break { run, at: breakpoint(at) });
+        }
+        Control::QueueMode(mode) => world.offer(Command::Override(Override::QueueMode(Some(MODES[mode])))),
         Control::Recover => world.offer(Command::Recover { force: true }),
         Control::Terminate => world.offer(Command::Terminate),
         Control::Escalate => {
             world.offer(Report::Escalated { failure: Failure::new(FailureClass::Unknown, "it fell over") });
         }
-        Control::Override => world.offer(Command::Override { model: Some("acme/two".into()) }),
+        Control::Override => world.offer(Command::Override(Override::Model(Some("acme/two".into())))),
         Control::Closing => world.offer(Report::Closing),
         Control::Due => world.offer(Report::Due),
     }
@@ -347,8 +405,8 @@ fn offer(world: &mut World, op: &Op) -> bool {
                 world.offer(report);
             }
         }
-        Op::Message { key, text } => {
-            let command = message(world, *key, *text);
+        Op::Message { key, text, way } => {
+            let command = message(world, *key, *text, *way);
             world.offer(command);
         }
         Op::Answer { which, allow, stale } => {
@@ -465,7 +523,7 @@ proptest! {
                 && world.session().queue.is_empty()
         };
         // Enough for each queued run, and for each call of the one that is under way.
-        let most = 64 * (QUEUED_MESSAGES + 1);
+        let most = 64 * (QUEUE_CAP as usize + 1);
         for _ in 0..most {
             if done(&world) {
                 break;

@@ -7,7 +7,6 @@ use std::collections::BTreeSet;
 use engine::tables::lifecycle::{self, LifecycleCause, LifecycleKind};
 use engine::tables::limits::{END_GRACE_MS, PROCESS_MS};
 use engine::tables::recovery::{RULES, Rule, Strategy, recover};
-use engine::tables::routing::{ROUTES, Route, route};
 use engine::tables::timers::{Timer, armed};
 use engine::tables::transitions::{EDGES, LIVE, RunState, Trigger, allowed};
 use engine::{Failure, FailureClass, Limits, Moment, Timestamp};
@@ -190,35 +189,6 @@ fn r20_every_cell_of_the_lifecycle() {
         })
     });
     check(LIFECYCLE, actual);
-}
-
-#[test]
-fn r31_routing_of_every_lifecycle() {
-    use LifecycleKind::{Active, Error, Idle, Initializing, Ready, Recovering, Suspended, Terminated};
-    let expected = [
-        (Initializing, "hold"),
-        (Ready, "start"),
-        (Active, "queue"),
-        (Idle, "start"),
-        (Suspended, "queue"),
-        (Error, "refuse"),
-        (Recovering, "hold"),
-        (Terminated, "refuse"),
-    ];
-    assert_eq!(ROUTES.len(), LifecycleKind::ALL.len());
-    for (kind, expected) in expected {
-        let name = match route(kind) {
-            Route::Start => "start",
-            Route::Queue => "queue",
-            Route::Hold => "hold",
-            Route::Refuse(reason) => {
-                assert!(reason.contains(';'), "a refusal says the way out: {reason}");
-                "refuse"
-            }
-        };
-        assert_eq!(name, expected, "{kind}");
-        assert_eq!(ROUTES[kind as usize].0, kind, "the table is in the order of the enum");
-    }
 }
 
 const RETRIED: &str = "rate_limit overloaded timeout stalled network server malformed";

@@ -56,6 +56,7 @@ impl Service {
     /// Starts the service of a home whose journal this process owns. Must be called inside a runtime.
     pub fn start(journal: Arc<dyn Journal>, options: ServiceOptions) -> Arc<Self> {
         let (events, published) = mpsc::unbounded_channel();
+        let (waits, waiting) = mpsc::unbounded_channel();
         let (hub, ending) = Hub::new();
         let hub = Arc::new(hub);
         let asks = Arc::new(Asks::default());
@@ -67,13 +68,13 @@ impl Service {
                 resolver: options.resolver,
                 models: options.models,
                 events: Some(events),
-                waits: None,
+                waits: Some(waits),
                 questions: Some(Box::new(Arc::clone(&asks))),
                 linger: options.linger,
             },
         );
         let lines = Lines::new(Arc::<dyn Journal>::clone(runtime.journal()));
-        tokio::spawn(Arc::clone(&hub).run((published, ending), lines, Arc::clone(&asks)));
+        tokio::spawn(Arc::clone(&hub).run((published, ending), waiting, lines, Arc::clone(&asks)));
         Arc::new(Self {
             started_at: runtime.clock().now(),
             runtime,

@@ -10,8 +10,8 @@ use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
 use engine::{
     Batch, BodyKind, BranchId, Candidate, Command, Content, Created, CutCause, EffectId, EffectKind, Epoch, Event,
-    Failure, Flags, MessageId, MessageSealed, Next, Opened, Overrides, ReasoningAdded, Record, RequestSent, RunId, Seq,
-    SessionId, SessionRow, Settings, StreamCut, TextAdded, Timestamp, Usage, Views,
+    Failure, Flags, MessageId, MessageSealed, Next, Opened, Overrides, Position, QueueSettings, ReasoningAdded, Record,
+    RequestSent, RunId, Seq, SessionId, SessionRow, Settings, StreamCut, TextAdded, Timestamp, Usage, Views,
 };
 use gateway::events::{Cursor, Line, Lines, catch_up};
 use journal::{Append, Journal as _, Memory, Read as _, Sqlite};
@@ -51,6 +51,7 @@ fn message(text: &str) -> Command {
         message: MessageId(Uuid::now_v7()),
         content: Content::text(BodyKind::Message, text),
         mode: None,
+        queue: QueueSettings::default(),
         key: None,
         overrides: Overrides::default(),
         attachments: vec![],
@@ -156,7 +157,8 @@ impl Watched {
         }
         let append = Append { batch: Arc::clone(&published.batch), epoch: published.epoch };
         self.journal.append(append, Box::new(|done| assert!(done.is_ok(), "{done:?}")));
-        self.seen.extend(self.lines.of(published));
+        let position = self.journal.head().unwrap();
+        self.seen.extend(self.lines.of(&Published { position, ..published.clone() }));
     }
 
     /// Comes back with the cursor of every line so far, and with none.
@@ -214,6 +216,7 @@ impl Watched {
             key: KEY.into(),
             batch: Arc::new(batch),
             epoch: Epoch(epoch),
+            position: Position(0),
             lifecycle: LifecycleKind::Active,
             run_state: RunState::Streaming,
             flags: Flags::default(),

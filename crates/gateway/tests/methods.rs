@@ -22,7 +22,9 @@ use serde_json::json;
 use support::{Home, KEY, hear, message};
 
 async fn accepted(answers: &mut Answers<Agent>) -> RunId {
-    let AgentAnswer::Accepted { run_id, accepted_at } = answers.next().await.unwrap() else { panic!("not accepted") };
+    let AgentAnswer::Accepted { run_id, accepted_at, .. } = answers.next().await.unwrap() else {
+        panic!("not accepted")
+    };
     assert!(accepted_at.0 > 0);
     run_id
 }
@@ -209,6 +211,20 @@ async fn r35_the_next_owner_gives_places_in_the_order_of_acceptance() {
     let waits = home.service.runtime().waits();
     let waiting: Vec<_> = waits.iter().map(|wait| &*wait.wish.session).collect();
     assert_eq!(waiting, ["agent:main:s1", "agent:main:s0"], "the four that were accepted first have the places");
+    home.leave().await;
+}
+
+/// R15: an abort reaches a run that waits for leave; the question is open no more, and the call never runs.
+#[tokio::test]
+async fn r15_an_abort_withdraws_a_question() {
+    let home = Home::new();
+    let (client, _, mut events) = home.connect(vec![Cap::Asks]).await;
+    let mut answers = client.ask::<Agent>(message("main", "k", "run `echo hi > there.txt`")).unwrap();
+    let run = accepted(&mut answers).await;
+    assert_eq!(hear(&mut events).await.unwrap().event, "ask");
+    client.call::<RunsAbort>(AbortParams { run: Some(run.to_string()), session: None }).await.unwrap();
+    assert_eq!(ended(&mut answers).await.outcome, Outcome::Aborted);
+    assert_eq!(hear(&mut events).await.unwrap().event, "answered");
     home.leave().await;
 }
 

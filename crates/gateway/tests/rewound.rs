@@ -13,13 +13,14 @@ use engine::{
     Seq, SessionId, SessionRow, StreamCut, TextAdded, TextStruck, Timestamp, Views,
 };
 use faulty_vfs::{Cut, Disk};
-use gateway::events::{self, Cursor, Lines, Since};
+use gateway::events::{self, Cursor, HomeCursor, HomeReading, Lines, Since};
 use journal::{Append, Journal, Read, Reader, Sqlite, Tail};
-use protocol::event::{StateLine, Stream};
+use protocol::event::{AssistantLine, StateLine, Stream};
 use runtime::Published;
 use tempfile::TempDir;
 use uuid::Uuid;
 
+const KEY: &str = "agent:main:main";
 const RUN: RunId = RunId(Uuid::from_u128(1));
 const SESSION: SessionId = SessionId(Uuid::from_u128(2));
 const BRANCH: BranchId = BranchId(Uuid::from_u128(3));
@@ -46,17 +47,19 @@ impl Live {
             Seq(self.seq)
         });
         let records = vec![Record { seq, at: Timestamp(7), event }];
-        let batch = Batch { session: SESSION, branch: BRANCH, records, bodies, views: Views::default() };
+        let views = Views { session: Some(row()), ..Views::default() };
+        let batch = Batch { session: SESSION, branch: BRANCH, records, bodies, views };
         let (batch, epoch) = (Arc::new(batch), self.journal.epoch());
         let (tell, told) = channel();
         let done = Box::new(move |answer| tell.send(answer).unwrap());
         self.journal.append(Append { batch: Arc::clone(&batch), epoch }, done);
-        told.recv().unwrap().unwrap();
+        let position = told.recv().unwrap().unwrap();
         let lines = self.lines.of(&Published {
             session: SESSION,
-            key: "agent:main:main".into(),
+            key: KEY.into(),
             batch,
             epoch,
+            position,
             lifecycle: LifecycleKind::Active,
             run_state: RunState::Streaming,
             flags: Flags::default(),
@@ -71,7 +74,7 @@ impl Live {
 
     /// A session that is open, synced.
     fn begin(&mut self) {
-        let key = "agent:main:main".to_owned();
+        let key = KEY.to_owned();
         self.record(Created { session: SESSION, key, agent: "main".to_owned(), branch: BRANCH }.into(), vec![]);
         let epoch = self.journal.epoch();
         self.record(Opened { epoch, last_activity: Timestamp(1) }.into(), vec![]);
@@ -90,6 +93,23 @@ impl Live {
         let text = Content::text(BodyKind::Message, text);
         let cut = StreamCut { request: REQUEST, cause: CutCause::Crash, text: Some(text.body) };
         self.record(cut.into(), vec![text]);
+    }
+}
+
+fn row() -> SessionRow {
+    SessionRow {
+        session: SESSION,
+        key: KEY.to_owned(),
+        agent: "main".to_owned(),
+        branch: BRANCH,
+        created_at: Timestamp(1),
+        last_activity: Timestamp(1),
+        lifecycle: LifecycleKind::Active,
+        run_state: RunState::Streaming,
+        run: Some(RUN),
+        queued: 0,
+        unfinished: true,
+        trouble: None,
     }
 }
 
@@ -145,21 +165,7 @@ fn r11_who_has_seen_text_that_power_took_is_told_rewound() {
         .find(|since| matches!(since, Since::Rewound { to } if *to == live.cursors[2]));
     assert!(partly.is_some(), "no cut kept the first piece alone");
 
-    let row = SessionRow {
-        session: SESSION,
-        key: "agent:main:main".to_owned(),
-        agent: "main".to_owned(),
-        branch: BRANCH,
-        created_at: Timestamp(1),
-        last_activity: Timestamp(1),
-        lifecycle: LifecycleKind::Active,
-        run_state: RunState::Streaming,
-        run: Some(RUN),
-        queued: 0,
-        unfinished: true,
-        trouble: None,
-    };
-    let told = events::rewound(&row, &to, Timestamp(9));
+    let told = events::rewound(&row(), &to, Timestamp(9));
     assert_eq!((told.what, told.at), (Stream::State(StateLine::Rewound { to: to.to_string() }), Timestamp(9)));
     assert_eq!(told.cursor, to.to_string());
 }
@@ -230,4 +236,67 @@ fn a_cursor_is_read_as_it_was_written_and_nothing_else_is() {
     for wrong in ["", "17", "3.x", "3.17:", "3.17:nothing=4", &format!("3.17:{REQUEST}"), "-1.2"] {
         assert!(wrong.parse::<Cursor>().is_err_and(|error| error.to_string().contains(wrong)), "{wrong}");
     }
+}
+
+/// What a follower of the whole home is told that comes back, and where it stands then.
+fn of_home(from: &HomeCursor, home: &Path) -> (Vec<Stream>, HomeCursor) {
+    let store = Reader::open(home).unwrap();
+    let mut reading = HomeReading::behind(&store, from).unwrap();
+    while reading.more(&store).unwrap() {}
+    reading.finish(&store).unwrap();
+    let lines = reading.take_lines().into_iter().map(|line| line.event).filter(|event| !event.is_state());
+    let told = lines.map(|event| {
+        let gone = matches!(&event.what, Stream::State(StateLine::Rewound { to }) if *to == event.cursor);
+        assert!(gone || event.session == KEY, "{event:?}");
+        event.what
+    });
+    (told.collect(), reading.cursor().clone())
+}
+
+fn is_rewound(what: &Stream, to: &HomeCursor) -> bool {
+    *what == Stream::State(StateLine::Rewound { to: to.to_string() })
+}
+
+/// R11, R43: entries are gone, whosever they were, and others may stand in their places.
+#[test]
+fn r43_a_follower_of_the_home_that_has_seen_what_power_took_is_told_rewound() {
+    let (home, disk) = home();
+    let mut live = Live::own(home.path(), 0);
+    live.begin();
+    let synced = HomeReading::now(live.journal.as_ref()).unwrap();
+    live.strike();
+    live.text(0, "Once upon ");
+    let seen = HomeReading::now(live.journal.as_ref()).unwrap();
+    assert_eq!(of_home(&seen, after(&disk, Cut::Everything).path()), (vec![], seen.clone()));
+
+    let lost = after(&disk, Cut::Nothing);
+    let (told, to) = of_home(&seen, lost.path());
+    assert_eq!(to, synced);
+    assert!(matches!(&told[..], [Stream::State(_), of_session] if is_rewound(of_session, &synced)), "{told:?}");
+
+    let mut next = Live::own(lost.path(), 2);
+    next.strike();
+    next.strike();
+    let (told, to) = of_home(&seen, lost.path());
+    let struck = |what: &&Stream| matches!(what, Stream::Assistant(AssistantLine::Struck { .. }));
+    assert_eq!(told.iter().filter(struck).count(), 2, "what stands there now was not told: {told:?}");
+    assert_eq!(to, HomeReading::now(next.journal.as_ref()).unwrap());
+    assert_eq!(of_home(&synced, lost.path()).0.len(), 2, "nothing that it has seen is gone");
+}
+
+/// R11, R43: of an open answer a piece is gone.
+#[test]
+fn r43_a_follower_of_the_home_is_told_of_the_session_whose_text_power_took() {
+    let (home, disk) = home();
+    let mut live = Live::own(home.path(), 0);
+    live.begin();
+    let synced = HomeReading::now(live.journal.as_ref()).unwrap();
+    live.text(0, "Once upon ");
+    let seen = HomeReading::now(live.journal.as_ref()).unwrap();
+    assert_ne!(seen, synced);
+    let lost = after(&disk, Cut::Nothing);
+    let (told, to) = of_home(&seen, lost.path());
+    assert!(matches!(&told[..], [what] if is_rewound(what, &synced)), "{told:?}");
+    assert_eq!(to, synced);
+    assert_eq!(of_home(&synced, home.path()).0.len(), 1, "the piece that it has not seen");
 }

@@ -72,6 +72,39 @@ pub struct Tail {
     pub progress: Vec<Record>,
 }
 
+/// What a home holds behind a position, over all of its sessions, as it stood at one moment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Page {
+    /// Its entries in commit order.
+    pub entries: Vec<Placed>,
+    /// Open progress of the branches that have some; none when entries may follow this page.
+    pub open: Option<Vec<Open>>,
+}
+
+/// An entry in the order of the home.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Placed {
+    /// Its place in the home.
+    pub position: Position,
+    /// The owner that appended it.
+    pub epoch: Epoch,
+    /// Its branch.
+    pub branch: BranchId,
+    /// The entry. One that cannot be read is an error here, and keeps nobody from reading what other sessions have.
+    pub entry: Result<Entry, Error>,
+}
+
+/// Progress of a branch that none of its entries seals.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Open {
+    /// The branch.
+    pub branch: BranchId,
+    /// Its last entry, and the owner that recorded it.
+    pub head: (Seq, Epoch),
+    /// Ordered by effect and offset. The records have no seq.
+    pub progress: Vec<Record>,
+}
+
 /// What can be read, by the owner and by others beside it.
 ///
 /// Lists are in the order in which their rows were first recorded. What is not there is `None` or an empty list.
@@ -143,6 +176,10 @@ pub trait Read: Send + Sync {
         let [Segment { entries, .. }] = segments;
         Ok(Tail { entries, progress })
     }
+
+    /// The first `limit` entries of all sessions behind a position, with open progress where these are the last. Both fit
+    /// together, also while another process appends. Each entry is checked as by [`Read::range`].
+    fn page(&self, behind: Position, limit: usize) -> Result<Page, Error>;
 
     /// The bytes of a body; they are checked against the hash.
     fn body(&self, hash: &Hash) -> Result<Option<Arc<[u8]>>, Error>;

@@ -159,7 +159,8 @@ impl Rows {
 fn known(session: &Session) -> Touched {
     let mut touched = Touched::default();
     for (id, message) in &session.messages {
-        let settled = MessageSettled { message: *id, state: message.state, run: Some(message.run) };
+        let settled =
+            MessageSettled { message: *id, state: message.state, run: Some(message.run), leg: None, told: false };
         touched.note(session, None, &settled.into(), message.accepted_at);
     }
     touched

@@ -4,13 +4,13 @@
 use engine::tables::lifecycle::{LifecycleCause, LifecycleKind};
 use engine::tables::transitions::RunState;
 use engine::{
-    CallId, CallOutcome, CutCause, EffectId, EndingCause, Epoch, Failure, Flags, Found, Hash, MessageId, Outcome,
-    ProcessCause, ReceiptState, RunId, Timestamp, ToolClass, Usage, WaitFor,
+    CallId, CallOutcome, CutCause, EffectId, EndingCause, Epoch, Failure, Flags, Found, Hash, Lane, Leg, MessageId,
+    Outcome, ProcessCause, ReceiptState, RunId, Timestamp, ToolClass, Usage, WaitFor,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::show::names;
+use crate::show::{LaneWait, names};
 
 /// The name of the event frame that carries an [`Event`].
 pub const AGENT_EVENT: &str = "agent";
@@ -325,6 +325,11 @@ pub enum StateLine {
         /// The cursor to go on from; the line's own.
         to: String,
     },
+    /// What follows of this session cannot be read back; the others are told. For whoever reads back the whole home.
+    Unreadable {
+        /// What is wrong.
+        reason: String,
+    },
 }
 
 /// What becomes of messages.
@@ -339,7 +344,7 @@ pub enum QueueLine {
         /// The sender's key.
         key: Option<String>,
     },
-    /// It came to an end without a run of its own.
+    /// It waits no more: it has come to an end, or a run takes it that it did not start.
     Settled {
         /// The message.
         #[schemars(with = "String")]
@@ -347,6 +352,37 @@ pub enum QueueLine {
         /// How.
         #[schemars(with = "names::ReceiptStateName")]
         state: ReceiptState,
+        /// The run that takes it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "Option<String>")]
+        taken_by: Option<RunId>,
+        /// Which leg of it; all that wait, where none is named.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "Option<names::LegName>")]
+        leg: Option<Leg>,
+    },
+    /// Its run waits for a place in a lane: told when the wait begins, to whoever begins to listen meanwhile, and once more
+    /// when it has lasted 2 s. Such a line is in no journal.
+    Waiting {
+        /// The message.
+        #[schemars(with = "String")]
+        message: MessageId,
+        /// How long it has waited, milliseconds.
+        waited_ms: u64,
+        /// Behind whom, and since when.
+        #[serde(flatten)]
+        wait: LaneWait,
+    },
+    /// Its run has waited for its place, and has it. Such a line is in no journal.
+    Entered {
+        /// The message.
+        #[schemars(with = "String")]
+        message: MessageId,
+        /// The lane.
+        #[schemars(with = "names::LaneName")]
+        lane: Lane,
+        /// How long it waited, milliseconds.
+        waited_ms: u64,
     },
 }
 
@@ -354,6 +390,11 @@ impl Event {
     /// Whether it tells the state: such a line is told whenever a subscriber has caught up, and stands for no entry.
     pub fn is_state(&self) -> bool {
         matches!(self.what, Stream::State(StateLine::Changed { .. }))
+    }
+
+    /// Whether it tells a wait for a place in a lane, which only the owner knows of: such a line stands for no entry.
+    pub fn is_lane_wait(&self) -> bool {
+        matches!(self.what, Stream::Queue(QueueLine::Waiting { .. } | QueueLine::Entered { .. }))
     }
 
     /// How its run ended, if this is its last line.

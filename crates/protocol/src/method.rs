@@ -93,6 +93,12 @@ methods! {
     SessionsResume "sessions.resume": ResumeParams => Resumed;
     /// Ends a session for good: its run, its queue, all that it has in the background. Answered when that is over.
     SessionsEnd "sessions.end": EndParams => SessionEnded;
+    /// Takes back a message that waits.
+    QueueCancel "queue.cancel": QueueCancelParams => Cancelled;
+    /// Takes back all that waits in a session.
+    QueueClear "queue.clear": QueueClearParams => Cancelled;
+    /// Says how the messages of a session are queued that do not say.
+    QueueMode "queue.mode": QueueModeParams => QueueModeSet;
     /// Answers a question.
     AsksAnswer "asks.answer": AnswerParams => NoResult;
     /// Tells what happens, from a place on.

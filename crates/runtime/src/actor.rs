@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use engine::tables::lifecycle::LifecycleKind;
 use engine::{
-    Answer, CallId, Command, Do, EffectId, EffectKind, Epoch, Input, Lifecycle, Phase, Pump, Refusal, Report, RunId,
-    Session, Stage, Timestamp,
+    Answer, CallId, Command, Do, EffectId, EffectKind, Epoch, Input, Lifecycle, Phase, Position, Pump, Refusal, Report,
+    RunId, Session, Stage, Timestamp,
 };
 use journal::Unsaved;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -81,6 +81,8 @@ pub(crate) struct Actor<'a> {
     /// The turn of the message that is next up, asked for before it was opened.
     turn: Option<Turn>,
     opened: bool,
+    /// Of the last commit.
+    position: Position,
     closing: bool,
     leaving: watch::Receiver<Leaving>,
     /// While its session rests.
@@ -123,6 +125,7 @@ impl<'a> Actor<'a> {
             granted: None,
             turn: None,
             opened: false,
+            position: Position(0),
             closing: false,
             leaving: shared.sessions.leaving(),
             stay: None,
@@ -263,7 +266,8 @@ impl<'a> Actor<'a> {
 
     fn committed(&mut self, commit: Commit) -> Option<Exit> {
         match commit {
-            Ok(_) => {
+            Ok(position) => {
+                self.position = position;
                 if !std::mem::replace(&mut self.opened, true) {
                     crashpoint::hit("opening");
                     self.shared.unpark(self.pump.session().map_or("", |session| &session.key));
@@ -402,6 +406,7 @@ impl<'a> Actor<'a> {
             key: session.key.as_str().into(),
             batch,
             epoch: self.epoch,
+            position: self.position,
             lifecycle: session.lifecycle.kind(),
             run_state: session.run_state(),
             flags: session.flags(),

@@ -20,6 +20,12 @@ pub fn conversation(
     Conversation::default().render(transcript, items, store)
 }
 
+/// Before the text of a message that came while the run was under way.
+const STEER_MARK: &str = "[STEER] ";
+
+/// Characters of the first line that is told of a message that gave way.
+const DROPPED_CHARS: usize = 160;
+
 /// What the model is asked after a message of its own that was cut off.
 const GO_ON: &str = "Your last message was cut off. Go on exactly where it stopped.";
 
@@ -32,6 +38,8 @@ pub(crate) struct Conversation {
     /// Of the texts in them.
     bytes: usize,
     items: usize,
+    /// Which beginning of the conversation they belong to.
+    resets: u32,
     last_was_cut: bool,
 }
 
@@ -107,6 +115,11 @@ impl Conversation {
         items: usize,
         store: &dyn Read,
     ) -> Result<Vec<Cached<Message>>, journal::Error> {
+        if transcript.resets() != self.resets {
+            self.rendered.clear();
+            (self.items, self.bytes, self.last_was_cut) = (0, 0, false);
+            self.resets = transcript.resets();
+        }
         for item in transcript.items().iter().take(items).skip(self.items) {
             let message = self.message(item, transcript, store)?;
             if self.last_was_cut && matches!(message, Message::Assistant(_)) {
@@ -128,8 +141,12 @@ impl Conversation {
     fn message(&self, item: &Item, transcript: &Transcript, store: &dyn Read) -> Result<Message, journal::Error> {
         let optional = |body: &Option<Body>| body.as_ref().map(|body| self.text(body, store)).transpose();
         Ok(match item {
-            Item::User { body, attachments, .. } => {
-                Message::User { text: self.text(body, store)?, files: self.files(attachments, store)? }
+            Item::User { body, attachments, steer, dropped, .. } => {
+                let text = self.text(body, store)?;
+                let text = if *steer { format!("{STEER_MARK}{text}").into() } else { text };
+                let text =
+                    if dropped.is_empty() { text } else { format!("{}{text}", self.in_short(dropped, store)?).into() };
+                Message::User { text, files: self.files(attachments, store)? }
             }
             Item::Assistant { text, reasoning, calls, blocks, images, .. } => {
                 let calls = calls.iter().map(|call| self.call(call, store)).collect::<Result<_, _>>()?;
@@ -153,6 +170,18 @@ impl Conversation {
                 }
             }
         })
+    }
+
+    /// What is told of messages that gave way: the first line of each.
+    fn in_short(&self, dropped: &[Body], store: &dyn Read) -> Result<String, journal::Error> {
+        let mut told = format!("[{} earlier messages were not run because the queue was full:\n", dropped.len());
+        for body in dropped {
+            let text = self.text(body, store)?;
+            let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+            told.extend(["- ".to_owned(), line.trim().chars().take(DROPPED_CHARS).collect(), "\n".to_owned()]);
+        }
+        told.push_str("]\n\n");
+        Ok(told)
     }
 
     fn files(&self, attachments: &[Attachment], store: &dyn Read) -> Result<Vec<File>, journal::Error> {

@@ -35,6 +35,15 @@ pub enum LaneNews {
     },
 }
 
+impl LaneNews {
+    /// The key of the session that it is about.
+    pub fn session(&self) -> &str {
+        match self {
+            Self::Waits { wait: LaneWait { wish, .. }, .. } | Self::Entered { wish, .. } => &wish.session,
+        }
+    }
+}
+
 /// The lanes of a home.
 pub(crate) struct LaneDoor {
     inside: Mutex<Inside>,

@@ -53,7 +53,7 @@ fn put_to_a_human(machine: &mut Machine, key: &str, epoch: Epoch, reason: &str) 
     let queue = |session: &Session| session.queue.iter().map(|queued| queued.message).collect::<Vec<MessageId>>();
     let waiting = machine.session().map(queue).unwrap_or_default();
     for message in &waiting {
-        machine.handle(Command::Cancel { message: *message }.into(), clock.moment())?;
+        machine.handle(Command::Cancel { message: *message, leg: None }.into(), clock.moment())?;
     }
     machine.handle(Report::Opened { epoch }.into(), clock.moment())?;
     for _ in 0..ROUNDS {

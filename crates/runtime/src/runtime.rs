@@ -10,7 +10,7 @@ use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
 use engine::{
     Answer, Batch, BranchId, CallId, CallOutcome, CallSettled, Candidate, Command, EffectId, Epoch, Failure, Flags,
-    Hash, LaneBounds, LaneWait, Overrides, Refusal, SessionId, Settings, Timestamp,
+    Hash, LaneBounds, LaneWait, Overrides, Position, QueueSettings, Refusal, SessionId, Settings, Timestamp,
 };
 use journal::Journal;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -31,6 +31,11 @@ use crate::sessions::{Reading, Sessions};
 pub trait Resolver: Send + Sync {
     /// The settings of a run that starts now. A failure ends that run, and is what its user reads.
     fn settings(&self, agent: &str, model: Option<&str>, overrides: &Overrides) -> Result<Settings, Failure>;
+
+    /// How messages to this agent are queued where neither they nor their session say.
+    fn queue(&self, _agent: &str) -> QueueSettings {
+        QueueSettings::default()
+    }
 
     /// Where a candidate is served, with its key.
     fn endpoint(&self, candidate: &Candidate) -> Result<models::Endpoint, Failure>;
@@ -106,6 +111,8 @@ pub struct Published {
     pub batch: Arc<Batch>,
     /// The owner that recorded it.
     pub epoch: Epoch,
+    /// The position of its last entry; where it is progress alone, of the last entry of the home before it.
+    pub position: Position,
     /// The lifecycle after it.
     pub lifecycle: LifecycleKind,
     /// The run state after it.

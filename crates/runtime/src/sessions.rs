@@ -163,7 +163,7 @@ impl Drop for Present<'_> {
 fn is_let_through(input: &Input) -> bool {
     matches!(
         input,
-        Input::Command(Command::Abort { .. } | Command::Cancel { .. } | Command::Answer { .. } | Command::Pause)
+        Input::Command(Command::Abort { .. } | Command::Cancel { .. } | Command::Answer { .. } | Command::Pause { .. })
             | Input::Report(_)
     )
 }

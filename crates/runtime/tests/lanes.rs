@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use engine::{
-    Answer, BodyKind, Candidate, Command, Content, Event, Failure, LaneBounds, MessageId, Overrides, RunId, Settings,
+    Answer, BodyKind, Candidate, Command, Content, Event, Failure, LaneBounds, MessageId, Overrides, QueueSettings,
+    RunId, Settings,
 };
 use journal::Memory;
 use models::{Endpoint, ModelSet, Offline};
@@ -76,6 +77,7 @@ impl Home {
             message: MessageId(Uuid::now_v7()),
             content: Content::text(BodyKind::Message, "tokens=20 go"),
             mode: None,
+            queue: QueueSettings::default(),
             key: None,
             overrides: Overrides::default(),
             attachments: vec![],
@@ -157,7 +159,7 @@ async fn r35_a_message_that_is_taken_back_waits_no_more_and_takes_no_place() {
     home.send("c").await;
     home.next_wait().await;
     assert_eq!(home.waiting(), ["b", "c"]);
-    second.command(Command::Cancel { message: taken_back.into() }).await.unwrap();
+    second.command(Command::Cancel { message: taken_back.into(), leg: None }).await.unwrap();
     first.command(Command::Abort { run: None }).await.unwrap();
     home.until_started("c").await;
     assert!(home.waiting().is_empty());
@@ -171,7 +173,7 @@ async fn r35_a_paused_run_gives_its_place_up_and_takes_one_again_without_waiting
     home.until_started("a").await;
     let (second, _) = home.send("b").await;
     home.next_wait().await;
-    first.command(Command::Pause).await.unwrap();
+    first.command(Command::Pause { freeze: false }).await.unwrap();
     home.until_started("b").await;
     first.command(Command::Resume { drop: false }).await.unwrap();
     home.until_started("a").await;

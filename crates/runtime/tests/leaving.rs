@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{
-    Answer, BodyKind, Candidate, Command, Content, Event, Failure, LaneBounds, MessageId, Outcome, Overrides, Refusal,
-    RunId, Seq, Settings,
+    Answer, BodyKind, Candidate, Command, Content, Event, Failure, LaneBounds, MessageId, Outcome, Override, Overrides,
+    QueueSettings, Refusal, RunId, Seq, Settings,
 };
 use journal::{Memory, Read as _};
 use models::{Endpoint, ModelSet, Offline};
@@ -76,6 +76,7 @@ fn message(text: &str) -> Command {
         message: MessageId(Uuid::now_v7()),
         content: Content::text(BodyKind::Message, text),
         mode: None,
+        queue: QueueSettings::default(),
         key: None,
         overrides: Overrides::default(),
         attachments: vec![],
@@ -136,7 +137,7 @@ async fn r20_what_is_sent_while_an_actor_leaves_is_neither_lost_nor_taken_twice(
                     runs.push(run_of(&answers.remove(0).await.unwrap().unwrap()));
                 } else {
                     // Recorded without a run: the session rests again at once.
-                    handle.command(Command::Override { model: None }).await.unwrap();
+                    handle.command(Command::Override(Override::Model(None))).await.unwrap();
                 }
             }
             runs

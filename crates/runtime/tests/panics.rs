@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use engine::tables::lifecycle::LifecycleKind;
 use engine::{
-    Answer, BodyKind, Candidate, Command, Content, Failure, MessageId, Outcome, Overrides, Refusal, Settings,
+    Answer, BodyKind, Candidate, Command, Content, Failure, MessageId, Outcome, Overrides, QueueSettings, Refusal,
+    Settings,
 };
 use journal::{Read, Sqlite};
 use models::{Endpoint, ModelSet};
@@ -77,6 +78,7 @@ fn message(text: &str) -> Command {
         message: MessageId(Uuid::now_v7()),
         content: Content::text(BodyKind::Message, text),
         mode: None,
+        queue: QueueSettings::default(),
         key: None,
         overrides: Overrides::default(),
         attachments: vec![],

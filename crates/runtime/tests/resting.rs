@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use engine::{BodyKind, Candidate, Command, Content, Event, Failure, MessageId, Overrides, Settings, Usage};
+use engine::{
+    BodyKind, Candidate, Command, Content, Event, Failure, MessageId, Overrides, QueueSettings, Settings, Usage,
+};
 use journal::Sqlite;
 use models::{Endpoint, ModelSet};
 use runtime::{Linger, Options, Published, Resolver, Runtime};
@@ -40,6 +42,7 @@ async fn ask(runtime: &mut Runtime, events: &mut UnboundedReceiver<Published>, k
         message,
         content,
         mode: None,
+        queue: QueueSettings::default(),
         key: None,
         overrides: Overrides::default(),
         attachments: vec![],

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{
-    Answer, BodyKind, Candidate, Command, Content, Event, Failure, LaneBounds, MessageId, Outcome, Overrides, Refusal,
-    Seq, SessionRow, Settings,
+    Answer, BodyKind, Candidate, Command, Content, Event, Failure, LaneBounds, MessageId, Outcome, Overrides,
+    QueueSettings, Refusal, Seq, SessionRow, Settings,
 };
 use journal::{Memory, Read};
 use models::{Endpoint, ModelSet, Offline};
@@ -70,6 +70,7 @@ fn message() -> Command {
         message: MessageId(Uuid::now_v7()),
         content: Content::text(BodyKind::Message, "tokens=3 Who are you?"),
         mode: None,
+        queue: QueueSettings::default(),
         key: None,
         overrides: Overrides::default(),
         attachments: vec![],
@@ -125,7 +126,7 @@ async fn r10_b8_a_run_without_space_waits_and_goes_on_by_itself() {
     // What cannot be recorded is refused, and nothing of it is there.
     let before = home.kinds();
     assert!(is_no_space(&handle.command(message()).await));
-    assert!(is_no_space(&handle.command(Command::Pause).await));
+    assert!(is_no_space(&handle.command(Command::Pause { freeze: false }).await));
     assert_eq!(home.kinds(), before);
 
     home.journal.free();

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::case::{Case, InvalidCase};
+use crate::queue::Interleaving;
 use crate::random::Trial;
 
 const FAILED_SEEDS: &str = include_str!("../failed-seeds.txt");
@@ -15,6 +16,8 @@ pub enum Kept {
     Point(Case),
     /// Drawn from a seed.
     Drawn(Trial),
+    /// Of the queue alone.
+    Queue(Interleaving),
 }
 
 impl fmt::Display for Kept {
@@ -22,6 +25,7 @@ impl fmt::Display for Kept {
         match self {
             Self::Point(case) => case.fmt(f),
             Self::Drawn(trial) => trial.fmt(f),
+            Self::Queue(case) => case.fmt(f),
         }
     }
 }
@@ -30,7 +34,11 @@ impl FromStr for Kept {
     type Err = InvalidCase;
 
     fn from_str(text: &str) -> Result<Self, InvalidCase> {
-        if text.starts_with("MODE=") { text.parse().map(Self::Drawn) } else { text.parse().map(Self::Point) }
+        match text {
+            _ if text.starts_with("MODE=queue ") => text.parse().map(Self::Queue),
+            _ if text.starts_with("MODE=") => text.parse().map(Self::Drawn),
+            _ => text.parse().map(Self::Point),
+        }
     }
 }
 
@@ -49,10 +57,10 @@ mod tests {
     fn cases_that_once_failed_are_of_known_seeds() {
         let known = |kept: &Kept| match kept {
             Kept::Point(case) => Plan::new(case.seed).is_some(),
-            Kept::Drawn(_) => true,
+            Kept::Drawn(_) | Kept::Queue(_) => true,
         };
         assert!(kept_cases().iter().all(known));
-        for text in ["SEED=1 CRASH=2:process SECOND=none", "MODE=random SEED=4 FAULTS=9:eio"] {
+        for text in ["SEED=1 CRASH=2:process SECOND=none", "MODE=random SEED=4 FAULTS=9:eio", "MODE=queue SEED=4"] {
             assert_eq!(text.parse::<Kept>().unwrap().to_string(), text);
         }
     }

@@ -11,6 +11,7 @@ pub mod hit;
 pub mod invariant;
 pub mod kept;
 pub mod plan;
+pub mod queue;
 pub mod random;
 pub mod report;
 #[cfg(test)]

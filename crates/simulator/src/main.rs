@@ -9,6 +9,7 @@ use simulator::explore::{Explorer, Extent, Failure, Tell, replay};
 use simulator::invariant::Invariant;
 use simulator::kept::{Kept, kept_cases};
 use simulator::plan::Plan;
+use simulator::queue::{self, Interleaving, Played};
 use simulator::random::{self, Counts, Failed, Mode, Sweep};
 use simulator::report::{Report, Tally};
 use simulator::world::Medium;
@@ -19,6 +20,7 @@ usage: simulator check [--pairs N]          crash everywhere, and again at each 
        simulator liveness [OPTIONS]         draw storms of faults and users who go away; then all must come to rest
        simulator disk [OPTIONS]             the same over the real journal, on a disk that fails, dies or loses its power at any
                                             operation of it: first at every single one of a small workload, then drawn
+       simulator queue [OPTIONS]            draw interleavings of messages of every mode with all else, judged by a second model
          --seed N [default: 1]  --cases N [default: no end]  --seconds S [default: 30]
          --record FILE                      append what fails, made as small as it gets (failed-seeds.txt is replayed by `check`)
        simulator replay CASE                run one case again, as a failure prints it
@@ -37,6 +39,7 @@ fn main() -> ExitCode {
         ["random", ref options @ ..] => drawn(Mode::Random, options),
         ["liveness", ref options @ ..] => drawn(Mode::Liveness, options),
         ["disk", ref options @ ..] => drawn(Mode::Disk, options),
+        ["queue", ref options @ ..] => queue(options),
         ["replay", ref case @ ..] => case.join(" ").parse().map_or_else(|_| usage(), |case| again(&case)),
         ["invariants"] => invariants(),
         ["mutants"] => mutants(None),
@@ -128,6 +131,7 @@ fn again(case: &Kept) -> ExitCode {
             replay(&plan, *case, Tell::Story)
         }
         Kept::Drawn(trial) => random::run(trial, Tell::Story, &mut Counts::default()),
+        Kept::Queue(case) => return queue_again(*case),
     };
     match result {
         Ok(_) => {
@@ -140,6 +144,46 @@ fn again(case: &Kept) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Runs one interleaving of the queue again and says what it breaks.
+fn queue_again(case: Interleaving) -> ExitCode {
+    match queue::play(case, &mut Played::default()) {
+        Ok(()) => {
+            say(format!("{case} holds"));
+            ExitCode::SUCCESS
+        }
+        Err(broken) => {
+            say(broken);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs interleavings of the queue as these options say.
+fn queue(options: &[&str]) -> ExitCode {
+    let (mut seed, mut cases, mut time, mut record) = (1, u64::MAX, Duration::from_secs(30), None);
+    for pair in options.chunks(2) {
+        let number = pair.get(1).and_then(|value| value.parse::<u64>().ok());
+        match (pair[0], number) {
+            ("--seed", Some(number)) => seed = number,
+            ("--cases", Some(number)) => (cases, time) = (number, Duration::MAX),
+            ("--seconds", Some(seconds)) => time = Duration::from_secs(seconds),
+            ("--record", _) if pair.len() == 2 => record = Some(pair[1]),
+            _ => return usage(),
+        }
+    }
+    let began = Instant::now();
+    let (played, broken) = queue::sweep(seed, cases, time);
+    let Played { cases, messages, inputs } = played;
+    let took = began.elapsed().as_secs_f64();
+    say(format!("queue: {cases} interleavings of {messages} messages, {inputs} inputs in {took:.1} s"));
+    let Some(broken) = broken else { return ExitCode::SUCCESS };
+    say(&broken);
+    if let Some(file) = record {
+        append(file, broken.case);
+    }
+    ExitCode::FAILURE
 }
 
 fn invariants() -> ExitCode {
@@ -176,7 +220,7 @@ fn drawn(mode: Mode, options: &[&str]) -> ExitCode {
     let smallest = random::smallest(failed);
     say("as small as it gets:");
     if let Some(file) = record {
-        append(file, &smallest);
+        append(file, &smallest.trial);
     }
     again(&Kept::Drawn(smallest.trial))
 }
@@ -208,12 +252,9 @@ fn say_counts(mode: Mode, of: &str, counts: &Counts, took: Duration) {
     ));
 }
 
-fn append(file: &str, failed: &Failed) {
-    let written = std::fs::OpenOptions::new()
-        .append(true)
-        .create(true)
-        .open(file)
-        .and_then(|mut file| writeln!(file, "{}", failed.trial));
+fn append(file: &str, case: impl std::fmt::Display) {
+    let written =
+        std::fs::OpenOptions::new().append(true).create(true).open(file).and_then(|mut file| writeln!(file, "{case}"));
     if let Err(error) = written {
         say(format!("{file} cannot be written: {error}"));
     }
@@ -248,6 +289,17 @@ fn found_on_disk(name: &str) -> bool {
     failed.is_some()
 }
 
+/// Whether the bug that is planted in the routing is found by the second model of it.
+#[cfg(mutants)]
+fn found_in_routing(name: &str) -> bool {
+    let (played, broken) = queue::sweep(1, 3_000, Duration::from_secs(60));
+    match &broken {
+        Some(broken) => say(format!("{name}: found by queue after {} cases: {broken}", played.cases)),
+        None => say(format!("{name}: SURVIVED {} interleavings of the queue", played.cases)),
+    }
+    broken.is_some()
+}
+
 #[cfg(mutants)]
 fn mutants(chosen: Option<&str>) -> ExitCode {
     use engine::mutants::{Mutant, plant};
@@ -260,6 +312,10 @@ fn mutants(chosen: Option<&str>) -> ExitCode {
     let mut survivors = 0;
     for (mutant, name) in wanted {
         plant(Some(*mutant));
+        if mutant.is_in_routing() {
+            survivors += u32::from(!found_in_routing(name));
+            continue;
+        }
         if mutant.is_on_disk() {
             survivors += u32::from(!found_on_disk(name));
             continue;

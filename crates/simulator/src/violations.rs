@@ -218,7 +218,7 @@ fn a_step_that_no_table_has() -> Held {
     let outside = world.parts().1;
     let run = run_of(&mut session);
     run.phase = Phase::Retry { until: outside.now };
-    run.ending = Some(Ending { outcome: Outcome::Aborted, terminate: false, since: outside.now });
+    run.ending = Some(Ending { outcome: Outcome::Aborted, terminate: false, reset: false, since: outside.now });
     process_with(session, outside).take_up(outside)
 }
 

@@ -176,6 +176,17 @@ pub fn forget(calls: &Path, id: EffectId) -> std::io::Result<()> {
     CallFolder::of(calls, id).remove()
 }
 
+/// Stops every process of a command where it is, until it is thawed or ended: it outlives the runtime frozen, and its
+/// supervisor's limit stands still. False if no such command runs.
+pub fn freeze(calls: &Path, id: EffectId) -> std::io::Result<bool> {
+    CallFolder::of(calls, id).ask_to_freeze()
+}
+
+/// Lets the processes of a frozen command go on. False if no such command runs.
+pub fn thaw(calls: &Path, id: EffectId) -> std::io::Result<bool> {
+    CallFolder::of(calls, id).ask_to_thaw()
+}
+
 async fn find_change(context: &Context, request: &CallRequest, invocation: Invocation) -> Result<FoundCall, ToolError> {
     let (workspace, id, tool) = (context.workspace.clone(), request.id, invocation.tool());
     let evidence = Evidence::parse(request.evidence.as_deref());

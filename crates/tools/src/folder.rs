@@ -3,7 +3,8 @@
 //! ```text
 //! calls/ID                  a file: void. The call never started and never will
 //! calls/ID/control          a FIFO; the supervisor alone reads it, so it has a reader exactly while the supervisor lives;
-//!                           an `e` in it asks for the end of the command, a `c` for the end of its input
+//!                           an `e` in it asks for the end of the command, a `c` for the end of its input, an `s` to
+//!                           freeze all its processes where they are, a `g` to let them go on
 //! calls/ID/input            for a command that may go into the background: a FIFO, its standard input
 //! calls/ID/written          for such a command: how many bytes it wrote (8 bytes, little-endian), once not all are kept
 //! calls/ID/output           what the command wrote, to both its outputs, in order: the first 4 MiB, then a ring of 4 MiB
@@ -30,6 +31,10 @@ use crate::limits::{KEPT_HEAD_BYTES, KEPT_TAIL_BYTES};
 pub(crate) const END: u8 = b'e';
 /// The end of the command's input.
 pub(crate) const CLOSE_INPUT: u8 = b'c';
+/// To stop every process of the command where it is.
+pub(crate) const FREEZE: u8 = b's';
+/// To let them go on.
+pub(crate) const THAW: u8 = b'g';
 
 /// Who ended a command before it ended by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -148,6 +153,16 @@ impl CallFolder {
     /// Asks the supervisor to end the input of its command. False if there is none any more.
     pub(crate) fn ask_to_close_input(&self) -> io::Result<bool> {
         self.ask(CLOSE_INPUT)
+    }
+
+    /// Asks the supervisor to freeze its command. False if there is none any more.
+    pub(crate) fn ask_to_freeze(&self) -> io::Result<bool> {
+        self.ask(FREEZE)
+    }
+
+    /// Asks the supervisor to let its command go on. False if there is none any more.
+    pub(crate) fn ask_to_thaw(&self) -> io::Result<bool> {
+        self.ask(THAW)
     }
 
     fn ask(&self, for_what: u8) -> io::Result<bool> {

@@ -50,7 +50,7 @@ mod window;
 mod write;
 
 pub use attach::{AttachError, attach, attach_sent};
-pub use call::{CallRequest, Context, FoundCall, end, find, forget, run};
+pub use call::{CallRequest, Context, FoundCall, end, find, forget, freeze, run, thaw};
 pub use fetch::Reach;
 pub use held::{ProcessEnd, end_process, forget_process, hold_process, process_end};
 pub use masking::Secrets;

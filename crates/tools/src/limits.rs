@@ -126,6 +126,9 @@ pub(crate) const KILL_MS: u64 = 2_000;
 /// Milliseconds between two looks at processes that are being ended.
 pub(crate) const ENDING_TICK_MS: u64 = 5;
 
+/// How often processes are looked for again that came to be while their command was being frozen.
+pub(crate) const FREEZE_LOOKS: u32 = 3;
+
 /// Milliseconds after which a quiet supervisor wakes to reap what its command orphaned.
 pub(crate) const REAP_TICK_MS: u64 = 5_000;
 

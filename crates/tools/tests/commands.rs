@@ -118,6 +118,77 @@ async fn r15_a_command_ends_at_its_own_limit_with_no_runtime_there() {
     assert_eq!((found.found, ended.outcome), (Found::Ended, CallOutcome::TimedOut));
 }
 
+/// Counts in a file, with a process beside it that has forked away and does the same.
+const COUNTS: &str = "count() { while :; do echo x >> $1; done; }; echo $$ > main; \
+    (setsid sh -c 'echo $$ > daemon; while :; do echo x >> beside; done' &); count there";
+
+/// The state of a process: `T` is stopped.
+fn process_state(pid: i32) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit(')').next()?.split_whitespace().next().map(str::to_owned)
+}
+
+fn counted(world: &World) -> [u64; 2] {
+    ["there", "beside"].map(|name| fs::metadata(world.path(name)).map_or(0, |meta| meta.len()))
+}
+
+async fn until_frozen(pids: [i32; 2]) {
+    until("both are stopped", || pids.map(process_state).iter().all(|state| state.as_deref() == Some("T"))).await;
+}
+
+/// R16: a frozen command stands still with all that it started, whoever looks on, and goes on from there.
+#[tokio::test]
+async fn r16_a_frozen_command_stands_still_without_a_runtime_and_goes_on_when_it_is_thawed() {
+    let world = World::new();
+    let request = exec(COUNTS);
+    let calls = &world.context.calls;
+    assert!(!tools::freeze(calls, request.id).unwrap(), "nothing runs yet");
+    let watched = async {
+        let pids = [pid_in(&world.path("main")).await, pid_in(&world.path("daemon")).await];
+        assert!(tools::freeze(calls, request.id).unwrap());
+        until_frozen(pids).await;
+        pids
+    };
+    // The runtime that started it is gone when the command is frozen.
+    let pids = tokio::select! {
+        ended = world.run(&request) => panic!("it ended: {ended:?}"),
+        pids = watched => pids,
+    };
+    let before = counted(&world);
+    assert_eq!(tools::find(&world.context, &request).await.found, Found::Running);
+    assert!(tools::freeze(calls, request.id).unwrap(), "asked twice is frozen once");
+    until_frozen(pids).await;
+    assert_eq!(counted(&world), before);
+    assert!(tools::thaw(calls, request.id).unwrap());
+    until("both count on", || counted(&world).iter().zip(before).all(|(now, before)| *now > before)).await;
+    let ended = tools::end(&world.context, &request, GRACE).await;
+    assert!(output(&ended).contains("on request"), "{}", output(&ended));
+    assert_eq!(pids.map(lives), [false, false]);
+    assert!(!tools::thaw(calls, request.id).unwrap());
+}
+
+/// R15: what is frozen ends like anything else, in order if it can.
+#[tokio::test]
+async fn r15_a_frozen_command_is_ended() {
+    let world = World::new();
+    for (number, trap) in ["trap 'echo in order; exit 3' TERM", "trap '' TERM"].iter().enumerate() {
+        let (main, daemon) = (world.path("main"), world.path("daemon"));
+        let request = exec(&format!("{trap}; {COUNTS}"));
+        let ending = async {
+            let pids = [pid_in(&main).await, pid_in(&daemon).await];
+            assert!(tools::freeze(&world.context.calls, request.id).unwrap());
+            until_frozen(pids).await;
+            let ended = tools::end(&world.context, &request, GRACE).await;
+            assert_eq!(pids.map(lives), [false, false]);
+            ended
+        };
+        let (_, ended) = tokio::join!(world.run(&request), ending);
+        assert_eq!(output(&ended).contains("in order"), number == 0, "{}", output(&ended));
+        fs::remove_file(main).unwrap();
+        fs::remove_file(daemon).unwrap();
+    }
+}
+
 #[tokio::test]
 async fn a_command_that_prints_a_gigabyte_is_bounded() {
     let world = World::new();

@@ -4,6 +4,9 @@ import copy
 
 from home import TOKENS
 
+# Nothing more becomes of a leg in one of these states.
+OVER = ("dropped", "cancelled", "refused", "ended")
+
 
 class Run:
     """A run that has started."""
@@ -40,6 +43,7 @@ class Session:
     def __init__(self):
         self.session = self.key = self.agent = self.created_at = None
         self.messages, self.items, self.runs, self.asked = {}, [], {}, set()
+        self.dropped = []
         self.run, self.missing_calls, self.faults, self.place = None, [], [], None
         self.lifecycle, self.last_activity = "initializing", 0
         # False from an entry on that cannot be folded.
@@ -52,7 +56,7 @@ class Session:
         state = copy.deepcopy(state)
         self.session, self.key, self.agent = state["id"], state["key"], state["agent"]
         self.created_at, self.messages = state["created_at"], state["messages"]
-        self.last_activity = state["last_activity"]
+        self.last_activity, self.dropped = state["last_activity"], state["dropped"]
         self.items = [{"seq": None, **item} for item in state["transcript"]["items"]]
         life = state["lifecycle"]
         self.lifecycle, held = next(iter(life.items())) if isinstance(life, dict) else (life, None)
@@ -103,23 +107,59 @@ class Session:
 
     def on_message_accepted(self, event, seq, at):
         id_ = event["message"]
-        message = {"body": event["body"], "key": event["key"], "state": "queued", "run": id_, "accepted_at": at}
-        self.messages[id_] = message
+        message = {"body": event["body"], "key": event["key"], "mode": event["mode"], "state": "queued", "run": id_}
+        if event.get("place") == "both":
+            message["steer"] = {"state": "queued", "run": id_}
+        self.messages[id_] = {**message, "accepted_at": at}
+
+    def settle(self, id_, leg, state, run=None):
+        """Takes a leg of a message on. A steer that was merged into the followup of its message ends with that."""
+        message = self.messages[id_]
+        steer = message.get("steer")
+        one = steer if steer and leg == "steer" else message
+        merged = steer and one is message and steer["state"] == "merged" and steer["run"] == message["run"]
+        one.update(state=state, run=run or one["run"])
+        if merged and state in OVER:
+            steer.update(state=state, run=message["run"])
+
+    def leg_in(self, id_, run):
+        return "steer" if self.messages[id_].get("steer") and run != id_ else "followup"
 
     def on_message_settled(self, event, seq, at):
-        message = self.messages.get(event["message"])
-        if message:
-            message["state"], message["run"] = event["state"], event["run"] or message["run"]
+        id_, leg = event["message"], event.get("leg")
+        message = self.messages.get(id_)
+        if not message:
+            return
+        steer = message.get("steer")
+        waits = ["steer"] if steer and steer["state"] == "queued" else []
+        waits += ["followup"] if message["state"] == "queued" else []
+        is_steer = leg == "steer" and steer
+        meant = [one for one in waits if leg is None or (one == "steer") == bool(is_steer)]
+        for one in meant or ["steer" if is_steer else "followup"]:
+            self.settle(id_, one, event["state"], event["run"])
+        if event.get("told"):
+            self.dropped = (self.dropped + [message["body"]])[-20:]
+        if event["state"] == "steered":
+            self.add(seq, "user", {"message": id_, "body": message["body"], "steer": True})
+            if self.run:
+                self.run.inputs.append(id_)
 
     def on_run_started(self, event, seq, at):
         if self.run:
             self.fault(f"run {event['run']} starts while run {self.run.run} is under way")
-        self.run = Run(event["run"], self.session, at, seq, event["settings"], event["inputs"])
+        self.run = Run(event["run"], self.session, at, seq, event["settings"], list(event["inputs"]))
         self.runs[event["run"]] = self.run
         for id_ in event["inputs"]:
             if id_ in self.messages:
-                self.messages[id_].update(state="started", run=event["run"])
-                self.add(seq, "user", {"message": id_, "body": self.messages[id_]["body"]})
+                state = "started" if id_ == event["run"] else "merged"
+                self.settle(id_, self.leg_in(id_, event["run"]), state, event["run"])
+                item = {"message": id_, "body": self.messages[id_]["body"]}
+                if self.dropped:
+                    item["dropped"], self.dropped = self.dropped, []
+                self.add(seq, "user", item)
+
+    def on_reset(self, event, seq, at):
+        self.items, self.missing_calls = [], []
 
     def on_step_begun(self, event, seq, at):
         if self.run:
@@ -132,6 +172,12 @@ class Session:
     def on_request_opened(self, event, seq, at):
         if self.run:
             self.run.open_request = event["request"]
+            for id_ in self.run.inputs:
+                message = self.messages.get(id_, {})
+                leg = self.leg_in(id_, self.run.run) if message else None
+                one = message.get("steer") if leg == "steer" else message
+                if one and one["state"] == "steered":
+                    self.settle(id_, leg, "delivered", self.run.run)
 
     def on_stream_cut(self, event, seq, at):
         if self.run:
@@ -198,4 +244,4 @@ class Session:
             self.fault("the run's usage is not the sum of its messages")
         for id_ in run.inputs:
             if id_ in self.messages:
-                self.messages[id_]["state"] = "ended"
+                self.settle(id_, self.leg_in(id_, run.run), "ended", run.run)

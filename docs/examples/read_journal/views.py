@@ -9,7 +9,7 @@ ROWS = {
     "view_sessions": """session key agent branch created_at last_activity lifecycle run_state run queued unfinished
         trouble""",
     "view_runs": """run session branch state outcome started_at ended_at settings model usage first_seq error""",
-    "view_receipts": "message session key body state run accepted_at",
+    "view_receipts": "message session key body mode state run steer accepted_at",
 }
 DAY_MS = 86_400_000
 
@@ -41,7 +41,7 @@ class Views:
             try:
                 row = json.loads(text)
                 rows[row[key]] = row
-                if row.keys() != set(ROWS[table].split()):
+                if row.keys() | {"steer"} != set(ROWS[table].split()) | {"steer"}:
                     self.fault(f"a row of {table} has other fields", row=row[key])
             except FOREIGN as error:
                 self.fault(f"a row of {table} does not read: {error!r}")

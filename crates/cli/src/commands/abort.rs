@@ -1,13 +1,14 @@
-//! `limulus runs abort`: ends a run, whichever process it is under way in.
+//! `limulus runs abort`: ends a run, whichever process it is under way in. One that waits has not begun, and never will.
 
 use std::sync::Arc;
 
 use clap::Args;
-use engine::RunId;
+use engine::{MessageId, ReceiptState, RunId};
 use gateway::show::lookup;
 use journal::Reader;
-use protocol::ClientError;
+use protocol::event::{QueueLine, Stream};
 use protocol::method::{AbortParams, RunParams, RunsAbort};
+use protocol::{ClientError, Event};
 
 use super::follower::{End, Follower, Happening};
 use crate::args::WriterArgs;
@@ -31,11 +32,7 @@ pub(crate) async fn run(args: AbortArgs, globals: &Globals) -> Result<(), CliErr
     let config = Arc::new(Config::load(&globals.home, &globals.environment, args.writer.flags())?);
     let (run, key) = {
         let reader = Reader::open(&globals.home)?;
-        let found = lookup::run(&reader, &RunParams { run: args.run, session: args.session })?;
-        if found.row.is_none() {
-            let what = format!("the run {} has not started: its message waits in {}", found.run, found.session.key);
-            return Err(CliError::not_found(what, "`limulus status` shows what it waits for"));
-        }
+        let found = lookup::run_to_end(&reader, &RunParams { run: args.run, session: args.session })?;
         (found.run, found.session.key)
     };
     let mut follower = Follower::open(globals, config, &args.writer, 1).await?;
@@ -56,6 +53,10 @@ async fn abort(follower: &mut Follower<'_>, key: &str, run: RunId) -> Result<(),
                     follower.screen.say(&format!("run {run} is aborted; what had come is kept"));
                     return Ok(());
                 }
+                if is_taken_back(&event, run) {
+                    follower.screen.say(&format!("run {run} had not begun; its message is taken back"));
+                    return Ok(());
+                }
             }
             Happening::Interrupt => super::agent::quit(),
             // The abort is recorded: the next owner takes it to its end.
@@ -70,4 +71,10 @@ async fn abort(follower: &mut Follower<'_>, key: &str, run: RunId) -> Result<(),
             }
         }
     }
+}
+
+/// Whether the message that was to begin this run was taken back.
+fn is_taken_back(event: &Event, run: RunId) -> bool {
+    let cancelled = ReceiptState::Cancelled;
+    matches!(&event.what, Stream::Queue(QueueLine::Settled { message, state, .. }) if *message == MessageId::from(run) && *state == cancelled)
 }

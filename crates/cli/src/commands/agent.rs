@@ -8,11 +8,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use engine::tables::limits::MESSAGE_BYTES;
-use engine::{Candidate, Outcome, Overrides, RunId};
+use engine::{Candidate, MessageId, Outcome, Overrides, QueueMode, ReceiptState, RunId};
 use gateway::SessionKey;
 use journal::{Read as _, Reader};
 use protocol::Event;
-use protocol::event::{LifecycleLine, RunEnd, StateLine, Stream};
+use protocol::event::{LifecycleLine, QueueLine, RunEnd, StateLine, Stream};
 use protocol::method::{AbortParams, Agent, AgentAnswer, AgentParams, Attachment, Ended};
 use uuid::Uuid;
 
@@ -36,6 +36,10 @@ pub(crate) struct AgentArgs {
     /// The session: a name, or agent:AGENT:NAME
     #[arg(long, value_name = "KEY", default_value = "agent:main:main")]
     session: String,
+    /// What to do with it where a run is under way: steer, followup, collect, steer_backlog or interrupt [default: as
+    /// the session says (`limulus queue mode`), else queue.mode]
+    #[arg(long, value_name = "MODE", value_parser = super::queue::mode)]
+    mode: Option<QueueMode>,
     /// The model, as PROVIDER/MODEL; the agent's fallbacks stay behind it
     #[arg(long, value_name = "P/M")]
     model: Option<String>,
@@ -71,6 +75,7 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
         session_key: key.to_string(),
         // Asked again after a connection was lost, it is still the same message.
         idempotency_key: args.key.unwrap_or_else(|| Uuid::now_v7().to_string()),
+        mode: args.mode,
         model: overrides.model,
         timeout_ms: overrides.deadline_ms,
         allow: overrides.allow,
@@ -169,6 +174,8 @@ async fn converse(
 struct Sent {
     /// Its run, once it is accepted.
     run: Option<RunId>,
+    /// Its id, where a run may take it that it does not start.
+    steers: Option<MessageId>,
     /// Runs whose ends were seen before that.
     ended: Vec<(RunId, RunEnd)>,
 }
@@ -206,8 +213,10 @@ impl Sent {
                 answer = answers.next(), if !has_answered => answer,
             };
             match answer {
-                Ok(AgentAnswer::Accepted { run_id, .. }) => {
+                Ok(AgentAnswer::Accepted { run_id, message, mode, .. }) => {
                     self.run = Some(run_id);
+                    // One that follows up as well is answered by that.
+                    self.steers = Some(message).filter(|_| mode != QueueMode::SteerBacklog);
                     if let Some(at) = self.ended.iter().position(|(run, _)| *run == run_id) {
                         return Ok(Some(self.ended.swap_remove(at)));
                     }
@@ -230,6 +239,12 @@ impl Sent {
                 return Ok(Some((run, end.clone())));
             }
             self.ended.push((run, end.clone()));
+        }
+        if let Stream::Queue(QueueLine::Settled { message, taken_by: Some(run), state, .. }) = &event.what
+            && self.steers == Some(*message)
+            && matches!(state, ReceiptState::Steered | ReceiptState::Merged)
+        {
+            self.run = Some(*run);
         }
         if let Stream::State(StateLine::Lifecycle { reason: Some(what), remedy, .. }) = &event.what {
             let (what, hint) = (what.clone(), remedy.clone().unwrap_or_default());
@@ -307,7 +322,7 @@ fn tell_others(follower: &mut Follower<'_>, key: &str, globals: &Globals) -> Res
     Ok(())
 }
 
-fn text(message: &str) -> Result<String, CliError> {
+pub(super) fn text(message: &str) -> Result<String, CliError> {
     let text = if message == "-" {
         let mut bytes = vec![];
         std::io::stdin().read_to_end(&mut bytes).map_err(|error| CliError::Usage {

@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use clap::Args;
 use gateway::SessionKey;
-use gateway::events::{Cursor, catch_up};
+use gateway::events::{Cursor, HomeCursor, HomeReading, Line, catch_up};
 use gateway::show::lookup;
-use journal::{Read, Reader};
+use journal::Reader;
 use protocol::Event;
 use protocol::method::SubscribeParams;
 
-use super::follower::{Follower, Happening};
+use super::follower::{Follower, Happening, quit_on_signals};
 use super::watch::cursor;
 use crate::config::Globals;
-use crate::door::{failed, is_gone, look};
+use crate::door::{Door, failed, is_gone, look};
 use crate::error::CliError;
 use crate::render::{Screen, Style};
 
@@ -23,18 +23,22 @@ const LOOK: Duration = Duration::from_millis(200);
 /// What happened, one JSON object a line: of one session, or of the whole home
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Each line has a `cursor`; `--from CURSOR` gives what follows it, nothing twice and nothing missing."
+    after_help = "Each line has a `cursor`; `--from CURSOR` gives what follows it, nothing twice and nothing missing. \
+                  A cursor of a session is for that session, one of the whole home for the home."
 )]
 pub(crate) struct EventsArgs {
     /// Go on with what happens from now on; a session is told from its beginning, or from --from, the home from now
     #[arg(long)]
     follow: bool,
-    /// The session: NAME, or agent:AGENT:NAME [default: all]
+    /// The session: NAME, or agent:AGENT:NAME [default: all, in the order in which they were recorded]
     #[arg(long, value_name = "KEY")]
     session: Option<String>,
     /// The cursor of the last line that was seen
-    #[arg(long, value_name = "CURSOR", requires = "session")]
+    #[arg(long, value_name = "CURSOR")]
     from: Option<String>,
+    /// With --follow: the home from its beginning on too
+    #[arg(long, conflicts_with = "from")]
+    whole: bool,
     /// JSON is what it prints in any case
     #[arg(long)]
     json: bool,
@@ -43,73 +47,113 @@ pub(crate) struct EventsArgs {
 pub(crate) async fn run(args: EventsArgs, globals: &Globals) -> Result<(), CliError> {
     let reader = Reader::open(&globals.home)?;
     let key = args.session.as_deref().map(|key| SessionKey::parse(Some(key))).transpose()?.map(|key| key.to_string());
-    let mut screen = Screen::new(Style::Json, 1);
+    let screen = Screen::new(Style::Json, 1);
+    let mut watch = Watch { reader, whole: args.whole || key.is_some() || !args.follow, key, seen: args.from, screen };
+    watch.check()?;
     if !args.follow {
-        for event in recorded(&reader, key.as_deref(), args.from.as_deref())? {
-            screen.draw(&event);
-        }
-        return Ok(());
+        return watch.read(|_| true);
     }
-    // What is no cursor is said at once, not by the owner that comes some day.
-    args.from.as_deref().map(cursor).transpose()?;
-    let (mut seen, mut told) = (args.from, false);
+    quit_on_signals()?;
+    let mut told = false;
     loop {
         if let Some(Ok(door)) = look(&globals.home, false).await {
-            let mut follower = Follower::watch(door, screen)?;
-            follow(&mut follower, key.as_deref(), &mut seen).await?;
-            screen = follower.into_screen();
+            watch = watch.follow(door).await?;
             told = false;
-        } else if let Some(key) = &key {
-            for event in recorded(&reader, Some(key), seen.as_deref())? {
-                // The state is told whenever it is looked at.
-                if !event.is_state() {
-                    screen.draw(&event);
-                    seen = Some(event.cursor.clone());
-                }
-            }
+        } else {
+            // The state is told whenever it is looked at.
+            watch.read(|event| !event.is_state())?;
         }
         if !std::mem::replace(&mut told, true) {
-            screen.say("limulus: no process that answers owns this home; waiting for one");
+            watch.screen.say("limulus: no process that answers owns this home; waiting for one");
         }
         tokio::time::sleep(LOOK).await;
     }
 }
 
-/// Prints what an owner tells, until it is gone.
-async fn follow(follower: &mut Follower<'_>, key: Option<&str>, seen: &mut Option<String>) -> Result<(), CliError> {
-    let params = SubscribeParams {
-        session: key.map(str::to_owned),
-        run: None,
-        whole: key.is_some() && seen.is_none(),
-        from: seen.clone(),
-    };
-    match follower.follow_from(key.unwrap_or_default(), params).await {
-        Ok(()) => {}
-        Err(error) if is_gone(&error) => return Ok(()),
-        Err(error) => return Err(failed(error)),
-    }
-    loop {
-        match follower.next().await? {
-            Happening::Told(event) if key.is_some() => *seen = Some(event.cursor.clone()),
-            Happening::Told(_) => {}
-            Happening::Interrupt => super::agent::quit(),
-            Happening::Gone => return Ok(()),
-        }
-    }
+struct Watch {
+    reader: Reader,
+    /// None for the whole home.
+    key: Option<String>,
+    /// Where nothing was seen yet: whether it is told from the beginning, or from now on.
+    whole: bool,
+    /// The cursor of the last line.
+    seen: Option<String>,
+    screen: Screen,
 }
 
-/// What the journal has of a session behind a cursor, or of all sessions in the order of time.
-fn recorded(read: &dyn Read, key: Option<&str>, from: Option<&str>) -> Result<Vec<Event>, CliError> {
-    let rows = match key {
-        Some(key) => vec![lookup::session(read, Some(key))?],
-        None => read.sessions()?,
-    };
-    let from = from.map_or_else(|| Ok(Cursor::default()), cursor)?;
-    let mut events = vec![];
-    for row in rows {
-        events.extend(catch_up(read, &row, &from)?.lines.into_iter().map(|line| line.event));
+impl Watch {
+    /// What is no cursor is said at once, not by the owner that comes some day.
+    fn check(&self) -> Result<(), CliError> {
+        match (&self.key, self.seen.as_deref()) {
+            (_, None) => Ok(()),
+            (Some(_), Some(seen)) => cursor::<Cursor>(seen).map(drop),
+            (None, Some(seen)) => cursor::<HomeCursor>(seen).map(drop),
+        }
     }
-    // Stable: the lines of a session stay in their order.
-    events.sort_by_key(|event| event.at);
-    Ok(events)
+
+    /// Prints what an owner tells, until it is gone.
+    async fn follow(mut self, door: Door) -> Result<Self, CliError> {
+        let params = SubscribeParams {
+            session: self.key.clone(),
+            run: None,
+            whole: self.whole && self.seen.is_none(),
+            from: self.seen.clone(),
+        };
+        let key = self.key.clone().unwrap_or_default();
+        let mut follower = Follower::watch(door, self.screen)?;
+        match follower.follow_from(&key, params).await {
+            Ok(()) => self.seen = Some(follower.cursor(&key)),
+            Err(error) if is_gone(&error) => return Ok(Self { screen: follower.into_screen(), ..self }),
+            Err(error) => return Err(failed(error)),
+        }
+        loop {
+            match follower.next().await? {
+                Happening::Told(event) => self.seen = Some(event.cursor.clone()),
+                Happening::Interrupt => super::agent::quit(),
+                Happening::Gone => return Ok(Self { screen: follower.into_screen(), ..self }),
+            }
+        }
+    }
+
+    /// Prints what the journal has behind the last line.
+    fn read(&mut self, wants: impl Fn(&Event) -> bool) -> Result<(), CliError> {
+        match &self.key {
+            Some(key) => {
+                let row = lookup::session(&self.reader, Some(key))?;
+                let from = self.seen.as_deref().map_or_else(|| Ok(Cursor::default()), cursor)?;
+                let missed = catch_up(&self.reader, &row, &from)?;
+                self.print(missed.lines, wants);
+            }
+            None => self.read_home(wants)?,
+        }
+        Ok(())
+    }
+
+    fn read_home(&mut self, wants: impl Fn(&Event) -> bool) -> Result<(), CliError> {
+        let from: HomeCursor = match self.seen.as_deref() {
+            Some(seen) => cursor(seen)?,
+            None if self.whole => HomeCursor::default(),
+            None => {
+                self.seen = Some(HomeReading::now(&self.reader)?.to_string());
+                return Ok(());
+            }
+        };
+        let mut reading = HomeReading::behind(&self.reader, &from)?;
+        while reading.more(&self.reader)? {
+            self.print(reading.take_lines(), &wants);
+        }
+        reading.finish(&self.reader)?;
+        self.print(reading.take_lines(), &wants);
+        self.seen = Some(reading.cursor().to_string());
+        Ok(())
+    }
+
+    fn print(&mut self, lines: Vec<Line>, wants: impl Fn(&Event) -> bool) {
+        for Line { event, .. } in lines {
+            if wants(&event) {
+                self.screen.draw(&event);
+                self.seen = Some(event.cursor);
+            }
+        }
+    }
 }

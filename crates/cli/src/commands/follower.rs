@@ -7,9 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::event::AGENT_EVENT;
-use protocol::method::{
-    AbortParams, AnswerParams, AsksAnswer, EventsSubscribe, Method, RunsAbort, SubscribeParams, Subscribed,
-};
+use protocol::method::{AbortParams, AnswerParams, AsksAnswer, EventsSubscribe, Method, RunsAbort, SubscribeParams};
 use protocol::notice::{Answered, Asked, Notice, Parked};
 use protocol::{Client, ClientError, Event, EventFrame};
 use serde::Deserialize;
@@ -30,7 +28,7 @@ const TICK: Duration = Duration::from_millis(120);
 /// The first Ctrl-C ends the run in order, this one the process at once.
 const INTERRUPTS: usize = 2;
 
-/// Stands for the whole home, which is followed from now on.
+/// Stands for the whole home.
 const HOME: &str = "";
 
 /// Whoever follows sessions on this terminal.
@@ -128,14 +126,18 @@ impl<'a> Follower<'a> {
 
     /// Follows a session from now on.
     pub(crate) async fn follow(&mut self, key: &str) -> Result<(), ClientError> {
-        let cursor = subscribe(&self.door.client, key, None).await?.cursor;
-        self.followed.insert(key.to_owned(), cursor);
-        Ok(())
+        let params = SubscribeParams { session: Some(key.to_owned()), ..SubscribeParams::default() };
+        self.follow_from(key, params).await
     }
 
-    /// Follows the whole home from now on: what happens while there is no owner is in the journal alone.
+    /// Follows the whole home from now on.
     pub(crate) async fn follow_home(&mut self) -> Result<(), ClientError> {
         self.follow_from(HOME, SubscribeParams::default()).await
+    }
+
+    /// Whether the whole home is followed.
+    pub(crate) fn follows_home(&self) -> bool {
+        self.followed.contains_key(HOME)
     }
 
     /// Follows what these ask for; `key` is the session that it is about.
@@ -217,10 +219,9 @@ impl<'a> Follower<'a> {
 
     async fn follow_again(&mut self, client: &Client) -> Result<(), ClientError> {
         for (key, cursor) in &self.followed {
-            match key.as_str() {
-                HOME => drop(client.call::<EventsSubscribe>(SubscribeParams::default()).await?),
-                key => drop(subscribe(client, key, Some(cursor.clone())).await?),
-            }
+            let session = (key != HOME).then(|| key.clone());
+            let params = SubscribeParams { session, from: Some(cursor.clone()), ..SubscribeParams::default() };
+            client.call::<EventsSubscribe>(params).await?;
         }
         Ok(())
     }
@@ -254,7 +255,8 @@ impl<'a> Follower<'a> {
             AGENT_EVENT => {
                 let event = read(frame)?;
                 self.screen.draw(&event);
-                if let Some(cursor) = self.followed.get_mut(&event.session) {
+                let followed = if self.follows_home() { HOME } else { &event.session };
+                if let Some(cursor) = self.followed.get_mut(followed) {
                     cursor.clone_from(&event.cursor);
                 }
                 return Some(event);
@@ -331,9 +333,17 @@ impl Signals {
     }
 }
 
-async fn subscribe(client: &Client, key: &str, from: Option<String>) -> Result<Subscribed, ClientError> {
-    let params = SubscribeParams { session: Some(key.to_owned()), from, ..SubscribeParams::default() };
-    client.call::<EventsSubscribe>(params).await
+/// A watcher owns nothing and ends nothing: a signal ends it at any moment, also while it waits for an owner.
+pub(crate) fn quit_on_signals() -> Result<(), CliError> {
+    let signal = |kind| signal(kind).map_err(|error| CliError::bug(&format!("no signals: {error}")));
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = interrupt.recv() => super::agent::quit(),
+            _ = terminate.recv() => std::process::exit(i32::from(Exit::Stopped as u8)),
+        }
+    });
+    Ok(())
 }
 
 /// Whether a person can be asked on this terminal.

@@ -75,23 +75,21 @@ async fn take_up(
         outcomes: vec![],
         held: rows.iter().find(held).map(|row| row.key.clone()),
     };
-    let mut is_there = match following.subscribe(follower).await {
-        Ok(()) => true,
-        Err(error) if is_gone(&error) => false,
-        Err(error) => return Err(failed(error)),
-    };
     while !following.busy.is_empty() {
-        if is_there && following.follow(follower, &params).await?.is_some() {
-            break;
+        // What is followed is followed again by opening again; what was not yet, because the owner went away, is now.
+        let is_there = match following.subscribe(follower).await {
+            Ok(()) => true,
+            Err(error) if is_gone(&error) => false,
+            Err(error) => return Err(failed(error)),
+        };
+        if is_there {
+            if following.follow(follower, &params).await?.is_some() {
+                break;
+            }
+            // It was mended when it was asked for the first time.
+            params.force = false;
         }
         follower.reopen().await?;
-        if following.busy.len() > MOST_FOLLOWED {
-            // What ended meanwhile is told to nobody who follows the home.
-            following.busy.retain(|key, _| is_unfinished(reader, key).unwrap_or(true));
-        }
-        // It was mended when it was asked for the first time.
-        params.force = false;
-        is_there = true;
     }
     let held = following.held.map(|key| (why(reader, &key), key));
     ended(&following.outcomes, held)
@@ -118,11 +116,14 @@ struct Following<'a> {
 
 impl Following<'_> {
     async fn subscribe(&self, follower: &mut Follower<'_>) -> Result<(), ClientError> {
+        if follower.follows_home() {
+            return Ok(());
+        }
         if self.busy.len() > MOST_FOLLOWED {
             return follower.follow_home().await;
         }
-        for key in self.busy.keys() {
-            follower.follow(key).await?;
+        for key in self.busy.keys().filter(|key| follower.cursor(key).is_empty()).cloned().collect::<Vec<_>>() {
+            follower.follow(&key).await?;
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use crate::config::Globals;
 use crate::error::CliError;
 use crate::reading::ask;
 use crate::show::choice::RunChoice;
-use crate::show::human::{Page, Zone, columns, excerpt, printable, tokens};
+use crate::show::human::{Page, Zone, columns, count, excerpt, printable, tokens};
 use crate::show::trace::lay_out as lay_out_trace;
 use crate::show::{json, json_line, print};
 
@@ -114,7 +114,7 @@ fn lay_out_list(runs: &[RunSummary], zone: &Zone) -> String {
         [
             run.run.to_string(),
             run.key.clone(),
-            run.status().to_owned(),
+            run.status(),
             run.started_at.map(|at| zone.time(at)).unwrap_or_default(),
             run.model.clone(),
             format!("{} in, {} out", run.usage.input + run.usage.cached + run.usage.cache_written, run.usage.output),
@@ -131,6 +131,15 @@ fn lay_out(run: &RunStory, zone: &Zone) -> String {
     let mut page = Page::default();
     page.line(format!("run {} of {} is {}", summary.run, summary.key, summary.status()));
     page.line(format!("  {started}{}; {}; {}", took.unwrap_or_default(), summary.model, tokens(&summary.usage)));
+    if let Some(wait) = &summary.lane_wait {
+        let behind: Vec<String> = wait.behind.iter().map(|of| format!("{} (run {})", of.session, of.run)).collect();
+        let (since, lane) = (zone.time(wait.since), wait.lane.name());
+        page.line(format!(
+            "  waits since {since} for a place in the lane {lane}, {} before it",
+            count(wait.ahead as usize, "other")
+        ));
+        page.indented("  the places have: ", &behind.join("\n"));
+    }
     if let Some(error) = &summary.error {
         page.indented("  failure: ", error);
     }

@@ -33,7 +33,10 @@ pub(crate) fn run(args: StatusArgs, globals: &Globals) -> Result<(), CliError> {
 
 /// Until when a session waits is said in the zone of whoever asks.
 fn in_words(mut status: Status, zone: &Zone) -> Status {
-    for Unfinished { waits_for, waits_until, .. } in &mut status.unfinished {
+    for Unfinished { waits_for, waits_until, lane_wait, .. } in &mut status.unfinished {
+        if let Some(wait) = lane_wait {
+            *waits_for = format!("{waits_for}, since {}", zone.time(wait.since));
+        }
         if let Some(until) = waits_until.take() {
             *waits_for = format!("{waits_for}, until {}", zone.time(until));
         }

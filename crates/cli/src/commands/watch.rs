@@ -1,5 +1,6 @@
 //! `limulus runs watch`: draws a run that some process is doing, from its beginning on. It owns nothing, and ends nothing.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
@@ -11,7 +12,7 @@ use protocol::Event;
 use protocol::event::RunEnd;
 use protocol::method::SubscribeParams;
 
-use super::follower::{Follower, Happening, can_ask};
+use super::follower::{Follower, Happening, can_ask, quit_on_signals};
 use crate::config::Globals;
 use crate::door::{failed, is_gone, look};
 use crate::error::CliError;
@@ -40,6 +41,7 @@ pub(crate) struct WatchArgs {
 pub(crate) async fn run(args: WatchArgs, globals: &Globals) -> Result<(), CliError> {
     let reader = Reader::open(&globals.home)?;
     let FoundRun { run, session, .. } = lookup::run(&reader, &args.choice.into())?;
+    quit_on_signals()?;
     let screen = Screen::new(Style::of_stdout(args.json, 1), 1);
     let mut watch =
         Watch { globals, reader, run, key: session.key, seen: args.from, screen: Some(screen), told: false };
@@ -149,7 +151,7 @@ fn end(run: RunId, event: &Event) -> Option<RunEnd> {
 
 /// The lines of a run that are in the journal behind this cursor.
 fn missed(read: &dyn Read, row: &SessionRow, run: RunId, seen: Option<&str>) -> Result<Vec<Event>, CliError> {
-    let from = match seen {
+    let from: Cursor = match seen {
         Some(seen) => cursor(seen)?,
         None => before_run(read, row, run)?,
     };
@@ -160,10 +162,11 @@ fn missed(read: &dyn Read, row: &SessionRow, run: RunId, seen: Option<&str>) -> 
 }
 
 /// A cursor as it was received; the numbers behind it are the subscription's.
-pub(crate) fn cursor(text: &str) -> Result<Cursor, CliError> {
+pub(crate) fn cursor<C: FromStr>(text: &str) -> Result<C, CliError> {
     let of_journal = text.split('#').next().unwrap_or_default();
     of_journal.parse().map_err(|_| CliError::Usage {
-        what: format!("`{text}` is no cursor"),
-        hint: "give one as a line had it, or none to begin at the beginning".into(),
+        what: format!("`{text}` is no cursor of this"),
+        hint: "give one as a line had it, of the same session or of the whole home, or none to begin at the beginning"
+            .into(),
     })
 }

@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use engine::{LaneBounds, Policy, ResumeMode, Thinking};
+use engine::{DropPolicy, Interrupt, LaneBounds, Policy, QueueMode, QueueSettings, ResumeMode, Thinking};
 use serde::{Deserialize, Deserializer};
 
 pub(crate) use effective::{Effective, Setting};
@@ -114,6 +114,12 @@ impl Config {
         LaneBounds { main: main.into(), subagent: subagent.into(), cron: cron.into() }
     }
 
+    /// How messages are queued where neither they nor their session say.
+    pub(crate) fn queue(&self) -> QueueSettings {
+        let Queue { mode, debounce_ms, cap, drop, cut, interrupt, .. } = self.values.queue;
+        QueueSettings { mode, debounce_ms, cap, drop, cut, interrupt }
+    }
+
     /// How long answers that are on their way may go on when the service is stopped.
     pub(crate) fn drain(&self) -> Duration {
         Duration::from_secs(self.values.serve.drain_s)
@@ -133,7 +139,6 @@ struct Values {
     runs: Runs,
     requests: Requests,
     tools: Tools,
-    #[expect(dead_code, reason = "in force with the queue modes")]
     queue: Queue,
     lanes: Lanes,
     serve: Serve,
@@ -208,14 +213,14 @@ struct WebFetch {
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(dead_code, reason = "in force with the queue modes")]
 struct Queue {
-    mode: String,
+    mode: QueueMode,
     debounce_ms: u64,
     cap: u32,
-    drop: String,
+    drop: DropPolicy,
     cut: bool,
-    interrupt: String,
+    interrupt: Interrupt,
+    #[expect(dead_code, reason = "the mark is fixed so far")]
     mark: String,
 }
 

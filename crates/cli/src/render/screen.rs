@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal as _, Write as _, stderr, stdout};
+use std::time::{Duration, Instant};
 
 use engine::tables::lifecycle::LifecycleKind;
 use engine::{CallId, EffectId, Timestamp};
 use protocol::Event;
-use protocol::event::{AssistantLine, Delta, StateLine, Stream, ToolLine};
+use protocol::event::{AssistantLine, Delta, QueueLine, StateLine, Stream, ToolLine};
 use protocol::notice::Parked;
+use protocol::show::LaneWait;
 use serde_json::json;
 use unicode_width::UnicodeWidthChar as _;
 
@@ -66,6 +68,8 @@ pub(crate) struct Screen {
     status: Option<String>,
     /// What is said while sessions wait for space.
     parked: Option<String>,
+    /// The wait for a place in a lane, and how long it lasted when it was told.
+    queued: Option<(LaneWait, Duration, Instant)>,
     last_line: LastLine,
     ticks: usize,
     /// Text on the screen that may yet be struck.
@@ -83,6 +87,7 @@ impl Screen {
             live: stderr().is_terminal(),
             status: None,
             parked: None,
+            queued: None,
             last_line: LastLine::Free,
             ticks: 0,
             open: None,
@@ -101,6 +106,7 @@ impl Screen {
         } else {
             self.draw_line(event);
         }
+        self.queue(&event.what);
         if let Stream::State(StateLine::Changed { state, lifecycle, flags }) = &event.what {
             let rests = matches!(lifecycle, LifecycleKind::Idle | LifecycleKind::Ready) && !flags.is_waiting;
             // A question on the screen says itself what is waited for, and its answer is typed behind it.
@@ -108,6 +114,36 @@ impl Screen {
             self.status = (!quiet).then(|| words::state(*state, *flags).to_owned());
         }
         self.tick();
+    }
+
+    /// Whether its run waits for a place. On a pipe, where no line is drawn anew, that is said once at its beginning.
+    fn queue(&mut self, what: &Stream) {
+        match what {
+            Stream::Queue(QueueLine::Waiting { waited_ms, wait, .. }) => {
+                let begins = self.queued.is_none() && *waited_ms < 1_000;
+                if begins && !self.live && self.style != Style::Json {
+                    self.say(&format!("… queued behind {}", wait.behind_whom()));
+                }
+                self.queued = Some((wait.clone(), Duration::from_millis(*waited_ms), Instant::now()));
+            }
+            Stream::Queue(QueueLine::Entered { .. }) | Stream::State(StateLine::Changed { .. }) => self.queued = None,
+            // Another message of the session changes nothing for the one that waits.
+            Stream::Queue(QueueLine::Accepted { .. } | QueueLine::Settled { .. })
+            | Stream::Lifecycle(_)
+            | Stream::Assistant(_)
+            | Stream::Reasoning(_)
+            | Stream::Tool(_)
+            | Stream::State(_) => {}
+        }
+    }
+
+    /// What stands on the status line now.
+    fn status(&self) -> Option<String> {
+        let queued = self
+            .queued
+            .as_ref()
+            .map(|(wait, waited, told)| words::queued_behind(wait, (*waited + told.elapsed()).as_millis() as u64));
+        self.parked.clone().or(queued).or_else(|| self.status.clone())
     }
 
     /// Draws the end of a run that ended before: its whole answer.
@@ -131,7 +167,7 @@ impl Screen {
         {
             return;
         }
-        if let Some(status) = self.parked.as_ref().or(self.status.as_ref()) {
+        if let Some(status) = self.status() {
             let spinner = SPINNER[self.ticks % SPINNER.len()];
             self.ticks += 1;
             let _ = write!(stderr(), "\r\x1b[2K\x1b[2m{spinner} {status}\x1b[0m");

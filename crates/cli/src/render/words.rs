@@ -2,8 +2,9 @@
 
 use engine::tables::transitions::RunState;
 use engine::{CallOutcome, CutCause, Flags, WaitFor};
-use protocol::event::{StateLine, Stream, ToolLine};
+use protocol::event::{QueueLine, StateLine, Stream, ToolLine};
 use protocol::notice::ParkedSession;
+use protocol::show::LaneWait;
 
 /// What the status line says of a state.
 pub(super) fn state(state: RunState, flags: Flags) -> &'static str {
@@ -36,8 +37,32 @@ pub(super) fn note(what: &Stream) -> Option<String> {
     match what {
         Stream::Tool(line) => call_note(line),
         Stream::State(line) => state_note(line),
-        Stream::Lifecycle(_) | Stream::Assistant(_) | Stream::Reasoning(_) | Stream::Queue(_) => None,
+        Stream::Queue(line) => queue_note(line),
+        Stream::Lifecycle(_) | Stream::Assistant(_) | Stream::Reasoning(_) => None,
     }
+}
+
+/// A wait of this long is said on a line of its own (R35).
+const LONG_WAIT_MS: u64 = 2_000;
+
+fn queue_note(line: &QueueLine) -> Option<String> {
+    match line {
+        QueueLine::Waiting { waited_ms, wait, .. } if *waited_ms >= LONG_WAIT_MS => {
+            Some(format!("… {}", queued_behind(wait, *waited_ms)))
+        }
+        QueueLine::Entered { lane, waited_ms, .. } if *waited_ms >= LONG_WAIT_MS => {
+            Some(format!("… waited {} s for a place in the lane {}", waited_ms / 1_000, lane.name()))
+        }
+        QueueLine::Waiting { .. }
+        | QueueLine::Entered { .. }
+        | QueueLine::Accepted { .. }
+        | QueueLine::Settled { .. } => None,
+    }
+}
+
+/// `queued behind …, 3 s`.
+pub(super) fn queued_behind(wait: &LaneWait, waited_ms: u64) -> String {
+    format!("queued behind {}, {} s", wait.behind_whom(), waited_ms / 1_000)
 }
 
 fn call_note(line: &ToolLine) -> Option<String> {
@@ -72,6 +97,7 @@ fn state_note(line: &StateLine) -> Option<String> {
         StateLine::Lifecycle { reason: Some(reason), remedy, .. } => {
             format!("✗ {reason}\n  hint: {}", remedy.as_deref().unwrap_or_default())
         }
+        StateLine::Unreadable { reason } => format!("✗ {reason}"),
         // The command that follows the run says what it failed of.
         StateLine::Failed { ends_run: true, .. }
         | StateLine::Waiting { .. }

@@ -67,7 +67,7 @@ fn r61_bash_completes_what_can_be_typed() {
         let finished = bash.env("LIMULUS", env!("CARGO_BIN_EXE_limulus")).output().expect("bash can be started");
         crate::support::Finished::from(finished).expect_code(0).out.trim().to_owned()
     };
-    assert_eq!(complete("limulus se"), "serve sessions setup");
+    assert_eq!(complete("limulus se"), "send serve sessions setup");
     assert_eq!(complete("limulus sessions sh"), "show");
     assert_eq!(complete("limulus agent --mes"), "--message");
     for shell in ["zsh", "fish", "elvish", "powershell"] {

@@ -114,7 +114,7 @@ fn r11_agent_takes_its_own_unfinished_run_up_first() {
     let home = Home::new();
     kill_in_the_count(&home, "main");
     home.put("go", "");
-    let answer = home.run(&["agent", "--yes", "-m", "run `echo next >> ledger`"]).expect_code(0);
+    let answer = home.run(&["agent", "--yes", "--mode", "followup", "-m", "run `echo next >> ledger`"]).expect_code(0);
     assert_eq!(home.text("ledger"), format!("{COUNTED}next\n"));
     let first = answer.out.find("exit status 0").expect("the answer of the run that was cut off");
     assert!(answer.out[first..].contains("echo next"), "then that of the message: {answer:?}");

@@ -1,6 +1,7 @@
 //! The real program from end to end: real processes, files, signals, HTTP and terminals. One file a subject. What may
 //! not live here: what a crate can show by itself.
 
+mod aborts;
 mod anchored;
 mod answers;
 mod asking;
@@ -13,12 +14,14 @@ mod doctor;
 mod formats;
 mod independent;
 mod kills;
+mod lanes;
 mod limits;
 mod models;
 mod owner;
 mod protocol;
 mod providers;
 mod python_client;
+mod queue;
 mod reading;
 mod receipts;
 mod reload;

@@ -13,7 +13,7 @@ fn changed_in_between(home: &Home, file: &str) -> Finished {
     until("the command runs", || home.file("pids").exists());
     first.kill();
     // Takes the first run up, and runs its own message after it.
-    let both = home.start(&["agent", "-m", "tokens=3 Who are you?"]);
+    let both = home.start(&["agent", "--mode", "followup", "-m", "tokens=3 Who are you?"]);
     both.until_err("found: running");
     fs::write(home.path().join("config.toml"), file).expect("the home can be written");
     home.put("go", "");

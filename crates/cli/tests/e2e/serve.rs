@@ -121,7 +121,9 @@ fn r10_r11_a_service_that_was_killed_is_followed_by_one_that_goes_on() {
     let mut line = Line::to(&home);
     line.send("k", "stall=3x1 tokens=40");
     let again = line.answer("k")["payload"].clone();
-    assert_eq!(again, accepted, "the same key is the same run");
+    for same in ["runId", "acceptedAt", "message", "mode"] {
+        assert_eq!(again[same], accepted[same], "the same key is the same run: {same}");
+    }
     let ended = line.answer("k")["payload"].clone();
     assert_eq!((&ended["status"], &ended["runId"]), (&json!("ok"), &accepted["runId"]));
     service.signal(Signal::INT);

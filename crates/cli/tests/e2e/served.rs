@@ -1,6 +1,7 @@
 //! A second terminal: one process owns the home, others speak with it, and go on when it goes away. What is printed is the
 //! same whoever the owner is.
 
+use std::collections::BTreeMap;
 use std::io::{ErrorKind, PipeReader, PipeWriter, Read as _, Write as _, pipe};
 
 use rustix::fs::{OFlags, fcntl_setfl};
@@ -336,6 +337,67 @@ fn r43_events_are_told_from_any_cursor_on() {
     owner.kill();
     home.run(&["agent", "-m", "list this folder"]).expect_code(0);
     session.until_line("what the next owner did", |line| line["stream"] == "tool" && line["type"] == "end");
+}
+
+/// What lines of the home say of each session: all but states, which are told whenever they are looked at, and pieces of
+/// text, of which each must follow the one before it.
+#[track_caller]
+fn of_sessions(lines: &[Value]) -> BTreeMap<String, Vec<Value>> {
+    let mut sessions: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    let mut texts: BTreeMap<String, u64> = BTreeMap::new();
+    for line in lines.iter().filter(|line| line["type"] != "changed" && line["type"] != "update") {
+        if line["type"] == "delta" {
+            let end = texts.entry(line["effect"].to_string()).or_default();
+            assert_eq!(line["offset"], *end, "a gap, or told twice: {line}");
+            *end += line["text"].as_str().expect("a text").len() as u64;
+            continue;
+        }
+        let mut said = line.clone();
+        said.as_object_mut().expect("an object").remove("cursor");
+        sessions.entry(line["session"].to_string()).or_default().push(said);
+    }
+    sessions
+}
+
+/// R11, R43: of the whole home, also what happened while nobody told it.
+#[test]
+fn r11_r43_who_follows_the_home_misses_nothing_when_its_owners_are_killed() {
+    let home = Home::new().paced(5);
+    let mut owner = serve(&home);
+    let follower = home.start(&["events", "--follow", "--whole", "--json"]);
+    for session in ["one", "two", "three"] {
+        let agent = home.start(&["agent", "--session", session, "--json", "-m", STORY]);
+        let key = format!("agent:main:{session}");
+        follower.until_line("text of it", |line| line["session"] == *key && line["type"] == "delta");
+        owner.kill();
+        home.run(&["agent", "--session", "beside", "-m", "list this folder"]).expect_code(0);
+        agent.finish().expect_code(0);
+        owner = serve(&home);
+    }
+    home.run(&["agent", "--session", "last", "-m", "Who are you?"]).expect_code(0);
+    follower.until_line("the last end", |line| line["session"] == "agent:main:last" && line["type"] == "end");
+    owner.kill();
+    follower.signal(Signal::INT);
+    let heard = follower.finish().lines();
+    let recorded = home.run(&["events", "--json"]).expect_code(0).lines();
+    let (heard, all) = (of_sessions(&heard), of_sessions(&recorded));
+    assert_eq!(heard.keys().collect::<Vec<_>>(), all.keys().collect::<Vec<_>>());
+    for (session, said) in heard {
+        assert_eq!(said, all[&session], "of {session}");
+    }
+    // From any line on it is the rest that is told.
+    for at in [0, recorded.len() / 2, recorded.len() - 1] {
+        let from = recorded[at]["cursor"].as_str().expect("a cursor");
+        let rest = home.run(&["events", "--from", from]).expect_code(0).lines();
+        let said = |lines: &[Value]| {
+            let lines = lines.iter().filter(|line| line["type"] != "changed");
+            lines.map(|line| format!("{}{}{}", line["session"], line["stream"], line["type"])).collect::<Vec<_>>()
+        };
+        assert_eq!(said(&rest), said(&recorded[at + 1..]), "from line {at}");
+    }
+    let of_session = home.run(&["events", "--session", "one"]).expect_code(0).lines();
+    let other = of_session[0]["cursor"].as_str().expect("a cursor");
+    home.run(&["events", "--from", other]).expect_code(2).expect_err("whole home");
 }
 
 /// R02, R61: whoever sits at a terminal is asked, whichever process asks.

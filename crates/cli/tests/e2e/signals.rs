@@ -49,7 +49,7 @@ pub(crate) fn r15_an_interrupt_keeps_the_text_that_has_come() {
 }
 
 #[test]
-pub(crate) fn r15_a_second_interrupt_quits_at_once() {
+fn r15_a_second_interrupt_quits_at_once() {
     let home = Home::new();
     // While its supervisor sleeps, a command cannot be ended: that holds the abort up.
     let stopped = "run `kill -STOP $PPID; echo $$ $PPID >> pids; while :; do sleep 0.05; done`";

@@ -83,7 +83,6 @@ beside_an_owner! {
     signals {
         r15_an_interrupt_ends_the_run_with_every_process_of_its_command,
         r15_an_interrupt_keeps_the_text_that_has_come,
-        r15_a_second_interrupt_quits_at_once,
         r15_ctrl_c_on_a_terminal_ends_the_run_cleanly,
     }
     tools {
@@ -118,12 +117,14 @@ const ONCE: &[(&str, &str, &str)] = &[
         "no owner starts with that configuration",
     ),
     ("bad_input", "r24_an_unknown_model_is_said_before_anything_is_recorded", "the owner has made the home"),
+    ("aborts", "*", "is about a second terminal: a service of its own, or an owner that another command aborts"),
     ("config", "*", "no command of it speaks with an owner"),
     ("damage", "*", "the disk of the home is full, or its journal damaged, before anybody owns it"),
     ("doctor", "*", "a home is mended by a command that owns it alone"),
     ("formats", "r45_a_file_that_cannot_be_attached_sends_nothing", "the owner has made the home"),
     ("independent", "*", "another program reads the home"),
     ("kills", "*", "kills the command that owns the home; `served` kills owners beside others"),
+    ("lanes", "*", "is beside a service of its own, with one place"),
     ("models", "*", "no command of it speaks with an owner"),
     ("owner", "*", "is about commands that own the home"),
     ("protocol", "*", "starts its own service"),
@@ -131,6 +132,7 @@ const ONCE: &[(&str, &str, &str)] = &[
     ("reading", "*", "compares both ways itself"),
     ("receipts", "a3_r61_a_message_that_was_never_acknowledged_has_no_receipt", "begins where there is no home"),
     ("reload", "*", "the process that lives on is the command itself, which was killed before"),
+    ("queue", "*", "is beside a service of its own"),
     ("serve", "*", "starts its own service"),
     ("served", "*", "compares both ways itself"),
     ("setup", "*", "no command of it speaks with an owner"),
@@ -140,6 +142,11 @@ const ONCE: &[(&str, &str, &str)] = &[
         "signals",
         "r13_r15_a_shutdown_leaves_a_running_command_to_its_supervisor",
         "SIGTERM ends a client alone: the run goes on in its owner",
+    ),
+    (
+        "signals",
+        "r15_a_second_interrupt_quits_at_once",
+        "the owner goes on with the abort, which may be over before anybody resumes",
     ),
     (
         "signals",

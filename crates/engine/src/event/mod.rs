@@ -116,6 +116,7 @@ events! {
     "closed" Closed Synced;
     "message_accepted" MessageAccepted Synced;
     "message_settled" MessageSettled Synced;
+    "gathered" Gathered Synced;
     "run_started" RunStarted Synced;
     "request_sent" RequestSent Synced;
     "message_sealed" MessageSealed Synced;
@@ -130,6 +131,8 @@ events! {
     "retry_scheduled" RetryScheduled Synced;
     "ending_set" EndingSet Synced;
     "run_ended" RunEnded Synced;
+    "breakpoint_set" BreakpointSet Synced;
+    "reset" Reset Synced;
     "paused" Paused Synced;
     "resumed" Resumed Synced;
     "lifecycle_changed" LifecycleChanged Synced;

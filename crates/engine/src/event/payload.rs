@@ -3,15 +3,16 @@
 use serde::{Deserialize, Serialize};
 
 use super::words::{
-    CallOutcome, CutCause, EndingCause, Found, Next, Outcome, Overrides, ProcessCause, QueueMode, ReceiptState,
-    SealedCall, Usage, WaitFor,
+    CallOutcome, CutCause, EndingCause, Found, Leg, Next, Outcome, Overrides, PauseCause, Place, ProcessCause,
+    QueueMode, ReceiptState, SealedCall, Usage, WaitFor,
 };
 use crate::body::{Attachment, Body};
 use crate::failure::Failure;
 use crate::ids::{BranchId, CallId, EffectId, Epoch, Hash, MessageId, RunId, Seq, SessionId, Timestamp};
-use crate::settings::{Policy, ToolClass};
+use crate::settings::{Policy, Thinking, ToolClass};
 use crate::state::BlockOf;
 use crate::tables::lifecycle::{LifecycleCause, LifecycleKind};
+use crate::tables::transitions::RunState;
 
 macro_rules! payload {
     ($($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* })*) => {$(
@@ -20,6 +21,10 @@ macro_rules! payload {
         #[serde(deny_unknown_fields)]
         pub struct $name { $($(#[$field_doc])* pub $field: $type,)* }
     )*};
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 payload! {
@@ -71,8 +76,14 @@ payload! {
         /// Images and files that came with it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         attachments: Vec<Attachment>,
+        /// Where it is put.
+        #[serde(default, skip_serializing_if = "is_default")]
+        place: Place,
+        /// Of one that is gathered: how long nothing more may come before its group is complete, milliseconds.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        debounce_ms: Option<u64>,
     }
-    /// A message came to an end without a run of its own.
+    /// A message, or one leg of it, waits no more: it has come to an end, or a run takes it that it did not start.
     MessageSettled {
         /// Which.
         message: MessageId,
@@ -80,6 +91,17 @@ payload! {
         state: ReceiptState,
         /// The run that took it, if one did.
         run: Option<RunId>,
+        /// Which leg; none = all that wait.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        leg: Option<Leg>,
+        /// Of one that gave way: whether the next run is told of it in short.
+        #[serde(default, skip_serializing_if = "is_default")]
+        told: bool,
+    }
+    /// A group of gathered messages is complete: they are one run.
+    Gathered {
+        /// Its messages, in order.
+        messages: Vec<MessageId>,
     }
     /// A run starts.
     RunStarted {
@@ -284,6 +306,9 @@ payload! {
         /// Whether the session ends for good with it.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         terminate: bool,
+        /// Whether the conversation begins anew after it.
+        #[serde(default, skip_serializing_if = "is_default")]
+        reset: bool,
     }
     /// The run has ended. The one terminal event.
     RunEnded {
@@ -297,9 +322,25 @@ payload! {
         text: Vec<Body>,
         /// What it cost.
         usage: Usage,
+        /// Of one that was interrupted: its last entry before this, the checkpoint that it can be taken up from.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        checkpoint: Option<Seq>,
     }
     /// The run is held at a checkpoint.
-    Paused {}
+    Paused {
+        /// By what.
+        #[serde(default, skip_serializing_if = "is_default")]
+        cause: PauseCause,
+        /// Whether its commands stand still as well.
+        #[serde(default, skip_serializing_if = "is_default")]
+        freeze: bool,
+        /// The call that it stopped before, if a breakpoint says so.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call: Option<CallId>,
+        /// The state that it stopped in, if a breakpoint says so.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        state: Option<RunState>,
+    }
     /// The run goes on.
     Resumed {}
     /// The lifecycle of the session changed.
@@ -315,10 +356,30 @@ payload! {
         /// For `error`: the command that mends it.
         remedy: Option<String>,
     }
-    /// A setting of the session changed.
+    /// A place where the run is to stop; where none is named, it is to stop nowhere any more.
+    BreakpointSet {
+        /// The run.
+        run: RunId,
+        /// Before a call of this tool starts.
+        before_tool: Option<String>,
+        /// When it comes into this state.
+        on_state: Option<RunState>,
+    }
+    /// The conversation begins anew; the session goes on.
+    Reset {}
+    /// A setting of the session changed: all of them as they are now.
     OverrideSet {
         /// The model that its next runs use, `PROVIDER/MODEL`; none = the agent's.
         model: Option<String>,
+        /// How much they think; none = as the agent says.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        thinking: Option<Thinking>,
+        /// Whether what they do is shown in detail; none = as the agent says.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        verbose: Option<bool>,
+        /// How its messages are routed that do not say; none = as the agent says.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        queue_mode: Option<QueueMode>,
     }
     /// A reply goes out.
     DeliveryStarted {

@@ -5,9 +5,10 @@ use serde::{Deserialize, Serialize};
 use crate::body::Body;
 use crate::ids::CallId;
 use crate::settings::ToolClass;
+use crate::tables::transitions::RunState;
 
 /// The queue mode of a message.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum QueueMode {
     /// Into the run that is under way, at its next boundary.
@@ -21,6 +22,58 @@ pub enum QueueMode {
     SteerBacklog,
     /// Instead of the run that is under way.
     Interrupt,
+}
+
+/// Where a message is put when it is accepted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    /// Behind what waits, for a run of its own.
+    #[default]
+    Back,
+    /// Behind what waits, for the next request of the run that is under way or comes next.
+    Steer,
+    /// Behind what waits, to be one run with what comes soon after it.
+    Gather,
+    /// Both a steer and a followup.
+    Both,
+    /// Before what waits, behind earlier interrupts.
+    Front,
+}
+
+/// A part of what a message asks for, which waits and ends by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Leg {
+    /// To be in the next request of a run.
+    Steer,
+    /// To start a run.
+    Followup,
+    /// To be one run with others.
+    Collect,
+}
+
+/// What holds a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PauseCause {
+    /// The user.
+    #[default]
+    User,
+    /// A message that interrupts, and waits at the head of the queue.
+    Interrupt,
+    /// A place where it was to stop.
+    Breakpoint,
+}
+
+/// Where a run is to stop.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Breakpoint {
+    /// Before a call of this tool starts.
+    BeforeTool(String),
+    /// When it comes into this state.
+    OnState(RunState),
 }
 
 /// What one message asks to be different for its run.
@@ -110,6 +163,16 @@ pub enum ReceiptState {
     Refused,
     /// Its run has ended.
     Ended,
+}
+
+impl ReceiptState {
+    /// Whether nothing more becomes of it.
+    pub fn is_over(self) -> bool {
+        match self {
+            Self::Queued | Self::Started | Self::Steered | Self::Delivered | Self::Merged => false,
+            Self::Dropped | Self::Cancelled | Self::Refused | Self::Ended => true,
+        }
+    }
 }
 
 /// Why a stream was cut. What becomes of the kept text depends on it.

@@ -18,16 +18,27 @@ impl Machine {
     /// Takes one step; says whether another may follow.
     fn step_once(&mut self, moment: Moment) -> bool {
         let Some(session) = self.session.as_ref().filter(|session| !session.closed) else { return false };
-        let Lifecycle::Active(run) = &session.lifecycle else { return false };
+        let Lifecycle::Active(run) = &session.lifecycle else {
+            self.advance_queue(moment);
+            return false;
+        };
         if let Some(ending) = run.ending {
-            self.advance_ending(ending.outcome, moment);
+            return self.advance_ending(ending.outcome, moment);
+        }
+        if self.stop_in_state(moment) {
             return false;
         }
-        match &run.phase {
+        if self.make_way(moment) {
+            return true;
+        }
+        let Some(phase) = self.phase() else { return false };
+        match phase {
             Phase::Preparing { stage: PrepareStage::Gathering } => self.advance_preparing(moment),
             Phase::ToolExec | Phase::Awaiting { on: WaitFor::Approval | WaitFor::Answer, .. } => {
+                let waited = matches!(phase, Phase::Awaiting { .. });
                 self.advance_calls(moment);
-                false
+                // A wait is a state to stop in as well.
+                !waited && matches!(self.phase(), Some(Phase::Awaiting { .. }))
             }
             Phase::Error { failure } => {
                 let failure = failure.clone();
@@ -62,7 +73,7 @@ impl Machine {
             Strategy::Fail => {
                 self.settle_kept(ResumeMode::Continue, moment);
                 self.end_run(crate::event::Outcome::Failed, Some(failure.clone()), moment);
-                false
+                true
             }
             Strategy::Retry { delay_ms } => {
                 self.settle_kept(self.resume_mode(), moment);
@@ -70,7 +81,7 @@ impl Machine {
                 if delay_ms == 0 {
                     self.emit(WaitEnded { on: WaitFor::Retry }, moment.now);
                 }
-                delay_ms == 0
+                true
             }
         }
     }
@@ -114,6 +125,8 @@ impl Machine {
             Timer::CallLimit(call) => self.end_call(call, EndingCause::Limit, moment),
             Timer::RetryDue => self.emit(WaitEnded { on: WaitFor::Retry }, moment.now),
             Timer::EndGrace => self.give_up_calls(moment),
+            // The group at the head is completed by what follows from the state.
+            Timer::GroupDue => {}
             Timer::ProcessLimit(process) => self.end_process(process, ProcessCause::Limit, moment),
         }
     }

@@ -45,8 +45,13 @@ impl Machine {
         let epoch = session.epoch;
         let calls = &run.step.calls;
         let ready = calls.iter().enumerate().filter(|(at, call)| call.stage == Stage::Ready && has_turn(calls, *at));
+        let ready: Vec<&Call> = ready.map(|(_, call)| call).collect();
+        let stop = ready.iter().position(|call| self.stops_before(call));
+        let stop_before = stop.map(|at| ready[at].id);
         let start: Vec<CallStarted> = ready
-            .map(|(_, call)| CallStarted {
+            .into_iter()
+            .take(stop.unwrap_or(usize::MAX))
+            .map(|call| CallStarted {
                 call: call.id,
                 effect: call.effect(EffectKind::RunCall),
                 epoch,
@@ -55,6 +60,9 @@ impl Machine {
             .collect();
         for started in start {
             self.emit(started, moment.now);
+        }
+        if let Some(call) = stop_before {
+            return self.stop_before_call(call, moment);
         }
         let Some(run) = self.session.as_ref().and_then(Session::run) else { return };
         let calls = &run.step.calls;

@@ -1,29 +1,18 @@
 //! What can be asked for. Each is refused before its first event, or recorded.
 
 use super::Machine;
+use super::queue::Offered;
 use super::sentences::denied;
-use crate::body::{Attached, BodyKind, Content};
+use crate::body::{BodyKind, Content};
 use crate::event::{
-    AskAnswered, CallOutcome, Created, CutCause, Event, LifecycleChanged, MessageAccepted, MessageSettled, Outcome,
-    OverrideSet, Overrides, Paused, QueueMode, ReceiptState, Resumed,
+    AskAnswered, CallOutcome, Created, CutCause, Event, LifecycleChanged, Outcome, OverrideSet, PauseCause, Paused,
+    Reset, Resumed,
 };
-use crate::ids::{CallId, Hash, MessageId, Moment, RunId};
-use crate::input::{Answer, Command, Given, Receipt, Refusal};
+use crate::ids::{CallId, Hash, Moment, RunId};
+use crate::input::{Answer, Command, Given, Override, Refusal};
 use crate::mutants::{Mutant, planted};
 use crate::state::{Lifecycle, Session, Stage};
 use crate::tables::lifecycle::{LifecycleCause, LifecycleKind};
-use crate::tables::limits::{MESSAGE_BYTES, QUEUED_MESSAGES};
-use crate::tables::routing::{Route, route};
-
-/// A message as it was offered.
-struct Offered {
-    message: MessageId,
-    content: Content,
-    mode: Option<QueueMode>,
-    key: Option<String>,
-    overrides: Overrides,
-    attachments: Vec<Attached>,
-}
 
 impl Machine {
     pub(super) fn handle_command(&mut self, command: Command, moment: Moment) -> Result<Answer, Refusal> {
@@ -38,18 +27,21 @@ impl Machine {
         }
         match command {
             Command::Create { .. } => unreachable!("taken above"),
-            Command::Message { message, content, mode, key, overrides, attachments } => {
-                self.message(Offered { message, content, mode, key, overrides, attachments }, moment)
+            Command::Message { message, content, mode, queue, key, overrides, attachments } => {
+                self.message(Offered { message, content, mode, queue, key, overrides, attachments }, moment)
             }
-            Command::Cancel { message } => self.cancel(message, moment),
-            Command::Abort { run } => self.abort(run, moment),
-            Command::Pause => self.pause(moment),
-            Command::Resume { drop } => self.resume(drop, moment),
-            Command::Answer { call, fingerprint, allow, by } => self.answer(call, fingerprint, allow, by, moment),
-            Command::Override { model } => {
-                self.emit(OverrideSet { model }, moment.now);
+            Command::Cancel { message, leg } => self.cancel(message, leg, moment),
+            Command::Clear => {
+                self.clear(moment);
                 Ok(Answer::Done)
             }
+            Command::Abort { run } => self.abort(run, moment),
+            Command::Pause { freeze } => self.pause(freeze, moment),
+            Command::Resume { drop } => self.resume(drop, moment),
+            Command::Answer { call, fingerprint, allow, by } => self.answer(call, fingerprint, allow, by, moment),
+            Command::Break { run, at } => self.set_breakpoint(run, at, moment),
+            Command::Reset => self.reset(moment),
+            Command::Override(change) => self.override_one(change, moment),
             Command::Recover { force } => self.recover_lifecycle(force, moment),
             Command::Terminate => self.terminate(moment),
             Command::Compact => Err(Refusal::Unsupported { what: "compaction" }),
@@ -66,48 +58,6 @@ impl Machine {
         self.apply(&event, moment.now);
         self.record(event, moment.now);
         self.change_lifecycle(LifecycleKind::Ready, LifecycleCause::Initialised, moment);
-        Ok(Answer::Done)
-    }
-
-    fn message(&mut self, offered: Offered, moment: Moment) -> Result<Answer, Refusal> {
-        let Offered { message, content, mode, key, overrides, attachments } = offered;
-        let Some(session) = &self.session else { return Err(Refusal::NotFound { what: "the session".into() }) };
-        let key_of = key.as_ref().filter(|_| !planted(Mutant::KeyForgotten));
-        let known = key_of.and_then(|key| session.keys.get(key)).copied();
-        if let Some(earlier) = known.or_else(|| session.messages.contains_key(&message).then_some(message)) {
-            return repeated(session, earlier, (&content, &attachments), key.as_deref());
-        }
-        if content.body.bytes > MESSAGE_BYTES {
-            let (is, most) = (content.body.bytes.div_ceil(1 << 20), MESSAGE_BYTES >> 20);
-            let reason = format!(
-                "the message has {is} MiB, at most {most} MiB can be sent; put it into a file in the workspace and name the file"
-            );
-            return Err(state_refusal(session, &reason));
-        }
-        let lifecycle = session.lifecycle.kind();
-        let lifecycle = if session.is_terminating() { LifecycleKind::Terminated } else { lifecycle };
-        if let Route::Refuse(reason) = route(lifecycle) {
-            return Err(state_refusal(session, reason));
-        }
-        if session.queue.len() >= QUEUED_MESSAGES {
-            let reason = format!("{QUEUED_MESSAGES} messages wait already; wait for them or abort the run");
-            return Err(state_refusal(session, &reason));
-        }
-        let body = self.keep(content);
-        let attachments = self.keep_attached(attachments);
-        let mode = mode.unwrap_or_default();
-        self.emit(MessageAccepted { message, body, mode, key, overrides, attachments }, moment.now);
-        self.advance(moment);
-        let session = self.session.as_ref().ok_or(Refusal::NotFound { what: "the session".into() })?;
-        Ok(Answer::Receipt(receipt(session, message)))
-    }
-
-    fn cancel(&mut self, message: MessageId, moment: Moment) -> Result<Answer, Refusal> {
-        let queued = self.session.as_ref().is_some_and(|s| s.queue.iter().any(|queued| queued.message == message));
-        if !queued {
-            return Err(Refusal::NotFound { what: format!("message {message} in the queue") });
-        }
-        self.emit(MessageSettled { message, state: ReceiptState::Cancelled, run: None }, moment.now);
         Ok(Answer::Done)
     }
 
@@ -134,7 +84,7 @@ impl Machine {
         Ok(Answer::Done)
     }
 
-    fn pause(&mut self, moment: Moment) -> Result<Answer, Refusal> {
+    fn pause(&mut self, freeze: bool, moment: Moment) -> Result<Answer, Refusal> {
         let session = self.session.as_ref().ok_or(Refusal::NotFound { what: "the session".into() })?;
         let Lifecycle::Active(run) = &session.lifecycle else {
             return Err(state_refusal(session, "there is no run to pause"));
@@ -143,7 +93,7 @@ impl Machine {
             return Err(state_refusal(session, "its run is ending"));
         }
         self.cut_stream(CutCause::Pause, moment);
-        self.emit(Paused {}, moment.now);
+        self.emit(Paused { cause: PauseCause::User, freeze, call: None, state: None }, moment.now);
         Ok(Answer::Done)
     }
 
@@ -206,6 +156,45 @@ impl Machine {
         Ok(Answer::Done)
     }
 
+    /// Begins the conversation anew: at once, or when the run that is under way has ended.
+    fn reset(&mut self, moment: Moment) -> Result<Answer, Refusal> {
+        let session = self.session.as_ref().ok_or(Refusal::NotFound { what: "the session".into() })?;
+        match &session.lifecycle {
+            Lifecycle::Terminated => {
+                return Err(state_refusal(session, "it was ended for good; use another session key"));
+            }
+            Lifecycle::Error { .. } => {
+                let reason = "a human is needed first: `limulus resume KEY --force`";
+                return Err(state_refusal(session, reason));
+            }
+            Lifecycle::Suspended(_) => {
+                self.emit(Resumed {}, moment.now);
+                self.begin_reset(moment);
+            }
+            Lifecycle::Active(_) => self.begin_reset(moment),
+            Lifecycle::Initializing | Lifecycle::Ready | Lifecycle::Idle | Lifecycle::Recovering { .. } => {
+                self.emit(Reset {}, moment.now);
+            }
+        }
+        self.advance(moment);
+        Ok(Answer::Done)
+    }
+
+    /// Changes one setting of the session; all of them are recorded.
+    fn override_one(&mut self, change: Override, moment: Moment) -> Result<Answer, Refusal> {
+        let session = self.session.as_ref().ok_or(Refusal::NotFound { what: "the session".into() })?;
+        let (thinking, verbose, queue_mode) = (session.thinking, session.verbose, session.queue_mode);
+        let set = OverrideSet { model: session.model.clone(), thinking, verbose, queue_mode };
+        let set = match change {
+            Override::Model(model) => OverrideSet { model, ..set },
+            Override::Thinking(thinking) => OverrideSet { thinking, ..set },
+            Override::Verbose(verbose) => OverrideSet { verbose, ..set },
+            Override::QueueMode(queue_mode) => OverrideSet { queue_mode, ..set },
+        };
+        self.emit(set, moment.now);
+        Ok(Answer::Done)
+    }
+
     /// Takes a session out of its trouble, and its held run up. Nobody watched the calls of that run meanwhile.
     fn mend(&mut self, held: bool, moment: Moment) {
         self.change_lifecycle(LifecycleKind::Recovering, LifecycleCause::Recover, moment);
@@ -221,10 +210,7 @@ impl Machine {
         if matches!(session.lifecycle, Lifecycle::Terminated) || session.is_active() && session.is_terminating() {
             return Ok(Answer::Done);
         }
-        let waiting: Vec<MessageId> = session.queue.iter().map(|queued| queued.message).collect();
-        for message in waiting {
-            self.emit(MessageSettled { message, state: ReceiptState::Cancelled, run: None }, moment.now);
-        }
+        self.clear(moment);
         self.end_or_terminate(moment);
         Ok(Answer::Done)
     }
@@ -249,37 +235,6 @@ impl Machine {
     }
 }
 
-/// The answer to a message that was accepted before: the same content is the same run, other content a conflict.
-fn repeated(
-    session: &Session,
-    earlier: MessageId,
-    (content, attached): (&Content, &[Attached]),
-    key: Option<&str>,
-) -> Result<Answer, Refusal> {
-    let receipt = receipt(session, earlier);
-    let same = session.messages.get(&earlier).is_some_and(|message| {
-        let files = message.attachments.iter().map(|attachment| attachment.body.hash);
-        message.body.hash == content.body.hash && files.eq(attached.iter().map(|attached| attached.content.body.hash))
-    });
-    if same {
-        return Ok(Answer::Receipt(receipt));
-    }
-    let key = key.map_or_else(|| earlier.to_string(), str::to_owned);
-    Err(Refusal::Conflict { key, run: receipt.run })
-}
-
-fn receipt(session: &Session, message: MessageId) -> Receipt {
-    let known = session.messages.get(&message);
-    let ahead = session.queue.iter().position(|queued| queued.message == message);
-    Receipt {
-        message,
-        state: known.map_or(ReceiptState::Refused, |known| known.state),
-        run: known.map_or(message.into(), |known| known.run),
-        ahead: ahead.map(|at| at as u32 + 1),
-        accepted_at: known.map_or(session.last_activity, |known| known.accepted_at),
-    }
-}
-
-fn state_refusal(session: &Session, reason: &str) -> Refusal {
+pub(super) fn state_refusal(session: &Session, reason: &str) -> Refusal {
     Refusal::State { state: session.lifecycle.kind().name().to_owned(), reason: reason.to_owned() }
 }

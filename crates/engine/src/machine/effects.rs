@@ -16,7 +16,10 @@ impl Machine {
                 wanted.extend(request(session, run));
                 wanted.extend(calls(session, run, true));
             }
-            Lifecycle::Suspended(run) => wanted.extend(calls(session, run, false)),
+            Lifecycle::Suspended(run) => {
+                wanted.extend(calls(session, run, false));
+                wanted.extend(frozen(session, run));
+            }
             _ => {}
         }
         wanted.extend(session.processes.iter().filter_map(process));
@@ -60,6 +63,18 @@ fn process(process: &Process) -> Option<Effect> {
         }
         ProcessState::Ended { .. } => None,
     }
+}
+
+/// What stands still while the run is held.
+fn frozen<'a>(session: &'a Session, run: &'a Run) -> impl Iterator<Item = Effect> + 'a {
+    let freezes = run.pause.is_some_and(|pause| pause.freeze);
+    let started = |call: &&Call| matches!(call.stage, Stage::Started { epoch } if epoch == session.epoch);
+    let started = move |call: &&Call| freezes && started(call);
+    run.step.calls.iter().filter(started).map(|call| Effect::FreezeCall {
+        id: call.effect(EffectKind::FreezeCall),
+        call: call.id,
+        started: call.effect(EffectKind::RunCall),
+    })
 }
 
 /// The effects of calls. A paused run starts nothing and checks nothing, but what is out is looked after.

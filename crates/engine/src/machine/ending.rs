@@ -1,8 +1,7 @@
 //! Ending is a wanted effect: the end is decided first, and taken when nothing of the run is out any more.
 
 use super::Machine;
-use super::sentences::NOT_RUN;
-use crate::event::{CallOutcome, CutCause, EndingCause, EndingSet, Outcome, RunEnded};
+use crate::event::{CallOutcome, CutCause, EndingCause, EndingSet, Outcome, Reset, RunEnded};
 use crate::failure::{Failure, FailureClass};
 use crate::ids::Moment;
 use crate::mutants::{Mutant, planted};
@@ -13,14 +12,22 @@ impl Machine {
     /// Decides that the run ends so: its stream is cut and kept, calls that have not started are answered, those that
     /// have are ended.
     pub(super) fn begin_ending(&mut self, outcome: Outcome, cause: CutCause, moment: Moment) {
-        self.decide_end(EndingSet { outcome, terminate: false }, cause, moment);
+        self.decide_end(EndingSet { outcome, terminate: false, reset: false }, cause, moment);
     }
 
     /// Decides that the session ends for good with its run, whose end may be decided already.
     pub(super) fn begin_terminating(&mut self, moment: Moment) {
         let ending = self.session.as_ref().and_then(Session::run).and_then(|run| run.ending);
         let outcome = ending.map_or(Outcome::Aborted, |ending| ending.outcome);
-        self.decide_end(EndingSet { outcome, terminate: true }, CutCause::Abort, moment);
+        self.decide_end(EndingSet { outcome, terminate: true, reset: false }, CutCause::Abort, moment);
+    }
+
+    /// Decides that the conversation begins anew after the run, whose end may be decided already.
+    pub(super) fn begin_reset(&mut self, moment: Moment) {
+        let ending = self.session.as_ref().and_then(Session::run).and_then(|run| run.ending);
+        let outcome = ending.map_or(Outcome::Aborted, |ending| ending.outcome);
+        let terminate = ending.is_some_and(|ending| ending.terminate);
+        self.decide_end(EndingSet { outcome, terminate, reset: true }, CutCause::Abort, moment);
     }
 
     fn decide_end(&mut self, end: EndingSet, cause: CutCause, moment: Moment) {
@@ -34,13 +41,14 @@ impl Machine {
 
     /// Answers the calls that have not started.
     fn skip_calls(&mut self, moment: Moment) {
+        let sentence = self.not_run(CutCause::Interrupt);
         for call in self.call_ids(|call| !call.is_out() && !call.is_settled()) {
-            self.settle_with(call, CallOutcome::Skipped, NOT_RUN, moment);
+            self.settle_with(call, CallOutcome::Skipped, sentence, moment);
         }
     }
 
-    /// Goes on with an ending run; takes the end when no call is out.
-    pub(super) fn advance_ending(&mut self, outcome: Outcome, moment: Moment) {
+    /// Goes on with an ending run; takes the end when no call is out. Says whether it did.
+    pub(super) fn advance_ending(&mut self, outcome: Outcome, moment: Moment) -> bool {
         self.skip_calls(moment);
         for call in self.call_ids(|call| matches!(call.stage, Stage::Started { .. })) {
             self.end_call(call, EndingCause::Run, moment);
@@ -51,14 +59,20 @@ impl Machine {
             self.settle_kept(crate::settings::ResumeMode::Continue, moment);
             self.end_run(outcome, None, moment);
         }
+        !out
     }
 
     /// The one terminal event; the end of the session with it, if that was decided.
     pub(super) fn end_run(&mut self, outcome: Outcome, failure: Option<Failure>, moment: Moment) {
         let Some(run) = self.session.as_ref().and_then(Session::run) else { return };
         let terminate = run.ending.is_some_and(|ending| ending.terminate);
+        let reset = run.ending.is_some_and(|ending| ending.reset);
         let failure = failure.or_else(|| unended(run).filter(|_| outcome != Outcome::Completed));
-        let ended = RunEnded { run: run.id, outcome, failure, text: run.step.segments.clone(), usage: run.usage };
+        let (run, text, usage) = (run.id, run.step.segments.clone(), run.usage);
+        self.miss_steers(moment);
+        let head = self.session.as_ref().map(|session| session.head);
+        let checkpoint = head.filter(|_| outcome == Outcome::Interrupted);
+        let ended = RunEnded { run, outcome, failure, text, usage, checkpoint };
         self.emit(ended.clone(), moment.now);
         if planted(Mutant::TerminalTwice) {
             let again = ended.into();
@@ -66,6 +80,9 @@ impl Machine {
             self.record(again, moment.now);
         }
         self.settings = None;
+        if reset {
+            self.emit(Reset {}, moment.now);
+        }
         if terminate {
             self.end_session(moment);
         }

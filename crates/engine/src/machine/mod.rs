@@ -4,12 +4,14 @@
 //! an answer lead on by the same code. What may not live here: anything that is not a decision.
 
 mod advance;
+mod breakpoints;
 mod calls;
 mod commands;
 mod effects;
 mod ending;
 mod opening;
 mod processes;
+mod queue;
 mod recover;
 mod reports;
 mod requests;
@@ -19,7 +21,7 @@ use std::sync::Arc;
 
 use crate::batch::{Batch, Record, RunRow};
 use crate::body::{Attached, Attachment, BodyKind, Content};
-use crate::event::{Event, LifecycleChanged};
+use crate::event::{Event, LifecycleChanged, PauseCause};
 use crate::ids::{EffectId, Moment, Timestamp};
 use crate::input::{Answer, Input, Refusal};
 use crate::settings::{Limits, Settings};
@@ -241,7 +243,10 @@ fn lifecycle_cause(event: &Event) -> Option<LifecycleCause> {
     match event {
         Event::RunStarted(_) => Some(LifecycleCause::Task),
         Event::RunEnded(_) => Some(LifecycleCause::RunEnded),
-        Event::Paused(_) => Some(LifecycleCause::Pause),
+        Event::Paused(e) => Some(match e.cause {
+            PauseCause::User | PauseCause::Breakpoint => LifecycleCause::Pause,
+            PauseCause::Interrupt => LifecycleCause::Interrupt,
+        }),
         Event::Resumed(_) => Some(LifecycleCause::Resume),
         Event::LifecycleChanged(e) => Some(e.cause),
         _ => None,

@@ -88,7 +88,8 @@ impl Machine {
         let hash = content.body.hash;
         self.keep(content);
         self.settings = Some(Arc::clone(settings));
-        self.emit(RunStarted { run: lane.run, inputs: vec![lane.run.into()], settings: hash }, moment.now);
+        let inputs = self.take_starting(moment);
+        self.emit(RunStarted { run: lane.run, inputs, settings: hash }, moment.now);
     }
 
     fn run_refused(&mut self, lane: EffectId, settings: &Arc<Settings>, failure: Failure, moment: Moment) {

@@ -19,12 +19,14 @@ impl Machine {
     /// Sends the request that the transcript stands for now: the same again is a new try, another is a new number.
     pub(super) fn send_request(&mut self, moment: Moment) {
         let Some(session) = &self.session else { return };
-        let Some(run) = session.run() else { return };
         if let Err(unpaired) = session.transcript.check_new() {
             let message = format!("the history is not valid, so it was not sent: {unpaired}; this is a bug in limulus");
             let failure = Failure::new(FailureClass::Refused, message);
             return self.emit(Failed { request: None, failure, text: None }, moment.now);
         }
+        self.take_steers(moment);
+        let Some(session) = &self.session else { return };
+        let Some(run) = session.run() else { return };
         let items = session.transcript.items().len() as u32;
         let (ordinal, try_no, sent_items) = run.request;
         let same = ordinal > 0 && sent_items == items;
@@ -95,12 +97,16 @@ impl Machine {
             return self.request_failed(request, failure, moment);
         }
         let stream = stream.clone();
-        let next = if stream.calls.is_empty() { Next::Finish } else { Next::Calls };
-        self.seal(&stream, usage, next, moment);
+        let next = match (stream.calls.is_empty(), self.steer_waits()) {
+            (false, _) => Next::Calls,
+            (true, false) => Next::Finish,
+            (true, true) => Next::Steer,
+        };
+        self.seal(&stream, usage, next, NOT_RUN, moment);
     }
 
-    /// Makes a message of a stream. Calls of a cut one are answered where they are complete and dropped where not.
-    fn seal(&mut self, stream: &Stream, usage: Usage, next: Next, moment: Moment) {
+    /// Makes a message of a stream. Calls of a cut one are answered so where they are complete, and dropped where not.
+    fn seal(&mut self, stream: &Stream, usage: Usage, next: Next, not_run: &str, moment: Moment) {
         let text = (!stream.text.is_empty()).then(|| self.keep_text(BodyKind::Message, &stream.text));
         let mut blocks = stream.blocks.clone();
         let reasoning =
@@ -110,7 +116,9 @@ impl Machine {
         partial.sort_by_key(|call| call.index);
         partial.retain(|call| next != Next::Cut || is_complete(call));
         let indices: Vec<u32> = partial.iter().map(|call| call.index).collect();
-        let calls = (0..partial.len()).map(|at| self.sealed_call(&partial, at, next)).collect::<Vec<_>>();
+        let calls = (0..partial.len())
+            .map(|at| self.sealed_call(&partial, at, (next == Next::Cut).then_some(not_run)))
+            .collect::<Vec<_>>();
         let images = stream.images.clone();
         if next == Next::Cut && text.is_none() && calls.is_empty() && images.is_empty() {
             return;
@@ -130,7 +138,7 @@ impl Machine {
     }
 
     /// A call without an id of its own, or with that of one before it, is given one: its result is told by it.
-    fn sealed_call(&mut self, partial: &[&PartialCall], at: usize, next: Next) -> SealedCall {
+    fn sealed_call(&mut self, partial: &[&PartialCall], at: usize, not_run: Option<&str>) -> SealedCall {
         let call = partial[at];
         let is_known = partial[..at].iter().any(|other| other.provider_id == call.provider_id);
         let run = self.session.as_ref().and_then(Session::run).expect("a stream belongs to a run");
@@ -139,7 +147,7 @@ impl Machine {
         let class = self.settings.as_ref().and_then(|s| s.tool(&call.name)).map_or(ToolClass::Once, |tool| tool.class);
         let arguments = if call.arguments.trim().is_empty() { "{}" } else { &call.arguments };
         let arguments = self.keep_text(BodyKind::Arguments, arguments);
-        let answer = (next == Next::Cut).then(|| self.keep_text(BodyKind::Output, NOT_RUN));
+        let answer = not_run.map(|sentence| self.keep_text(BodyKind::Output, sentence));
         let has_id = !call.provider_id.is_empty() && !is_known;
         let provider_id = if has_id { call.provider_id.clone() } else { format!("call_{step}_{index}") };
         SealedCall { id, provider_id, tool: call.name.clone(), class, arguments, answer }
@@ -158,7 +166,7 @@ impl Machine {
             CutCause::Steer | CutCause::Interrupt | CutCause::Abort | CutCause::Deadline => false,
         };
         if !strike {
-            self.seal(&stream, Usage::default(), Next::Cut, moment);
+            self.seal(&stream, Usage::default(), Next::Cut, self.not_run(cause), moment);
         } else if text.is_some() {
             self.emit(TextStruck { request }, moment.now);
         }
@@ -177,7 +185,7 @@ impl Machine {
         let go_on = self.resume_mode() == ResumeMode::Continue && failure.class != FailureClass::Malformed;
         self.emit(Failed { request: Some(effect), failure, text }, moment.now);
         if let Some(stream) = stream.filter(|_| go_on) {
-            self.seal(&stream, Usage::default(), Next::Cut, moment);
+            self.seal(&stream, Usage::default(), Next::Cut, NOT_RUN, moment);
         }
     }
 

@@ -3,6 +3,9 @@
 /// A call that a cut, an abort or an ending came before.
 pub(super) const NOT_RUN: &str = "Not run: the turn was cut.";
 
+/// A call that a message came before.
+pub(super) const SKIPPED: &str = "Skipped due to queued user message.";
+
 /// A call that a crash cut off and whose outcome cannot be found.
 pub(super) const INTERRUPTED: &str = "Interrupted: the process that ran this was cut off and the outcome is unknown. \
      It may have taken effect in whole, in part or not at all. It was not run again; look before you repeat it.";

@@ -44,6 +44,8 @@ pub struct Call {
     pub output_bytes: u64,
     /// When this try of it started: its limit counts from there, also where a new owner takes it up.
     pub started_at: Option<Timestamp>,
+    /// A breakpoint stopped its run before it, and it went on.
+    pub is_passed: bool,
 }
 
 /// How far a call has come.
@@ -112,6 +114,7 @@ impl Call {
             evidence: None,
             output_bytes: 0,
             started_at: None,
+            is_passed: false,
         }
     }
 

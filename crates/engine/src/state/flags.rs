@@ -38,7 +38,7 @@ impl Session {
         let held = Flags { has_error: trouble || failing, needs_recovery: trouble || lost, ..Flags::default() };
         match &self.lifecycle {
             Lifecycle::Active(run) => active(run, held),
-            Lifecycle::Ready | Lifecycle::Idle => Flags { is_waiting: self.next_up().is_some(), ..held },
+            Lifecycle::Ready | Lifecycle::Idle => Flags { is_waiting: self.head().is_some(), ..held },
             Lifecycle::Initializing
             | Lifecycle::Suspended(_)
             | Lifecycle::Error { .. }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::blocks::BlockList;
 use super::call::Call;
 use crate::body::{Attachment, Body};
-use crate::event::{Outcome, Usage, WaitFor};
+use crate::event::{Breakpoint, Outcome, PauseCause, Usage, WaitFor};
 use crate::failure::Failure;
 use crate::ids::{CallId, EffectId, EffectKind, Epoch, Hash, MessageId, RunId, Seq, Timestamp};
 use crate::tables::transitions::RunState;
@@ -15,7 +15,7 @@ use crate::tables::transitions::RunState;
 pub struct Run {
     /// Its id.
     pub id: RunId,
-    /// The messages that it answers.
+    /// The messages that it answers, in order; those that were steered into it are the last.
     pub inputs: Vec<MessageId>,
     /// The hash of its settings.
     pub settings: Hash,
@@ -49,8 +49,29 @@ pub struct Run {
     pub unended: Vec<CallId>,
     /// Set once its end is decided.
     pub ending: Option<Ending>,
+    /// Where it is to stop.
+    pub breakpoints: Vec<Breakpoint>,
+    /// The state that a breakpoint stopped it in, or that it was in when that was set, as long as it stays in it.
+    pub passed: Option<RunState>,
+    /// While it is held: why, and since when.
+    pub pause: Option<Pause>,
     /// Its own clock.
     pub clock: Clock,
+}
+
+/// Why a run is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pause {
+    /// What holds it.
+    pub cause: PauseCause,
+    /// Whether its commands stand still as well.
+    pub freeze: bool,
+    /// Since when.
+    pub since: Timestamp,
+    /// The call that a breakpoint stopped it before.
+    pub call: Option<CallId>,
+    /// The state that a breakpoint stopped it in.
+    pub state: Option<RunState>,
 }
 
 /// What a run is doing, with all that only matters then.
@@ -173,6 +194,8 @@ pub struct Ending {
     pub outcome: Outcome,
     /// Whether the session ends for good with it.
     pub terminate: bool,
+    /// Whether the conversation begins anew after it.
+    pub reset: bool,
     /// Since when, or since the owner that takes it up: its calls are ended by a process that lives.
     pub since: Timestamp,
 }
@@ -220,6 +243,9 @@ impl Run {
             usage: Usage::default(),
             unended: vec![],
             ending: None,
+            breakpoints: vec![],
+            passed: None,
+            pause: None,
             clock: Clock { spent_ms: 0, since: Some(at) },
         }
     }

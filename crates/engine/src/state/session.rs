@@ -5,12 +5,14 @@ use std::collections::{BTreeMap, VecDeque};
 use serde::{Deserialize, Serialize};
 
 use super::process::Process;
+use super::queue::{Message, Queued};
 use super::run::Run;
 use super::transcript::Transcript;
-use crate::body::{Attachment, Body};
-use crate::event::{Overrides, ReceiptState};
+use crate::body::Body;
+use crate::event::QueueMode;
 use crate::failure::Failure;
-use crate::ids::{BranchId, Epoch, MessageId, RunId, Seq, SessionId, Timestamp};
+use crate::ids::{BranchId, Epoch, MessageId, Seq, SessionId, Timestamp};
+use crate::settings::Thinking;
 use crate::tables::lifecycle::LifecycleKind;
 use crate::tables::transitions::RunState;
 
@@ -35,18 +37,26 @@ pub struct Session {
     pub lifecycle: Lifecycle,
     /// A run between two lifecycle edges of one batch; nothing at rest.
     pub(crate) held: Option<Box<Run>>,
-    /// Messages that wait, in order.
+    /// What waits, in order: each message once, or twice where it is steered and follows up.
     pub queue: VecDeque<Queued>,
     /// Every message ever accepted.
     pub messages: BTreeMap<MessageId, Message>,
     /// The senders' keys.
     pub keys: BTreeMap<String, MessageId>,
+    /// Messages that gave way to others, and that the next run is told of in short.
+    pub dropped: Vec<Body>,
     /// The conversation.
     pub transcript: Transcript,
     /// Commands in the background, in the order in which they came there.
     pub processes: Vec<Process>,
     /// The model for its next runs, `PROVIDER/MODEL`; none = the agent's.
     pub model: Option<String>,
+    /// How much they think; none = as the agent says.
+    pub thinking: Option<Thinking>,
+    /// Whether what they do is shown in detail; none = as the agent says.
+    pub verbose: Option<bool>,
+    /// How its messages are routed that do not say; none = as the agent says.
+    pub queue_mode: Option<QueueMode>,
     /// The owner that last opened it.
     pub epoch: Epoch,
     /// Whether that owner left in order.
@@ -117,35 +127,6 @@ impl Lifecycle {
     }
 }
 
-/// A message that waits.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Queued {
-    /// Which.
-    pub message: MessageId,
-    /// Its text.
-    pub body: Body,
-    /// What it asks to be different for its run.
-    pub overrides: Overrides,
-}
-
-/// What became of a message.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Message {
-    /// Its text.
-    pub body: Body,
-    /// What came with it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub attachments: Vec<Attachment>,
-    /// The sender's key.
-    pub key: Option<String>,
-    /// Its state.
-    pub state: ReceiptState,
-    /// The run that answers it.
-    pub run: RunId,
-    /// When it was accepted.
-    pub accepted_at: Timestamp,
-}
-
 impl Session {
     /// The run that is under way or held.
     pub fn run(&self) -> Option<&Run> {
@@ -178,14 +159,6 @@ impl Session {
             | Lifecycle::Terminated
             | Lifecycle::Error { run: None, .. }
             | Lifecycle::Recovering { run: None } => self.held.as_ref().map_or(RunState::Idle, |run| run.state()),
-        }
-    }
-
-    /// The message that starts the next run, when one can start.
-    pub fn next_up(&self) -> Option<&Queued> {
-        match self.lifecycle {
-            Lifecycle::Ready | Lifecycle::Idle if self.held.is_none() => self.queue.front(),
-            _ => None,
         }
     }
 }

@@ -18,6 +18,12 @@ pub enum Item {
         /// What came with it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         attachments: Vec<Attachment>,
+        /// Whether it came while the run was under way, and is told with a mark.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        steer: bool,
+        /// Messages that gave way to others before it: it is told of them in short.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        dropped: Vec<Body>,
     },
     /// A message of the model. Two in a row mean that the first was cut off and the model was asked to go on.
     Assistant {
@@ -69,6 +75,8 @@ pub struct Transcript {
     items: Vec<Item>,
     /// How many items the last request held; these are known to be paired.
     sent: usize,
+    /// How often it began anew: what was rendered of an older one is of no use.
+    resets: u32,
 }
 
 /// A call without its result, or a result without its call.
@@ -96,6 +104,15 @@ impl Transcript {
 
     pub(crate) fn push(&mut self, item: Item) {
         self.items.push(item);
+    }
+
+    /// How often it began anew.
+    pub fn resets(&self) -> u32 {
+        self.resets
+    }
+
+    pub(crate) fn reset(&mut self) {
+        *self = Self { resets: self.resets + 1, ..Self::default() };
     }
 
     pub(crate) fn set_sent(&mut self, items: usize) {

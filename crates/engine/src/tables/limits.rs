@@ -3,8 +3,11 @@
 /// Bytes of one message. More belongs into a file that the agent can read.
 pub const MESSAGE_BYTES: u64 = 4 << 20;
 
-/// Messages that may wait in one session.
-pub const QUEUED_MESSAGES: usize = 20;
+/// Messages that may wait in one session where nothing else is configured: more are a flood, not a conversation.
+pub const QUEUE_CAP: u32 = 20;
+
+/// Messages that may wait in one session, whatever is configured: each is held in the state.
+pub const QUEUED_MESSAGES: usize = 1_000;
 
 /// Bytes of one open stream (text, reasoning and calls together): far above any model's output limit, so that a provider
 /// that never stops cannot fill the memory.

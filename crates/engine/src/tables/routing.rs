@@ -1,34 +1,243 @@
-//! What becomes of a message: decided by lifecycle and queue alone.
+//! What becomes of a message: decided by where the session stands and by the message's mode, and by nothing else. A row
+//! for each cell of the state, a column for each mode; the machine obeys it, `limulus queue --table` prints it, tests walk it.
 
-use super::lifecycle::LifecycleKind;
-use LifecycleKind::{Active, Error, Idle, Initializing, Ready, Recovering, Suspended, Terminated};
+use super::transitions::named;
+use crate::event::{Place, QueueMode, WaitFor};
+use crate::state::{Lifecycle, Phase, Run, Session};
+use serde::{Deserialize, Serialize};
 
-/// What is done with a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Route {
-    /// It starts a run as soon as the lane is free.
-    Start,
-    /// It waits behind what is there.
-    Queue,
-    /// It waits until the session has settled, then is routed.
-    Hold,
-    /// It is not taken; the text says why and the way out.
-    Refuse(&'static str),
+named! {
+    /// Where a session stands when a message comes: lifecycle, phase, and whether a message waits to start.
+    Cell {
+        /// Ready or idle, and nothing waits.
+        Idle = "idle",
+        /// Ready or idle, with a head that waits for its lane or gathers.
+        Head = "head",
+        /// A request is being made, or was sent and no byte has come.
+        Preparing = "preparing",
+        /// The model is answering.
+        Streaming = "streaming",
+        /// Calls are checked and run.
+        ToolExec = "tool_exec",
+        /// The run waits for leave.
+        Approval = "awaiting_approval",
+        /// The run waits for an answer.
+        Answer = "awaiting_answer",
+        /// The run waits for its children.
+        Children = "awaiting_children",
+        /// The run waits for a quota or a budget.
+        Limit = "awaiting_limit",
+        /// The history is being summarised, or a failure is decided on or waits for its next try.
+        Deciding = "deciding",
+        /// The end of the run is decided.
+        Ending = "ending",
+        /// The run is held.
+        Suspended = "suspended",
+        /// The session is being made or mended.
+        Settling = "settling",
+        /// A human is needed.
+        Error = "error",
+        /// The session has ended, or ends with its run.
+        Terminated = "terminated",
+    }
 }
 
-/// The table. Every queue mode is a followup so far.
-pub const ROUTES: &[(LifecycleKind, Route)] = &[
-    (Initializing, Route::Hold),
-    (Ready, Route::Start),
-    (Active, Route::Queue),
-    (Idle, Route::Start),
-    (Suspended, Route::Queue),
-    (Error, Route::Refuse("it needs a human; `limulus resume KEY --force` takes it up again")),
-    (Recovering, Route::Hold),
-    (Terminated, Route::Refuse("it was ended for good; use another session key")),
+named! {
+    /// What is done with a message.
+    Route {
+        /// It is a run as soon as the lane is free.
+        Start = "start",
+        /// It is a run when nothing more comes for a while.
+        StartGathered = "start_gathered",
+        /// It goes into the run of the head.
+        Join = "join",
+        /// It goes into the request that is being made, else into the next one.
+        ThisRequest = "this_request",
+        /// It goes in when the stream ends, or cuts it.
+        NextBoundary = "next_boundary",
+        /// It goes in when the calls that run have ended; the others do not start.
+        SkipCalls = "skip_calls",
+        /// It goes in at once; what is asked is withdrawn.
+        Withdraw = "withdraw",
+        /// It goes in at once; what waits goes on beside it.
+        Deliver = "deliver",
+        /// It waits with the run, and goes into its next request.
+        Keep = "keep",
+        /// It waits for its turn.
+        Queue = "queue",
+        /// It waits, and is one run with what comes soon after it.
+        Gather = "gather",
+        /// It goes the way of a steer, and once more that of a followup.
+        Both = "both",
+        /// It starts before all that waits.
+        Ahead = "ahead",
+        /// The run makes place for it: it ends, or is held.
+        Interrupt = "interrupt",
+        /// The held run ends for it.
+        EndHeld = "end_held",
+        /// It waits until the session has settled.
+        Hold = "hold",
+        /// It is not taken until a human has helped.
+        RefuseError = "refuse_error",
+        /// It is not taken.
+        RefuseTerminated = "refuse_terminated",
+    }
+}
+
+/// The modes, in the order of the columns.
+pub const MODES: [QueueMode; 5] =
+    [QueueMode::Steer, QueueMode::Followup, QueueMode::Collect, QueueMode::SteerBacklog, QueueMode::Interrupt];
+
+use Route::{
+    Ahead, Both, Deliver, EndHeld, Gather, Hold, Interrupt, Join, Keep, NextBoundary, Queue, RefuseError,
+    RefuseTerminated, SkipCalls, Start, StartGathered, ThisRequest, Withdraw,
+};
+
+/// The table: a row for each cell, in the order of its enum; the columns are those of [`MODES`].
+pub const ROUTES: [(Cell, [Route; 5]); Cell::ALL.len()] = [
+    (Cell::Idle, [Start, Start, StartGathered, Start, Start]),
+    (Cell::Head, [Join, Queue, Gather, Both, Ahead]),
+    (Cell::Preparing, [ThisRequest, Queue, Gather, Both, Interrupt]),
+    (Cell::Streaming, [NextBoundary, Queue, Gather, Both, Interrupt]),
+    (Cell::ToolExec, [SkipCalls, Queue, Gather, Both, Interrupt]),
+    (Cell::Approval, [Withdraw, Queue, Gather, Both, Interrupt]),
+    (Cell::Answer, [Withdraw, Queue, Gather, Both, Interrupt]),
+    (Cell::Children, [Deliver, Queue, Gather, Both, Interrupt]),
+    (Cell::Limit, [Keep, Queue, Gather, Both, Interrupt]),
+    (Cell::Deciding, [Keep, Queue, Gather, Both, Interrupt]),
+    (Cell::Ending, [Queue, Queue, Gather, Queue, Ahead]),
+    (Cell::Suspended, [Queue, Queue, Gather, Queue, EndHeld]),
+    (Cell::Settling, [Hold; 5]),
+    (Cell::Error, [RefuseError; 5]),
+    (Cell::Terminated, [RefuseTerminated; 5]),
 ];
 
-/// What is done with a message in a session of this lifecycle.
-pub fn route(lifecycle: LifecycleKind) -> Route {
-    ROUTES[lifecycle as usize].1
+/// What is done with a message of this mode in this cell.
+pub fn route(cell: Cell, mode: QueueMode) -> Route {
+    let column = match mode {
+        QueueMode::Steer => 0,
+        QueueMode::Followup => 1,
+        QueueMode::Collect => 2,
+        QueueMode::SteerBacklog => 3,
+        QueueMode::Interrupt => 4,
+    };
+    ROUTES[cell as usize].1[column]
 }
+
+/// Every cell of the table.
+pub fn cells() -> impl Iterator<Item = (Cell, QueueMode, Route)> {
+    ROUTES.iter().flat_map(|(cell, routes)| MODES.into_iter().zip(routes).map(|(mode, route)| (*cell, mode, *route)))
+}
+
+impl Cell {
+    /// Where this session stands.
+    pub fn of(session: &Session) -> Self {
+        match &session.lifecycle {
+            _ if session.is_terminating() => Self::Terminated,
+            Lifecycle::Ready | Lifecycle::Idle if session.queue.is_empty() => Self::Idle,
+            Lifecycle::Ready | Lifecycle::Idle => Self::Head,
+            Lifecycle::Active(run) => Self::of_run(run),
+            Lifecycle::Suspended(_) => Self::Suspended,
+            Lifecycle::Initializing | Lifecycle::Recovering { .. } => Self::Settling,
+            Lifecycle::Error { .. } => Self::Error,
+            Lifecycle::Terminated => Self::Terminated,
+        }
+    }
+
+    fn of_run(run: &Run) -> Self {
+        match &run.phase {
+            _ if run.ending.is_some() => Self::Ending,
+            Phase::Preparing { .. } => Self::Preparing,
+            Phase::Streaming(_) => Self::Streaming,
+            Phase::ToolExec => Self::ToolExec,
+            Phase::Awaiting { on: WaitFor::Approval, .. } => Self::Approval,
+            Phase::Awaiting { on: WaitFor::Answer, .. } => Self::Answer,
+            Phase::Awaiting { on: WaitFor::Children, .. } => Self::Children,
+            Phase::Awaiting { on: WaitFor::Quota | WaitFor::Budget, .. } => Self::Limit,
+            Phase::Awaiting { on: WaitFor::Retry, .. }
+            | Phase::Compacting { .. }
+            | Phase::Error { .. }
+            | Phase::Retry { .. } => Self::Deciding,
+        }
+    }
+
+    /// The row's name for people.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Idle => "ready, idle",
+            Self::Head => "ready, idle, with a message that waits to start",
+            Self::Preparing => "preparing",
+            Self::Streaming => "streaming",
+            Self::ToolExec => "tool_exec",
+            Self::Approval => "awaiting approval",
+            Self::Answer => "awaiting answer",
+            Self::Children => "awaiting children",
+            Self::Limit => "awaiting quota, budget",
+            Self::Deciding => "compacting, retry, error (deciding)",
+            Self::Ending => "the run's end is decided",
+            Self::Suspended => "suspended",
+            Self::Settling => "initializing, recovering",
+            Self::Error => "error that needs a human",
+            Self::Terminated => "terminated",
+        }
+    }
+}
+
+impl Route {
+    /// What is done, for people.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Start => "starts",
+            Self::StartGathered => "starts after the debounce",
+            Self::Join => "joins the run of the message at the head",
+            Self::ThisRequest => "into this request if it is not sent, else at the next boundary",
+            Self::NextBoundary => "when the answer ends (`queue.cut`: now, its text is kept)",
+            Self::SkipCalls => "running calls finish, the others are skipped, then delivered",
+            Self::Withdraw => "what is asked is withdrawn, its calls are skipped, delivered",
+            Self::Deliver => "delivered; what the run waits for goes on",
+            Self::Keep => "kept for the next request, else a followup",
+            Self::Queue => "waits for its turn",
+            Self::Gather => "gathered into one followup",
+            Self::Both => "as a steer, and as a followup",
+            Self::Ahead => "starts before all that waits",
+            Self::Interrupt => "the run ends as interrupted, or is held; starts",
+            Self::EndHeld => "the held run ends as interrupted; starts",
+            Self::Hold => "waits until the session has settled",
+            Self::RefuseError | Self::RefuseTerminated => "refused",
+        }
+    }
+
+    /// Where a message of this mode is put; why it is not taken, and the way out.
+    pub fn place(self, mode: QueueMode) -> Result<Place, &'static str> {
+        Ok(match self {
+            Self::Start | Self::Queue => Place::Back,
+            Self::StartGathered | Self::Gather => Place::Gather,
+            Self::Join
+            | Self::ThisRequest
+            | Self::NextBoundary
+            | Self::SkipCalls
+            | Self::Withdraw
+            | Self::Deliver
+            | Self::Keep => Place::Steer,
+            Self::Both => Place::Both,
+            Self::Ahead | Self::Interrupt | Self::EndHeld => Place::Front,
+            Self::Hold => match mode {
+                QueueMode::Steer => Place::Steer,
+                QueueMode::Followup => Place::Back,
+                QueueMode::Collect => Place::Gather,
+                QueueMode::SteerBacklog => Place::Both,
+                QueueMode::Interrupt => Place::Front,
+            },
+            Self::RefuseError => return Err("it needs a human; `limulus resume KEY --force` takes it up again"),
+            Self::RefuseTerminated => return Err("it was ended for good; use another session key"),
+        })
+    }
+}
+
+const _: () = {
+    let mut at = 0;
+    while at < ROUTES.len() {
+        assert!(ROUTES[at].0 as usize == at, "the rows are in the order of the enum");
+        at += 1;
+    }
+};

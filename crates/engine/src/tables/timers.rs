@@ -22,16 +22,21 @@ pub enum Timer {
     EndGrace,
     /// A process is past its limit: it is ended.
     ProcessLimit(EffectId),
+    /// Nothing more has come: the gathered messages at the head are a run.
+    GroupDue,
 }
 
 /// The armed times of a session, in no order; `ending_from` is when a decided end was recorded, if that is known.
 pub fn armed(session: &Session, limits: &Limits, ending_from: Option<Timestamp>) -> Vec<(Timestamp, Timer)> {
-    let mut armed: Vec<_> = process_times(session).collect();
+    let gathered = session.gathering_until().map(|at| (at, Timer::GroupDue));
+    let mut armed: Vec<_> = process_times(session).chain(gathered).collect();
     match &session.lifecycle {
         Lifecycle::Active(run) => {
             let phase = run_time(run, limits, ending_from).into_iter().chain(phase_times(run, limits));
             armed.extend(phase.chain(call_times(run, limits)));
         }
+        // What stands still has time.
+        Lifecycle::Suspended(run) if run.pause.is_some_and(|pause| pause.freeze) => {}
         Lifecycle::Suspended(run) => armed.extend(call_times(run, limits)),
         // A run that is held for a human has time.
         Lifecycle::Initializing

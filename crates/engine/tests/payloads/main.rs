@@ -2,26 +2,27 @@
 //! format, and the page that describes it (`page`) says the same.
 
 use engine::tables::lifecycle::{LifecycleCause, LifecycleKind};
+use engine::tables::transitions::RunState;
 use engine::{
-    Attachment, BlockOf, BlockSigned, Body, BodyKind, BranchId, CallAsked, CallChecked, CallEnding, CallFound, CallId,
-    CallLost, CallOutcome, CallPartAdded, CallSettled, CallStarted, Closed, Compacted, CompactionBegun,
-    CompactionFailed, Created, CutCause, DeliveryEnded, DeliveryStarted, EffectId, EffectKind, EndingCause, EndingSet,
-    Epoch, Event, Failed, Failure, FailureClass, Forked, Found, Hash, ImageMade, LifecycleChanged, MessageAccepted,
-    MessageId, MessageSealed, MessageSettled, Next, Opened, Outcome, OutputAdded, OverrideSet, Overrides, Paused,
-    Policy, ProcessAdopted, ProcessCause, ProcessEnded, ProcessEnding, ProcessForgotten, QueueMode, ReasoningAdded,
-    ReceiptState, RequestOpened, RequestSent, Resumed, RetryScheduled, RunEnded, RunId, RunStarted, SealedCall, Seq,
-    SessionId, StepBegun, StreamCut, TextAdded, TextStruck, Timestamp, ToolClass, UnreadableEvent, Usage, VERSION,
-    WaitBegan, WaitEnded, WaitFor,
+    Attachment, BlockOf, BlockSigned, Body, BodyKind, BranchId, BreakpointSet, CallAsked, CallChecked, CallEnding,
+    CallFound, CallId, CallLost, CallOutcome, CallPartAdded, CallSettled, CallStarted, Closed, Compacted,
+    CompactionBegun, CompactionFailed, Created, CutCause, DeliveryEnded, DeliveryStarted, EffectId, EffectKind,
+    EndingCause, EndingSet, Epoch, Event, Failed, Failure, FailureClass, Forked, Found, Gathered, Hash, ImageMade, Leg,
+    LifecycleChanged, MessageAccepted, MessageId, MessageSealed, MessageSettled, Next, Opened, Outcome, OutputAdded,
+    OverrideSet, Overrides, PauseCause, Paused, Place, Policy, ProcessAdopted, ProcessCause, ProcessEnded,
+    ProcessEnding, ProcessForgotten, QueueMode, ReasoningAdded, ReceiptState, RequestOpened, RequestSent, Reset,
+    Resumed, RetryScheduled, RunEnded, RunId, RunStarted, SealedCall, Seq, SessionId, StepBegun, StreamCut, TextAdded,
+    TextStruck, Thinking, Timestamp, ToolClass, UnreadableEvent, Usage, VERSION, WaitBegan, WaitEnded, WaitFor,
 };
 use uuid::Uuid;
 
 mod page;
 
-/// The kinds of the design, synced, written, progress; beside them `image_made`, `block_signed` and those of processes.
+/// The kinds of the design, synced, written, progress; beside them `image_made`, `block_signed`, `gathered`, `breakpoint_set`, `reset` and those of processes.
 const KINDS: &str = "
-    created forked opened closed message_accepted message_settled run_started request_sent message_sealed call_asked
+    created forked opened closed message_accepted message_settled gathered run_started request_sent message_sealed call_asked
     ask_answered call_started call_ending call_settled compacted wait_began wait_ended retry_scheduled ending_set
-    run_ended paused resumed lifecycle_changed override_set delivery_started delivery_ended
+    run_ended breakpoint_set reset paused resumed lifecycle_changed override_set delivery_started delivery_ended
     process_adopted process_ending process_ended process_forgotten
     step_begun request_opened stream_cut text_struck call_checked call_lost call_found image_made compaction_begun
     compaction_failed failed
@@ -77,9 +78,13 @@ fn session_samples() -> Vec<Event> {
             key: Some("k".into()),
             overrides,
             attachments: vec![attachment()],
+            place: Place::Both,
+            debounce_ms: Some(1_000),
         }
         .into(),
-        MessageSettled { message, state: ReceiptState::Cancelled, run: Some(RUN) }.into(),
+        MessageSettled { message, state: ReceiptState::Cancelled, run: Some(RUN), leg: Some(Leg::Steer), told: true }
+            .into(),
+        Gathered { messages: vec![message] }.into(),
         RunStarted { run: RUN, inputs: vec![message], settings: HASH }.into(),
         RequestSent { request: EFFECT, epoch: Epoch(2), candidate: 1, items: 4 }.into(),
         MessageSealed {
@@ -131,10 +136,19 @@ fn run_samples() -> Vec<Event> {
         WaitBegan { on: WaitFor::Approval, until: Some(Timestamp(8)) }.into(),
         WaitEnded { on: WaitFor::Quota }.into(),
         RetryScheduled { until: Timestamp(8), try_no: 2 }.into(),
-        EndingSet { outcome: Outcome::TimedOut, terminate: true }.into(),
-        RunEnded { run: RUN, outcome: Outcome::Failed, failure: Some(failure()), text: vec![BODY], usage: usage() }
-            .into(),
-        Paused {}.into(),
+        EndingSet { outcome: Outcome::TimedOut, terminate: true, reset: true }.into(),
+        RunEnded {
+            run: RUN,
+            outcome: Outcome::Failed,
+            failure: Some(failure()),
+            text: vec![BODY],
+            usage: usage(),
+            checkpoint: Some(Seq(4)),
+        }
+        .into(),
+        BreakpointSet { run: RUN, before_tool: Some("exec".into()), on_state: Some(RunState::Retry) }.into(),
+        Reset {}.into(),
+        Paused { cause: PauseCause::Breakpoint, freeze: true, call: Some(CALL), state: Some(RunState::Retry) }.into(),
         Resumed {}.into(),
         LifecycleChanged {
             from: LifecycleKind::Active,
@@ -144,7 +158,13 @@ fn run_samples() -> Vec<Event> {
             remedy: Some("limulus resume".into()),
         }
         .into(),
-        OverrideSet { model: Some("acme/two".into()) }.into(),
+        OverrideSet {
+            model: Some("acme/two".into()),
+            thinking: Some(Thinking::High),
+            verbose: Some(true),
+            queue_mode: Some(QueueMode::Collect),
+        }
+        .into(),
         DeliveryStarted { delivery: EFFECT, epoch: Epoch(2) }.into(),
         DeliveryEnded { delivery: EFFECT, arrived: Some(false) }.into(),
         ProcessAdopted { process: EFFECT, call: CALL, until: Timestamp(8) }.into(),

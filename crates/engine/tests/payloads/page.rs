@@ -203,5 +203,5 @@ fn r17_the_page_lists_the_fields_of_a_session() {
         cells.iter().flat_map(|row| row[0].split(", ")).map(|name| name.trim_matches('`')).collect();
     listed.sort_unstable();
     assert_eq!(names(session.as_object().expect("an object")), listed);
-    assert_eq!(names(session["transcript"].as_object().expect("an object")), ["items", "sent"]);
+    assert_eq!(names(session["transcript"].as_object().expect("an object")), ["items", "resets", "sent"]);
 }

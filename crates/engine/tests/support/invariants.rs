@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use engine::tables::limits::ENDED_PROCESSES;
 use engine::{
-    Batch, Call, CallId, Effect, EffectKind, Event, Found, Lifecycle, Phase, PrepareStage, Process, ProcessState,
-    ReceiptState, Record, Run, Session, Stage, ToolClass, WaitFor,
+    Batch, Call, CallId, Effect, EffectKind, Event, Found, Leg, LegState, Lifecycle, MessageId, Phase, PrepareStage,
+    Process, ProcessState, ReceiptState, Record, Run, Session, Stage, ToolClass, WaitFor,
 };
 
 use super::World;
@@ -113,20 +113,36 @@ fn check_pairing(world: &World) {
 fn check_receipts(world: &World) {
     let session = world.session();
     for (id, message) in &session.messages {
-        let queued = session.queue.iter().any(|queued| queued.message == *id);
-        let active = session.run().is_some_and(|run| run.inputs.contains(id));
-        let ended =
-            world.journal.iter().any(|record| matches!(&record.event, Event::RunEnded(e) if e.run == message.run));
-        let place = (queued, active, ended);
-        let expected = match message.state {
-            ReceiptState::Queued => (true, false, false),
-            ReceiptState::Started => (false, true, false),
-            ReceiptState::Ended => (false, false, true),
-            ReceiptState::Cancelled => (false, false, false),
-            other => panic!("nothing makes a message {other:?} yet"),
-        };
-        assert_eq!(place, expected, "message {id} is {:?}", message.state);
+        let legs =
+            [(Leg::Followup, Some(LegState { state: message.state, run: message.run })), (Leg::Steer, message.steer)];
+        for (leg, state) in legs {
+            if let Some(state) = state {
+                check_leg(world, (*id, leg), state);
+            }
+        }
     }
+}
+
+/// Each leg is in one place: it waits, is in the run that is under way, or has ended.
+fn check_leg(world: &World, (id, leg): (MessageId, Leg), LegState { state, run }: LegState) {
+    let (session, is_extra) = (world.session(), leg == Leg::Steer);
+    let queued = session.queue.iter().filter(|queued| queued.message == id && queued.is_extra() == is_extra).count();
+    // The run of a message's own id has its followup in it.
+    let in_run = !is_extra || run != id.into();
+    let active = in_run && session.run().is_some_and(|current| current.id == run && current.inputs.contains(&id));
+    let ended = world.journal.iter().any(|record| matches!(&record.event, Event::RunEnded(e) if e.run == run));
+    let expected = match state {
+        ReceiptState::Queued => (1, false, false),
+        // One that came too late goes with the other leg, wherever that is.
+        ReceiptState::Merged if is_extra && run == id.into() => return,
+        ReceiptState::Started | ReceiptState::Steered | ReceiptState::Delivered | ReceiptState::Merged => {
+            (0, true, false)
+        }
+        ReceiptState::Ended => (0, false, true),
+        ReceiptState::Cancelled | ReceiptState::Dropped => (0, false, ended && is_extra),
+        ReceiptState::Refused => panic!("a message that was refused is not there"),
+    };
+    assert_eq!((queued, active, ended), expected, "{leg:?} of message {id} is {state:?}");
 }
 
 /// Whatever is not terminal has a wanted effect, an armed time, or waits for a human.
@@ -136,7 +152,10 @@ fn check_liveness(world: &World) {
     let effects = world.running.keys().any(|effect| !of_process(effect.kind));
     match &session.lifecycle {
         Lifecycle::Initializing | Lifecycle::Recovering { .. } => panic!("a session never rests so"),
-        Lifecycle::Ready | Lifecycle::Idle => assert_eq!(effects, !session.queue.is_empty(), "the head gets its lane"),
+        Lifecycle::Ready | Lifecycle::Idle => {
+            let gathers = session.gathering_until().is_some_and(|until| world.armed.is_some_and(|at| at <= until));
+            assert_eq!(effects || gathers, !session.queue.is_empty(), "the head gets its lane, or gathers");
+        }
         Lifecycle::Active(run) => assert!(moves(world, run), "the run is stuck: {:?}", run.phase),
         Lifecycle::Suspended(_) | Lifecycle::Error { .. } => {}
         Lifecycle::Terminated => {

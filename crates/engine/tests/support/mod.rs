@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use engine::{
     Batch, BranchId, Candidate, Command, Content, Do, Effect, EffectId, Epoch, Event, Hash, Input, Limits, Line,
-    Machine, Moment, Policy, Pump, Record, Report, ResumeMode, Segment, Session, SessionId, SessionRow, Settings,
-    Timestamp, ToolClass, ToolSpec,
+    Machine, Moment, Policy, Pump, QueueSettings, Record, Report, ResumeMode, Segment, Session, SessionId, SessionRow,
+    Settings, Timestamp, ToolClass, ToolSpec,
 };
 use uuid::Uuid;
 
@@ -34,6 +34,8 @@ pub(crate) struct World {
     pub(crate) bodies: BTreeMap<Hash, Content>,
     /// What the next run is decided by.
     pub(crate) settings: Settings,
+    /// How its messages are queued.
+    pub(crate) queue: QueueSettings,
     /// The time, milliseconds.
     pub(crate) now: i64,
     /// The number that jitter comes from.
@@ -71,6 +73,7 @@ impl World {
             row: None,
             bodies: BTreeMap::new(),
             settings: settings(),
+            queue: QueueSettings::default(),
             now: 0,
             draw: 500,
             epoch: 0,

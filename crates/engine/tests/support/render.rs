@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use engine::{Answer, Do, Effect, Flags, Process, Record, Session};
+use engine::{Answer, Do, Effect, Flags, LegState, Message, MessageId, Process, QueueState, Queued, Record, Session};
 use serde_json::Value;
 
 use super::World;
@@ -53,7 +53,7 @@ fn string(key: &str, text: &str) -> String {
         "settings" | "fingerprint" => "…".into(),
         "text" | "message" if !is_id(text) => quoted(text),
         "arguments" | "question" | "reason" | "by" | "remedy" | "name" | "how" => quoted(text),
-        "message" | "inputs" => short(text).replacen('r', "m", 1),
+        "message" | "messages" | "inputs" => short(text).replacen('r', "m", 1),
         _ => short(text),
     }
 }
@@ -94,7 +94,9 @@ pub(crate) fn todo(todo: &Do<String>) -> String {
         Do::Answer(_, Ok(Answer::Receipt(receipt))) => {
             let (run, ahead) = (short(&receipt.run.to_string()), receipt.ahead);
             let ahead = ahead.map_or_else(String::new, |ahead| format!(", {ahead} in the queue"));
-            format!("answer {:?} {run}{ahead}", receipt.state).to_lowercase()
+            let steer = receipt.steer.map(|steer| format!(", steer {:?}", steer.state)).unwrap_or_default();
+            let until = receipt.until.map(|until| format!(", until {until}")).unwrap_or_default();
+            format!("answer {:?} {run}{ahead}{steer}{until}", receipt.state).to_lowercase()
         }
         Do::Answer(_, Err(refusal)) => format!("answer refused: {}", short_words(&refusal.to_string())),
         Do::Arm(None) => "arm nothing".into(),
@@ -120,7 +122,7 @@ fn start(effect: &Effect) -> String {
         Effect::Lane { .. } | Effect::Prepare { .. } => String::new(),
         Effect::Request { candidate, items, .. } => format!("candidate={candidate} items={items}"),
         Effect::CheckCall { call, .. } | Effect::RunCall { call, .. } => format!("call={}", short(&call.to_string())),
-        Effect::FindCall { call, started, .. } => {
+        Effect::FindCall { call, started, .. } | Effect::FreezeCall { call, started, .. } => {
             format!("call={} started={}", short(&call.to_string()), short(&started.to_string()))
         }
         Effect::EndCall { call, started, why, .. } => {
@@ -138,6 +140,37 @@ pub(crate) fn process(process: &Process) -> String {
     let (effect, call) = (short(&process.effect.to_string()), short(&process.call.to_string()));
     let (from, until) = (process.started_at, process.until);
     format!("process {} {effect} call={call} {from}..{until} {:?}", process.name(), process.state)
+}
+
+/// What waits.
+pub(crate) fn queued(queued: &Queued) -> String {
+    let (message, mode, leg) = (message(queued.message), word(&queued.mode), word(&queued.leg));
+    let gathered = if queued.is_gathered { " gathered" } else { "" };
+    format!("waits {message} {leg} of {mode}{gathered}")
+}
+
+/// What gave way, and is to be told.
+pub(crate) fn dropped(world: &World) -> Vec<String> {
+    let bodies = world.session().dropped.iter().filter_map(|body| world.bodies.get(&body.hash));
+    bodies.map(|content| format!("dropped {}", quoted(&String::from_utf8_lossy(&content.bytes)))).collect()
+}
+
+/// What became of a message.
+pub(crate) fn receipt(world: &World, (id, receipt): (&MessageId, &Message)) -> String {
+    let shows = |state: Option<QueueState>| state.map(|state| format!(" ({state})")).unwrap_or_default();
+    let (own, other) = (shows(world.session().queue_state(*id)), shows(world.session().steer_state(*id)));
+    let one = |leg: LegState| format!("{} {}", word(&leg.state), short(&leg.run.to_string()));
+    let steer = receipt.steer.map(|steer| format!(", steer {}{other}", one(steer))).unwrap_or_default();
+    let main = one(LegState { state: receipt.state, run: receipt.run });
+    format!("{} {} {main}{own}{steer}", message(*id), word(&receipt.mode))
+}
+
+fn message(id: MessageId) -> String {
+    short(&id.to_string()).replacen('r', "m", 1)
+}
+
+fn word(value: &impl serde::Serialize) -> String {
+    serde_json::to_value(value).expect("a word").as_str().unwrap_or_default().to_owned()
 }
 
 /// The state in words: lifecycle, run state, what is true of the flags.

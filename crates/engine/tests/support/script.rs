@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use engine::BodyKind;
 use engine::{
-    Attached, BlockOf, CallId, CallOutcome, Command, Content, Effect, EffectId, EffectKind, Epoch, Failure,
-    FailureClass, Found, Given, Hash, Input, MessageId, Overrides, Part, Policy, Report, ResumeMode, RunId, Usage,
+    Attached, BlockOf, Breakpoint, CallId, CallOutcome, Command, Content, Effect, EffectId, EffectKind, Epoch, Failure,
+    FailureClass, Found, Given, Hash, Input, MessageId, Override, Overrides, Part, Policy, Report, ResumeMode, RunId,
+    Usage,
 };
 use uuid::Uuid;
 
@@ -101,6 +102,16 @@ fn world_line(world: &mut World, words: &Words) -> bool {
             let processes: Vec<String> = world.session().processes.iter().map(render::process).collect();
             world.lines.extend(processes);
         }
+        "queue" => {
+            let queue: Vec<String> = world.session().queue.iter().map(render::queued).collect();
+            world.lines.extend(queue);
+            world.lines.extend(render::dropped(world));
+        }
+        "receipts" => {
+            let receipts: Vec<String> =
+                world.session().messages.iter().map(|one| render::receipt(world, one)).collect();
+            world.lines.extend(receipts);
+        }
         "transcript" => {
             let items = render::transcript(world);
             world.lines.extend(items);
@@ -136,6 +147,12 @@ fn set(world: &mut World, key: &str, value: &str) {
         "retries" => limits.retries = number() as u32,
         "poison" => limits.poison_after = number() as u32,
         "draw" => world.draw = number(),
+        "queue_mode" => world.queue.mode = word(value).expect("a mode"),
+        "debounce" => world.queue.debounce_ms = number(),
+        "cap" => world.queue.cap = number() as u32,
+        "drop" => world.queue.drop = word(value).expect("a policy"),
+        "cut" => world.queue.cut = value == "on",
+        "interrupt" => world.queue.interrupt = word(value).expect("a way"),
         _ => panic!("no setting {key}"),
     }
 }
@@ -145,12 +162,22 @@ fn command(world: &mut World, words: &Words) -> Option<Command> {
     Some(match words.at(0) {
         "create" => create(),
         "message" => message(world, words),
-        "cancel" => Command::Cancel { message: id(1) },
+        "cancel" => Command::Cancel { message: id(1), leg: word(words.at(2)) },
+        "clear" => Command::Clear,
+        "reset" => Command::Reset,
+        "break" => Command::Break {
+            run: RunId::from(id(1)),
+            at: match words.at(2) {
+                "before" => Some(Breakpoint::BeforeTool(words.at(3).to_owned())),
+                "on" => word(words.at(3)).map(Breakpoint::OnState),
+                _ => None,
+            },
+        },
         "abort" => {
             let run = (!words.at(1).is_empty()).then(|| RunId::from(id(1)));
             Command::Abort { run }
         }
-        "pause" => Command::Pause,
+        "pause" => Command::Pause { freeze: words.at(1) == "freeze" },
         "resume" => Command::Resume { drop: words.at(1) == "drop" },
         "answer" => {
             let call = call_id(world, words.number(1));
@@ -160,11 +187,22 @@ fn command(world: &mut World, words: &Words) -> Option<Command> {
         "compact" => Command::Compact,
         "rewind" => Command::Rewind,
         "fork" => Command::Fork,
-        "override" => Command::Override { model: Some(words.at(1).to_owned()) },
+        "override" => Command::Override(match words.at(1) {
+            "thinking" => Override::Thinking(word(words.at(2))),
+            "verbose" => Override::Verbose(word(words.at(2))),
+            "queue" => Override::QueueMode(word(words.at(2))),
+            model => Override::Model(Some(model.to_owned())),
+        }),
         "recover" => Command::Recover { force: words.at(1) == "force" },
         "terminate" => Command::Terminate,
         _ => return None,
     })
+}
+
+/// A value by its name on the wire; none for none.
+fn word<T: serde::de::DeserializeOwned>(text: &str) -> Option<T> {
+    let value = serde_json::from_str(text).unwrap_or_else(|_| text.into());
+    (!text.is_empty()).then(|| serde_json::from_value(value).expect("a word"))
 }
 
 fn message(world: &mut World, words: &Words) -> Command {
@@ -180,7 +218,8 @@ fn message(world: &mut World, words: &Words) -> Command {
     Command::Message {
         message: MessageId(Uuid::from_u128(u128::from(number))),
         content: Content::text(BodyKind::Message, &text),
-        mode: None,
+        mode: words.option("mode").and_then(word),
+        queue: world.queue,
         key: words.option("key").map(str::to_owned),
         overrides: Overrides::default(),
         attachments: vec![],
@@ -347,6 +386,7 @@ fn call_of(effect: &Effect) -> Option<u32> {
         Effect::Lane { .. }
         | Effect::Prepare { .. }
         | Effect::Request { .. }
+        | Effect::FreezeCall { .. }
         | Effect::HoldProcess { .. }
         | Effect::EndProcess { .. } => None,
     }

@@ -61,8 +61,15 @@ impl Caller {
     /// An event of its own; a client without room for it is closed.
     pub(crate) fn tell<N: Notice>(&self, notice: &N) {
         if self.outbox.offer([Chunk::Own(frame(notice))]) == Err(Slow) {
-            self.drop_slow(&Dropped::default());
+            self.service.hub.drop_slow(self);
         }
+    }
+
+    /// It is closed for this reason.
+    pub(crate) fn close(&self, error: &ErrorShape) {
+        self.outbox.put(frame(error));
+        self.outbox.finish();
+        self.dropped.notify_one();
     }
 
     /// It did not read as fast as things happen: the last that it is told is where to go on from.
@@ -272,5 +279,83 @@ async fn next_frame<R: AsyncRead + Unpin>(
         Ok(Some(_)) => Err(invalid("a client sends requests only".to_owned())),
         Ok(None) | Err(FrameError::Io(_) | FrameError::Cut) => Ok(None),
         Err(error) => Err(invalid(error.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::{Candidate, Failure, FailureClass, Overrides, Settings, Timestamp};
+    use journal::Memory;
+    use models::{Endpoint, ModelSet};
+    use protocol::limits::BUFFERED_BYTES;
+    use runtime::{Linger, Resolver};
+
+    use super::*;
+    use crate::ServiceOptions;
+    use crate::events::Target;
+
+    /// Nothing runs here.
+    struct Nothing;
+
+    impl Resolver for Nothing {
+        fn settings(&self, _: &str, _: Option<&str>, _: &Overrides) -> Result<Settings, Failure> {
+            Err(Failure::new(FailureClass::Refused, "nothing runs here"))
+        }
+
+        fn endpoint(&self, _: &Candidate) -> Result<Endpoint, Failure> {
+            Err(Failure::new(FailureClass::Refused, "nothing runs here"))
+        }
+    }
+
+    /// A client of a home in which nothing happens.
+    fn caller(home: &std::path::Path) -> Arc<Caller> {
+        let journal = Memory::new();
+        journal.open();
+        let options = ServiceOptions {
+            home: home.to_owned(),
+            supervisor: "/nowhere".into(),
+            resolver: Box::new(Nothing),
+            models: ModelSet::new(),
+            linger: Linger::default(),
+            version: "0".to_owned(),
+        };
+        let service = Service::start(Arc::new(journal), options);
+        let name = || "test".to_owned();
+        let client = ClientInfo { id: name(), version: name(), platform: name(), mode: name() };
+        Arc::clone(&service).admit(|number| Caller {
+            service,
+            number,
+            asks: true,
+            client,
+            outbox: Arc::default(),
+            reads: Semaphore::new(READS),
+            next_subscription: AtomicU64::new(1),
+            dropped: Notify::new(),
+        })
+    }
+
+    /// R43: it is not only a line of a subscription that finds no room.
+    #[tokio::test]
+    async fn r43_whatever_finds_no_room_drops_a_client_with_the_cursors_of_its_subscriptions() {
+        let notices: [fn(&Caller); 2] =
+            [|caller| caller.tell(&Tick { ts: Timestamp(1) }), |caller| caller.tell(&Parked::default())];
+        for tell in notices {
+            let home = tempfile::tempdir().unwrap();
+            let caller = caller(home.path());
+            let hub = &caller.service.hub;
+            hub.begin(&caller, 7, Target::Home, "").unwrap();
+            hub.begin_at(caller.number, 7, "home:1.4");
+            caller.outbox.offer([Chunk::Own(vec![b'\n'; BUFFERED_BYTES])]).unwrap();
+            tell(&caller);
+            let mut bytes = vec![];
+            while let Some(more) = caller.outbox.take().await {
+                bytes.extend(more);
+            }
+            let last: serde_json::Value = serde_json::from_slice(&bytes[BUFFERED_BYTES..]).unwrap();
+            assert_eq!(last["event"], "dropped");
+            let stands = serde_json::json!([{ "subscription": 7, "cursor": "home:1.4#" }]);
+            assert_eq!(last["payload"]["subscriptions"], stands);
+            assert!(!hub.end(caller.number, 7), "its subscription is over");
+        }
     }
 }

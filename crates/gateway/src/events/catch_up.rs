@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use engine::{EffectId, Event, Machine, Record, RunId, Seq, SessionRow, Settings};
+use engine::{EffectId, Event, Machine, Record, RunId, Seq, SessionRow, Settings, Timestamp};
 use journal::{Entry, Error, Read, Tail};
 use protocol::event::{AssistantLine, ReasoningLine, Stream};
 
-use super::cursor::{Cursor, Reached, Since, text_of};
+use super::cursor::{Cursor, Since, text_of};
 use super::lines::{changed, rewound};
 use super::telling::{Line, Position, Source, delta};
 
@@ -46,11 +46,18 @@ pub fn catch_up(store: &dyn Read, session: &SessionRow, from: &Cursor) -> Result
             (to, tail)
         }
     };
-    let mut missed = Missed { source, position: Position::standing_at(cursor), begun: BTreeSet::new(), lines };
+    let mut missed = Missed::standing_at(cursor);
     missed.position.find_run(source)?;
-    missed.tell(&tail)?;
-    missed.state(&tail);
-    Ok(CatchUp { lines: missed.lines, cursor: missed.position.cursor })
+    for (at, entry) in tail.entries.iter().enumerate() {
+        let following = tail.entries[at + 1..].iter().map(|entry| &entry.event);
+        missed.tell(source, entry, following, &mut lines)?;
+    }
+    for record in &tail.progress {
+        missed.show(source, record, &mut lines);
+    }
+    let last = tail.progress.last().map(|record| record.at).or(tail.entries.last().map(|entry| entry.at));
+    missed.state(source, last, &mut lines);
+    Ok(CatchUp { lines, cursor: missed.position.cursor })
 }
 
 /// Where a subscriber of a run begins: before its first entry.
@@ -61,36 +68,44 @@ pub fn before_run(store: &dyn Read, session: &SessionRow, run: RunId) -> Result<
     Ok(entry.map_or_else(Cursor::default, |entry| Cursor::at(entry.epoch, entry.seq)))
 }
 
-struct Missed<'a> {
-    source: Source<'a>,
-    position: Position,
+/// How far one branch has been told to whoever comes back.
+pub(super) struct Missed {
+    pub(super) position: Position,
     /// Requests whose text is known to begin here, or was told.
     begun: BTreeSet<EffectId>,
-    lines: Vec<Line>,
 }
 
-impl Missed<'_> {
-    fn tell(&mut self, tail: &Tail) -> Result<(), Error> {
-        for (at, entry) in tail.entries.iter().enumerate() {
-            if let Event::RequestSent(e) = &entry.event {
-                self.begun.insert(e.request);
-            }
-            self.rest_of(entry)?;
-            let record = Record { seq: Some(entry.seq), at: entry.at, event: entry.event.clone() };
-            let following = tail.entries[at + 1..].iter().map(|entry| &entry.event);
-            self.position.tell(self.source, (&record, entry.epoch), following, &mut self.lines);
+impl Missed {
+    pub(super) fn standing_at(cursor: Cursor) -> Self {
+        Self { position: Position::standing_at(cursor), begun: BTreeSet::new() }
+    }
+
+    /// Tells an entry, behind what was missed of the text that it seals. `following` is what was recorded after it.
+    pub(super) fn tell<'e>(
+        &mut self,
+        source: Source<'_>,
+        entry: &Entry,
+        following: impl Iterator<Item = &'e Event>,
+        lines: &mut Vec<Line>,
+    ) -> Result<(), Error> {
+        if let Event::RequestSent(e) = &entry.event {
+            self.begun.insert(e.request);
         }
-        let epoch = engine::Epoch(0);
-        for record in &tail.progress {
-            self.position.tell(self.source, (record, epoch), std::iter::empty(), &mut self.lines);
-        }
+        self.rest_of(source, entry, lines)?;
+        let record = Record { seq: Some(entry.seq), at: entry.at, event: entry.event.clone() };
+        self.position.tell(source, (&record, entry.epoch), following, lines);
         Ok(())
     }
 
+    /// Tells progress, of which the owner is not known.
+    pub(super) fn show(&mut self, source: Source<'_>, record: &Record, lines: &mut Vec<Line>) {
+        self.position.tell(source, (record, engine::Epoch(0)), std::iter::empty(), lines);
+    }
+
     /// What was missed of the text that this entry seals.
-    fn rest_of(&mut self, entry: &Entry) -> Result<(), Error> {
+    fn rest_of(&mut self, source: Source<'_>, entry: &Entry, lines: &mut Vec<Line>) -> Result<(), Error> {
         let (Some(effect), Some(text)) = (entry.event.seals(), text_of(&entry.event)) else { return Ok(()) };
-        if matches!(entry.event, Event::CallSettled(_)) || self.was_told(effect)? {
+        if matches!(entry.event, Event::CallSettled(_)) || self.was_told(source, effect)? {
             return Ok(());
         }
         let reasoning = match &entry.event {
@@ -98,30 +113,29 @@ impl Missed<'_> {
             _ => None,
         };
         let mut reached = self.position.cursor.reached(effect).unwrap_or_default();
-        if let Some(rest) = reasoning.and_then(|body| rest(&self.source.text(&body.hash), reached.reasoning)) {
-            let piece = delta(effect, reached.end, &rest);
+        let mut piece = |reached, what| {
+            self.position.flush(lines);
+            self.position.run = Some(effect.run);
+            self.position.cursor.reach(effect, reached);
+            lines.push(self.position.line(source, entry.at, self.position.cursor.place(), what));
+        };
+        if let Some(rest) = reasoning.and_then(|body| rest(&source.text(&body.hash), reached.reasoning)) {
+            let delta = delta(effect, reached.end, &rest);
             reached.end += rest.len() as u64;
             reached.reasoning += rest.len() as u64;
-            self.piece(entry, effect, reached, Stream::Reasoning(ReasoningLine::Delta(piece)));
+            piece(reached, Stream::Reasoning(ReasoningLine::Delta(delta)));
         }
-        if let Some(rest) = rest(&self.source.text(&text.hash), reached.text) {
-            let piece = delta(effect, reached.end, &rest);
+        if let Some(rest) = rest(&source.text(&text.hash), reached.text) {
+            let delta = delta(effect, reached.end, &rest);
             reached.end += rest.len() as u64;
             reached.text += rest.len() as u64;
-            self.piece(entry, effect, reached, Stream::Assistant(AssistantLine::Delta(piece)));
+            piece(reached, Stream::Assistant(AssistantLine::Delta(delta)));
         }
         Ok(())
     }
 
-    fn piece(&mut self, entry: &Entry, effect: EffectId, reached: Reached, what: Stream) {
-        self.position.flush(&mut self.lines);
-        self.position.run = Some(effect.run);
-        self.position.cursor.reach(effect, reached);
-        self.lines.push(self.position.line(self.source, entry.at, self.position.cursor.place(), what));
-    }
-
     /// Whether the text of a request was sealed before: what follows a cut is a message of the same text.
-    fn was_told(&mut self, effect: EffectId) -> Result<bool, Error> {
+    fn was_told(&mut self, source: Source<'_>, effect: EffectId) -> Result<bool, Error> {
         if self.position.cursor.reached(effect).is_some() {
             self.begun.remove(&effect);
             return Ok(false);
@@ -129,7 +143,7 @@ impl Missed<'_> {
         if self.begun.remove(&effect) {
             return Ok(false);
         }
-        let sealed = self.source.look_back(self.position.cursor.seq(), |entry| match &entry.event {
+        let sealed = source.look_back(self.position.cursor.seq(), |entry| match &entry.event {
             Event::RequestSent(e) if e.request == effect => Some(false),
             event if event.seals() == Some(effect) => Some(true),
             _ => None,
@@ -137,20 +151,19 @@ impl Missed<'_> {
         Ok(sealed.unwrap_or(false))
     }
 
-    /// The state of the session at the end; one that does not fold has none.
-    fn state(&mut self, tail: &Tail) {
-        let Source { store, branch, .. } = self.source;
+    /// The state of the session at the end; one that does not fold has none. `last` is when the last was recorded that was
+    /// missed.
+    pub(super) fn state(&mut self, source: Source<'_>, last: Option<Timestamp>, lines: &mut Vec<Line>) {
+        let Source { store, branch, .. } = source;
         let Ok(line) = store.line(branch) else { return };
         let settings = |hash| Settings::from_bytes(&store.body(&hash).ok().flatten()?).ok().map(Arc::new);
         let machine = Machine::recover(line.into(), &settings).ok();
         if let Some(session) = machine.as_ref().and_then(Machine::session) {
             let now = (session.run_state(), session.lifecycle.kind(), session.flags());
-            let last = tail.progress.last().map(|record| record.at).or(tail.entries.last().map(|entry| entry.at));
             let at = last.unwrap_or(session.last_activity);
-            let what = Stream::State(changed(now));
-            self.lines.push(self.position.line(self.source, at, self.position.cursor.place(), what));
+            lines.push(self.position.line(source, at, self.position.cursor.place(), Stream::State(changed(now))));
         }
-        self.position.flush(&mut self.lines);
+        self.position.flush(lines);
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use engine::{Body, BranchId, EffectId, Epoch, Event, Record, Seq};
+use engine::{Body, BranchId, EffectId, Epoch, Event, Record, RunId, Seq};
 use journal::{Entry, Error, Read, Tail};
 
 /// What a subscriber has seen: the last entry, and how far the output of each effect that was open then.
@@ -39,6 +39,18 @@ pub struct Place {
     seq: Seq,
     /// The effect of progress, and the offset behind it.
     progress: Option<(EffectId, u64)>,
+}
+
+impl Place {
+    /// The entry that this line tells; none of progress and of states.
+    pub(super) fn entry(&self, line: &protocol::Event) -> Option<Seq> {
+        (self.progress.is_none() && !line.is_state()).then_some(self.seq)
+    }
+
+    /// The effect of progress, and the offset behind it.
+    pub(super) fn progress(&self) -> Option<(EffectId, u64)> {
+        self.progress
+    }
 }
 
 /// What a subscriber with a cursor is told.
@@ -104,6 +116,11 @@ impl Cursor {
         Self { open: BTreeMap::new(), ..self }
     }
 
+    /// The same for whoever was told of every end.
+    pub(super) fn owing_nothing(self) -> Self {
+        Self { owed: None, ..self }
+    }
+
     /// Whoever has this cursor was not told of this end of a run yet.
     pub(super) fn owe(&mut self, end: Seq) {
         self.owed = Some(end);
@@ -122,6 +139,16 @@ impl Cursor {
     /// How far this effect was seen; none when nothing of it was, or it is sealed.
     pub(super) fn reached(&self, effect: EffectId) -> Option<Reached> {
         self.open.get(&effect).copied()
+    }
+
+    /// Whether so much of an effect was seen, of one that is open here.
+    pub(super) fn has_reached(&self, (effect, end): (EffectId, u64)) -> bool {
+        self.open.get(&effect).is_some_and(|reached| end <= reached.end)
+    }
+
+    /// The run of what is open.
+    pub(super) fn run(&self) -> Option<RunId> {
+        self.open.keys().next().map(|effect| effect.run)
     }
 
     /// The last entry.
@@ -180,9 +207,13 @@ impl Cursor {
         if let Some(owed) = self.owed {
             tail.entries.splice(0..0, store.range(branch, owed, owed)?);
         }
-        let seen = |(effect, end): (EffectId, u64)| self.open.get(&effect).is_some_and(|reached| end <= reached.end);
-        tail.progress.retain(|record| !end(&record.event).is_some_and(seen));
+        tail.progress.retain(|record| !self.has_shown(record));
         Ok(Since::Tail(tail))
+    }
+
+    /// Whether this progress was seen.
+    pub(super) fn has_shown(&self, record: &Record) -> bool {
+        end(&record.event).is_some_and(|progress| self.has_reached(progress))
     }
 
     fn is_at(&self, entry: &Entry) -> bool {

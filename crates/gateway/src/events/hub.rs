@@ -5,13 +5,14 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use engine::{Batch, Event, ReceiptState, RunEnded, RunId, Timestamp};
+use engine::{Batch, Event, MessageId, ReceiptState, RunEnded, RunId, Timestamp};
 use protocol::notice::{Dropped, Stand};
-use runtime::Published;
+use runtime::{LaneNews, Published};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::subscription::{Encoded, Subscription, Target};
-use super::{CatchUp, Line, Lines};
+use super::spot::Spot;
+use super::subscription::{CaughtUp, Encoded, Subscription, Target};
+use super::{Line, Lines};
 use crate::asks::Asks;
 use crate::connection::{Caller, Slow};
 use crate::error::Error;
@@ -55,6 +56,8 @@ pub(crate) type Ended = oneshot::Sender<()>;
 struct Told {
     waiting: HashMap<RunId, Vec<(u64, oneshot::Sender<End>)>>,
     last_wait: u64,
+    /// The runs that took along what is waited for, by the number of the wait.
+    taken: HashMap<u64, RunId>,
     /// By client and number.
     subscriptions: BTreeMap<(u64, u64), Subscription>,
 }
@@ -78,6 +81,7 @@ impl Hub {
     pub(crate) async fn run(
         self: Arc<Self>,
         (mut published, mut ending): (mpsc::UnboundedReceiver<Published>, mpsc::UnboundedReceiver<Ended>),
+        mut waits: mpsc::UnboundedReceiver<LaneNews>,
         mut lines: Lines,
         asks: Arc<Asks>,
     ) {
@@ -93,6 +97,13 @@ impl Hub {
                         vec![]
                     };
                     self.hear(&batch, told);
+                }
+                // After what was recorded before it.
+                Some(news) = waits.recv() => {
+                    let session = news.session();
+                    if let Some(line) = self.has_listener(session).then(|| lines.of_wait(&news)).flatten() {
+                        self.lock().tell(line, &Spot::nowhere());
+                    }
                 }
                 // Taken only where nothing that was recorded before waits.
                 Some(ended) = ending.recv() => {
@@ -128,7 +139,7 @@ impl Hub {
         Waiting { hub: self, run, number, end }
     }
 
-    /// Begins a subscription: what happens from here on is kept for it until it has caught up.
+    /// Begins a subscription, of which nobody is told anything yet.
     pub(crate) fn begin(&self, caller: &Arc<Caller>, number: u64, target: Target, numbers: &str) -> Result<(), Error> {
         let mut told = self.lock();
         if told.subscriptions.range((caller.number, 0)..=(caller.number, u64::MAX)).count() >= SUBSCRIPTIONS {
@@ -140,32 +151,49 @@ impl Hub {
         Ok(())
     }
 
-    /// This cursor as the subscription's own.
-    pub(crate) fn cursor(&self, caller: u64, number: u64, cursor: &str) -> String {
-        let told = self.lock();
-        told.subscriptions.get(&(caller, number)).map_or_else(String::new, |of| of.numbered(cursor))
+    /// What happens from here on is kept for a subscription until it has caught up: what it reads in the journal from here
+    /// on holds all that was recorded before.
+    pub(crate) fn keep(&self, caller: u64, number: u64) {
+        if let Some(subscription) = self.lock().subscriptions.get_mut(&(caller, number)) {
+            subscription.keep();
+        }
     }
 
-    /// Sends what was missed, as fast as the client reads it, then what was kept meanwhile; from there on it is live.
-    pub(crate) async fn go_live(&self, caller: &Caller, number: u64, caught_up: CatchUp) {
+    /// A subscription begins at this cursor; gives it as its own.
+    pub(crate) fn begin_at(&self, caller: u64, number: u64, cursor: &str) -> String {
+        let mut told = self.lock();
+        told.subscriptions.get_mut(&(caller, number)).map_or_else(String::new, |of| of.begin_at(cursor).to_owned())
+    }
+
+    /// Sends what was missed, as fast as the client reads it. Says whether the subscription is still there.
+    pub(crate) async fn send(&self, caller: &Caller, number: u64, lines: &[Line]) -> bool {
         let place = (caller.number, number);
-        for line in &caught_up.lines {
+        for line in lines {
             caller.outbox.room().await;
             let encoded = Encoded::of(line);
             let mut told = self.lock();
-            let Some(subscription) = told.subscriptions.get_mut(&place) else { return };
+            let Some(subscription) = told.subscriptions.get_mut(&place) else { return false };
             if subscription.send(&caller.outbox, line, &encoded) == Err(Slow) {
-                return told.drop_slow(caller);
+                told.drop_slow(caller);
+                return false;
             }
         }
+        true
+    }
+
+    /// A subscription has caught up: it is sent what was kept meanwhile; from there on it is live.
+    pub(crate) fn go_live(&self, caller: &Caller, number: u64, caught_up: CaughtUp) {
         let mut told = self.lock();
-        let went = told
-            .subscriptions
-            .get_mut(&place)
-            .map(|subscription| subscription.go_live(&caller.outbox, &caught_up.cursor));
+        let subscription = told.subscriptions.get_mut(&(caller.number, number));
+        let went = subscription.map(|subscription| subscription.go_live(&caller.outbox, caught_up));
         if went == Some(Err(Slow)) {
             told.drop_slow(caller);
         }
+    }
+
+    /// The client does not read as fast as things happen: it is told where each of its subscriptions stands, and closed.
+    pub(crate) fn drop_slow(&self, caller: &Caller) {
+        self.lock().drop_slow(caller);
     }
 
     /// Ends a subscription; says whether there was one.
@@ -184,9 +212,11 @@ impl Hub {
 
     fn hear(&self, published: &Published, lines: Vec<Line>) {
         let mut told = self.lock();
+        let spot = Spot::of(published);
         for line in lines {
-            told.tell(line);
+            told.tell(line, &spot);
         }
+        told.subscriptions.values_mut().for_each(|subscription| subscription.pass(&spot));
         // After its lines: whoever is answered has been told all of the run.
         for record in &published.batch.records {
             let (run, end) = match &record.event {
@@ -196,6 +226,10 @@ impl Hub {
                 }
                 Event::MessageSettled(e) if e.run.is_none() && is_over(e.state) => {
                     (RunId::from(e.message), End::NeverBegan { state: e.state, at: record.at })
+                }
+                Event::MessageSettled(e) => {
+                    told.take_along(e.message, &published.batch);
+                    continue;
                 }
                 _ => continue,
             };
@@ -215,13 +249,25 @@ impl Hub {
 }
 
 impl Told {
-    fn tell(&mut self, line: Line) {
+    /// A run takes a message that it did not start: whoever waits for the message waits for that run from here on.
+    fn take_along(&mut self, message: MessageId, batch: &Batch) {
+        let receipt = batch.views.receipts.iter().find(|receipt| receipt.message == message);
+        let own = RunId::from(message);
+        let Some(run) = receipt.map(|receipt| receipt.run).filter(|run| *run != own) else { return };
+        let waits = self.waiting.remove(&own).unwrap_or_default();
+        if !waits.is_empty() {
+            self.taken.extend(waits.iter().map(|(number, _)| (*number, run)));
+            self.waiting.entry(run).or_default().extend(waits);
+        }
+    }
+
+    fn tell(&mut self, line: Line, spot: &Spot) {
         let (mut encoded, mut slow) = (None, vec![]);
         let line = Arc::new(line);
         for subscription in self.subscriptions.values_mut().filter(|subscription| subscription.wants(&line)) {
             let Some(caller) = subscription.caller.upgrade() else { continue };
             let encoded = encoded.get_or_insert_with(|| Encoded::of(&line));
-            if subscription.hear(&caller.outbox, &line, encoded) == Err(Slow) {
+            if subscription.hear(&caller.outbox, &line, encoded, spot) == Err(Slow) {
                 slow.push(caller);
             }
         }
@@ -258,10 +304,13 @@ impl Waiting<'_> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let mut told = self.hub.lock();
-        if let Some(waiting) = told.waiting.get_mut(&self.run) {
-            waiting.retain(|(number, _)| *number != self.number);
-            if waiting.is_empty() {
-                told.waiting.remove(&self.run);
+        // One that was taken along waits under another run by now.
+        for run in [self.run].into_iter().chain(told.taken.remove(&self.number)) {
+            if let Some(waiting) = told.waiting.get_mut(&run) {
+                waiting.retain(|(number, _)| *number != self.number);
+                if waiting.is_empty() {
+                    told.waiting.remove(&run);
+                }
             }
         }
     }

@@ -8,16 +8,17 @@ use engine::tables::transitions::RunState;
 use engine::{Event, Flags, Record, Seq, SessionId, SessionRow, StreamCut, Timestamp};
 use journal::Read;
 use protocol::event::{StateLine, Stream};
-use runtime::Published;
+use runtime::{LaneNews, Published};
 
 use super::cursor::{Cursor, Reached};
 use super::telling::{Line, Position, Source};
+use super::wait;
 
 /// What a line of the state says.
-type State = (RunState, LifecycleKind, Flags);
+pub(super) type State = (RunState, LifecycleKind, Flags);
 
 /// The state of a session that is not kept.
-const AT_REST: State = (
+pub(super) const AT_REST: State = (
     RunState::Idle,
     LifecycleKind::Idle,
     Flags {
@@ -54,6 +55,18 @@ impl Lines {
             position.see(record, published.epoch);
         }
         self.keep(published, position);
+    }
+
+    /// The line of a wait for a place in a lane; none where the session cannot be read.
+    pub fn of_wait(&self, news: &LaneNews) -> Option<Line> {
+        let (wish, at, what) = wait::told(news);
+        let session = self.store.session(&wish.session).ok()??;
+        let cursor = match self.told.get(&session.session) {
+            Some((position, _)) => position.cursor.clone(),
+            // It waits before it is taken up.
+            None => Cursor::now(self.store.as_ref(), session.branch).ok()?,
+        };
+        Some(wait::line(&cursor, wish, at, what))
     }
 
     /// The lines of a batch, in order.

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use engine::RunId;
+use engine::{Position, RunId};
 
 use super::hub::Whose;
-use super::{Cursor, Line};
+use super::spot::Spot;
+use super::{Cursor, HomeCursor, Line};
 use crate::connection::{Chunk, Outbox, Slow};
 use protocol::limits::BUFFERED_BYTES;
 
@@ -25,6 +26,16 @@ pub(crate) enum Target {
     Run(String, RunId),
 }
 
+impl Target {
+    /// The session that it is about; none of the whole home.
+    pub(crate) fn key(&self) -> Option<&str> {
+        match self {
+            Self::Home => None,
+            Self::Session(key) | Self::Run(key, _) => Some(key),
+        }
+    }
+}
+
 /// A line as bytes: all of it but the numbers that are the subscriber's own.
 #[derive(Debug, Clone)]
 pub(crate) struct Encoded(Arc<[u8]>);
@@ -34,19 +45,47 @@ pub(crate) struct Subscription {
     pub(crate) caller: Whose,
     number: u64,
     target: Target,
-    /// What happens while it catches up.
-    kept: Option<Kept>,
-    /// Where it had caught up to, until an entry behind it is heard.
-    caught_up: Option<Cursor>,
+    stage: Stage,
     /// The number of its last line of each run, and of those without a run.
     numbers: BTreeMap<Option<RunId>, u64>,
     /// The cursor of its last line.
     cursor: String,
 }
 
+/// How far it is.
+enum Stage {
+    /// It is read for what it has missed; what happens meanwhile is read as well.
+    Reads,
+    /// It is read for the last of it: what happens is kept.
+    Keeps(Kept),
+    /// It hears what happens.
+    Live(CaughtUp),
+}
+
+/// Where a subscriber stands that has read what it had missed.
+#[derive(Debug, Clone)]
+pub(crate) enum CaughtUp {
+    /// In a session; nothing once an entry behind it is heard.
+    Session(Option<Cursor>),
+    /// In the whole home, with the position up to which it was read back.
+    Home(Box<HomeCursor>, Position),
+}
+
+impl CaughtUp {
+    /// Whoever has read back the whole home.
+    pub(crate) fn home(cursor: HomeCursor) -> Self {
+        let (until, _) = cursor.head();
+        Self::Home(Box::new(cursor), until)
+    }
+}
+
+/// A line, and its bytes.
+type Told = (Arc<Line>, Encoded);
+
+/// What happens while a subscriber catches up: lines, and where a batch has no more of them.
 #[derive(Default)]
 struct Kept {
-    lines: Vec<(Arc<Line>, Encoded)>,
+    heard: Vec<(Option<Told>, Spot)>,
     bytes: usize,
 }
 
@@ -64,15 +103,17 @@ impl Encoded {
 impl Subscription {
     pub(crate) fn new(caller: Whose, number: u64, target: Target, numbers: &str) -> Self {
         let numbers = read_numbers(numbers);
-        Self { caller, number, target, kept: Some(Kept::default()), caught_up: None, numbers, cursor: String::new() }
+        Self { caller, number, target, stage: Stage::Reads, numbers, cursor: String::new() }
+    }
+
+    /// From here on what happens is kept for it, until it has caught up.
+    pub(crate) fn keep(&mut self) {
+        self.stage = Stage::Keeps(Kept::default());
     }
 
     /// Whether it may be told of this session.
     pub(crate) fn listens_to(&self, session: &str) -> bool {
-        match &self.target {
-            Target::Home => true,
-            Target::Session(key) | Target::Run(key, _) => key == session,
-        }
+        self.target.key().is_none_or(|key| key == session)
     }
 
     /// Whether it is told of this line.
@@ -89,46 +130,96 @@ impl Subscription {
         &self.cursor
     }
 
+    /// It begins here.
+    pub(crate) fn begin_at(&mut self, cursor: &str) -> &str {
+        self.cursor = self.numbered(cursor);
+        &self.cursor
+    }
+
     /// Something happened: it is told, or that is kept until it has caught up.
-    pub(crate) fn hear(&mut self, outbox: &Outbox, line: &Arc<Line>, encoded: &Encoded) -> Result<(), Slow> {
-        let Some(kept) = &mut self.kept else {
-            if self.was_read_back(line) {
-                return Ok(());
+    pub(crate) fn hear(
+        &mut self,
+        outbox: &Outbox,
+        line: &Arc<Line>,
+        encoded: &Encoded,
+        spot: &Spot,
+    ) -> Result<(), Slow> {
+        match &mut self.stage {
+            Stage::Reads => Ok(()),
+            Stage::Keeps(kept) => {
+                kept.bytes += encoded.0.len();
+                if kept.bytes > BUFFERED_BYTES {
+                    return Err(Slow);
+                }
+                kept.heard.push((Some((Arc::clone(line), encoded.clone())), *spot));
+                Ok(())
             }
-            return self.send(outbox, line, encoded);
-        };
-        kept.bytes += encoded.0.len();
-        if kept.bytes > BUFFERED_BYTES {
-            return Err(Slow);
+            Stage::Live(_) => self.tell(outbox, line, encoded, spot),
         }
-        kept.lines.push((Arc::clone(line), encoded.clone()));
+    }
+
+    /// All was told of a batch: entries of which no line tells count as well.
+    pub(crate) fn pass(&mut self, spot: &Spot) {
+        match &mut self.stage {
+            Stage::Keeps(kept) if self.target == Target::Home => kept.heard.push((None, *spot)),
+            Stage::Live(CaughtUp::Home(home, _)) => {
+                if let Some((first, last)) = spot.range() {
+                    home.see(first, last, spot.epoch);
+                }
+            }
+            Stage::Reads | Stage::Keeps(_) | Stage::Live(CaughtUp::Session(_)) => {}
+        }
+    }
+
+    /// It has caught up: what was kept and is behind it follows.
+    pub(crate) fn go_live(&mut self, outbox: &Outbox, caught_up: CaughtUp) -> Result<(), Slow> {
+        let stage = std::mem::replace(&mut self.stage, Stage::Live(caught_up));
+        let Stage::Keeps(kept) = stage else { return Ok(()) };
+        for (told, spot) in kept.heard {
+            match told {
+                Some((line, encoded)) => self.tell(outbox, &line, &encoded, &spot)?,
+                None => self.pass(&spot),
+            }
+        }
         Ok(())
     }
 
-    /// It has caught up to this cursor: what was kept and is behind it follows.
-    pub(crate) fn go_live(&mut self, outbox: &Outbox, caught_up: &Cursor) -> Result<(), Slow> {
-        let kept = self.kept.take().unwrap_or_default();
-        self.caught_up = Some(caught_up.clone());
-        for (line, encoded) in kept.lines {
-            if !self.was_read_back(&line) {
-                self.send(outbox, &line, &encoded)?;
+    /// Tells a line, unless it was read in the journal, which is ahead of what is heard.
+    fn tell(&mut self, outbox: &Outbox, line: &Line, encoded: &Encoded, spot: &Spot) -> Result<(), Slow> {
+        let Stage::Live(caught_up) = &mut self.stage else { return Ok(()) };
+        match caught_up {
+            // What stands for no entry cannot have been read, and moves nobody on.
+            CaughtUp::Session(_) if line.event.is_lane_wait() => self.send(outbox, line, encoded),
+            CaughtUp::Home(home, _) if line.event.is_lane_wait() => {
+                let cursor = home.to_string();
+                self.send_at(outbox, line, encoded, &cursor)
+            }
+            CaughtUp::Session(stands) => {
+                let was_read = stands.as_ref().is_some_and(|cursor| cursor.has_seen(&line.place));
+                *stands = stands.take().filter(|cursor| !cursor.is_before(&line.place));
+                if was_read { Ok(()) } else { self.send(outbox, line, encoded) }
+            }
+            CaughtUp::Home(home, until) => {
+                let progress = || line.place.progress().is_some_and(|end| home.has_reached(spot.branch, end));
+                if spot.was_read(*until).unwrap_or_else(progress) {
+                    return Ok(());
+                }
+                if let Some(position) = line.place.entry(&line.event).and_then(|seq| spot.position_of(seq)) {
+                    home.see(position, position, spot.epoch);
+                }
+                home.stand_at(spot.branch, &line.event.cursor);
+                let cursor = home.to_string();
+                self.send_at(outbox, line, encoded, &cursor)
             }
         }
-        Ok(())
-    }
-
-    /// Whether it has read this line in the journal, which is ahead of what is heard.
-    fn was_read_back(&mut self, line: &Line) -> bool {
-        let Some(caught_up) = &self.caught_up else { return false };
-        let was_read = caught_up.has_seen(&line.place);
-        if caught_up.is_before(&line.place) {
-            self.caught_up = None;
-        }
-        was_read
     }
 
     /// Sends a line under its next number, if it is wanted.
     pub(crate) fn send(&mut self, outbox: &Outbox, line: &Line, encoded: &Encoded) -> Result<(), Slow> {
+        self.send_at(outbox, line, encoded, &line.event.cursor)
+    }
+
+    fn send_at(&mut self, outbox: &Outbox, line: &Line, encoded: &Encoded, cursor: &str) -> Result<(), Slow> {
         if !self.wants(line) {
             return Ok(());
         }
@@ -139,7 +230,7 @@ impl Subscription {
         if ends {
             self.numbers.remove(&run);
         }
-        let cursor = self.numbered(&line.event.cursor);
+        let cursor = self.numbered(cursor);
         let head = format!(
             r#"{{"type":"event","event":"agent","seq":{seq},"subscription":{},"payload":{{"cursor":"{cursor}","#,
             self.number
@@ -188,7 +279,7 @@ fn read_numbers(text: &str) -> BTreeMap<Option<RunId>, u64> {
 mod tests {
     use std::sync::Weak;
 
-    use engine::{Epoch, Seq, Timestamp};
+    use engine::{BranchId, Epoch, Seq, Timestamp};
     use protocol::event::{LifecycleLine, Stream};
     use protocol::{EventFrame, Frame};
 
@@ -208,7 +299,14 @@ mod tests {
     }
 
     fn subscription(target: Target, numbers: &str) -> Subscription {
-        Subscription::new(Weak::new(), 5, target, numbers)
+        let mut subscription = Subscription::new(Weak::new(), 5, target, numbers);
+        subscription.keep();
+        subscription
+    }
+
+    /// A batch of this one entry.
+    fn spot(seq: u64) -> Spot {
+        Spot::of_entries(BranchId(uuid::Uuid::from_u128(9)), Epoch(1), (Seq(seq), 1), Position(seq))
     }
 
     /// What was sent: number and cursor of each.
@@ -235,16 +333,16 @@ mod tests {
         let mut subscription = subscription(Target::Session("agent:main:main".to_owned()), "");
         for seq in 3..6 {
             let line = line(run, seq);
-            subscription.hear(&outbox, &line, &Encoded::of(&line)).unwrap();
+            subscription.hear(&outbox, &line, &Encoded::of(&line), &spot(seq)).unwrap();
         }
         // Of these the first two are in what it read back.
         for seq in 1..5 {
             let line = line(run, seq);
             subscription.send(&outbox, &line, &Encoded::of(&line)).unwrap();
         }
-        subscription.go_live(&outbox, &Cursor::at(Epoch(1), Seq(4))).unwrap();
+        subscription.go_live(&outbox, CaughtUp::Session(Some(Cursor::at(Epoch(1), Seq(4))))).unwrap();
         let last = line(run, 6);
-        subscription.hear(&outbox, &last, &Encoded::of(&last)).unwrap();
+        subscription.hear(&outbox, &last, &Encoded::of(&last), &spot(6)).unwrap();
         let sent = sent(&outbox).await;
         assert_eq!(sent.iter().map(|(seq, _)| *seq).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
         assert!(sent.iter().zip(1..).all(|((_, cursor), seq)| cursor.starts_with(&format!("1.{seq}#"))), "{sent:?}");
@@ -256,10 +354,10 @@ mod tests {
     async fn r43_what_it_read_back_is_not_told_again_by_a_batch_that_is_heard_late() {
         let (outbox, run) = (Outbox::default(), Some(RunId(uuid::Uuid::from_u128(1))));
         let mut subscription = subscription(Target::Session("agent:main:main".to_owned()), "");
-        subscription.go_live(&outbox, &Cursor::at(Epoch(1), Seq(4))).unwrap();
+        subscription.go_live(&outbox, CaughtUp::Session(Some(Cursor::at(Epoch(1), Seq(4))))).unwrap();
         for seq in 3..7 {
             let line = line(run, seq);
-            subscription.hear(&outbox, &line, &Encoded::of(&line)).unwrap();
+            subscription.hear(&outbox, &line, &Encoded::of(&line), &spot(seq)).unwrap();
         }
         let cursors: Vec<_> = sent(&outbox).await.into_iter().map(|(_, cursor)| split(&cursor).0.to_owned()).collect();
         assert_eq!(cursors, ["1.5", "1.6"]);
@@ -270,22 +368,23 @@ mod tests {
         let (one, two) = (Some(RunId(uuid::Uuid::from_u128(1))), Some(RunId(uuid::Uuid::from_u128(2))));
         let outbox = Outbox::default();
         let mut first = subscription(Target::Home, "");
-        first.go_live(&outbox, &Cursor::default()).unwrap();
+        first.go_live(&outbox, CaughtUp::Home(Box::default(), Position(0))).unwrap();
         for (run, seq) in [(one, 1), (two, 2), (None, 3), (one, 4)] {
             let line = line(run, seq);
-            first.hear(&outbox, &line, &Encoded::of(&line)).unwrap();
+            first.hear(&outbox, &line, &Encoded::of(&line), &spot(seq)).unwrap();
+            first.pass(&spot(seq));
         }
         let told = sent(&outbox).await;
         assert_eq!(told.iter().map(|(seq, _)| *seq).collect::<Vec<_>>(), [1, 1, 1, 2]);
         let (cursor, numbers) = split(&told[3].1);
-        assert_eq!(cursor, "1.4");
+        assert_eq!(cursor, "home:1.4");
 
         let outbox = Outbox::default();
         let mut back = subscription(Target::Run("agent:main:main".to_owned(), one.unwrap()), numbers);
-        back.go_live(&outbox, &Cursor::at(Epoch(1), Seq(4))).unwrap();
+        back.go_live(&outbox, CaughtUp::Session(Some(Cursor::at(Epoch(1), Seq(4))))).unwrap();
         for (run, seq) in [(two, 5), (one, 6)] {
             let line = line(run, seq);
-            back.hear(&outbox, &line, &Encoded::of(&line)).unwrap();
+            back.hear(&outbox, &line, &Encoded::of(&line), &spot(seq)).unwrap();
         }
         assert_eq!(sent(&outbox).await.iter().map(|(seq, _)| *seq).collect::<Vec<_>>(), [3], "of the one run alone");
     }

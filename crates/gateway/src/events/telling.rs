@@ -264,7 +264,9 @@ fn failed<'e>(failure: &engine::Failure, mut following: impl Iterator<Item = &'e
 fn plain(source: Source<'_>, event: &Event) -> Option<Stream> {
     Some(match event {
         Event::MessageAccepted(e) => Stream::Queue(QueueLine::Accepted { message: e.message, key: e.key.clone() }),
-        Event::MessageSettled(e) => Stream::Queue(QueueLine::Settled { message: e.message, state: e.state }),
+        Event::MessageSettled(e) => {
+            Stream::Queue(QueueLine::Settled { message: e.message, state: e.state, taken_by: e.run, leg: e.leg })
+        }
         Event::Opened(e) => Stream::Lifecycle(LifecycleLine::Opened { epoch: e.epoch }),
         Event::RunStarted(_) => Stream::Lifecycle(LifecycleLine::Start),
         Event::TextAdded(e) => Stream::Assistant(AssistantLine::Delta(delta(e.effect, e.offset, &e.text))),

@@ -7,8 +7,8 @@ pub mod reading;
 use std::sync::Arc;
 
 use protocol::method::{
-    Agent, AgentWait, AsksAnswer, EventsSubscribe, EventsUnsubscribe, HealthGet, METHODS, Method, NoParams, RunsAbort,
-    SessionsEnd, SessionsResume,
+    Agent, AgentWait, AsksAnswer, EventsSubscribe, EventsUnsubscribe, HealthGet, METHODS, Method, NoParams,
+    QueueCancel, QueueClear, QueueMode, RunsAbort, SessionsEnd, SessionsResume,
 };
 use protocol::{ErrorShape, Request, Response};
 use serde_json::Value;
@@ -43,6 +43,9 @@ async fn answer(caller: &Arc<Caller>, id: &str, method: &str, params: Value) -> 
         SessionsEnd::NAME => {
             given::<SessionsEnd>(acting::terminate(caller, self::params::<SessionsEnd>(params)?).await?)
         }
+        QueueCancel::NAME => given::<QueueCancel>(acting::cancel(caller, self::params::<QueueCancel>(params)?).await?),
+        QueueClear::NAME => given::<QueueClear>(acting::clear(caller, self::params::<QueueClear>(params)?).await?),
+        QueueMode::NAME => given::<QueueMode>(acting::mode(caller, self::params::<QueueMode>(params)?).await?),
         AsksAnswer::NAME => given::<AsksAnswer>(acting::answer(caller, self::params::<AsksAnswer>(params)?).await?),
         EventsSubscribe::NAME => {
             acting::subscribe(caller, id, self::params::<EventsSubscribe>(params)?).await?;
@@ -63,7 +66,7 @@ async fn read(caller: &Caller, method: &str, params: Value) -> Result<Value, Err
     caller.outbox.room().await;
     let service = &caller.service;
     let (home, journal) = (Arc::clone(service.home()), Arc::clone(service.runtime.journal()));
-    reading::answer(home, journal, method.to_owned(), params).await
+    reading::answer(home, journal, service.runtime.waits(), (method.to_owned(), params)).await
 }
 
 fn given<M: Method>(result: M::Result) -> Value {

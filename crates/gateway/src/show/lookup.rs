@@ -38,6 +38,19 @@ pub fn run(read: &dyn Read, choice: &RunParams) -> Result<FoundRun, Error> {
     })
 }
 
+/// The run that an abort means: of a session the active one, else the one that is to start next.
+pub fn run_to_end(read: &dyn Read, choice: &RunParams) -> Result<FoundRun, Error> {
+    let found = run(read, choice)?;
+    if choice.run.is_some() || found.session.run.is_some() {
+        return Ok(found);
+    }
+    let next = queued(read, found.session.session)?.first().map(|receipt| receipt.run);
+    Ok(match next {
+        Some(run) => FoundRun { run, row: None, ..found },
+        None => found,
+    })
+}
+
 /// The active run of a session, else its last one, else the one that is to start next.
 pub(crate) fn last(read: &dyn Read, session: &SessionRow) -> Result<Option<FoundRun>, Error> {
     let row = match session.run {
@@ -52,7 +65,7 @@ pub(crate) fn last(read: &dyn Read, session: &SessionRow) -> Result<Option<Found
 }
 
 /// The messages of a session that wait, in order.
-fn queued(read: &dyn Read, session: SessionId) -> Result<Vec<ReceiptRow>, Error> {
+pub(crate) fn queued(read: &dyn Read, session: SessionId) -> Result<Vec<ReceiptRow>, Error> {
     let mut receipts = read.receipts(session)?;
     receipts.retain(|receipt| receipt.state == ReceiptState::Queued);
     Ok(receipts)

@@ -18,10 +18,11 @@ mod words;
 use std::cell::Cell;
 use std::path::Path;
 
-use engine::Body;
+use engine::{Body, LaneWait, RunId};
 use journal::Read;
 
 use crate::error::Error;
+use crate::events::wait;
 
 pub use owner::owner;
 pub use sentence::name;
@@ -40,6 +41,8 @@ pub struct Source<'a> {
     pub immutable: bool,
     /// How much text an answer may have, bytes.
     pub most_bytes: u64,
+    /// The runs that wait for a place in a lane, as its owner knows.
+    pub waits: &'a [LaneWait],
 }
 
 /// Where the text of a body comes from.
@@ -57,7 +60,12 @@ impl<'a> Source<'a> {
     /// This journal, of a home that is nowhere.
     #[cfg(any(test, feature = "scene"))]
     pub fn of(read: &'a dyn Read) -> Self {
-        Self { home: Path::new("/nowhere"), read, immutable: false, most_bytes: u64::MAX }
+        Self { home: Path::new("/nowhere"), read, immutable: false, most_bytes: u64::MAX, waits: &[] }
+    }
+
+    /// The wait of this run for its place, if it waits.
+    pub(crate) fn lane_wait(&self, run: RunId) -> Option<protocol::show::LaneWait> {
+        self.waits.iter().find(|wait| wait.wish.run == run).map(wait::shape)
     }
 
     /// The texts of this home, until there are more than an answer may have: that is seen before they are read.

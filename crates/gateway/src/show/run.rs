@@ -2,12 +2,12 @@
 
 use engine::tables::transitions::RunState;
 use engine::{Body, CallId, CallOutcome, EffectId, Event, MessageSealed, Phase, RunRow, SealedCall, Session, Usage};
-use journal::{Line, Read};
+use journal::Line;
 use protocol::show::{CallStage, CallStory, RunStory, RunSummary, StepStory};
 
-use super::Texts;
 use super::fold::{Transition, fold, removed_to};
 use super::lookup::FoundRun;
+use super::{Source, Texts};
 use crate::error::Error;
 
 /// A run as its row has it.
@@ -24,6 +24,7 @@ pub(crate) fn of_row(row: &RunRow, key: &str) -> RunSummary {
         model: row.model.clone(),
         usage: row.usage,
         error: row.error.clone(),
+        lane_wait: None,
     }
 }
 
@@ -45,13 +46,14 @@ pub(crate) fn of(found: &FoundRun) -> RunSummary {
         model: String::new(),
         usage: Usage::default(),
         error: None,
+        lane_wait: None,
     }
 }
 
 /// Reads a run's branch and tells its story.
-pub(crate) fn story(read: &dyn Read, found: &FoundRun, texts: Texts<'_>) -> Result<RunStory, Error> {
-    let summary = of(found);
-    let line = read.history(summary.branch)?;
+pub(crate) fn story(source: &Source<'_>, found: &FoundRun, texts: Texts<'_>) -> Result<RunStory, Error> {
+    let summary = RunSummary { lane_wait: source.lane_wait(found.run), ..of(found) };
+    let line = source.read.history(summary.branch)?;
     project(summary, &line, texts)
 }
 

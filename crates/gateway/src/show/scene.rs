@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use engine::{
     BodyKind, BranchId, CallOutcome, Candidate, Command, Content, Effect, EffectId, EffectKind, Epoch, Event, Failure,
-    Found, Given, Hash, Input, Limits, Machine, MessageId, Moment, Overrides, Part, Policy, Report, ResumeMode, Seq,
-    SessionId, Settings, Timestamp, Usage,
+    Found, Given, Hash, Input, Limits, Machine, MessageId, Moment, Overrides, Part, Policy, QueueSettings, Report,
+    ResumeMode, Seq, SessionId, Settings, Timestamp, Usage,
 };
 use journal::{Append, Journal as _, Memory, Read as _};
 use uuid::Uuid;
@@ -78,6 +78,7 @@ impl Scene {
             message: MessageId(Uuid::from_u128(self.messages)),
             content: Content::text(BodyKind::Message, text),
             mode: None,
+            queue: QueueSettings::default(),
             key,
             overrides: Overrides::default(),
             attachments: vec![],

@@ -109,8 +109,8 @@ fn queue(read: &dyn Read, row: &SessionRow) -> Result<Vec<(QueuedSummary, Body)>
     let receipts = read.receipts(row.session)?;
     let queued = receipts.into_iter().filter(|receipt| receipt.state == ReceiptState::Queued);
     let shown = queued.map(|receipt| {
-        let engine::ReceiptRow { message, run, key, accepted_at, body, .. } = receipt;
-        (QueuedSummary { message, run, key, accepted_at }, body)
+        let engine::ReceiptRow { message, run, key, mode, accepted_at, body, .. } = receipt;
+        (QueuedSummary { message, run, key, mode, accepted_at }, body)
     });
     Ok(shown.collect())
 }

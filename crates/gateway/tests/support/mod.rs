@@ -141,6 +141,7 @@ pub fn message(session: &str, key: &str, text: &str) -> AgentParams {
         message: text.to_owned(),
         session_key: session.to_owned(),
         idempotency_key: key.to_owned(),
+        mode: None,
         model: None,
         timeout_ms: None,
         allow: false,

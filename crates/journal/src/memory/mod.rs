@@ -15,7 +15,7 @@ use engine::{
 };
 
 use crate::ends::only_ends;
-use crate::{Append, Done, Entry, Error, Journal, Read, Snapshot};
+use crate::{Append, Done, Entry, Error, Journal, Page, Read, Snapshot};
 use tables::{Logged, Tables};
 
 /// A journal in memory. A clone is independent and cheap: it shares what was kept so far.
@@ -207,6 +207,11 @@ impl Read for Memory {
         let tables = self.lock().tables.clone();
         let Some(branch) = tables.branches.get(&branch) else { return Ok(Vec::new()) };
         Ok(branch.progress.values().map(|record| Record { seq: None, ..record.clone() }).collect())
+    }
+
+    fn page(&self, behind: Position, limit: usize) -> Result<Page, Error> {
+        let tables = self.lock().tables.clone();
+        Ok(tables.page(behind, limit))
     }
 
     fn body(&self, hash: &Hash) -> Result<Option<Arc<[u8]>>, Error> {

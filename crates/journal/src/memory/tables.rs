@@ -10,7 +10,7 @@ use engine::{
 };
 
 use crate::chain::{self, Head};
-use crate::{Append, Entry, Error, Snapshot};
+use crate::{Append, Entry, Error, Open, Page, Placed, Snapshot};
 
 /// One append as it was kept.
 #[derive(Debug)]
@@ -119,6 +119,29 @@ impl Tables {
         let entry = self.branches.values().filter_map(last).max().map(|(_, at)| at);
         let progress = self.branches.values().flat_map(|branch| branch.progress.values()).map(|record| record.at);
         entry.into_iter().chain(progress).max().unwrap_or_default()
+    }
+
+    /// The first entries behind a position, with open progress where these are the last.
+    pub(super) fn page(&self, behind: Position, limit: usize) -> Page {
+        let entries = self.branches.iter().flat_map(|(id, branch)| branch.entries.iter().map(|entry| (*id, entry)));
+        let mut entries: Vec<_> = entries.filter(|(_, entry)| entry.position > behind).collect();
+        entries.sort_by_key(|(_, entry)| entry.position);
+        let is_last = entries.len() < limit;
+        entries.truncate(limit);
+        let placed = |(branch, entry): (BranchId, &Arc<Entry>)| {
+            let Entry { position, epoch, .. } = **entry;
+            Placed { position, epoch, branch, entry: Ok(Entry::clone(entry)) }
+        };
+        Page { entries: entries.into_iter().map(placed).collect(), open: is_last.then(|| self.open()) }
+    }
+
+    fn open(&self) -> Vec<Open> {
+        let open = |(id, branch): (&BranchId, &Branch)| {
+            let head = branch.entries.last().filter(|_| !branch.progress.is_empty())?;
+            let progress = branch.progress.values().map(|record| Record { seq: None, ..record.clone() }).collect();
+            Some(Open { branch: *id, head: (head.seq, head.epoch), progress })
+        };
+        self.branches.iter().filter_map(open).collect()
     }
 
     /// The head that a branch begins with.

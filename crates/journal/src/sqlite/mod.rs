@@ -1,7 +1,7 @@
 //! The journal in SQLite: owned by one process, written by one thread, read beside it.
 //!
 //! `home` is the folder and its lock, `space` its reserve, `schema` the tables, `migrations` the way from older ones, `encode` what the caller's thread prepares,
-//! `writer` the group commit, `member` one append within it, `checkpoint` the WAL, `reader` and `rows` the way back, `remake` the views made anew. What may not live here: rules about what may
+//! `writer` the group commit, `member` one append within it, `checkpoint` the WAL, `reader`, `page` and `rows` the way back, `remake` the views made anew. What may not live here: rules about what may
 //! follow what; they are in `chain`, for both journals.
 
 pub mod check;
@@ -14,6 +14,7 @@ mod mark;
 mod member;
 pub mod mend;
 mod migrations;
+mod page;
 mod reader;
 mod remake;
 mod retain;
@@ -42,7 +43,7 @@ pub use collect::Collected;
 pub use reader::Reader;
 pub use space::ROOM_BYTES;
 
-use crate::{Append, Done, Entry, Error, Journal, Read, Snapshot};
+use crate::{Append, Done, Entry, Error, Journal, Page, Read, Snapshot};
 use collect::{Collectable, Collection};
 use encode::Encoded;
 use group::Quiet;
@@ -253,6 +254,10 @@ impl Read for Sqlite {
 
     fn progress(&self, branch: BranchId) -> Result<Vec<Record>, Error> {
         self.reader.progress(branch)
+    }
+
+    fn page(&self, behind: Position, limit: usize) -> Result<Page, Error> {
+        self.reader.page(behind, limit)
     }
 
     fn body(&self, hash: &Hash) -> Result<Option<Arc<[u8]>>, Error> {

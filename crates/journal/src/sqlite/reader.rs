@@ -13,9 +13,9 @@ use uuid::Uuid;
 use super::home::DATABASE;
 use super::schema::{self, Format};
 use super::stored::{StoredEntry, StoredProgress};
-use super::{encode, failed, rows, snapshot};
+use super::{encode, failed, page, rows, snapshot};
 use crate::chain::Head;
-use crate::{Entry, Error, Read, Snapshot};
+use crate::{Entry, Error, Page, Read, Snapshot};
 
 /// A journal that is only read; another process may own it.
 #[derive(Debug)]
@@ -118,6 +118,11 @@ impl Reader {
         Error::Damaged { path: self.path.clone(), detail }
     }
 
+    /// The file.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The size of the file.
     pub(super) fn file_bytes(&self) -> u64 {
         self.path.metadata().map_or(0, |meta| meta.len())
@@ -131,7 +136,7 @@ impl Reader {
     }
 
     /// What the chain of a branch is before the entry `from`; none when there is no entry before it.
-    fn head_before(&self, branch: BranchId, from: Seq) -> Result<Option<Head>, Error> {
+    pub(super) fn head_before(&self, branch: BranchId, from: Seq) -> Result<Option<Head>, Error> {
         let Some(seq) = from.0.checked_sub(1).filter(|seq| *seq > 0) else { return Ok(Some(Head::EMPTY)) };
         let sql = "SELECT e.chain FROM entries e JOIN branches b ON b.id = e.branch WHERE b.uuid = ?1 AND e.seq = ?2";
         let chain = self.query(|connection| {
@@ -204,6 +209,10 @@ impl Read for Reader {
             entries.push(entry);
         }
         Ok(entries)
+    }
+
+    fn page(&self, behind: Position, limit: usize) -> Result<Page, Error> {
+        page::page(self, behind, limit)
     }
 
     fn snapshots(&self, branch: BranchId) -> Result<Vec<Seq>, Error> {

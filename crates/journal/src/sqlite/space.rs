@@ -160,9 +160,9 @@ mod tests {
         let mut script = Script::new(1);
         let message = script.batch(vec![accepted(text("hello").body)], vec![text("hello")]);
         assert!(!space.admits(&message));
-        assert!(
-            space.admits(&script.batch(vec![EndingSet { outcome: Outcome::Aborted, terminate: false }.into()], vec![]))
-        );
+        assert!(space.admits(
+            &script.batch(vec![EndingSet { outcome: Outcome::Aborted, terminate: false, reset: false }.into()], vec![])
+        ));
         assert!(space.admits(&script.batch(vec![Closed { epoch: Epoch(1) }.into()], vec![])));
         space.look();
         assert!(!space.is_tight() && is_whole(&path) && space.admits(&message));

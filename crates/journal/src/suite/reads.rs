@@ -1,16 +1,18 @@
 //! The views: what lists are made of.
 
 use engine::tables::lifecycle::LifecycleKind;
-use engine::{Batch, Outcome, RunId, RunRow, Seq, SessionRow, Timestamp};
+use engine::{Batch, Outcome, Position, RunId, RunRow, Seq, SessionRow, Timestamp};
 
-use super::samples::{approval_row, receipt_row, run, run_row, session_row, struck, text_added};
+use super::samples::{approval_row, receipt_row, run, run_row, sealed, session_row, struck, text_added};
 use super::{Script, Store, both, id};
+use crate::{Open, Placed};
 
 both! {
     r11_what_is_unfinished_is_known_without_reading_any_branch
     r10_runs_receipts_and_approvals_read_back_and_change
     r10_a_run_under_way_is_in_the_state_that_its_session_is_in
     r43_the_last_entry_of_a_branch_is_its_own
+    r43_a_page_holds_what_follows_a_position_over_all_sessions_in_commit_order
     r11_the_latest_time_is_that_of_the_last_entry_or_of_later_progress
 }
 
@@ -27,6 +29,49 @@ fn r43_the_last_entry_of_a_branch_is_its_own(store: &mut Store) {
     store.reopen();
     assert_eq!(store.journal().last(one.branch).unwrap(), Seq(last.0 + 1));
     assert_eq!(store.journal().last(two.branch).unwrap(), last);
+}
+
+fn r43_a_page_holds_what_follows_a_position_over_all_sessions_in_commit_order(store: &mut Store) {
+    let (mut one, mut two) = (Script::new(1), Script::new(2));
+    store.append(one.begin()).unwrap();
+    store.append(two.begin()).unwrap();
+    store.append(one.batch(vec![text_added(2, 0, "a"), text_added(10, 0, "b")], vec![])).unwrap();
+    store.append(one.batch(vec![struck(1), struck(1)], vec![])).unwrap();
+    store.append(two.batch(vec![struck(1)], vec![])).unwrap();
+    let first = store.journal().epoch();
+    store.reopen();
+    let next = store.journal().epoch();
+    store.append(one.batch(vec![struck(1)], vec![])).unwrap();
+
+    let journal = store.journal();
+    let read = |behind: u64, limit: usize| {
+        let page = journal.page(Position(behind), limit).unwrap();
+        let place = |Placed { position, epoch, branch, entry }: Placed| {
+            let entry = entry.unwrap();
+            assert_eq!((entry.position, entry.epoch), (position, epoch));
+            let place = (position.0, branch, entry.seq.0, epoch);
+            assert_eq!(journal.range(branch, entry.seq, entry.seq).unwrap(), [entry]);
+            place
+        };
+        (page.entries.into_iter().map(place).collect::<Vec<_>>(), page.open)
+    };
+    let (a, b) = (one.branch, two.branch);
+    let all =
+        [(1, a, 1, first), (2, b, 1, first), (3, a, 2, first), (4, a, 3, first), (5, b, 2, first), (6, a, 4, next)];
+    let progress = journal.progress(a).unwrap();
+    assert_eq!(progress.len(), 2);
+    let open = vec![Open { branch: a, head: (Seq(4), next), progress }];
+    for behind in 0..=6 {
+        assert_eq!(read(behind as u64, 100), (all[behind..].to_vec(), Some(open.clone())), "behind {behind}");
+    }
+    assert_eq!(read(0, 2), (all[..2].to_vec(), None));
+    assert_eq!(read(2, 4), (all[2..].to_vec(), None), "more may follow a page that is full");
+    assert_eq!(read(9, 4), (vec![], Some(open)));
+
+    // What is sealed is open no more.
+    let body = super::samples::text("ab");
+    store.append(one.batch(vec![sealed(2, body.body), sealed(10, body.body)], vec![body])).unwrap();
+    assert_eq!(store.journal().page(Position(6), 100).unwrap().open, Some(vec![]));
 }
 
 fn r11_the_latest_time_is_that_of_the_last_entry_or_of_later_progress(store: &mut Store) {

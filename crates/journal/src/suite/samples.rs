@@ -3,15 +3,15 @@
 use engine::tables::lifecycle::{LifecycleCause, LifecycleKind};
 use engine::tables::transitions::RunState;
 use engine::{
-    ApprovalRow, AskAnswered, Attachment, BlockOf, BlockSigned, Body, BodyKind, CallAsked, CallChecked, CallEnding,
-    CallFound, CallId, CallLost, CallOutcome, CallPartAdded, CallSettled, CallStarted, Closed, Compacted,
+    ApprovalRow, AskAnswered, Attachment, BlockOf, BlockSigned, Body, BodyKind, BreakpointSet, CallAsked, CallChecked,
+    CallEnding, CallFound, CallId, CallLost, CallOutcome, CallPartAdded, CallSettled, CallStarted, Closed, Compacted,
     CompactionBegun, CompactionFailed, Content, CutCause, DeliveryEnded, DeliveryStarted, EffectId, EffectKind,
-    EndingCause, EndingSet, Epoch, Event, Failed, Failure, FailureClass, Found, Hash, ImageMade, LifecycleChanged,
-    MessageAccepted, MessageId, MessageSealed, MessageSettled, Next, Opened, Outcome, OutputAdded, OverrideSet,
-    Overrides, Paused, Policy, ProcessAdopted, ProcessCause, ProcessEnded, ProcessEnding, ProcessForgotten, QueueMode,
-    ReasoningAdded, ReceiptRow, ReceiptState, RequestOpened, RequestSent, Resumed, RetryScheduled, RunEnded, RunId,
-    RunRow, RunStarted, SealedCall, Seq, SessionRow, StepBegun, StreamCut, TextAdded, TextStruck, Timestamp, ToolClass,
-    Usage, WaitBegan, WaitEnded, WaitFor,
+    EndingCause, EndingSet, Epoch, Event, Failed, Failure, FailureClass, Found, Gathered, Hash, ImageMade, Leg,
+    LifecycleChanged, MessageAccepted, MessageId, MessageSealed, MessageSettled, Next, Opened, Outcome, OutputAdded,
+    OverrideSet, Overrides, PauseCause, Paused, Place, Policy, ProcessAdopted, ProcessCause, ProcessEnded,
+    ProcessEnding, ProcessForgotten, QueueMode, ReasoningAdded, ReceiptRow, ReceiptState, RequestOpened, RequestSent,
+    Reset, Resumed, RetryScheduled, RunEnded, RunId, RunRow, RunStarted, SealedCall, Seq, SessionRow, StepBegun,
+    StreamCut, TextAdded, TextStruck, Timestamp, ToolClass, Usage, WaitBegan, WaitEnded, WaitFor,
 };
 
 use super::{Script, id};
@@ -51,8 +51,17 @@ pub(crate) fn sealed(ordinal: u32, body: Body) -> Event {
 
 pub(crate) fn accepted(body: Body) -> Event {
     let (key, overrides) = (Some("k-1".to_owned()), Overrides { deadline_ms: Some(5), ..Overrides::default() });
-    MessageAccepted { message: MessageId(id(77)), body, mode: QueueMode::Steer, key, overrides, attachments: vec![] }
-        .into()
+    MessageAccepted {
+        message: MessageId(id(77)),
+        body,
+        mode: QueueMode::Steer,
+        key,
+        overrides,
+        attachments: vec![],
+        place: Place::Steer,
+        debounce_ms: None,
+    }
+    .into()
 }
 
 /// The result of a call that this effect ran.
@@ -98,7 +107,15 @@ fn of_a_run(body: Body) -> Vec<Event> {
         Opened { epoch: Epoch(1), last_activity: Timestamp(3) }.into(),
         Closed { epoch: Epoch(1) }.into(),
         accepted(body),
-        MessageSettled { message: MessageId(id(78)), state: ReceiptState::Merged, run: Some(run()) }.into(),
+        MessageSettled {
+            message: MessageId(id(78)),
+            state: ReceiptState::Merged,
+            run: Some(run()),
+            leg: Some(Leg::Steer),
+            told: false,
+        }
+        .into(),
+        Gathered { messages: vec![MessageId(id(77)), MessageId(id(78))] }.into(),
         RunStarted { run: run(), inputs: vec![MessageId(id(77))], settings: body.hash }.into(),
         StepBegun { step: 1, prompt: body }.into(),
         RequestSent { request, epoch: Epoch(1), candidate: 0, items: 3 }.into(),
@@ -118,8 +135,15 @@ fn of_a_run(body: Body) -> Vec<Event> {
             images: vec![],
         }
         .into(),
-        RunEnded { run: run(), outcome: Outcome::Completed, failure: None, text: vec![body, body], usage: USAGE }
-            .into(),
+        RunEnded {
+            run: run(),
+            outcome: Outcome::Completed,
+            failure: None,
+            text: vec![body, body],
+            usage: USAGE,
+            checkpoint: None,
+        }
+        .into(),
     ]
 }
 
@@ -161,11 +185,13 @@ fn of_waits(body: Body) -> Vec<Event> {
         WaitBegan { on: WaitFor::Quota, until: Some(Timestamp(99)) }.into(),
         WaitEnded { on: WaitFor::Quota }.into(),
         RetryScheduled { until: Timestamp(5), try_no: 2 }.into(),
-        EndingSet { outcome: Outcome::TimedOut, terminate: true }.into(),
-        Paused {}.into(),
+        EndingSet { outcome: Outcome::TimedOut, terminate: true, reset: false }.into(),
+        Paused { cause: PauseCause::Interrupt, freeze: false, call: None, state: None }.into(),
+        BreakpointSet { run: run(), before_tool: Some("exec".to_owned()), on_state: None }.into(),
+        Reset {}.into(),
         Resumed {}.into(),
         LifecycleChanged { from, to, cause, failure: Some(failure), remedy }.into(),
-        OverrideSet { model: Some("acme/m".to_owned()) }.into(),
+        OverrideSet { model: Some("acme/m".to_owned()), thinking: None, verbose: Some(true), queue_mode: None }.into(),
         DeliveryStarted { delivery, epoch: Epoch(1) }.into(),
         DeliveryEnded { delivery, arrived: None }.into(),
         ProcessAdopted { process, call: CallId { run: run(), step: 1, index: 0 }, until: Timestamp(9) }.into(),
@@ -228,7 +254,9 @@ pub(crate) fn receipt_row(script: &Script, n: u128, key: Option<&str>) -> Receip
         session: script.session,
         key: key.map(str::to_owned),
         body: text("hello").body,
+        mode: QueueMode::Followup,
         state: ReceiptState::Queued,
+        steer: None,
         run: RunId(id(n)),
         accepted_at: Timestamp(4),
     }

@@ -10,8 +10,8 @@ use engine::tables::transitions::RunState;
 use engine::{
     Batch, Body, BodyKind, BranchId, CallId, CallOutcome, CallSettled, CallStarted, Closed, Content, Created,
     Durability, EffectId, EffectKind, Event, Hash, MessageAccepted, MessageId, MessageSealed, Next, Opened, Outcome,
-    OutputAdded, Overrides, QueueMode, Record, RequestOpened, RequestSent, RunEnded, RunId, RunStarted, Seq, SessionId,
-    SessionRow, StepBegun, TextAdded, TextStruck, Timestamp, ToolClass, Usage, Views,
+    OutputAdded, Overrides, Place, QueueMode, Record, RequestOpened, RequestSent, RunEnded, RunId, RunStarted, Seq,
+    SessionId, SessionRow, StepBegun, TextAdded, TextStruck, Timestamp, ToolClass, Usage, Views,
 };
 use faulty_vfs::Disk;
 use journal::{Append, Error, Journal, Snapshot, Sqlite};
@@ -313,7 +313,17 @@ impl Script {
 
     fn accepted(&self, body: Body) -> Event {
         let (message, mode) = (MessageId(self.session.0), QueueMode::Followup);
-        MessageAccepted { message, body, mode, key: None, overrides: Overrides::default(), attachments: vec![] }.into()
+        MessageAccepted {
+            message,
+            body,
+            mode,
+            key: None,
+            overrides: Overrides::default(),
+            attachments: vec![],
+            place: Place::Back,
+            debounce_ms: None,
+        }
+        .into()
     }
 
     fn started(&self) -> (Vec<Event>, Vec<Content>) {
@@ -331,7 +341,15 @@ impl Script {
 
     fn ended(&self, text: Body) -> Event {
         let usage = Usage::default();
-        RunEnded { run: self.run(), outcome: Outcome::Completed, failure: None, text: vec![text], usage }.into()
+        RunEnded {
+            run: self.run(),
+            outcome: Outcome::Completed,
+            failure: None,
+            text: vec![text],
+            usage,
+            checkpoint: None,
+        }
+        .into()
     }
 }
 

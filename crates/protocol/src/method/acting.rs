@@ -1,6 +1,6 @@
 //! What the methods that do something take and give. Names are camelCase here; times are milliseconds since 1970 UTC.
 
-use engine::{CallId, Hash, Outcome, RunId, Timestamp, Usage};
+use engine::{CallId, Hash, MessageId, Outcome, ReceiptState, RunId, Timestamp, Usage};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -144,6 +144,10 @@ pub struct AgentParams {
     /// The same key is the same message, also after a restart.
     #[schemars(length(min = 1))]
     pub idempotency_key: String,
+    /// What to do with it where a run is under way; without it as the session says, else the configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<names::QueueModeName>")]
+    pub mode: Option<engine::QueueMode>,
     /// PROVIDER/MODEL for this run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
@@ -184,6 +188,18 @@ pub enum AgentAnswer {
         /// When it was.
         #[schemars(with = "i64")]
         accepted_at: Timestamp,
+        /// The message.
+        #[schemars(with = "String")]
+        message: MessageId,
+        /// The mode that it was taken with.
+        #[schemars(with = "names::QueueModeName")]
+        mode: engine::QueueMode,
+        /// What became of it at once.
+        #[schemars(with = "names::ReceiptStateName")]
+        state: ReceiptState,
+        /// Its place in the queue, from 1; none once it has started.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ahead: Option<u32>,
     },
     /// The run completed.
     Ok(Ended),
@@ -269,14 +285,15 @@ pub enum WaitStatus {
     Timeout,
 }
 
-/// What `runs.abort` takes: a run, or a session whose active run is meant.
+/// What `runs.abort` takes: a run, or a session whose active run is meant, else the one that its queue begins with. One that
+/// has not begun is taken back; other messages stay queued.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AbortParams {
     /// The run's id, or as much of its beginning as is unique.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
-    /// The session whose active, else last, run it is.
+    /// The session whose active, else next, run it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
 }
@@ -328,6 +345,56 @@ pub struct SessionEnded {
     pub session_key: String,
     /// The processes that could not be ended.
     pub left: Vec<String>,
+}
+
+/// What `queue.cancel` takes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct QueueCancelParams {
+    /// The message's id.
+    pub message: String,
+}
+
+/// What `queue.clear` takes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct QueueClearParams {
+    /// The session's key.
+    pub session_key: String,
+}
+
+/// What was taken back.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Cancelled {
+    /// The session's key.
+    pub session_key: String,
+    /// The messages, in the order in which they waited.
+    #[schemars(with = "Vec<String>")]
+    pub messages: Vec<MessageId>,
+}
+
+/// What `queue.mode` takes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct QueueModeParams {
+    /// The session's key.
+    pub session_key: String,
+    /// The mode; without it the session goes by the configuration again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<names::QueueModeName>")]
+    pub mode: Option<engine::QueueMode>,
+}
+
+/// What `queue.mode` gives.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct QueueModeSet {
+    /// The session's key.
+    pub session_key: String,
+    /// The mode of its messages that name none.
+    #[schemars(with = "names::QueueModeName")]
+    pub mode: engine::QueueMode,
 }
 
 /// What `asks.answer` takes.

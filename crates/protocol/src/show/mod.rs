@@ -2,6 +2,7 @@
 //! may not live here: how a shape is made from a journal, and how it is laid out for people.
 
 mod audit;
+mod lane;
 pub(crate) mod names;
 mod receipt;
 mod run;
@@ -10,6 +11,7 @@ mod status;
 mod trace;
 
 pub use audit::{AuditLine, StateAt, Verification};
+pub use lane::{LaneHolder, LaneWait};
 pub use receipt::ReceiptStory;
 pub use run::{CallStage, CallStory, RunStory, RunSummary, StepStory};
 pub use session::{

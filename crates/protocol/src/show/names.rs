@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "serde's remote types check that no variant is missing; nothing is written through them")]
 #![allow(missing_docs, reason = "the engine documents its words; what is said here goes into the schema")]
 
-use engine::{CallOutcome, Flags, Outcome, ReceiptState, ToolClass, Usage};
+use engine::{CallOutcome, Flags, Leg, Outcome, QueueMode, ReceiptState, ToolClass, Usage};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +29,7 @@ listed! {
     RunStateName of engine::tables::transitions::RunState;
     TriggerName of engine::tables::transitions::Trigger;
     LifecycleName of engine::tables::lifecycle::LifecycleKind;
+    LaneName of engine::Lane;
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -66,6 +67,24 @@ pub(crate) enum ReceiptStateName {
     Cancelled,
     Refused,
     Ended,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "QueueMode", rename_all = "snake_case")]
+pub(crate) enum QueueModeName {
+    Steer,
+    Followup,
+    Collect,
+    SteerBacklog,
+    Interrupt,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "Leg", rename_all = "snake_case")]
+pub(crate) enum LegName {
+    Steer,
+    Followup,
+    Collect,
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]

@@ -5,7 +5,7 @@ use engine::{BranchId, CallId, CallOutcome, EffectId, Outcome, RunId, SessionId,
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::names;
+use super::{LaneWait, names};
 
 /// A run without its text. Times are milliseconds since 1970 UTC.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -40,6 +40,9 @@ pub struct RunSummary {
     pub usage: Usage,
     /// Its last failure, unless it completed all the same.
     pub error: Option<String>,
+    /// Behind whom it waits for its place in a lane, if it does. Only the owner of the home knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lane_wait: Option<LaneWait>,
 }
 
 /// A run with all that it said and did. Text that was struck is not in it.
@@ -132,7 +135,10 @@ impl From<&Stage> for CallStage {
 
 impl RunSummary {
     /// Its state, or how it ended.
-    pub fn status(&self) -> &'static str {
-        self.outcome.map_or(self.state.name(), Outcome::name)
+    pub fn status(&self) -> String {
+        if let Some(wait) = &self.lane_wait {
+            return format!("queued behind {}", wait.behind_whom());
+        }
+        self.outcome.map_or(self.state.name(), Outcome::name).to_owned()
     }
 }

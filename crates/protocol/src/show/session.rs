@@ -3,8 +3,8 @@
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
 use engine::{
-    Attachment, BranchId, CallId, CallOutcome, EffectId, Flags, Hash, MessageId, ProcessState, RunId, Seq, SessionId,
-    Timestamp,
+    Attachment, BranchId, CallId, CallOutcome, EffectId, Flags, Hash, MessageId, ProcessState, QueueMode, RunId, Seq,
+    SessionId, Timestamp,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -132,6 +132,9 @@ pub struct QueuedSummary {
     pub run: RunId,
     /// The sender's key.
     pub key: Option<String>,
+    /// What is done with it.
+    #[schemars(with = "names::QueueModeName")]
+    pub mode: QueueMode,
     /// When it was accepted.
     #[schemars(with = "i64")]
     pub accepted_at: Timestamp,

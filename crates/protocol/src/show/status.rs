@@ -8,7 +8,7 @@ use engine::{Position, RunId, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::names;
+use super::{LaneWait, names};
 
 /// What a home is doing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -62,4 +62,7 @@ pub struct Unfinished {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<i64>")]
     pub waits_until: Option<Timestamp>,
+    /// Behind whom its next run, or the one that goes on, waits for its place in a lane, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lane_wait: Option<LaneWait>,
 }

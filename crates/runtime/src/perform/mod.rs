@@ -85,6 +85,8 @@ pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<AbortHandle, j
             let (context, request) = call_request(job, *call, *started)?;
             spawn(reporter.clone(), end_call::perform(context, request, *why, reporter))
         }
+        // Nothing stands still yet: its time does.
+        Effect::FreezeCall { .. } => spawn(reporter, std::future::pending()),
         Effect::HoldProcess { process, .. } => spawn(reporter.clone(), process::hold(shared, *process, reporter)),
         Effect::EndProcess { process, .. } => spawn(reporter.clone(), process::end(shared, *process, reporter)),
     })

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use engine::tables::lifecycle::LifecycleKind;
 use engine::{
     Attached, BodyKind, BranchId, CallOutcome, Command, Content, Do, Effect, EffectId, Failure, Found, Given, Hash,
-    Limits, Machine, MessageId, Moment, Overrides, Policy, Pump, Report, Session, SessionId, Settings, Stage,
-    Timestamp, Usage,
+    Limits, Machine, MessageId, Moment, Overrides, Policy, Pump, QueueSettings, Report, Session, SessionId, Settings,
+    Stage, Timestamp, Usage,
 };
 use journal::{Append, Journal as _, Memory, Read as _};
 use models::{Cached, Message};
@@ -177,6 +177,7 @@ impl<'a> World<'a> {
             message: MessageId(Uuid::from_u128(self.asked as u128)),
             content: Content::text(BodyKind::Message, asked.text),
             mode: None,
+            queue: QueueSettings::default(),
             key: None,
             overrides: Overrides::default(),
             attachments: attached(&asked.files),
@@ -191,9 +192,9 @@ impl<'a> World<'a> {
                 self.ask();
             }
             Disturbance::Abort => self.take(Command::Abort { run: None }),
-            Disturbance::Pause => self.take(Command::Pause),
+            Disturbance::Pause => self.take(Command::Pause { freeze: false }),
             Disturbance::Drop => {
-                self.take(Command::Pause);
+                self.take(Command::Pause { freeze: false });
                 self.take(Command::Resume { drop: true });
             }
             Disturbance::Crash => self.open_again(),
@@ -256,7 +257,9 @@ impl<'a> World<'a> {
                 [Report::CallFound { effect: id, found, ended }].into()
             }
             Effect::EndCall { .. } => [Report::CallEnded { effect: id, given: self.given() }].into(),
-            Effect::HoldProcess { .. } | Effect::EndProcess { .. } => unreachable!("nothing goes on in the background"),
+            Effect::FreezeCall { .. } | Effect::HoldProcess { .. } | Effect::EndProcess { .. } => {
+                unreachable!("nothing goes on in the background")
+            }
         }
     }
 

@@ -204,4 +204,4 @@ fn told(event: &Event) -> String {
     format!("{} {short}", event.kind())
 }
 
-const _: () = assert!(EffectKind::ALL.len() == 15, "a new kind of effect needs its name among the operations");
+const _: () = assert!(EffectKind::ALL.len() == 16, "a new kind of effect needs its name among the operations");

@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use engine::{Answer, BodyKind, CallId, Command, Content, Hash, MessageId, Overrides, Refusal, RunId, Seq, Timestamp};
+use engine::{
+    Answer, BodyKind, CallId, Command, Content, Hash, MessageId, Overrides, QueueSettings, Refusal, RunId, Seq,
+    Timestamp,
+};
 use uuid::Uuid;
 
 use super::view::View;
@@ -152,7 +155,7 @@ impl Callers {
                 _ => message(index, message_id(index), plan, ""),
             },
             Caller::Conflict(index) => message(index, another_id(index), plan, " Or not."),
-            Caller::Cancel(index) => Command::Cancel { message: message_id(index) },
+            Caller::Cancel(index) => Command::Cancel { message: message_id(index), leg: None },
             Caller::Mistake(call) => {
                 let fingerprint = Hash::of(&fingerprint(&call).0);
                 Command::Answer { call, fingerprint, allow: true, by: "another terminal".into() }
@@ -163,7 +166,7 @@ impl Callers {
                 allow: plan.seed.leave != Leave::Denied,
                 by: "the terminal".into(),
             },
-            Caller::Pause(_) => Command::Pause,
+            Caller::Pause(_) => Command::Pause { freeze: false },
             Caller::Resume(_) => {
                 let then = view.run.and_then(|run| plan.script_of(run)).and_then(|run| plan.workload.runs[run].pause);
                 Command::Resume { drop: then.is_some_and(|pause| pause.then == Then::Dropped) }
@@ -228,6 +231,7 @@ fn message(index: usize, message: MessageId, plan: &Plan, more: &str) -> Command
         message,
         content: Content::text(BodyKind::Message, &text),
         mode: None,
+        queue: QueueSettings::default(),
         key: Some(message_key(index)),
         overrides: Overrides::default(),
         attachments: vec![],

@@ -92,6 +92,8 @@ impl Performer {
             Effect::EndCall { call, started, .. } => {
                 call_of(*call).map(|known| Self::End { call: *call, started: *started, arguments: known.arguments })
             }
+            // Nothing stands still here: what runs reports when it is resumed.
+            Effect::FreezeCall { .. } => None,
             Effect::HoldProcess { process, .. } => Some(Self::Held(*process)),
             Effect::EndProcess { process, .. } => Some(Self::Ending(*process)),
         };

@@ -512,6 +512,7 @@ fn start_name(id: EffectId) -> &'static str {
         Kind::FindCall => "start_find_call",
         Kind::EndCall => "start_end_call",
         Kind::HoldProcess => "start_hold_process",
+        Kind::FreezeCall => "start_freeze_call",
         Kind::EndProcess => "start_end_process",
         Kind::Reserve | Kind::Compact | Kind::Deliver | Kind::Observe | Kind::Report | Kind::Child => "start_other",
     }

@@ -10,8 +10,10 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitStatus, pidfd_open};
 
 use super::output::OutputLog;
 use super::{Started, processes, tell_news};
-use crate::folder::{CLOSE_INPUT, ClaimedFolder, END, EndedBy, ExitRecord};
-use crate::limits::{DRAIN_BYTES, ENDING_TICK_MS, KILL_MS, LIVE_BYTES, PIPE_BYTES, REAP_TICK_MS, TERM_MS};
+use crate::folder::{CLOSE_INPUT, ClaimedFolder, END, EndedBy, ExitRecord, FREEZE, THAW};
+use crate::limits::{
+    DRAIN_BYTES, ENDING_TICK_MS, FREEZE_LOOKS, KILL_MS, LIVE_BYTES, PIPE_BYTES, REAP_TICK_MS, TERM_MS,
+};
 
 /// How far the end has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +26,14 @@ enum Stage {
     Killing { until: Instant },
     /// Nothing is left, or nothing that can be ended.
     Over,
+}
+
+/// A command whose processes are stopped.
+#[derive(Debug, Clone, Copy)]
+struct Frozen {
+    since: Instant,
+    /// A process that was being made while the others were stopped is found by another look.
+    looks: u32,
 }
 
 /// What a wait ended with.
@@ -51,6 +61,8 @@ pub(super) struct Watch<'a> {
     status: Option<WaitStatus>,
     ended_by: Option<EndedBy>,
     limit: Instant,
+    /// Its limit stands still meanwhile.
+    frozen: Option<Frozen>,
 }
 
 impl<'a> Watch<'a> {
@@ -69,6 +81,7 @@ impl<'a> Watch<'a> {
             status: None,
             ended_by: None,
             limit: Instant::now() + Duration::from_millis(limit_ms),
+            frozen: None,
         }
     }
 
@@ -108,7 +121,9 @@ impl<'a> Watch<'a> {
         }
         match self.stage {
             Stage::Running => {
-                self.ended_by = match (self.status, asked, now >= self.limit) {
+                self.look_again();
+                let is_past = self.frozen.is_none() && now >= self.limit;
+                self.ended_by = match (self.status, asked, is_past) {
                     // It ended by itself; only what it left is to be ended.
                     (Some(_), _, _) => None,
                     (None, true, _) => Some(EndedBy::Request),
@@ -116,6 +131,8 @@ impl<'a> Watch<'a> {
                     (None, false, false) => return,
                 };
                 processes::signal_descendants(self.main, Signal::TERM);
+                // What is stopped hears of it only when it goes on.
+                self.thaw();
                 self.stage = Stage::Terminating { until: now + Duration::from_millis(TERM_MS) };
             }
             Stage::Terminating { until } if now < until => {}
@@ -131,6 +148,10 @@ impl<'a> Watch<'a> {
 
     fn timeout(&self) -> Duration {
         match self.stage {
+            Stage::Running if self.frozen.is_some_and(|frozen| frozen.looks > 0) => {
+                Duration::from_millis(ENDING_TICK_MS)
+            }
+            Stage::Running if self.main_end.is_some() && self.frozen.is_some() => Duration::from_millis(REAP_TICK_MS),
             Stage::Running if self.main_end.is_some() => {
                 let rest = self.limit.saturating_duration_since(Instant::now());
                 rest.min(Duration::from_millis(REAP_TICK_MS))
@@ -160,10 +181,39 @@ impl<'a> Watch<'a> {
     fn asked(&mut self) -> bool {
         let mut bytes = [0; 16];
         let count = (&self.folder.control).read(&mut bytes).unwrap_or(0);
-        if bytes[..count].contains(&CLOSE_INPUT) {
-            self.input = None;
+        let mut is_to_end = false;
+        for asked in &bytes[..count] {
+            match *asked {
+                CLOSE_INPUT => self.input = None,
+                FREEZE => self.freeze(),
+                THAW => self.thaw(),
+                END => is_to_end = true,
+                // Of a later version.
+                _ => {}
+            }
         }
-        bytes[..count].contains(&END)
+        is_to_end
+    }
+
+    fn freeze(&mut self) {
+        if self.stage == Stage::Running && self.frozen.is_none() {
+            processes::signal_descendants(self.main, Signal::STOP);
+            self.frozen = Some(Frozen { since: Instant::now(), looks: FREEZE_LOOKS });
+        }
+    }
+
+    fn look_again(&mut self) {
+        if let Some(frozen) = self.frozen.as_mut().filter(|frozen| frozen.looks > 0) {
+            frozen.looks -= 1;
+            processes::signal_descendants(self.main, Signal::STOP);
+        }
+    }
+
+    fn thaw(&mut self) {
+        if let Some(frozen) = self.frozen.take() {
+            self.limit += frozen.since.elapsed();
+            processes::signal_descendants(self.main, Signal::CONT);
+        }
     }
 
     /// Takes one piece of output, of which the pipe is known to hold some.

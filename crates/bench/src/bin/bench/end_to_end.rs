@@ -136,7 +136,7 @@ async fn produce(handle: &runtime::Handle) -> Result<Vec<f64>, engine::Refusal> 
     for _ in 0..ACKNOWLEDGEMENTS {
         let asked = message("a message that waits");
         let taken_back = match &asked {
-            Asked::Message { message, .. } => Some(Asked::Cancel { message: *message }),
+            Asked::Message { message, .. } => Some(Asked::Cancel { message: *message, leg: None }),
             _ => None,
         };
         let started = Instant::now();

@@ -64,6 +64,7 @@ fn message(session: &str, text: &str) -> AgentParams {
         message: text.to_owned(),
         session_key: session.to_owned(),
         idempotency_key: uuid::Uuid::now_v7().to_string(),
+        mode: None,
         model: None,
         timeout_ms: None,
         allow: false,

@@ -84,7 +84,7 @@ impl Producer {
 
     /// A synced event of about 300 bytes.
     fn next(&mut self) -> Batch {
-        self.batch(OverrideSet { model: Some("x".repeat(280)) }.into())
+        self.batch(OverrideSet { model: Some("x".repeat(280)), thinking: None, verbose: None, queue_mode: None }.into())
     }
 
     fn batch(&mut self, event: Event) -> Batch {

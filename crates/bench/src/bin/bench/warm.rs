@@ -185,6 +185,7 @@ pub(super) fn message(text: &str) -> Asked {
         message: MessageId(Uuid::now_v7()),
         content,
         mode: None,
+        queue: engine::QueueSettings::default(),
         key: None,
         overrides: Overrides::default(),
         attachments: vec![],

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use engine::{
     Batch, BodyKind, BranchId, CallOutcome, Candidate, Command, Content, Do, Effect, EffectId, Epoch, Failure,
-    FailureClass, Found, Given, Hash, Input, Limits, Machine, MessageId, Moment, Overrides, Part, Policy, Pump, Report,
-    ResumeMode, SessionId, Settings, Timestamp, ToolClass, ToolSpec, Usage,
+    FailureClass, Found, Given, Hash, Input, Limits, Machine, MessageId, Moment, Override, Overrides, Part, Policy,
+    Pump, QueueSettings, Report, ResumeMode, SessionId, Settings, Timestamp, ToolClass, ToolSpec, Usage,
 };
 use journal::{Append, Journal as _, Sqlite};
 use uuid::Uuid;
@@ -179,6 +179,7 @@ impl World {
             message,
             content,
             mode: None,
+            queue: QueueSettings::default(),
             key: None,
             overrides: Overrides::default(),
             attachments: vec![],
@@ -290,7 +291,7 @@ impl World {
         self.offer(Report::Due);
         let Effect::Request { id, .. } = self.next() else { panic!("it is sent again") };
         self.words(id, 2);
-        self.offer(Command::Pause);
+        self.offer(Command::Pause { freeze: false });
         self.offer(Command::Resume { drop: false });
         let again = self.next().id();
         self.words(again, 2);
@@ -315,8 +316,8 @@ impl World {
     fn run_that_is_aborted(&mut self) {
         let running = self.begin_call();
         let queued = self.message();
-        self.offer(Command::Cancel { message: queued });
-        self.offer(Command::Override { model: None });
+        self.offer(Command::Cancel { message: queued, leg: None });
+        self.offer(Command::Override(Override::Model(None)));
         self.offer(Command::Abort { run: None });
         let Effect::EndCall { id, .. } = self.next() else { panic!("a started call is ended") };
         self.offer(Report::CallEnded { effect: id, given: Given::new(CallOutcome::Failed, output()) });

@@ -8,7 +8,7 @@ use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
 use engine::{
     Batch, Body, BodyKind, BranchId, Content, Created, EffectId, EffectKind, Epoch, Event, MessageAccepted, MessageId,
-    MessageSealed, Next, OverrideSet, Overrides, QueueMode, ReceiptRow, ReceiptState, Record, RequestOpened,
+    MessageSealed, Next, OverrideSet, Overrides, Place, QueueMode, ReceiptRow, ReceiptState, Record, RequestOpened,
     RequestSent, RunId, Seq, SessionId, SessionRow, StepBegun, TextAdded, Timestamp, Usage, Views,
 };
 use journal::Snapshot;
@@ -157,6 +157,8 @@ impl Script {
                     key: Some(turn_key(turn)),
                     overrides: Overrides::default(),
                     attachments: vec![],
+                    place: Place::Back,
+                    debounce_ms: None,
                 };
                 (vec![accepted.into()], vec![body])
             }
@@ -176,7 +178,13 @@ impl Script {
                 let text = Content::text(BodyKind::Message, &text);
                 (vec![sealed(request, text.body)], vec![text])
             }
-            Act::Overridden => (vec![OverrideSet { model: Some(self.text(step, 300)) }.into()], vec![]),
+            Act::Overridden => (
+                vec![
+                    OverrideSet { model: Some(self.text(step, 300)), thinking: None, verbose: None, queue_mode: None }
+                        .into(),
+                ],
+                vec![],
+            ),
         }
     }
 
@@ -191,7 +199,9 @@ impl Script {
             session: self.session,
             key: Some(turn_key(turn)),
             body: self.body(step, BodyKind::Message, 4_000).body,
+            mode: QueueMode::Followup,
             state: ReceiptState::Queued,
+            steer: None,
             run: self.message(turn).into(),
             accepted_at: at(step),
         });

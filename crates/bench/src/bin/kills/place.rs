@@ -104,7 +104,12 @@ impl Place {
     fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
-        command.env("HOME", self.path()).env("LIMULUS_HOME", self.home()).current_dir(self.path()).stdin(Stdio::null());
+        command
+            .env("HOME", self.path())
+            .env("LIMULUS_HOME", self.home())
+            .env("LIMULUS_QUEUE__MODE", "followup")
+            .current_dir(self.path())
+            .stdin(Stdio::null());
         command.stderr(Stdio::null()).envs(self.mutant.iter().map(|mutant| ("LIMULUS_MUTANT", mutant)));
         command
     }

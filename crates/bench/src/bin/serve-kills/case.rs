@@ -13,11 +13,12 @@ use super::door::Door;
 use super::owner::Place;
 use super::sender::{Sender, Sent};
 use super::truth::Truth;
-use super::watcher::{Shared, Watcher};
+use super::watcher::{HOME, Shared, Watcher};
 
 /// Sessions of a home.
 const SESSIONS: usize = 3;
-const WATCHERS: usize = 2;
+/// Those who read the events; the last reads the whole home, the others every session by itself.
+const WATCHERS: usize = 3;
 const SENDERS: u64 = 3;
 /// The longest life of an owner that is to be killed, behind its first word, microseconds.
 const LIFE_US: u64 = 120_000;
@@ -55,8 +56,10 @@ impl Case<'_> {
         let (enough, is_enough) = watch::channel(false);
         let mut watching = JoinSet::new();
         let seen: Vec<Shared> = (0..WATCHERS).map(|_| Shared::default()).collect();
-        for seen in &seen {
-            let sessions = sessions.iter().map(|session| (session.clone(), None)).collect();
+        for (at, seen) in seen.iter().enumerate() {
+            let home = [HOME.to_owned()];
+            let followed = if at + 1 == WATCHERS { &home[..] } else { &sessions[..] };
+            let sessions = followed.iter().map(|session| (session.clone(), None)).collect();
             watching.spawn(Watcher { door: door.clone(), seen: seen.clone(), sessions }.work());
         }
         let mut sending = JoinSet::new();

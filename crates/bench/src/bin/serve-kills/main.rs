@@ -1,11 +1,11 @@
 //! `limulus serve` killed with SIGKILL again and again while clients are attached, and what they were told must be what the
 //! journal says.
 //!
-//! Each home has one owner at a time, a child of this process. Two watchers read the events of all sessions and come back
-//! from their cursors; senders send messages and send them again, under the same key, until they are answered. After so many
-//! kills the last owner settles everything and leaves in order; then the journal is read entry by entry. Exits with 1 if a
-//! message is lost or ran twice, if a watcher has read a byte that is not in the journal or missed one that is, or if anything
-//! was told twice.
+//! Each home has one owner at a time, a child of this process. Watchers read the events of all sessions, one of them as the
+//! whole home, and come back from their cursors; senders send messages and send them again, under the same key, until they
+//! are answered. After so many kills the last owner settles everything and leaves in order; then the journal is read entry by
+//! entry. Exits with 1 if a message is lost or ran twice, if a watcher has read a byte that is not in the journal or missed one
+//! that is, or if anything was told twice.
 
 #![allow(clippy::print_stdout, reason = "a program whose output is its report")]
 

@@ -18,15 +18,15 @@ pub(super) struct Seen {
     pub(super) ends: BTreeMap<RunId, String>,
     pub(super) lines: u64,
     pub(super) violations: Vec<String>,
-    /// The last number of each run that has not ended, and of what belongs to none, by session.
+    /// The last number of each run that has not ended, and of what belongs to none, by subscription.
     numbers: BTreeMap<(String, Option<RunId>), u64>,
 }
 
 impl Seen {
-    /// Another line, with its number.
-    pub(super) fn take(&mut self, seq: u64, event: &Event) {
+    /// Another line, with its subscription and its number.
+    pub(super) fn take(&mut self, (subscription, seq): (&str, u64), event: &Event) {
         self.lines += 1;
-        self.count(seq, event);
+        self.count(subscription, seq, event);
         match &event.what {
             Stream::Assistant(AssistantLine::Delta(delta)) => {
                 let told = self.texts.entry(delta.effect.to_string()).or_default();
@@ -53,8 +53,8 @@ impl Seen {
     }
 
     /// Numbers go on across connections: within a run they are 1, 2, 3 …
-    fn count(&mut self, seq: u64, event: &Event) {
-        let of = (event.session.clone(), event.run);
+    fn count(&mut self, subscription: &str, seq: u64, event: &Event) {
+        let of = (subscription.to_owned(), event.run);
         let last = self.numbers.get(&of).copied().unwrap_or_default();
         if seq != last + 1 {
             self.violations.push(format!("number {seq} came after {last}: {event:?}"));

@@ -69,6 +69,7 @@ impl Sender {
             message,
             session_key: session.clone(),
             idempotency_key: key.to_owned(),
+            mode: Some(engine::QueueMode::Followup),
             model: None,
             timeout_ms: None,
             allow: false,

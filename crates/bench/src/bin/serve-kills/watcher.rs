@@ -1,4 +1,4 @@
-//! One who reads the events of all sessions, and comes back from where it was.
+//! One who reads the events of all sessions, each by itself or as the whole home, and comes back from where it was.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,9 +16,12 @@ pub(super) type Shared = Arc<Mutex<Seen>>;
 pub(super) struct Watcher {
     pub(super) door: Door,
     pub(super) seen: Shared,
-    /// Each session, with the cursor of the last line of it.
+    /// Each session, with the cursor of the last line of it; [`HOME`] alone for all of them at once.
     pub(super) sessions: BTreeMap<String, Option<String>>,
 }
+
+/// Stands for the whole home.
+pub(super) const HOME: &str = "";
 
 impl Watcher {
     /// Reads until it is dropped.
@@ -37,7 +40,7 @@ impl Watcher {
     async fn subscribe(&self, client: &Client) -> Result<bool, String> {
         for (session, cursor) in &self.sessions {
             let params = SubscribeParams {
-                session: Some(session.clone()),
+                session: (session != HOME).then(|| session.clone()),
                 run: None,
                 from: cursor.clone(),
                 whole: cursor.is_none(),
@@ -59,9 +62,10 @@ impl Watcher {
                 Ok(event) => event,
                 Err(error) => return self.violate(format!("an event does not read: {error}")),
             };
-            self.sessions.insert(event.session.clone(), Some(event.cursor.clone()));
+            let subscription = if self.sessions.contains_key(HOME) { HOME } else { &event.session };
+            self.sessions.insert(subscription.to_owned(), Some(event.cursor.clone()));
             let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-            seen.take(frame.seq.unwrap_or_default(), &event);
+            seen.take((subscription, frame.seq.unwrap_or_default()), &event);
         }
     }
 

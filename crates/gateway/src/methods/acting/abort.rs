@@ -1,46 +1,63 @@
-//! `runs.abort`: ends a run. Answered when that is recorded; the run ends within its limit.
+//! `runs.abort`: ends a run. Answered when that is recorded; the run ends within its limit. One that has not begun is taken
+//! back: it waits for its place in a lane, or behind another run.
 
 use std::sync::Arc;
 
-use engine::{Command, RunId, RunRow, SessionRow};
-use protocol::method::{AbortParams, Aborted};
+use engine::{Command, RunId, SessionRow};
+use protocol::ErrorCode;
+use protocol::method::{AbortParams, Aborted, RunParams};
 
 use crate::connection::Caller;
 use crate::error::Error;
 use crate::service::Service;
 use crate::session_key::SessionKey;
+use crate::show::lookup;
+
+/// A run that is to end.
+struct Meant {
+    session: SessionRow,
+    run: RunId,
+    has_begun: bool,
+}
 
 pub(in crate::methods) async fn abort(caller: &Arc<Caller>, params: AbortParams) -> Result<Aborted, Error> {
     let service = &caller.service;
-    let (row, run) = which(service, &params)?;
-    super::ask(service, &row, Command::Abort { run: Some(run) }).await?;
-    Ok(Aborted { run_id: run, session_key: row.key })
+    let Meant { session, run, has_begun } = which(service, &params)?;
+    let abort = Command::Abort { run: Some(run) };
+    if has_begun {
+        super::ask(service, &session, abort).await?;
+    } else if let Err(error) = super::ask(service, &session, Command::Cancel { message: run.into(), leg: None }).await {
+        // It may have begun meanwhile.
+        if error.shape().code != ErrorCode::NotFound {
+            return Err(error);
+        }
+        super::ask(service, &session, abort).await?;
+    }
+    Ok(Aborted { run_id: run, session_key: session.key })
 }
 
 /// The run that is meant, and its session.
-fn which(service: &Service, params: &AbortParams) -> Result<(SessionRow, RunId), Error> {
+fn which(service: &Service, params: &AbortParams) -> Result<Meant, Error> {
     let journal = service.runtime.journal();
-    let hint = "`limulus runs list` shows them";
     match (&params.run, &params.session) {
         (Some(_), Some(_)) | (None, None) => {
             Err(Error::invalid("name a run or a session, one of them", "give `run`, or `session` for its active run"))
         }
         (None, Some(key)) => {
-            let row = super::session(service, &SessionKey::parse(Some(key))?.to_string())?;
-            let run = row.run;
-            let run = run.ok_or_else(|| Error::not_found(format!("no run is under way in {}", row.key), hint))?;
-            Ok((row, run))
-        }
-        (Some(begins), None) => {
-            let runs = journal.runs(None)?;
-            let found: Vec<&RunRow> = runs.iter().filter(|row| row.run.to_string().starts_with(begins)).collect();
-            let [row] = found[..] else {
-                let what = if found.is_empty() { "there is no run" } else { "there is more than one run" };
-                return Err(Error::not_found(format!("{what} `{begins}`"), hint));
+            let session = super::session(service, &SessionKey::parse(Some(key))?.to_string())?;
+            let waits =
+                || lookup::queued(&**journal, session.session).map(|queued| queued.first().map(|first| first.run));
+            let (run, has_begun) = match session.run {
+                Some(run) => (Some(run), true),
+                None => (waits()?, false),
             };
-            let session = journal.session_of_run(row.run)?;
-            let session = session.ok_or_else(|| Error::not_found(format!("run {} has no session", row.run), hint))?;
-            Ok((session, row.run))
+            let hint = "`limulus runs list` shows them";
+            let run = run.ok_or_else(|| Error::not_found(format!("no run is under way in {}", session.key), hint))?;
+            Ok(Meant { session, run, has_begun })
+        }
+        (Some(run), None) => {
+            let found = lookup::run(&**journal, &RunParams { run: Some(run.clone()), session: None })?;
+            Ok(Meant { session: found.session, run: found.run, has_begun: found.row.is_some() })
         }
     }
 }

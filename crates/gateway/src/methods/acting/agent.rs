@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use engine::{Answer, Attached, BodyKind, Command, Content, MessageId, Overrides};
+use engine::{Answer, Attached, BodyKind, Command, Content, MessageId, Overrides, Receipt};
 use protocol::Response;
 use protocol::method::{Agent, AgentAnswer, AgentParams, Attachment};
 use uuid::Uuid;
@@ -33,7 +33,8 @@ pub(in crate::methods) async fn agent(
         return Err(Error::Bug { what: "a message was answered without a receipt".to_owned() });
     };
     let accepted_at = receipt.accepted_at;
-    let accepted = AgentAnswer::Accepted { run_id: receipt.run, accepted_at };
+    let Receipt { message: accepted, mode, state, ahead, .. } = receipt;
+    let accepted = AgentAnswer::Accepted { run_id: receipt.run, accepted_at, message: accepted, mode, state, ahead };
     caller.respond(Response::ok(id, given::<Agent>(accepted)));
     if is_over(receipt.state) {
         return Ok(AgentAnswer::Error(end::never_began(receipt.run, receipt.state, accepted_at)));
@@ -75,7 +76,8 @@ async fn command(
     Ok(Command::Message {
         message,
         content: Content::text(BodyKind::Message, &params.message),
-        mode: None,
+        mode: params.mode,
+        queue: service.runtime.resolver().queue(&key.agent),
         key: Some(params.idempotency_key),
         overrides,
         attachments,

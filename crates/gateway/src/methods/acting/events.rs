@@ -1,5 +1,6 @@
 //! `events.subscribe` and `events.unsubscribe`: what was missed, then what happens, without a gap and nothing twice.
 
+use std::str::FromStr;
 use std::sync::Arc;
 
 use engine::{RunId, SessionRow};
@@ -9,17 +10,25 @@ use protocol::method::{EventsSubscribe, NoResult, SubscribeParams, Subscribed, U
 
 use crate::connection::Caller;
 use crate::error::Error;
-use crate::events::{CatchUp, Cursor, Target, before_run, catch_up, split};
+use crate::events::{
+    CatchUp, CaughtUp, Cursor, HomeCursor, HomeReading, InvalidCursor, Line, Target, before_run, catch_up, split, wait,
+};
 use crate::methods::given;
 use crate::service::Service;
 use crate::session_key::SessionKey;
 
 /// Where a subscription begins.
 #[derive(Debug, Clone)]
-enum From {
+enum From<C> {
     Now,
     Beginning,
-    Cursor(Cursor),
+    Cursor(C),
+}
+
+/// What is subscribed to, and from where.
+enum Asked {
+    Home(From<HomeCursor>),
+    Session(Target, From<Cursor>),
 }
 
 pub(in crate::methods) async fn subscribe(
@@ -27,23 +36,140 @@ pub(in crate::methods) async fn subscribe(
     id: &str,
     params: SubscribeParams,
 ) -> Result<(), Error> {
-    let service = &caller.service;
-    let (target, from, numbers) = asked(service, &params)?;
+    let hub = &caller.service.hub;
+    let (asked, numbers) = asked(&caller.service, &params)?;
     let number = caller.next_subscription();
-    // In this order: what is recorded after the look is heard.
-    service.hub.begin(caller, number, target.clone(), &numbers)?;
-    let caught_up = match missed(service, target, from).await {
-        Ok(caught_up) => caught_up,
-        Err(error) => {
-            service.hub.end(caller.number, number);
-            return Err(error);
-        }
+    let target = match &asked {
+        Asked::Home(_) => Target::Home,
+        Asked::Session(target, _) => target.clone(),
     };
-    let cursor = service.hub.cursor(caller.number, number, &caught_up.cursor.to_string());
-    let subscribed = Subscribed { subscription: number, cursor };
-    caller.respond(Response::ok(id, given::<EventsSubscribe>(subscribed)));
-    service.hub.go_live(caller, number, caught_up).await;
-    Ok(())
+    hub.begin(caller, number, target, &numbers)?;
+    let subscribing = Subscribing { caller, id, number };
+    let subscribed = match asked {
+        Asked::Home(From::Now) => subscribing.home_from_now().await,
+        Asked::Home(From::Beginning) => subscribing.home(HomeCursor::default()).await,
+        Asked::Home(From::Cursor(cursor)) => subscribing.home(cursor).await,
+        Asked::Session(target, from) => subscribing.session(target, from).await,
+    };
+    if subscribed.is_err() {
+        hub.end(caller.number, number);
+    }
+    subscribed
+}
+
+/// A subscription that is being made.
+struct Subscribing<'a> {
+    caller: &'a Arc<Caller>,
+    id: &'a str,
+    number: u64,
+}
+
+impl Subscribing<'_> {
+    async fn session(&self, target: Target, from: From<Cursor>) -> Result<(), Error> {
+        // In this order: what is recorded after the look is heard.
+        self.keep();
+        let key = target.key().unwrap_or_default().to_owned();
+        let (begins, CatchUp { mut lines, cursor }) = self.read(move |journal| read(journal, &target, from)).await?;
+        lines.extend(self.wait(&key, &cursor));
+        self.answer(&begins.to_string());
+        self.go_live(&lines, CaughtUp::Session(Some(cursor))).await;
+        Ok(())
+    }
+
+    /// What a session waits for is in no journal: it is told as it is now.
+    fn wait(&self, key: &str, cursor: &Cursor) -> Option<Line> {
+        let runtime = &self.caller.service.runtime;
+        let wait = runtime.waits().into_iter().find(|wait| *wait.wish.session == *key)?;
+        Some(wait::line_now(cursor, &wait, runtime.clock().now()))
+    }
+
+    async fn home_from_now(&self) -> Result<(), Error> {
+        self.keep();
+        let cursor = self.read(|journal| Ok(HomeReading::now(journal)?)).await?;
+        self.answer(&cursor.to_string());
+        self.go_live(&[], CaughtUp::home(cursor)).await;
+        Ok(())
+    }
+
+    /// What was missed goes out page by page; only what happens while the last is read waits in memory.
+    async fn home(&self, from: HomeCursor) -> Result<(), Error> {
+        let begins = from.to_string();
+        let (mut reading, mut more) = self
+            .read(move |journal| {
+                let mut reading = HomeReading::behind(journal, &from)?;
+                let more = reading.more(journal)?;
+                Ok((reading, more))
+            })
+            .await?;
+        self.answer(&begins);
+        while more {
+            let lines = reading.take_lines();
+            if !self.caller.service.hub.send(self.caller, self.number, &lines).await {
+                return Ok(());
+            }
+            let read = self.read(move |journal| {
+                let more = reading.more(journal)?;
+                Ok((reading, more))
+            });
+            (reading, more) = match read.await {
+                Ok(read) => read,
+                Err(error) => {
+                    self.stop(&error);
+                    return Ok(());
+                }
+            };
+        }
+        self.keep();
+        let read = self.read(move |journal| {
+            reading.finish(journal)?;
+            Ok((reading.take_lines(), reading.cursor().clone()))
+        });
+        let (lines, cursor) = match read.await {
+            Ok(read) => read,
+            Err(error) => {
+                self.stop(&error);
+                return Ok(());
+            }
+        };
+        self.go_live(&lines, CaughtUp::home(cursor)).await;
+        Ok(())
+    }
+
+    /// What happens from here on is kept until it has caught up.
+    fn keep(&self) {
+        self.caller.service.hub.keep(self.caller.number, self.number);
+    }
+
+    /// It was answered already, and what it missed cannot be read: the client is closed with the reason, and can come back
+    /// with its last cursor.
+    fn stop(&self, error: &Error) {
+        self.caller.close(&error.shape());
+    }
+
+    /// Reads the journal on a thread that may wait.
+    async fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&dyn Journal) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let journal = Arc::clone(self.caller.service.runtime.journal());
+        let reading = tokio::task::spawn_blocking(move || read(journal.as_ref()));
+        reading
+            .await
+            .unwrap_or_else(|error| Err(Error::Bug { what: format!("what was missed could not be read: {error}") }))
+    }
+
+    fn answer(&self, cursor: &str) {
+        let cursor = self.caller.service.hub.begin_at(self.caller.number, self.number, cursor);
+        let subscribed = Subscribed { subscription: self.number, cursor };
+        self.caller.respond(Response::ok(self.id, given::<EventsSubscribe>(subscribed)));
+    }
+
+    async fn go_live(&self, lines: &[Line], caught_up: CaughtUp) {
+        let hub = &self.caller.service.hub;
+        if hub.send(self.caller, self.number, lines).await {
+            hub.go_live(self.caller, self.number, caught_up);
+        }
+    }
 }
 
 pub(in crate::methods) fn unsubscribe(caller: &Arc<Caller>, params: &UnsubscribeParams) -> Result<NoResult, Error> {
@@ -55,67 +181,65 @@ pub(in crate::methods) fn unsubscribe(caller: &Arc<Caller>, params: &Unsubscribe
 }
 
 /// What is asked for, and the numbers of whoever comes back.
-fn asked(service: &Service, params: &SubscribeParams) -> Result<(Target, From, String), Error> {
-    let target = match (&params.session, &params.run) {
-        (Some(_), Some(_)) => {
-            return Err(Error::invalid("a session and a run were named", "name one of them, or neither"));
-        }
-        (Some(key), None) => Target::Session(SessionKey::parse(Some(key))?.to_string()),
+fn asked(service: &Service, params: &SubscribeParams) -> Result<(Asked, String), Error> {
+    let numbers = params.from.as_deref().map_or("", |from| split(from).1).to_owned();
+    let asked = match target(service, params)? {
+        Target::Home => Asked::Home(from(params)?),
+        target => Asked::Session(target, from(params)?),
+    };
+    Ok((asked, numbers))
+}
+
+fn target(service: &Service, params: &SubscribeParams) -> Result<Target, Error> {
+    match (&params.session, &params.run) {
+        (Some(_), Some(_)) => Err(Error::invalid("a session and a run were named", "name one of them, or neither")),
+        (Some(key), None) => Ok(Target::Session(SessionKey::parse(Some(key))?.to_string())),
         (None, Some(run)) => {
             let id: RunId = run
                 .parse()
                 .map_err(|_| Error::invalid(format!("`{run}` is no id of a run"), "`limulus runs list` shows them"))?;
-            let row = service.runtime.journal().session_of_run(id)?;
+            let row = super::session_of_run(service, id)?;
             let row = row
                 .ok_or_else(|| Error::not_found(format!("there is no run {run}"), "`limulus runs list` shows them"))?;
-            Target::Run(row.key, id)
+            Ok(Target::Run(row.key, id))
         }
-        (None, None) => Target::Home,
-    };
-    let (from, numbers) = match (&params.from, params.whole) {
-        (Some(_), true) => {
-            return Err(Error::invalid("`from` and `whole` were given", "give one of them, or neither"));
-        }
-        (None, true) => (From::Beginning, String::new()),
-        (None, false) => (From::Now, String::new()),
+        (None, None) => Ok(Target::Home),
+    }
+}
+
+fn from<C: FromStr<Err = InvalidCursor>>(params: &SubscribeParams) -> Result<From<C>, Error> {
+    match (&params.from, params.whole) {
+        (Some(_), true) => Err(Error::invalid("`from` and `whole` were given", "give one of them, or neither")),
+        (None, true) => Ok(From::Beginning),
+        (None, false) => Ok(From::Now),
         (Some(from), false) => {
-            let (cursor, numbers) = split(from);
-            let cursor = cursor.parse().map_err(|error: crate::events::InvalidCursor| {
-                Error::invalid(error.to_string(), "a cursor is given as it was received")
-            })?;
-            (From::Cursor(cursor), numbers.to_owned())
+            let hint =
+                "a cursor is given as it was received, to what it was received from: a session, or the whole home";
+            let invalid = |error: InvalidCursor| Error::invalid(error.to_string(), hint);
+            Ok(From::Cursor(split(from).0.parse().map_err(invalid)?))
         }
-    };
-    Ok((target, from, numbers))
+    }
 }
 
-/// What a subscriber has not seen, read on a thread that may wait.
-async fn missed(service: &Service, target: Target, from: From) -> Result<CatchUp, Error> {
-    let journal = Arc::clone(service.runtime.journal());
-    let reading = tokio::task::spawn_blocking(move || read(journal.as_ref(), &target, from));
-    reading
-        .await
-        .unwrap_or_else(|error| Err(Error::Bug { what: format!("what was missed could not be read: {error}") }))
-}
-
-fn read(journal: &dyn Journal, target: &Target, from: From) -> Result<CatchUp, Error> {
-    let nothing = CatchUp { lines: vec![], cursor: Cursor::default() };
-    let key = match (target, &from) {
-        (Target::Home, From::Now) => return Ok(nothing),
-        (Target::Home, _) => {
-            let hint = "follow the home from now on, or a session from its cursor".to_owned();
-            return Err(Error::State { what: "the whole home cannot be read back yet".to_owned(), hint });
-        }
-        (Target::Session(key) | Target::Run(key, _), _) => key,
+/// Where a subscriber of a session or of a run begins, and what it has not seen.
+fn read(journal: &dyn Journal, target: &Target, from: From<Cursor>) -> Result<(Cursor, CatchUp), Error> {
+    let (Target::Session(key) | Target::Run(key, _)) = target else {
+        return Err(Error::Bug { what: "the whole home was read as a session".to_owned() });
     };
     // A session that there is not yet begins at its beginning.
-    let Some(row) = journal.session(key)? else { return Ok(nothing) };
+    let Some(row) = journal.session(key)? else {
+        return Ok((Cursor::default(), CatchUp { lines: vec![], cursor: Cursor::default() }));
+    };
     let from = match from {
-        From::Now => return Ok(CatchUp { lines: vec![], cursor: Cursor::now(journal, row.branch)? }),
+        From::Now => {
+            let cursor = Cursor::now(journal, row.branch)?;
+            return Ok((cursor.clone(), CatchUp { lines: vec![], cursor }));
+        }
         From::Cursor(cursor) => cursor,
         From::Beginning => beginning(journal, &row, target)?,
     };
-    Ok(catch_up(journal, &row, &from)?)
+    let caught_up = catch_up(journal, &row, &from)?;
+    Ok((from, caught_up))
 }
 
 /// Before the first entry of a session, or of a run.

@@ -6,6 +6,7 @@ mod answer;
 mod end;
 mod events;
 mod health;
+mod queue;
 mod resume;
 mod terminate;
 mod wait;
@@ -15,14 +16,16 @@ pub(super) use agent::agent;
 pub(super) use answer::answer;
 pub(super) use events::{subscribe, unsubscribe};
 pub(super) use health::health;
+pub(super) use queue::{cancel, clear, mode};
 pub(super) use resume::resume;
 pub(super) use terminate::terminate;
 pub(super) use wait::wait;
 
-use engine::{Answer, Command, Refusal, SessionRow};
+use engine::{Answer, Command, Refusal, RunId, SessionRow};
 
 use crate::error::Error;
 use crate::service::Service;
+use crate::show::lookup;
 
 /// Asks a session that there is for something.
 async fn ask(service: &Service, row: &SessionRow, command: Command) -> Result<Answer, Error> {
@@ -51,4 +54,18 @@ fn stored(service: &Service, key: &str, refusal: Refusal) -> Error {
 fn session(service: &Service, key: &str) -> Result<SessionRow, Error> {
     let row = service.runtime.journal().session(key)?;
     row.ok_or_else(|| Error::not_found(format!("there is no session {key}"), "`limulus sessions list` shows them"))
+}
+
+/// The session of this run, also of one that has not begun.
+fn session_of_run(service: &Service, run: RunId) -> Result<Option<SessionRow>, Error> {
+    let journal = service.runtime.journal();
+    if let Some(session) = journal.session_of_run(run)? {
+        return Ok(Some(session));
+    }
+    for session in journal.sessions()?.into_iter().filter(|session| session.queued > 0) {
+        if lookup::queued(&**journal, session.session)?.iter().any(|queued| queued.run == run) {
+            return Ok(Some(session));
+        }
+    }
+    Ok(None)
 }

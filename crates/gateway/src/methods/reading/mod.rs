@@ -13,6 +13,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use engine::LaneWait;
 use journal::Read;
 use protocol::ErrorShape;
 use protocol::limits::{FIRST_FRAME_BYTES, FRAME_BYTES};
@@ -68,10 +69,15 @@ reading!(
 );
 
 /// Answers for the owner of a home, on a thread that may block.
-pub async fn answer(home: Arc<Path>, journal: Arc<dyn Read>, name: String, params: Value) -> Result<Value, ErrorShape> {
+pub async fn answer(
+    home: Arc<Path>,
+    journal: Arc<dyn Read>,
+    waits: Vec<LaneWait>,
+    (name, params): (String, Value),
+) -> Result<Value, ErrorShape> {
     let reading = tokio::task::spawn_blocking(move || {
         let most_bytes = RESULT_BYTES as u64;
-        read(&Source { home: &home, read: &*journal, immutable: false, most_bytes }, &name, params)
+        read(&Source { home: &home, read: &*journal, immutable: false, most_bytes, waits: &waits }, &name, params)
     });
     let read = reading.await.unwrap_or_else(|error| Err(Error::bug(format!("reading failed: {error}"))));
     read.map_err(ErrorShape::from)

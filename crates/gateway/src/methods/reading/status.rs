@@ -5,10 +5,11 @@ use std::path::Path;
 
 use engine::{Position, SessionRow};
 use protocol::method::{NoParams, StatusGet};
-use protocol::show::{Owner, Status, Unfinished};
+use protocol::show::{LaneWait, Owner, Status, Unfinished};
 
 use super::Reads;
 use crate::error::Error;
+use crate::events::wait;
 use crate::show::waiting::{Owned, waits_for, waits_until};
 use crate::show::{Source, fold_branch, owner};
 
@@ -54,6 +55,7 @@ fn unfinished(source: &Source<'_>, row: &SessionRow, owned: Owned) -> Result<Unf
         Ok(session) => (waits_for(&session, &questions, owned), waits_until(&session, owned)),
         Err(error) => (format!("a journal that reads: {}", error.shape().message), None),
     };
+    let lane_wait = source.waits.iter().find(|wait| *wait.wish.session == *row.key).map(wait::shape);
     Ok(Unfinished {
         key: row.key.clone(),
         lifecycle: row.lifecycle,
@@ -61,9 +63,15 @@ fn unfinished(source: &Source<'_>, row: &SessionRow, owned: Owned) -> Result<Unf
         run: row.run,
         queued: row.queued,
         last_activity: row.last_activity,
-        waits_for,
-        waits_until,
+        waits_for: lane_wait.as_ref().map_or(waits_for, lane),
+        waits_until: waits_until.filter(|_| lane_wait.is_none()),
+        lane_wait,
     })
+}
+
+fn lane(wait: &LaneWait) -> String {
+    let ahead = if wait.ahead == 0 { String::new() } else { format!(", {} before it", wait.ahead) };
+    format!("a place in the lane {}: queued behind {}{ahead}", wait.lane.name(), wait.behind_whom())
 }
 
 fn is_unfinished(row: &SessionRow) -> bool {

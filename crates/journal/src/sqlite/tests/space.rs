@@ -123,8 +123,10 @@ fn r10_b8_a_full_disk_still_takes_the_ends_of_runs_and_nothing_else() {
         let refused = tight.send(script.clone().batch(begins, vec![]));
         assert!(matches!(refused, Err(Error::Full { .. })), "{refused:?}");
     }
-    let ends: [Event; 2] =
-        [EndingSet { outcome: Outcome::Aborted, terminate: false }.into(), Closed { epoch: Epoch(1) }.into()];
+    let ends: [Event; 2] = [
+        EndingSet { outcome: Outcome::Aborted, terminate: false, reset: false }.into(),
+        Closed { epoch: Epoch(1) }.into(),
+    ];
     for (event, n) in ends.into_iter().zip(1..) {
         assert_eq!(tight.send(script.batch(vec![event], vec![])), Ok(Position(acknowledged.0 + n)));
     }

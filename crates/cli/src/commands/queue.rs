@@ -1,0 +1,270 @@
+//! `limulus queue`: what waits, what becomes of a message in every state, and how a session's messages are queued.
+
+use std::sync::Arc;
+
+use clap::{Args, Subcommand};
+use engine::QueueMode;
+use engine::tables::routing::{MODES, ROUTES};
+use gateway::show::name;
+use protocol::Client;
+use protocol::method::{
+    Cancelled, QueueCancel, QueueCancelParams, QueueClear, QueueClearParams, QueueModeParams, SessionParams,
+    SessionsList, SessionsListParams, SessionsShow,
+};
+use protocol::show::QueuedStory;
+use serde::Serialize;
+
+use super::follower::{End, Follower};
+use crate::args::WriterArgs;
+use crate::config::{Config, Globals};
+use crate::door::{failed, is_gone};
+use crate::error::CliError;
+use crate::reading::ask;
+use crate::show::human::{Page, Zone, columns, count, excerpt};
+use crate::show::{json, print};
+
+/// What waits, and what becomes of a message.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct QueueArgs {
+    /// What becomes of a message, for every state and every mode
+    #[arg(long)]
+    table: bool,
+    /// Print it as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(subcommand)]
+    command: Option<QueueCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+enum QueueCommand {
+    /// The messages that wait, in order
+    List {
+        /// Only those of this session
+        #[arg(long, value_name = "KEY")]
+        session: Option<String>,
+        /// Print a JSON array
+        #[arg(long)]
+        json: bool,
+    },
+    /// Take back a message that waits
+    Cancel {
+        /// The message's id
+        message: String,
+        #[command(flatten)]
+        writer: WriterArgs,
+    },
+    /// Take back all that waits in a session
+    Clear {
+        /// NAME, or agent:AGENT:NAME
+        key: String,
+        #[command(flatten)]
+        writer: WriterArgs,
+    },
+    /// How the messages of a session are queued that do not say
+    Mode {
+        /// NAME, or agent:AGENT:NAME
+        key: String,
+        /// steer, followup, collect, steer_backlog or interrupt; `default` = as the configuration says
+        #[arg(value_parser = session_mode)]
+        mode: SessionMode,
+        #[command(flatten)]
+        writer: WriterArgs,
+    },
+}
+
+/// The mode of a session; none = the configuration's.
+#[derive(Debug, Clone, Copy)]
+struct SessionMode(Option<QueueMode>);
+
+/// A mode as it is typed.
+pub(super) fn mode(text: &str) -> Result<QueueMode, String> {
+    let found = MODES.into_iter().find(|mode| name(mode) == text.replace(['-', '+'], "_"));
+    found.ok_or_else(|| format!("there are: {}", MODES.map(|mode| name(&mode)).join(", ")))
+}
+
+fn session_mode(text: &str) -> Result<SessionMode, String> {
+    if text == "default" { Ok(SessionMode(None)) } else { mode(text).map(|mode| SessionMode(Some(mode))) }
+}
+
+/// A message that waits, and where.
+#[derive(Debug, Serialize)]
+struct Waiting {
+    session: String,
+    #[serde(flatten)]
+    queued: QueuedStory,
+}
+
+impl QueueArgs {
+    /// Whether it changes something: such a command speaks with the owner, or becomes it.
+    pub(crate) fn writes(&self) -> bool {
+        match self.command {
+            None | Some(QueueCommand::List { .. }) => false,
+            Some(QueueCommand::Cancel { .. } | QueueCommand::Clear { .. } | QueueCommand::Mode { .. }) => true,
+        }
+    }
+}
+
+/// Prints what is asked.
+pub(crate) fn read(args: QueueArgs, globals: &Globals) -> Result<(), CliError> {
+    match args.command {
+        Some(QueueCommand::List { session, json }) => list(globals, session, json),
+        None if args.table => print(&if args.json { table_json() } else { table() }),
+        _ => list(globals, None, args.json),
+    }
+}
+
+/// Changes what is asked.
+pub(crate) async fn write(args: QueueArgs, globals: &Globals) -> Result<(), CliError> {
+    match args.command {
+        Some(QueueCommand::Cancel { message, writer }) => {
+            let params = QueueCancelParams { message };
+            let cancelled =
+                change(globals, &writer, async |client| client.call::<QueueCancel>(params.clone()).await).await?;
+            print(&if writer.json { json(&cancelled) } else { lay_out_cancelled(&cancelled) })
+        }
+        Some(QueueCommand::Clear { key, writer }) => {
+            let params = QueueClearParams { session_key: key };
+            let cancelled =
+                change(globals, &writer, async |client| client.call::<QueueClear>(params.clone()).await).await?;
+            print(&if writer.json { json(&cancelled) } else { lay_out_cancelled(&cancelled) })
+        }
+        Some(QueueCommand::Mode { key, mode: SessionMode(mode), writer }) => {
+            let params = QueueModeParams { session_key: key, mode };
+            let set = change(globals, &writer, async |client| {
+                client.call::<protocol::method::QueueMode>(params.clone()).await
+            });
+            let set = set.await?;
+            let whose = if mode.is_none() { " (as the configuration says)" } else { "" };
+            let said = format!("messages to {} are queued as {}{whose}\n", set.session_key, name(&set.mode));
+            print(&if writer.json { json(&set) } else { said })
+        }
+        None | Some(QueueCommand::List { .. }) => Err(CliError::bug("`queue` was taken for a command that writes")),
+    }
+}
+
+/// Asks the owner; becomes it where there is none.
+async fn change<T>(
+    globals: &Globals,
+    writer: &WriterArgs,
+    call: impl AsyncFn(&Client) -> Result<T, protocol::ClientError>,
+) -> Result<T, CliError> {
+    let config = Arc::new(Config::load(&globals.home, &globals.environment, writer.flags())?);
+    let mut follower = Follower::open(globals, config, writer, 1).await?;
+    let answer = loop {
+        match call(follower.client()).await {
+            Ok(answer) => break Ok(answer),
+            Err(error) if is_gone(&error) => follower.reopen().await?,
+            Err(error) => break Err(failed(error)),
+        }
+    };
+    let closed = follower.close(End::of(&answer)).await;
+    answer.and_then(|answer| closed.map(|()| answer))
+}
+
+fn list(globals: &Globals, session: Option<String>, as_json: bool) -> Result<(), CliError> {
+    let keys = if let Some(key) = session {
+        vec![key]
+    } else {
+        let sessions = ask::<SessionsList>(globals, SessionsListParams::default())?.sessions;
+        sessions.into_iter().filter(|session| !session.queue.is_empty()).map(|session| session.key).collect()
+    };
+    let mut waiting = vec![];
+    for key in keys {
+        let shown = ask::<SessionsShow>(globals, SessionParams { session_key: Some(key), limit: Some(0) })?;
+        waiting.extend(shown.queue.into_iter().map(|queued| Waiting { session: shown.key.clone(), queued }));
+    }
+    print(&if as_json { json(&waiting) } else { lay_out(&waiting, &Zone::local()) })
+}
+
+fn lay_out(waiting: &[Waiting], zone: &Zone) -> String {
+    if waiting.is_empty() {
+        return "nothing waits\n".to_owned();
+    }
+    let heading = ["SESSION", "MESSAGE", "MODE", "ACCEPTED", "TEXT"].map(str::to_owned);
+    let rows = waiting.iter().map(|Waiting { session, queued }| {
+        let summary = &queued.summary;
+        [
+            session.clone(),
+            summary.message.to_string(),
+            name(&summary.mode),
+            zone.time(summary.accepted_at),
+            excerpt(&queued.text, 60),
+        ]
+    });
+    columns(&std::iter::once(heading).chain(rows).collect::<Vec<_>>())
+}
+
+fn lay_out_cancelled(cancelled: &Cancelled) -> String {
+    let mut page = Page::default();
+    page.line(format!("{} of {} taken back", count(cancelled.messages.len(), "message"), cancelled.session_key));
+    for message in &cancelled.messages {
+        page.line(format!("  {message}"));
+    }
+    page.text()
+}
+
+/// The routing table as the engine obeys it: a state, and below it what becomes of a message of each mode.
+fn table() -> String {
+    let mut page = Page::default();
+    for (cell, routes) in ROUTES {
+        page.line(cell.text());
+        for (mode, route) in MODES.into_iter().zip(routes) {
+            page.line(format!("  {:<14} {}", name(&mode), route.text()));
+        }
+    }
+    page.text()
+}
+
+#[derive(Serialize)]
+struct Row {
+    state: &'static str,
+    mode: QueueMode,
+    route: &'static str,
+    text: &'static str,
+}
+
+fn table_json() -> String {
+    let rows = ROUTES.iter().flat_map(|(cell, routes)| {
+        MODES.into_iter().zip(routes).map(|(mode, route)| Row {
+            state: cell.name(),
+            mode,
+            route: route.name(),
+            text: route.text(),
+        })
+    });
+    json(&rows.collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// R31.
+    #[test]
+    fn r31_the_table_is_printed_as_the_engine_obeys_it() {
+        let text = table();
+        assert_eq!(text.lines().count(), ROUTES.len() * 6);
+        let block = text.split("tool_exec\n").nth(1).unwrap();
+        assert!(block.starts_with("  steer          running calls finish, the others are skipped"), "{block}");
+        let rows: Vec<serde_json::Value> = serde_json::from_str(&table_json()).unwrap();
+        assert_eq!(rows.len(), ROUTES.len() * 5);
+        assert_eq!(rows[0]["state"], "idle");
+        assert_eq!(rows[0]["route"], "start");
+    }
+
+    /// R30.
+    #[test]
+    fn r30_a_mode_is_typed_as_it_is_named_and_another_is_refused_with_those_that_there_are() {
+        for (typed, expected) in [
+            ("steer", QueueMode::Steer),
+            ("steer-backlog", QueueMode::SteerBacklog),
+            ("steer+backlog", QueueMode::SteerBacklog),
+        ] {
+            assert_eq!(mode(typed), Ok(expected));
+        }
+        assert!(mode("later").unwrap_err().contains("followup"));
+        assert!(session_mode("default").unwrap().0.is_none());
+    }
+}

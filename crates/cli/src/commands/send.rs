@@ -1,0 +1,118 @@
+//! `limulus send`: hands a message over. It does not wait for the answer.
+
+use std::sync::Arc;
+
+use clap::Args;
+use engine::{MessageId, QueueMode, ReceiptState, RunId, Timestamp};
+use gateway::SessionKey;
+use gateway::show::name;
+use protocol::method::{Agent, AgentAnswer, AgentParams};
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::follower::{End, Follower};
+use crate::args::WriterArgs;
+use crate::config::{Config, Globals, Subject};
+use crate::door::{failed, is_gone};
+use crate::error::CliError;
+use crate::resolver::today;
+use crate::show::human::Page;
+use crate::show::{json, print};
+
+/// Hand a message to a session and come back at once; its mode says what becomes of the run that is under way.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Modes: steer = into the run that is under way, at its next boundary; followup = after it; collect = gathered\n\
+with others into one followup; steer_backlog = both; interrupt = in place of it. `limulus queue --table` says what becomes of a\n\
+message in every state, `limulus receipt ID` what became of this one."
+)]
+pub(crate) struct SendArgs {
+    /// The message; `-` reads it from stdin
+    text: String,
+    /// The session: a name, or agent:AGENT:NAME
+    #[arg(long, value_name = "KEY", default_value = "agent:main:main")]
+    session: String,
+    /// steer, followup, collect, steer_backlog or interrupt [default: as the session says, else queue.mode]
+    #[arg(long, value_name = "MODE", value_parser = super::queue::mode)]
+    mode: Option<QueueMode>,
+    /// A key of your own: the same key is the same message, also after a crash
+    #[arg(long, value_name = "K")]
+    key: Option<String>,
+    #[command(flatten)]
+    writer: WriterArgs,
+}
+
+/// What is known of a message as soon as it is recorded.
+#[derive(Debug, Serialize)]
+struct Handed {
+    message: MessageId,
+    session: String,
+    mode: QueueMode,
+    state: ReceiptState,
+    run: RunId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ahead: Option<u32>,
+    accepted_at: Timestamp,
+    /// Whether somebody owns the home who answers it.
+    served: bool,
+}
+
+pub(crate) async fn run(args: SendArgs, globals: &Globals) -> Result<(), CliError> {
+    let message = super::agent::text(&args.text)?;
+    let key = SessionKey::parse(Some(&args.session))?;
+    let config = Arc::new(Config::load(&globals.home, &globals.environment, args.writer.flags())?);
+    let overrides = engine::Overrides::default();
+    // What cannot run is said before anything is recorded.
+    let subject = Subject { agent: &key.agent, overrides: &overrides, session_model: None, date: &today() };
+    let workspace = config.resolve(subject)?.settings.workspace;
+    let params = AgentParams {
+        message,
+        session_key: key.to_string(),
+        // Asked again after a connection was lost, it is still the same message.
+        idempotency_key: args.key.unwrap_or_else(|| Uuid::now_v7().to_string()),
+        mode: args.mode,
+        model: None,
+        timeout_ms: None,
+        allow: false,
+        workspace: Some(workspace),
+        attachments: vec![],
+    };
+    let mut follower = Follower::open(globals, config, &args.writer, 1).await?;
+    let handed = hand_over(&mut follower, &params).await;
+    let closed = follower.close(End::of(&handed)).await;
+    let handed = handed?;
+    closed?;
+    print(&if args.writer.json { json(&handed) } else { lay_out(&handed) })
+}
+
+async fn hand_over(follower: &mut Follower<'_>, params: &AgentParams) -> Result<Handed, CliError> {
+    loop {
+        let accepted = match follower.client().ask::<Agent>(params.clone()) {
+            Ok(mut answers) => answers.next().await,
+            Err(error) => Err(error),
+        };
+        match accepted {
+            Ok(AgentAnswer::Accepted { run_id, accepted_at, message, mode, state, ahead }) => {
+                let (session, served) = (params.session_key.clone(), !follower.is_owner());
+                return Ok(Handed { message, session, mode, state, run: run_id, ahead, accepted_at, served });
+            }
+            Ok(_) => return Err(CliError::bug("a message was answered before it was accepted")),
+            Err(error) if is_gone(&error) => follower.reopen().await?,
+            Err(error) => return Err(failed(error)),
+        }
+    }
+}
+
+fn lay_out(handed: &Handed) -> String {
+    let Handed { message, session, mode, state, run, ahead, served, .. } = handed;
+    let place = ahead.map(|ahead| format!(", number {ahead} of those that wait")).unwrap_or_default();
+    let mut page = Page::default();
+    page.line(format!("message {message} to {session} ({}) is {}{place}", name(mode), name(state)));
+    if run.to_string() != message.to_string() {
+        page.line(format!("  run {run} takes it"));
+    }
+    if !served {
+        page.line(format!("  nobody owns this home now: `limulus resume {session}` or `limulus serve` answers it"));
+    }
+    page.text()
+}

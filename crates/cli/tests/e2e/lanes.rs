@@ -1,0 +1,96 @@
+//! Lanes: who waits for a place says behind whom, and can be taken back.
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::support::{Home, Process, pids, until};
+
+/// A command that goes on until the file `go` is there.
+const HOLD: &str = "run `echo $$ >> pids; until test -e go; do sleep 0.02; done`";
+
+/// One run at a time, and one that has the place: the session `a` holds it until the file `go` is there.
+fn one_place(home: &Home) -> (Process, Process) {
+    let owner = home.start(&["serve"]);
+    owner.until_err("serving");
+    let first = home.start(&["agent", "--session", "a", "--yes", "-m", HOLD]);
+    until("the command that holds", || pids(&home.file("pids")).len() == 1);
+    (owner, first)
+}
+
+fn waits(line: &Value) -> bool {
+    line["stream"] == "queue" && line["type"] == "waiting"
+}
+
+/// R35: a wait is told when it begins, once more when it has lasted 2 s, and at its end; it is in status and runs, and on
+/// stderr of whoever waits.
+#[test]
+fn r35_who_waits_for_a_place_is_told_behind_whom() {
+    let home = Home::new().with("LIMULUS_LANES__MAIN", "1");
+    let (owner, first) = one_place(&home);
+    let second = home.start(&["agent", "--session", "b", "--json", "-m", "tokens=3 Who are you?"]);
+    let told = second.until_line("the wait", |line| waits(line) && line["waited_ms"] == 0);
+    assert_eq!((&told["lane"], &told["behind"][0]["session"]), (&"main".into(), &"agent:main:a".into()), "{told}");
+    second.until_line("a long wait", |line| waits(line) && line["waited_ms"].as_u64() >= Some(2_000));
+    let third = home.start(&["agent", "--session", "c", "-m", "tokens=3 Who are you?"]);
+    third.until_err("queued behind agent:main:a\n");
+    third.until_err("queued behind agent:main:a, 2 s");
+
+    let status = home.json(&["status"]);
+    let unfinished = status["unfinished"].as_array().expect("a list");
+    let of = |key: &str| unfinished.iter().find(|session| session["key"] == key).expect("it is unfinished").clone();
+    let waits_for = of("agent:main:c")["waits_for"].as_str().map(str::to_owned).expect("words");
+    assert!(waits_for.contains("lane main: queued behind agent:main:a, 1 before it, since "), "{waits_for}");
+    assert_eq!(
+        (&of("agent:main:b")["lane_wait"]["ahead"], &of("agent:main:a")["lane_wait"]),
+        (&0.into(), &Value::Null)
+    );
+    let runs = home.json(&["runs", "list"]);
+    let waiting: Vec<_> = runs.as_array().expect("a list").iter().filter(|run| run["lane_wait"].is_object()).collect();
+    assert_eq!(waiting.iter().map(|run| run["key"].clone()).collect::<Vec<_>>(), ["agent:main:b", "agent:main:c"]);
+    assert!(home.run(&["runs", "list"]).expect_code(0).out.contains("queued behind agent:main:a"));
+    let shown = home.run(&["runs", "show", "--session", "b"]).expect_code(0).out;
+    assert!(
+        shown.contains("for a place in the lane main") && shown.contains("the places have: agent:main:a (run "),
+        "{shown}"
+    );
+    // Whoever begins to look meanwhile is told as well.
+    let run = waiting[0]["run"].as_str().expect("an id");
+    let watch = home.start(&["runs", "watch", run, "--json"]);
+    watch.until_line("the wait", waits);
+
+    home.put("go", "");
+    for waited in [second, watch] {
+        waited.until_line("its end", |line| line["stream"] == "queue" && line["type"] == "entered");
+        waited.finish().expect_code(0);
+    }
+    third.finish().expect_code(0).expect_err("for a place in the lane main");
+    first.finish().expect_code(0);
+    assert!(home.json(&["status"])["unfinished"].as_array().is_some_and(Vec::is_empty));
+    owner.signal(Signal::TERM);
+    owner.finish().expect_code(0);
+}
+
+/// R15, R35: a run that waits for its place is taken back, by command or by Ctrl-C; it never begins, and nothing else is.
+#[test]
+fn r15_r35_a_run_that_waits_for_its_place_can_be_aborted() {
+    let home = Home::new().with("LIMULUS_LANES__MAIN", "1");
+    let (_owner, first) = one_place(&home);
+    let second = home.start(&["agent", "--session", "b", "--json", "-m", "tokens=3 Who are you?"]);
+    second.until_line("the wait", waits);
+    let third = home.start(&["agent", "--session", "c", "--json", "-m", "tokens=3 Who are you?"]);
+    third.until_line("the wait", waits);
+    let last = home.start(&["agent", "--session", "d", "--json", "-m", "tokens=3 Who are you?"]);
+    last.until_line("the wait", waits);
+    home.run(&["runs", "abort", "--session", "b"]).expect_code(0).expect_err("is taken back");
+    third.signal(Signal::INT);
+    for taken_back in [second, third] {
+        let lines = taken_back.finish().lines();
+        assert!(!lines.iter().any(|line| line["stream"] == "lifecycle" && line["type"] == "start"), "{lines:?}");
+    }
+    home.put("go", "");
+    first.finish().expect_code(0);
+    last.finish().expect_code(0);
+    let runs = home.json(&["runs", "list"]);
+    let keys: Vec<_> = runs.as_array().expect("a list").iter().map(|run| run["key"].clone()).collect();
+    assert_eq!(keys, ["agent:main:a", "agent:main:d"]);
+}

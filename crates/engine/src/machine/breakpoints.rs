@@ -1,0 +1,77 @@
+//! Breakpoints: places where a run is held by itself. Each is passed once: what goes on after it does not stop there again.
+
+use super::Machine;
+use super::commands::state_refusal;
+use crate::event::{Breakpoint, BreakpointSet, PauseCause, Paused};
+use crate::ids::{CallId, Moment, RunId};
+use crate::input::{Answer, Refusal};
+use crate::state::{Call, Phase, PrepareStage, Session};
+use crate::tables::transitions::RunState;
+
+impl Machine {
+    pub(super) fn set_breakpoint(
+        &mut self,
+        run: RunId,
+        at: Option<Breakpoint>,
+        moment: Moment,
+    ) -> Result<Answer, Refusal> {
+        let Some(session) = self.session.as_ref().filter(|session| session.run().is_some_and(|one| one.id == run))
+        else {
+            return Err(Refusal::NotFound { what: format!("run {run} under way") });
+        };
+        if let Some(Breakpoint::OnState(state)) = &at
+            && !can_stop_in(*state)
+        {
+            let reason = format!(
+                "a run cannot stop in `{state}`; it can before a tool, or in preparing, tool_exec, compacting, error, retry or awaiting"
+            );
+            return Err(state_refusal(session, &reason));
+        }
+        let (before_tool, on_state) = match at {
+            Some(Breakpoint::BeforeTool(tool)) => (Some(tool), None),
+            Some(Breakpoint::OnState(state)) => (None, Some(state)),
+            None => (None, None),
+        };
+        self.emit(BreakpointSet { run, before_tool, on_state }, moment.now);
+        Ok(Answer::Done)
+    }
+
+    /// Holds the run if it has come into a state that it is to stop in. Says whether it did.
+    pub(super) fn stop_in_state(&mut self, moment: Moment) -> bool {
+        let Some(run) = self.session.as_ref().and_then(Session::run) else { return false };
+        let state = run.state();
+        let is_out = matches!(run.phase, Phase::Preparing { stage: PrepareStage::Sent(_) });
+        let stops = !is_out && run.passed != Some(state) && run.breakpoints.contains(&Breakpoint::OnState(state));
+        if stops {
+            let cause = PauseCause::Breakpoint;
+            self.emit(Paused { cause, freeze: false, call: None, state: Some(state) }, moment.now);
+        }
+        stops
+    }
+
+    /// Holds the run before a call that it is to stop before.
+    pub(super) fn stop_before_call(&mut self, call: CallId, moment: Moment) {
+        let cause = PauseCause::Breakpoint;
+        self.emit(Paused { cause, freeze: false, call: Some(call), state: None }, moment.now);
+    }
+
+    /// Whether the run is to stop before this call.
+    pub(super) fn stops_before(&self, call: &Call) -> bool {
+        let run = self.session.as_ref().and_then(Session::run);
+        let is_meant = |at: &Breakpoint| matches!(at, Breakpoint::BeforeTool(tool) if *tool == call.tool);
+        !call.is_passed && run.is_some_and(|run| run.breakpoints.iter().any(is_meant))
+    }
+}
+
+/// Whether a run can rest in this state: an answer that streams in cannot be held without cutting it.
+fn can_stop_in(state: RunState) -> bool {
+    match state {
+        RunState::Preparing
+        | RunState::ToolExec
+        | RunState::Compacting
+        | RunState::Error
+        | RunState::Retry
+        | RunState::Awaiting => true,
+        RunState::Idle | RunState::Streaming | RunState::Paused | RunState::Completed => false,
+    }
+}

@@ -1,0 +1,38 @@
+//! What can be asked of the queue.
+
+use crate::event::{Leg, MessageSettled, ReceiptState};
+use crate::ids::{MessageId, Moment};
+use crate::input::{Answer, Refusal};
+use crate::machine::Machine;
+
+impl Machine {
+    /// Takes a message back, or one leg of it.
+    pub(in crate::machine) fn cancel(
+        &mut self,
+        message: MessageId,
+        leg: Option<Leg>,
+        moment: Moment,
+    ) -> Result<Answer, Refusal> {
+        let waits = self.session.as_ref().is_some_and(|session| {
+            session.queue.iter().any(|queued| queued.message == message && leg.is_none_or(|leg| leg == queued.leg))
+        });
+        if !waits {
+            return Err(Refusal::NotFound { what: format!("message {message} in the queue") });
+        }
+        self.emit(MessageSettled { message, state: ReceiptState::Cancelled, run: None, leg, told: false }, moment.now);
+        self.advance(moment);
+        Ok(Answer::Done)
+    }
+
+    /// Takes all back that waits.
+    pub(in crate::machine) fn clear(&mut self, moment: Moment) {
+        while let Some(queued) = self.session.as_ref().and_then(|session| session.queue.front()) {
+            let message = queued.message;
+            let settled = MessageSettled { message, state: ReceiptState::Cancelled, run: None, leg: None, told: false };
+            self.emit(settled, moment.now);
+            if self.fault.is_some() {
+                break;
+            }
+        }
+    }
+}

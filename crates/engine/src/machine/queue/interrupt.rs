@@ -1,0 +1,56 @@
+//! Interrupt: the run that is under way or held makes place for a message, which waits at the head of the queue.
+
+use crate::event::{CallOutcome, CutCause, Outcome, PauseCause, Paused, QueueMode, Resumed, WaitFor};
+use crate::ids::Moment;
+use crate::machine::Machine;
+use crate::machine::sentences::{NOT_RUN, SKIPPED};
+use crate::queue::Interrupt;
+use crate::state::Phase;
+
+impl Machine {
+    pub(super) fn interrupt(&mut self, how: Interrupt, moment: Moment) {
+        match how {
+            Interrupt::Replace => self.begin_ending(Outcome::Interrupted, CutCause::Interrupt, moment),
+            Interrupt::Suspend => {
+                self.cut_stream(CutCause::Interrupt, moment);
+                self.withdraw(moment);
+                self.emit(Paused { cause: PauseCause::Interrupt, freeze: false, call: None, state: None }, moment.now);
+            }
+        }
+    }
+
+    /// Where the run waits for leave or an answer, what is asked is withdrawn; no call is left to start then.
+    fn withdraw(&mut self, moment: Moment) {
+        let waits = |phase: &Phase| matches!(phase, Phase::Awaiting { on: WaitFor::Approval | WaitFor::Answer, .. });
+        if self.phase().is_some_and(waits) {
+            for call in self.call_ids(|call| !call.is_out() && !call.is_settled()) {
+                self.settle_with(call, CallOutcome::Skipped, SKIPPED, moment);
+            }
+        }
+    }
+
+    /// What the model is told of calls that do not run for this cause: a message is named only where one is the cause.
+    pub(in crate::machine) fn not_run(&self, cause: CutCause) -> &'static str {
+        let session = self.session.as_ref();
+        let interrupts =
+            session.and_then(|session| session.queue.front()).is_some_and(|front| front.mode == QueueMode::Interrupt);
+        let aborted = session.and_then(|session| session.run()).and_then(|run| run.ending);
+        let aborted = aborted.is_some_and(|ending| ending.outcome != Outcome::Interrupted);
+        match cause {
+            CutCause::Steer => SKIPPED,
+            CutCause::Interrupt if interrupts && !aborted => SKIPPED,
+            CutCause::Interrupt
+            | CutCause::Crash
+            | CutCause::Shutdown
+            | CutCause::Pause
+            | CutCause::Abort
+            | CutCause::Deadline => NOT_RUN,
+        }
+    }
+
+    /// The run is held already: it ends.
+    pub(super) fn end_held(&mut self, moment: Moment) {
+        self.emit(Resumed {}, moment.now);
+        self.begin_ending(Outcome::Interrupted, CutCause::Interrupt, moment);
+    }
+}

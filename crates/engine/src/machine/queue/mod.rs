@@ -1,0 +1,136 @@
+//! Messages: taken, routed by the table, and given their place in the queue. One file for each way on from there; none of
+//! them remembers anything, so that a restart goes on the same way.
+
+mod control;
+mod gather;
+mod interrupt;
+mod room;
+mod steer;
+
+use super::Machine;
+use super::commands::state_refusal;
+use crate::body::{Attached, Content};
+use crate::event::{MessageAccepted, Overrides, Place, QueueMode, ReceiptState, WaitFor};
+use crate::ids::{MessageId, Moment, Timestamp};
+use crate::input::{Answer, Receipt, Refusal};
+use crate::mutants::{Mutant, planted};
+use crate::queue::QueueSettings;
+use crate::state::{Phase, Session};
+use crate::tables::limits::MESSAGE_BYTES;
+use crate::tables::routing::{Cell, Route, route};
+
+/// A message as it was offered.
+pub(super) struct Offered {
+    pub(super) message: MessageId,
+    pub(super) content: Content,
+    pub(super) mode: Option<QueueMode>,
+    pub(super) queue: QueueSettings,
+    pub(super) key: Option<String>,
+    pub(super) overrides: Overrides,
+    pub(super) attachments: Vec<Attached>,
+}
+
+impl Machine {
+    pub(super) fn message(&mut self, offered: Offered, moment: Moment) -> Result<Answer, Refusal> {
+        let Offered { message, content, mode, queue, key, overrides, attachments } = offered;
+        let Some(session) = &self.session else { return Err(Refusal::NotFound { what: "the session".into() }) };
+        let key_of = key.as_ref().filter(|_| !planted(Mutant::KeyForgotten));
+        let known = key_of.and_then(|key| session.keys.get(key)).copied();
+        if let Some(earlier) = known.or_else(|| session.messages.contains_key(&message).then_some(message)) {
+            return repeated(session, earlier, (&content, &attachments), key.as_deref());
+        }
+        check_size(session, &content)?;
+        let mode = mode.or(session.queue_mode).unwrap_or(queue.mode);
+        let route = route(Cell::of(session), mode);
+        let place = route.place(mode).map_err(|reason| state_refusal(session, reason))?;
+        self.make_room(&queue, moment)?;
+        let body = self.keep(content);
+        let attachments = self.keep_attached(attachments);
+        let debounce_ms = (place == Place::Gather).then_some(queue.debounce_ms);
+        let accepted = MessageAccepted { message, body, mode, key, overrides, attachments, place, debounce_ms };
+        self.emit(accepted, moment.now);
+        self.take_way(route, &queue, moment);
+        self.advance(moment);
+        let session = self.session.as_ref().ok_or(Refusal::NotFound { what: "the session".into() })?;
+        Ok(Answer::Receipt(receipt(session, message)))
+    }
+
+    /// What a message does beside waiting in its place. All else follows from the state.
+    fn take_way(&mut self, route: Route, queue: &QueueSettings, moment: Moment) {
+        match route {
+            Route::NextBoundary | Route::Both if queue.cut => self.cut_for_steer(moment),
+            Route::Interrupt => self.interrupt(queue.interrupt, moment),
+            Route::EndHeld => self.end_held(moment),
+            Route::Start
+            | Route::StartGathered
+            | Route::Join
+            | Route::ThisRequest
+            | Route::NextBoundary
+            | Route::SkipCalls
+            | Route::Withdraw
+            | Route::Deliver
+            | Route::Keep
+            | Route::Queue
+            | Route::Gather
+            | Route::Both
+            | Route::Ahead
+            | Route::Hold
+            | Route::RefuseError
+            | Route::RefuseTerminated => {}
+        }
+    }
+}
+
+fn check_size(session: &Session, content: &Content) -> Result<(), Refusal> {
+    if content.body.bytes <= MESSAGE_BYTES {
+        return Ok(());
+    }
+    let (is, most) = (content.body.bytes.div_ceil(1 << 20), MESSAGE_BYTES >> 20);
+    let reason = format!(
+        "the message has {is} MiB, at most {most} MiB can be sent; put it into a file in the workspace and name the file"
+    );
+    Err(state_refusal(session, &reason))
+}
+
+/// The answer to a message that was accepted before: the same content is the same run, other content a conflict.
+fn repeated(
+    session: &Session,
+    earlier: MessageId,
+    (content, attached): (&Content, &[Attached]),
+    key: Option<&str>,
+) -> Result<Answer, Refusal> {
+    let receipt = receipt(session, earlier);
+    let same = session.messages.get(&earlier).is_some_and(|message| {
+        let files = message.attachments.iter().map(|attachment| attachment.body.hash);
+        message.body.hash == content.body.hash && files.eq(attached.iter().map(|attached| attached.content.body.hash))
+    });
+    if same {
+        return Ok(Answer::Receipt(receipt));
+    }
+    let key = key.map_or_else(|| earlier.to_string(), str::to_owned);
+    Err(Refusal::Conflict { key, run: receipt.run })
+}
+
+fn receipt(session: &Session, message: MessageId) -> Receipt {
+    let known = session.messages.get(&message);
+    let mut waiting = session.queue.iter().filter(|queued| !queued.is_extra());
+    let ahead = waiting.position(|queued| queued.message == message);
+    Receipt {
+        message,
+        mode: known.map_or(QueueMode::default(), |known| known.mode),
+        state: known.map_or(ReceiptState::Refused, |known| known.state),
+        run: known.map_or(message.into(), |known| known.run),
+        steer: known.and_then(|known| known.steer),
+        ahead: ahead.map(|at| at as u32 + 1),
+        until: ahead.and_then(|_| waits_until(session)),
+        accepted_at: known.map_or(session.last_activity, |known| known.accepted_at),
+    }
+}
+
+/// When the wait of the run ends that everything in the queue waits for as well, if that is known.
+fn waits_until(session: &Session) -> Option<Timestamp> {
+    match session.run().map(|run| &run.phase) {
+        Some(Phase::Awaiting { on: WaitFor::Quota | WaitFor::Budget, until }) => *until,
+        _ => None,
+    }
+}

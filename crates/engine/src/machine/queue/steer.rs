@@ -1,0 +1,81 @@
+//! Steer: a message goes into the run that is under way, at its next boundary. It stays in the queue until the request that
+//! holds it is sent, in the same batch, so that nothing can lose it in between.
+
+use crate::event::{CallOutcome, CutCause, Leg, MessageSettled, ReceiptState, WaitEnded, WaitFor};
+use crate::ids::{MessageId, Moment};
+use crate::machine::Machine;
+use crate::machine::sentences::SKIPPED;
+use crate::mutants::{Mutant, planted};
+use crate::state::{Phase, Session};
+
+impl Machine {
+    /// Whether something waits to go into the run.
+    pub(in crate::machine) fn steer_waits(&self) -> bool {
+        self.session.as_ref().is_some_and(|session| session.steers().next().is_some())
+    }
+
+    /// Makes way for what waits: calls that have not started are answered, and a wait that goes on by itself is left. Says
+    /// whether anything came of it.
+    pub(in crate::machine) fn make_way(&mut self, moment: Moment) -> bool {
+        if !self.steer_waits() || planted(Mutant::CallsNotSkipped) {
+            return false;
+        }
+        match self.phase() {
+            Some(Phase::ToolExec | Phase::Awaiting { on: WaitFor::Approval | WaitFor::Answer, .. }) => {
+                let waiting = self.call_ids(|call| !call.is_out() && !call.is_settled());
+                for call in &waiting {
+                    self.settle_with(*call, CallOutcome::Skipped, SKIPPED, moment);
+                }
+                !waiting.is_empty()
+            }
+            Some(Phase::Awaiting { on: on @ WaitFor::Children, .. }) => {
+                let on = *on;
+                self.emit(WaitEnded { on }, moment.now);
+                true
+            }
+            Some(
+                Phase::Preparing { .. }
+                | Phase::Streaming(_)
+                | Phase::Awaiting { on: WaitFor::Quota | WaitFor::Budget | WaitFor::Retry, .. }
+                | Phase::Compacting { .. }
+                | Phase::Error { .. }
+                | Phase::Retry { .. },
+            )
+            | None => false,
+        }
+    }
+
+    /// Takes all that waits into the request that is about to be sent, in order of acceptance.
+    pub(in crate::machine) fn take_steers(&mut self, moment: Moment) {
+        let Some(session) = &self.session else { return };
+        let run = session.run().map(|run| run.id);
+        let waiting: Vec<(MessageId, Option<Leg>)> =
+            session.steers().map(|queued| (queued.message, queued.is_extra().then_some(Leg::Steer))).collect();
+        for (message, leg) in waiting {
+            self.emit(MessageSettled { message, state: ReceiptState::Steered, run, leg, told: false }, moment.now);
+        }
+    }
+
+    /// The answer that streams in is cut for a steer; its text is a message.
+    pub(super) fn cut_for_steer(&mut self, moment: Moment) {
+        self.cut_stream(CutCause::Steer, moment);
+    }
+
+    /// The run is about to end: a leg that comes too late for it goes with the other leg of its message.
+    pub(in crate::machine) fn miss_steers(&mut self, moment: Moment) {
+        let Some(session) = &self.session else { return };
+        let extras = session.steers().filter(|queued| queued.is_extra());
+        let missed: Vec<MessageSettled> = extras.map(|queued| missed(session, queued.message)).collect();
+        for settled in missed {
+            self.emit(settled, moment.now);
+        }
+    }
+}
+
+/// How a leg ends that no run takes: in the run of the other one, or with it if that waits no more.
+pub(super) fn missed(session: &Session, message: MessageId) -> MessageSettled {
+    let other = session.queue.iter().any(|queued| queued.message == message && !queued.is_extra());
+    let (state, run) =
+        if other { (ReceiptState::Merged, Some(message.into())) } else { (ReceiptState::Cancelled, None) };
+    MessageSettled { message, state, run, leg: Some(Leg::Steer), told: false }
+}

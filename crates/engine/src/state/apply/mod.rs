@@ -1,0 +1,270 @@
+//! The fold: how each event changes the state. Total: an event that does not fit changes nothing, so a journal can
+//! always be read. Used by live decisions, recovery and replay alike.
+
+mod queue;
+mod run;
+
+use super::blocks::BlockOf;
+use super::call::{Call, Stage};
+use super::run::{Pause, Phase, PrepareStage, Sent};
+use super::session::{Lifecycle, Session};
+use super::transcript::{Item, ItemCall, Transcript};
+use crate::event::{
+    CallOutcome, Created, Event, LifecycleChanged, MessageSealed, Opened, OverrideSet, Paused, RequestSent,
+};
+use crate::failure::{Failure, FailureClass};
+use crate::ids::{BranchId, Epoch, Seq, Timestamp};
+use crate::mutants::{Mutant, planted};
+use crate::tables::lifecycle::LifecycleKind;
+use crate::tables::transitions::RunState;
+
+impl Session {
+    /// The state that `Created` makes; every journal begins with it.
+    pub fn created(event: &Created, at: Timestamp) -> Self {
+        Self {
+            id: event.session,
+            key: event.key.clone(),
+            agent: event.agent.clone(),
+            branch: event.branch,
+            head: Seq(1),
+            created_at: at,
+            last_activity: at,
+            lifecycle: Lifecycle::Initializing,
+            held: None,
+            queue: [].into(),
+            messages: [].into(),
+            keys: [].into(),
+            dropped: vec![],
+            transcript: Transcript::default(),
+            processes: vec![],
+            model: None,
+            thinking: None,
+            verbose: None,
+            queue_mode: None,
+            epoch: Epoch(0),
+            closed: true,
+        }
+    }
+
+    /// Leaves its branch for one that begins here: what comes next is that one's `forked`.
+    pub fn enter(&mut self, branch: BranchId) {
+        (self.branch, self.head) = (branch, Seq(0));
+    }
+
+    /// Folds one event that was decided at `at`.
+    pub fn apply(&mut self, event: &Event, at: Timestamp) {
+        if event.progress().is_some() {
+            self.apply_progress(event, at);
+            self.last_activity = self.last_activity.max(at);
+            return;
+        }
+        self.head.0 += 1;
+        self.apply_entry(event, at);
+        self.last_activity = self.last_activity.max(at);
+        let running = matches!(
+            self.run_state(),
+            RunState::Preparing | RunState::Streaming | RunState::ToolExec | RunState::Compacting | RunState::Error
+        ) && self.is_active();
+        if let Some(run) = self.run_mut() {
+            run.clock.set_running(running, at);
+            run.passed = run.passed.filter(|passed| *passed == run.state());
+        }
+    }
+
+    fn apply_entry(&mut self, event: &Event, at: Timestamp) {
+        match event {
+            Event::Opened(e) => self.opened(e, at),
+            Event::Closed(_) => {
+                self.closed = true;
+                if planted(Mutant::QueueDroppedAtClosing) {
+                    self.queue.clear();
+                }
+            }
+            Event::MessageAccepted(e) => self.message_accepted(e, at),
+            Event::MessageSettled(e) => self.message_settled(e),
+            Event::RunStarted(e) => self.run_started(e, at),
+            Event::RunEnded(_) => self.run_ended(),
+            Event::Gathered(e) => self.gathered(e),
+            Event::Paused(e) => self.paused(e, at),
+            Event::Resumed(_) => self.resumed(at),
+            Event::Reset(_) => self.transcript.reset(),
+            Event::LifecycleChanged(e) => self.lifecycle_changed(e, at),
+            Event::OverrideSet(e) => self.override_set(e),
+            Event::RequestSent(e) => self.request_sent(e, at),
+            Event::MessageSealed(e) => self.message_sealed(e),
+            Event::ProcessAdopted(e) => self.process_adopted(e),
+            Event::ProcessEnding(e) => self.process_ending(e),
+            Event::ProcessEnded(e) => self.process_ended(e, at),
+            Event::ProcessForgotten(e) => self.processes.retain(|process| process.effect != e.process),
+            _ => {
+                if let Some(run) = self.run_mut() {
+                    run.apply(event, at);
+                }
+                if matches!(event, Event::RequestOpened(_)) {
+                    self.delivered();
+                }
+                self.take_results();
+            }
+        }
+    }
+
+    fn opened(&mut self, e: &Opened, at: Timestamp) {
+        // A run that only waits for a human did not bring its owner down.
+        let waits = matches!(self.run_state(), RunState::Awaiting | RunState::Paused);
+        let suspect = !self.closed && !waits;
+        self.epoch = e.epoch;
+        self.closed = false;
+        // That sign may have been progress, which is gone once it is sealed.
+        self.last_activity = self.last_activity.max(e.last_activity);
+        let Some(run) = self.run_mut() else { return };
+        run.openings += u32::from(suspect);
+        if planted(Mutant::TriesReset) {
+            run.failed = 0;
+        }
+        // What passed between the last sign of the old owner and now is nobody's time.
+        if run.clock.since.is_some() {
+            run.clock.set_running(false, e.last_activity);
+            run.clock.set_running(true, at);
+        }
+        run.taken_up(at);
+    }
+
+    fn override_set(&mut self, e: &OverrideSet) {
+        self.model.clone_from(&e.model);
+        (self.thinking, self.verbose, self.queue_mode) = (e.thinking, e.verbose, e.queue_mode);
+    }
+
+    fn paused(&mut self, e: &Paused, at: Timestamp) {
+        if let Some(run) = self.run_mut() {
+            let Paused { cause, freeze, call, state } = *e;
+            run.pause = Some(Pause { cause, freeze, since: at, call, state });
+        }
+        self.lifecycle = match std::mem::replace(&mut self.lifecycle, Lifecycle::Idle) {
+            Lifecycle::Active(run) => Lifecycle::Suspended(run),
+            other => other,
+        };
+    }
+
+    fn resumed(&mut self, at: Timestamp) {
+        if let Some(run) = self.run_mut() {
+            run.resumed(at);
+        }
+        self.lifecycle = match std::mem::replace(&mut self.lifecycle, Lifecycle::Idle) {
+            Lifecycle::Suspended(run) => Lifecycle::Active(run),
+            other => other,
+        };
+    }
+
+    /// The edges that no other event takes; for the rest this entry is the record of what has been applied.
+    fn lifecycle_changed(&mut self, e: &LifecycleChanged, at: Timestamp) {
+        if self.lifecycle.kind() == e.to {
+            return;
+        }
+        let run = match std::mem::replace(&mut self.lifecycle, Lifecycle::Idle) {
+            Lifecycle::Active(run) | Lifecycle::Suspended(run) => Some(run),
+            Lifecycle::Error { run, .. } | Lifecycle::Recovering { run } => run,
+            Lifecycle::Initializing | Lifecycle::Ready | Lifecycle::Idle | Lifecycle::Terminated => self.held.take(),
+        };
+        self.lifecycle = match (e.to, run) {
+            (LifecycleKind::Active, Some(mut run)) => {
+                run.openings = 0;
+                run.taken_up(at);
+                Lifecycle::Active(run)
+            }
+            (LifecycleKind::Suspended, Some(run)) => Lifecycle::Suspended(run),
+            (LifecycleKind::Error, run) => Lifecycle::Error {
+                failure: e
+                    .failure
+                    .clone()
+                    .unwrap_or_else(|| Failure::new(FailureClass::Unknown, "no reason was recorded")),
+                remedy: e.remedy.clone().unwrap_or_default(),
+                run,
+            },
+            (LifecycleKind::Recovering, run) => Lifecycle::Recovering { run },
+            (LifecycleKind::Ready, run) => {
+                self.held = run;
+                Lifecycle::Ready
+            }
+            (LifecycleKind::Terminated, _) => Lifecycle::Terminated,
+            (LifecycleKind::Initializing, _) => Lifecycle::Initializing,
+            (LifecycleKind::Idle | LifecycleKind::Active | LifecycleKind::Suspended, _) => Lifecycle::Idle,
+        };
+    }
+
+    fn request_sent(&mut self, e: &RequestSent, at: Timestamp) {
+        self.transcript.set_sent(e.items as usize);
+        let Some(run) = self.run_mut() else { return };
+        run.request = (e.request.ordinal, e.request.try_no, e.items);
+        run.candidate = e.candidate;
+        let sent = Sent { request: e.request, epoch: e.epoch, at, items: e.items };
+        run.phase = Phase::Preparing { stage: PrepareStage::Sent(sent) };
+    }
+
+    fn message_sealed(&mut self, e: &MessageSealed) {
+        let calls = e.calls.iter();
+        let item_calls = calls.clone().map(|call| ItemCall {
+            id: call.id,
+            provider_id: call.provider_id.clone(),
+            tool: call.tool.clone(),
+            arguments: call.arguments,
+        });
+        self.transcript.push(Item::Assistant {
+            request: e.request,
+            text: e.text,
+            reasoning: e.reasoning,
+            calls: item_calls.collect(),
+            blocks: e.blocks,
+            images: e.images.clone(),
+        });
+        for call in calls {
+            if let Some(output) = call.answer {
+                self.transcript.push(Item::Result { call: call.id, output, is_error: true, attachments: vec![] });
+            }
+        }
+        if let Some(run) = self.run_mut() {
+            run.message_sealed(e);
+        }
+    }
+
+    /// Once every call of the step is settled, its results go into the transcript in source order.
+    fn take_results(&mut self) {
+        let Some(run) = self.run_mut() else { return };
+        if run.step.calls.is_empty() || !run.step.calls.iter().all(Call::is_settled) {
+            return;
+        }
+        let calls = std::mem::take(&mut run.step.calls);
+        run.phase = Phase::Preparing { stage: PrepareStage::Gathering };
+        for call in calls {
+            if let Stage::Settled { outcome, output, attachments } = call.stage {
+                let is_error = outcome != CallOutcome::Done;
+                self.transcript.push(Item::Result { call: call.id, output, is_error, attachments });
+            }
+        }
+    }
+
+    fn apply_progress(&mut self, event: &Event, at: Timestamp) {
+        let Some(run) = self.run_mut() else { return };
+        match event {
+            Event::TextAdded(e) => run.streamed(e.effect, e.offset, at, |stream| {
+                stream.text.push_str(&e.text);
+                stream.blocks.add(BlockOf::Text, e.text.len())
+            }),
+            Event::ReasoningAdded(e) => run.streamed(e.effect, e.offset, at, |stream| {
+                stream.reasoning.push_str(&e.text);
+                stream.blocks.add(BlockOf::Reasoning, e.text.len())
+            }),
+            Event::CallPartAdded(e) => run.streamed(e.effect, e.offset, at, |stream| stream.call_part(e)),
+            Event::BlockSigned(e) => {
+                run.streamed(e.effect, e.offset, at, |stream| stream.blocks.sign(e.block, &e.signature));
+            }
+            Event::OutputAdded(e) => {
+                let next = |call: &Call| call.effect(e.effect.kind) == e.effect && call.output_bytes == e.offset;
+                let same = |call: &&mut Call| next(call) && !call.is_settled();
+                if let Some(call) = run.step.calls.iter_mut().find(same) {
+                    call.output_bytes += e.text.len() as u64;
+                }
+            }
+            _ => {}
+        }
+    }
+}

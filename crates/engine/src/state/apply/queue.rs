@@ -1,0 +1,133 @@
+//! The fold of what waits: where an accepted message is put, and how each of its legs goes on.
+
+use crate::event::{Gathered, Leg, MessageAccepted, MessageSettled, Place, QueueMode, ReceiptState, RunStarted};
+use crate::ids::Timestamp;
+use crate::mutants::{Mutant, planted};
+use crate::state::queue::{LegState, Message, Queued};
+use crate::state::run::Run;
+use crate::state::session::{Lifecycle, Session};
+use crate::tables::limits::QUEUE_CAP;
+
+impl Session {
+    pub(super) fn message_accepted(&mut self, e: &MessageAccepted, at: Timestamp) {
+        if let Some(key) = &e.key {
+            self.keys.insert(key.clone(), e.message);
+        }
+        let steer = LegState { state: ReceiptState::Queued, run: e.message.into() };
+        let message = Message {
+            body: e.body,
+            attachments: e.attachments.clone(),
+            key: e.key.clone(),
+            mode: e.mode,
+            state: ReceiptState::Queued,
+            run: e.message.into(),
+            steer: (e.place == Place::Both).then_some(steer),
+            accepted_at: at,
+        };
+        self.messages.insert(e.message, message);
+        let queued = |leg| Queued {
+            message: e.message,
+            body: e.body,
+            overrides: e.overrides.clone(),
+            mode: e.mode,
+            leg,
+            accepted_at: at,
+            debounce_ms: e.debounce_ms.unwrap_or_default(),
+            is_gathered: false,
+        };
+        match e.place {
+            Place::Back => self.queue.push_back(queued(Leg::Followup)),
+            Place::Steer => self.queue.push_back(queued(Leg::Steer)),
+            Place::Gather => self.queue.push_back(queued(Leg::Collect)),
+            Place::Both => self.queue.extend([queued(Leg::Steer), queued(Leg::Followup)]),
+            Place::Front => {
+                let behind = planted(Mutant::InterruptBehind);
+                let interrupts = self.queue.iter().take_while(|queued| queued.mode == QueueMode::Interrupt).count();
+                self.queue.insert(if behind { self.queue.len() } else { interrupts }, queued(Leg::Followup));
+            }
+        }
+    }
+
+    pub(super) fn message_settled(&mut self, e: &MessageSettled) {
+        let is_meant = |queued: &Queued| queued.message == e.message && e.leg.is_none_or(|leg| leg == queued.leg);
+        let waiting: Vec<Leg> = self.queue.iter().filter(|queued| is_meant(queued)).map(|queued| queued.leg).collect();
+        let is_kept = e.state == ReceiptState::Steered && planted(Mutant::SteerTwice);
+        self.queue.retain(|queued| is_kept || !is_meant(queued));
+        let Some(message) = self.messages.get_mut(&e.message) else { return };
+        let legs = if waiting.is_empty() { vec![e.leg.unwrap_or(Leg::Followup)] } else { waiting };
+        for leg in legs {
+            message.settle(leg, e.state, e.run);
+        }
+        if e.told {
+            let many = (self.dropped.len() + 1).saturating_sub(QUEUE_CAP as usize);
+            self.dropped.drain(..many);
+            self.dropped.push(message.body);
+        }
+        if e.state == ReceiptState::Steered {
+            let item = message.item(e.message, true, vec![]);
+            self.transcript.push(item);
+            if let Some(run) = self.run_mut() {
+                run.inputs.push(e.message);
+            }
+        }
+    }
+
+    /// A group is complete: what comes from now on is another.
+    pub(super) fn gathered(&mut self, e: &Gathered) {
+        for queued in self.queue.iter_mut().filter(|queued| queued.leg == Leg::Collect) {
+            queued.is_gathered |= e.messages.contains(&queued.message);
+        }
+    }
+
+    pub(super) fn run_started(&mut self, e: &RunStarted, at: Timestamp) {
+        for input in &e.inputs {
+            if let Some(message) = self.messages.get_mut(input) {
+                let is_first = e.run == (*input).into();
+                let state = if is_first { ReceiptState::Started } else { ReceiptState::Merged };
+                message.settle(message.leg_in(*input, e.run), state, Some(e.run));
+                let item = message.item(*input, false, std::mem::take(&mut self.dropped));
+                self.transcript.push(item);
+            }
+        }
+        let is_taken = |queued: &Queued| match queued.leg {
+            Leg::Steer | Leg::Collect => e.inputs.contains(&queued.message),
+            Leg::Followup => e.run == queued.message.into(),
+        };
+        self.queue.retain(|queued| !is_taken(queued));
+        let run = Run::new(e.run, e.inputs.clone(), e.settings, self.head, at);
+        self.lifecycle = Lifecycle::Active(Box::new(run));
+    }
+
+    /// Its first byte came: what was steered into it is delivered.
+    pub(super) fn delivered(&mut self) {
+        let Some((run, inputs)) = self.run().map(|run| (run.id, run.inputs.clone())) else { return };
+        for input in inputs {
+            let Some(message) = self.messages.get_mut(&input) else { continue };
+            let leg = message.leg_in(input, run);
+            if message.leg(leg).state == ReceiptState::Steered {
+                message.settle(leg, ReceiptState::Delivered, Some(run));
+            }
+        }
+    }
+
+    pub(super) fn run_ended(&mut self) {
+        let ended = self.run().map(|run| (run.id, run.inputs.clone()));
+        for (run, input) in
+            ended.into_iter().flat_map(|(run, inputs)| inputs.into_iter().map(move |input| (run, input)))
+        {
+            if let Some(message) = self.messages.get_mut(&input) {
+                message.settle(message.leg_in(input, run), ReceiptState::Ended, Some(run));
+            }
+        }
+        if planted(Mutant::SteerLost) {
+            self.queue.retain(|queued| queued.leg != Leg::Steer);
+        }
+        // What came too late to be steered into it waits for a run of its own.
+        self.queue.iter_mut().filter(|queued| queued.leg == Leg::Steer).for_each(|queued| queued.leg = Leg::Followup);
+        match &mut self.lifecycle {
+            Lifecycle::Active(_) | Lifecycle::Suspended(_) => self.lifecycle = Lifecycle::Idle,
+            Lifecycle::Error { run, .. } | Lifecycle::Recovering { run } => *run = None,
+            Lifecycle::Initializing | Lifecycle::Ready | Lifecycle::Idle | Lifecycle::Terminated => {}
+        }
+    }
+}

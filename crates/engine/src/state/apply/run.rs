@@ -1,0 +1,241 @@
+//! The fold of what concerns a run alone: its phase, its step, its calls.
+
+use crate::event::{
+    AskAnswered, Breakpoint, BreakpointSet, CallChecked, CallOutcome, CallPartAdded, CallSettled, CallStarted, Event,
+    Failed, Found, ImageMade, MessageSealed, Next, StreamCut, WaitBegan,
+};
+use crate::failure::FailureClass;
+use crate::ids::{CallId, EffectId, Timestamp};
+use crate::settings::{Policy, ToolClass};
+use crate::state::blocks::{BlockList, BlockOf};
+use crate::state::call::{Call, Stage};
+use crate::state::run::{Ending, PartialCall, Phase, PrepareStage, Run, Step, Stream};
+
+impl Stream {
+    pub(super) fn call_part(&mut self, e: &CallPartAdded) -> u64 {
+        let at = self.calls.iter().position(|call| call.index == e.index).unwrap_or_else(|| {
+            self.calls.push(PartialCall { index: e.index, ..PartialCall::default() });
+            self.calls.len() - 1
+        });
+        self.blocks.add(BlockOf::Call(e.index), 0);
+        let call = &mut self.calls[at];
+        call.provider_id.push_str(e.provider_id.as_deref().unwrap_or_default());
+        call.name.push_str(e.name.as_deref().unwrap_or_default());
+        call.arguments.push_str(&e.arguments);
+        e.bytes()
+    }
+}
+
+impl CallPartAdded {
+    /// Its length in its effect's output; never 0, so that no two pieces share an offset.
+    pub fn bytes(&self) -> u64 {
+        let texts = [self.provider_id.as_deref(), self.name.as_deref(), Some(self.arguments.as_str())];
+        texts.into_iter().flatten().map(|text| text.len() as u64).sum::<u64>().max(1)
+    }
+}
+
+impl Run {
+    pub(super) fn streamed(
+        &mut self,
+        effect: EffectId,
+        offset: u64,
+        at: Timestamp,
+        add: impl FnOnce(&mut Stream) -> u64,
+    ) {
+        let Phase::Streaming(stream) = &mut self.phase else { return };
+        if stream.sent.request == effect && stream.bytes == offset {
+            stream.bytes += add(stream);
+            stream.last_at = at;
+        }
+    }
+
+    pub(super) fn apply(&mut self, event: &Event, at: Timestamp) {
+        match event {
+            Event::StepBegun(e) => {
+                self.step = Step { no: e.step, ..Step::default() };
+                self.prompt = Some(e.prompt);
+            }
+            Event::RequestOpened(e) => self.request_opened(e.request, at),
+            Event::StreamCut(e) => self.stream_cut(e),
+            Event::ImageMade(e) => self.image_made(e),
+            Event::TextStruck(_) => self.step.kept.clear(),
+            Event::Failed(e) => self.failed(e),
+            Event::RetryScheduled(e) => {
+                self.phase = Phase::Retry { until: e.until };
+                self.attempt += 1;
+            }
+            Event::WaitBegan(e) => self.wait_began(e),
+            Event::CompactionBegun(e) => self.phase = Phase::Compacting { try_no: e.try_no },
+            Event::WaitEnded(_) | Event::Compacted(_) => {
+                self.phase = Phase::Preparing { stage: PrepareStage::Gathering }
+            }
+            Event::CompactionFailed(e) => self.phase = Phase::Error { failure: e.failure.clone() },
+            Event::EndingSet(e) => {
+                self.ending = Some(Ending { outcome: e.outcome, terminate: e.terminate, reset: e.reset, since: at });
+            }
+            Event::BreakpointSet(e) => self.breakpoint_set(e),
+            Event::CallChecked(e) => self.call_checked(e),
+            Event::CallAsked(e) => self.change(e.call, |call| {
+                call.stage = Stage::Asking;
+                call.question = Some(e.question.clone());
+            }),
+            Event::AskAnswered(e) => self.ask_answered(e),
+            Event::CallStarted(e) => self.call_started(e, at),
+            Event::CallEnding(e) => self.set_stage(e.call, Stage::Ending { why: e.why }),
+            Event::CallLost(e) => {
+                self.set_stage(e.call, Stage::Lost);
+                self.change(e.call, |call| call.losses += 1);
+            }
+            Event::CallFound(e) if e.found == Found::NeverStarted => self.change(e.call, Call::try_again),
+            Event::CallSettled(e) => self.call_settled(e),
+            _ => {}
+        }
+    }
+
+    fn breakpoint_set(&mut self, e: &BreakpointSet) {
+        if e.before_tool.is_none() && e.on_state.is_none() {
+            self.breakpoints.clear();
+        }
+        self.breakpoints.extend(e.before_tool.clone().map(Breakpoint::BeforeTool));
+        self.breakpoints.extend(e.on_state.map(Breakpoint::OnState));
+        // It stops when it comes into that state, not when it is in it already.
+        self.passed = e.on_state.filter(|state| *state == self.state()).or(self.passed);
+    }
+
+    /// It goes on from where it stopped. What stood still has as long left as it had.
+    pub(super) fn resumed(&mut self, at: Timestamp) {
+        let Some(pause) = self.pause.take() else { return };
+        self.passed = pause.state.or(self.passed);
+        if let Some(call) = pause.call {
+            self.change(call, |call| call.is_passed = true);
+        }
+        if pause.freeze {
+            let started = self.step.calls.iter_mut().filter_map(|call| call.started_at.as_mut());
+            started.for_each(|started| *started = started.plus(at.since(pause.since.max(*started))));
+        }
+    }
+
+    fn request_opened(&mut self, request: EffectId, at: Timestamp) {
+        let Phase::Preparing { stage: PrepareStage::Sent(sent) } = &self.phase else { return };
+        if sent.request == request {
+            let sent = sent.clone();
+            self.phase = Phase::Streaming(Stream {
+                sent,
+                text: String::new(),
+                reasoning: String::new(),
+                calls: vec![],
+                blocks: BlockList::default(),
+                images: vec![],
+                bytes: 0,
+                last_at: at,
+            });
+        }
+    }
+
+    fn image_made(&mut self, e: &ImageMade) {
+        let Phase::Streaming(stream) = &mut self.phase else { return };
+        if stream.sent.request == e.request {
+            stream.images.push(e.image.clone());
+        }
+    }
+
+    fn stream_cut(&mut self, e: &StreamCut) {
+        self.phase = Phase::Preparing { stage: PrepareStage::Gathering };
+        self.step.kept.extend(e.text);
+    }
+
+    fn failed(&mut self, e: &Failed) {
+        self.trace.push(e.failure.clone());
+        self.failed += 1;
+        self.openings = 0;
+        self.step.kept.extend(e.text);
+        self.phase = match e.failure.class {
+            FailureClass::ContextOverflow => Phase::Compacting { try_no: 1 },
+            _ => Phase::Error { failure: e.failure.clone() },
+        };
+    }
+
+    pub(super) fn message_sealed(&mut self, e: &MessageSealed) {
+        self.usage.add(&e.usage);
+        self.step.kept.clear();
+        self.step.segments.extend(e.text);
+        self.step.asked += e.calls.len() as u32;
+        if e.next == Next::Cut {
+            return;
+        }
+        self.failed = 0;
+        self.openings = 0;
+        self.step.answered = true;
+        match e.next {
+            Next::Calls => {
+                self.phase = Phase::ToolExec;
+                for sealed in &e.calls {
+                    self.calls += 1;
+                    self.step.calls.push(Call::new(sealed, self.calls));
+                }
+            }
+            Next::Steer => self.phase = Phase::Preparing { stage: PrepareStage::Gathering },
+            Next::Finish | Next::Cut => {}
+        }
+    }
+
+    fn wait_began(&mut self, e: &WaitBegan) {
+        self.phase = Phase::Awaiting { on: e.on, until: e.until };
+    }
+
+    fn call_checked(&mut self, e: &CallChecked) {
+        self.change(e.call, |call| {
+            call.fingerprint = Some(e.fingerprint);
+            call.evidence.clone_from(&e.evidence);
+            if e.decision == Policy::Allow {
+                call.stage = Stage::Ready;
+            }
+        });
+    }
+
+    /// A refused call goes back under guard: its `CallSettled` is in the same batch.
+    fn ask_answered(&mut self, e: &AskAnswered) {
+        self.phase = Phase::ToolExec;
+        self.set_stage(e.call, if e.allow { Stage::Ready } else { Stage::Guarding });
+    }
+
+    fn call_started(&mut self, e: &CallStarted, at: Timestamp) {
+        self.change(e.call, |call| {
+            call.stage = Stage::Started { epoch: e.epoch };
+            call.try_no = e.effect.try_no;
+            call.started_at.get_or_insert(at);
+        });
+    }
+
+    fn call_settled(&mut self, e: &CallSettled) {
+        self.openings = 0;
+        if e.outcome == CallOutcome::Unended {
+            self.unended.push(e.call);
+        }
+        self.change(e.call, |call| {
+            call.stage = Stage::Settled { outcome: e.outcome, output: e.output, attachments: e.attachments.clone() };
+            // Its progress is sealed: a restart does not see it any more.
+            call.output_bytes = 0;
+        });
+    }
+
+    /// Somebody looks after it again: what only reads is simply run again, what is being ended gets its whole time.
+    pub(super) fn taken_up(&mut self, at: Timestamp) {
+        if let Some(ending) = &mut self.ending {
+            ending.since = at;
+        }
+        let started = |call: &&mut Call| matches!(call.stage, Stage::Started { .. });
+        let read_only = self.step.calls.iter_mut().filter(|call| call.class == ToolClass::ReadOnly);
+        read_only.filter(started).for_each(Call::try_again);
+    }
+
+    fn set_stage(&mut self, id: CallId, stage: Stage) {
+        self.change(id, |call| call.stage = stage);
+    }
+
+    fn change(&mut self, id: CallId, change: impl FnOnce(&mut Call)) {
+        if let Some(call) = self.step.calls.iter_mut().find(|call| call.id == id && !call.is_settled()) {
+            change(call);
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! What waits, and what became of every message. A message has one leg, or two: where it is steered and follows up, each
+//! ends by itself.
+
+use serde::{Deserialize, Serialize};
+
+use super::session::{Lifecycle, Session};
+use super::transcript::Item;
+use crate::body::{Attachment, Body};
+use crate::event::{Leg, Overrides, QueueMode, ReceiptState};
+use crate::ids::{MessageId, RunId, Timestamp};
+use crate::mutants::{Mutant, planted};
+
+/// A leg of a message that waits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Queued {
+    /// Which message.
+    pub message: MessageId,
+    /// Its text.
+    pub body: Body,
+    /// What it asks to be different for its run.
+    pub overrides: Overrides,
+    /// The mode that it was accepted with.
+    pub mode: QueueMode,
+    /// What it waits for.
+    pub leg: Leg,
+    /// When it was accepted.
+    pub accepted_at: Timestamp,
+    /// Of one that is gathered: how long nothing more may come before its group is complete, milliseconds.
+    pub debounce_ms: u64,
+    /// Its group is complete.
+    pub is_gathered: bool,
+}
+
+/// What became of a message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Message {
+    /// Its text.
+    pub body: Body,
+    /// What came with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<Attachment>,
+    /// The sender's key.
+    pub key: Option<String>,
+    /// The mode that it was accepted with.
+    pub mode: QueueMode,
+    /// Its state: of one that has two legs, that of its followup.
+    pub state: ReceiptState,
+    /// The run that answers it.
+    pub run: RunId,
+    /// The other leg of one that is steered and follows up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steer: Option<LegState>,
+    /// When it was accepted.
+    pub accepted_at: Timestamp,
+}
+
+/// What became of one leg.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LegState {
+    /// Its state.
+    pub state: ReceiptState,
+    /// The run that takes it.
+    pub run: RunId,
+}
+
+impl Queued {
+    /// Whether the message has another leg, which is the one that can start a run.
+    pub fn is_extra(&self) -> bool {
+        self.leg == Leg::Steer && self.mode == QueueMode::SteerBacklog
+    }
+}
+
+impl Message {
+    /// What became of a leg.
+    pub fn leg(&self, leg: Leg) -> LegState {
+        match (self.steer, leg) {
+            (Some(steer), Leg::Steer) => steer,
+            _ => LegState { state: self.state, run: self.run },
+        }
+    }
+
+    /// The leg that is in this run: the run of its own id is that of its followup.
+    pub(crate) fn leg_in(&self, id: MessageId, run: RunId) -> Leg {
+        if self.steer.is_some() && run != id.into() { Leg::Steer } else { Leg::Followup }
+    }
+
+    /// Takes a leg on. A steer that was merged into the followup of its own message goes with that.
+    pub(crate) fn settle(&mut self, leg: Leg, state: ReceiptState, run: Option<RunId>) {
+        let run = run.unwrap_or(self.leg(leg).run);
+        let settled = LegState { state, run };
+        match (&mut self.steer, leg) {
+            (Some(steer), Leg::Steer) => *steer = settled,
+            (steer, _) => {
+                let merged = steer.filter(|steer| steer.state == ReceiptState::Merged && steer.run == self.run);
+                (self.state, self.run) = (state, run);
+                if merged.is_some() && state.is_over() {
+                    *steer = Some(settled);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn item(&self, message: MessageId, steer: bool, dropped: Vec<Body>) -> Item {
+        Item::User { message, body: self.body, attachments: self.attachments.clone(), steer, dropped }
+    }
+}
+
+impl Session {
+    /// What the next run starts with, whether it may start yet or not; none while a run is under way or held.
+    pub fn head(&self) -> Option<&Queued> {
+        match self.lifecycle {
+            Lifecycle::Ready | Lifecycle::Idle if self.held.is_none() => {
+                self.queue.iter().find(|queued| !queued.is_extra())
+            }
+            _ => None,
+        }
+    }
+
+    /// The message that starts the next run, when one can start.
+    pub fn next_up(&self) -> Option<&Queued> {
+        self.head().filter(|head| head.leg != Leg::Collect || head.is_gathered)
+    }
+
+    /// The messages of the run that the head starts, in order: with it goes the rest of its group, and what is steered.
+    pub fn starting(&self) -> Vec<MessageId> {
+        let Some(head) = self.head() else { return vec![] };
+        let group = self.group();
+        let joins = |queued: &&Queued| queued.leg == Leg::Steer && queued.message != head.message;
+        let in_group = |queued: &&Queued| queued.leg == Leg::Collect && group.contains(&queued.message);
+        let taken = self.queue.iter().filter(|queued| *queued == head || joins(queued) || in_group(queued));
+        taken.map(|queued| queued.message).collect()
+    }
+
+    /// The messages of the group at the head, if one is there: complete, or as far as it has come.
+    pub(crate) fn group(&self) -> Vec<MessageId> {
+        let Some(head) = self.head().filter(|head| head.leg == Leg::Collect) else { return vec![] };
+        let others = self.queue.iter().filter(|queued| queued.leg != Leg::Steer);
+        let across = planted(Mutant::GroupAcross);
+        let group = others.filter(|queued| !across || queued.leg == Leg::Collect);
+        let group = group.take_while(|queued| queued.leg == Leg::Collect && queued.is_gathered == head.is_gathered);
+        group.map(|queued| queued.message).collect()
+    }
+
+    /// When the group at the head is complete, if it is not yet: some time after its last message, or as soon as something
+    /// else waits behind it.
+    pub fn gathering_until(&self) -> Option<Timestamp> {
+        let head = self.head().filter(|head| head.leg == Leg::Collect && !head.is_gathered)?;
+        let group = self.group();
+        let last = self.queue.iter().rfind(|queued| group.contains(&queued.message)).unwrap_or(head);
+        let behind = self.queue.iter().find(|queued| !group.contains(&queued.message));
+        let due = last.accepted_at.plus(last.debounce_ms);
+        Some(behind.map_or(due, |behind| due.min(behind.accepted_at)))
+    }
+
+    /// Legs that wait to be taken into the run that is under way, in order.
+    pub(crate) fn steers(&self) -> impl Iterator<Item = &Queued> {
+        self.queue.iter().filter(|queued| queued.leg == Leg::Steer)
+    }
+}

@@ -1,0 +1,464 @@
+//! Subscribers of the whole home that leave at any line and come back with its cursor, while sessions record beside each
+//! other and batches are heard in another order than they were recorded in: each has read the same at the end, every
+//! session without a gap and nothing twice.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, Weak};
+
+use engine::tables::lifecycle::{LifecycleCause, LifecycleKind};
+use engine::tables::transitions::RunState;
+use engine::{
+    Batch, BodyKind, BranchId, CallId, CallOutcome, CallSettled, CallStarted, Closed, Content, Created, CutCause,
+    EffectId, EffectKind, Epoch, Event, Flags, LifecycleChanged, MessageSealed, Next, Opened, Outcome, OutputAdded,
+    Record, RequestSent, RunEnded, RunId, SealedCall, Seq, SessionId, SessionRow, StreamCut, TextAdded, Timestamp,
+    ToolClass, Usage, Views,
+};
+use journal::{Append, Journal, Memory, Read};
+use proptest::prelude::*;
+use protocol::event::{AssistantLine, Delta, LifecycleLine, StateLine, Stream, ToolLine};
+use protocol::{EventFrame, Frame};
+use runtime::Published;
+use uuid::Uuid;
+
+use super::spot::Spot;
+use super::subscription::{CaughtUp, Encoded, Subscription, Target, split};
+use super::{HomeCursor, HomeReading, Lines};
+use crate::connection::Outbox;
+
+const SESSIONS: usize = 3;
+
+/// A session that records what a real one would, step by step.
+struct Session {
+    nth: usize,
+    seq: u64,
+    run: u128,
+    step: usize,
+    /// The text of the open request, the output of the open call.
+    text: String,
+    output: String,
+    is_over: bool,
+}
+
+impl Session {
+    fn key(&self) -> String {
+        format!("agent:main:{}", self.nth)
+    }
+
+    fn id(&self) -> SessionId {
+        SessionId(Uuid::from_u128(10 + self.nth as u128))
+    }
+
+    fn branch(&self) -> BranchId {
+        BranchId(Uuid::from_u128(20 + self.nth as u128))
+    }
+
+    fn run(&self) -> RunId {
+        RunId(Uuid::from_u128(1_000 * (1 + self.nth as u128) + self.run))
+    }
+
+    fn effect(&self, kind: EffectKind) -> EffectId {
+        EffectId { run: self.run(), kind, ordinal: 1, try_no: 1 }
+    }
+
+    /// What it records next, with bodies; `draw` says how long a piece of text is.
+    fn next(&mut self, draw: usize) -> (Vec<Event>, Vec<Content>) {
+        let (request, effect) = (self.effect(EffectKind::Request), self.effect(EffectKind::RunCall));
+        let call = CallId { run: self.run(), step: 1, index: 0 };
+        self.step += 1;
+        match self.step {
+            1 => {
+                let (session, key, branch) = (self.id(), self.key(), self.branch());
+                let opened = Opened { epoch: Epoch(1), last_activity: Timestamp(1) };
+                (vec![Created { session, key, agent: "main".to_owned(), branch }.into(), opened.into()], vec![])
+            }
+            2 => (vec![RequestSent { request, epoch: Epoch(1), candidate: 0, items: 1 }.into()], vec![]),
+            3..=5 => {
+                let (offset, text) = (self.text.len() as u64, "text ".repeat(1 + draw % 3));
+                self.text.push_str(&text);
+                (vec![TextAdded { effect: request, offset, text }.into()], vec![])
+            }
+            6 => {
+                let (text, arguments) =
+                    (Content::text(BodyKind::Message, &self.text), Content::text(BodyKind::Message, "{}"));
+                let sealed = SealedCall {
+                    id: call,
+                    provider_id: "p".to_owned(),
+                    tool: "read".to_owned(),
+                    class: ToolClass::ReadOnly,
+                    arguments: arguments.body,
+                    answer: None,
+                };
+                self.text.clear();
+                (vec![message(request, &text, vec![sealed]).into()], vec![text, arguments])
+            }
+            7 => (vec![CallStarted { call, effect, epoch: Epoch(1), class: ToolClass::ReadOnly }.into()], vec![]),
+            8..=9 => {
+                let (offset, text) = (self.output.len() as u64, "out ".repeat(1 + draw % 2));
+                self.output.push_str(&text);
+                (vec![OutputAdded { effect, offset, text }.into()], vec![])
+            }
+            10 => {
+                let output = Content::text(BodyKind::Message, &std::mem::take(&mut self.output));
+                let settled = CallSettled {
+                    call,
+                    effect: Some(effect),
+                    outcome: CallOutcome::Done,
+                    output: output.body,
+                    whole: None,
+                    attachments: vec![],
+                };
+                // Of an entry that no line tells, a subscriber counts the place all the same.
+                (vec![settled.into(), Closed { epoch: Epoch(1) }.into()], vec![output])
+            }
+            _ => {
+                let usage = Usage::default();
+                let run = self.run();
+                self.run += 1;
+                (self.step, self.is_over) = (1, self.run == 2);
+                let (from, to, cause) = (LifecycleKind::Active, LifecycleKind::Idle, LifecycleCause::Escalated);
+                let changed = LifecycleChanged { from, to, cause, failure: None, remedy: None };
+                let ended =
+                    RunEnded { run, outcome: Outcome::Completed, failure: None, text: vec![], usage, checkpoint: None };
+                (vec![ended.into(), changed.into()], vec![])
+            }
+        }
+    }
+
+    /// What the next owner records first.
+    fn opened(&mut self, epoch: Epoch) -> (Vec<Event>, Vec<Content>) {
+        let mut events = vec![Opened { epoch, last_activity: Timestamp(1) }.into()];
+        if (3..6).contains(&self.step) {
+            let text = Content::text(BodyKind::Message, &std::mem::take(&mut self.text));
+            let request = self.effect(EffectKind::Request);
+            events.push(StreamCut { request, cause: CutCause::Crash, text: Some(text.body) }.into());
+            events.push(message(request, &text, vec![]).into());
+            self.step = 10;
+            return (events, vec![text]);
+        }
+        (events, vec![])
+    }
+}
+
+fn message(request: EffectId, text: &Content, calls: Vec<SealedCall>) -> MessageSealed {
+    MessageSealed {
+        request,
+        text: Some(text.body),
+        reasoning: None,
+        calls,
+        usage: Usage::default(),
+        next: Next::Finish,
+        blocks: None,
+        images: vec![],
+    }
+}
+
+/// Who follows the home, with what was read by whoever had its cursor before.
+struct Reader {
+    subscription: Subscription,
+    outbox: Outbox,
+    /// Its lines so far, each with its number.
+    lines: Vec<(u64, protocol::Event)>,
+}
+
+/// A home whose sessions record beside each other, and all that follow it.
+struct Home {
+    journal: Arc<Memory>,
+    lines: Lines,
+    sessions: Vec<Session>,
+    /// What was recorded and is not heard yet, of each session.
+    unheard: Vec<VecDeque<Published>>,
+    readers: Vec<Reader>,
+}
+
+impl Home {
+    fn new() -> Self {
+        let journal = Arc::new(Memory::new());
+        journal.open();
+        let session =
+            |nth| Session { nth, seq: 0, run: 0, step: 0, text: String::new(), output: String::new(), is_over: false };
+        let sessions = (0..SESSIONS).map(session).collect();
+        let unheard = (0..SESSIONS).map(|_| VecDeque::new()).collect();
+        Self { lines: Lines::new(journal.clone()), journal, sessions, unheard, readers: vec![] }
+    }
+
+    fn record(&mut self, nth: usize, (events, bodies): (Vec<Event>, Vec<Content>)) {
+        let session = &mut self.sessions[nth];
+        let is_at_rest = events.iter().any(|event| matches!(event, Event::RunEnded(_)));
+        let mut records = vec![];
+        for event in events {
+            let seq = event.progress().is_none().then(|| {
+                session.seq += 1;
+                Seq(session.seq)
+            });
+            records.push(Record { seq, at: Timestamp(7), event });
+        }
+        let (lifecycle, run_state) = if is_at_rest {
+            (LifecycleKind::Idle, RunState::Idle)
+        } else {
+            (LifecycleKind::Active, RunState::Streaming)
+        };
+        let row = SessionRow {
+            session: session.id(),
+            key: session.key(),
+            agent: "main".to_owned(),
+            branch: session.branch(),
+            created_at: Timestamp(1),
+            last_activity: Timestamp(1),
+            lifecycle,
+            run_state,
+            run: None,
+            queued: 0,
+            unfinished: !is_at_rest,
+            trouble: None,
+        };
+        let views = Views { session: Some(row), ..Views::default() };
+        let batch = Batch { session: session.id(), branch: session.branch(), records, bodies, views };
+        let (batch, epoch) = (Arc::new(batch), self.journal.epoch());
+        let position = Arc::new(Mutex::new(None));
+        let told = Arc::clone(&position);
+        let done = Box::new(move |done: Result<_, _>| *told.lock().unwrap() = Some(done.unwrap()));
+        self.journal.append(Append { batch: Arc::clone(&batch), epoch }, done);
+        let position = position.lock().unwrap().unwrap();
+        let (session, key) = (session.id(), session.key().into());
+        let flags = Flags::default();
+        let published = Published { session, key, batch, epoch, position, lifecycle, run_state, flags };
+        self.unheard[nth].push_back(published);
+    }
+
+    /// What a hub does with a batch.
+    fn hear(&mut self, nth: usize) {
+        let Some(published) = self.unheard[nth].pop_front() else { return };
+        let spot = Spot::of(&published);
+        let lines: Vec<_> = self.lines.of(&published).into_iter().map(Arc::new).collect();
+        for reader in &mut self.readers {
+            for line in &lines {
+                reader.subscription.hear(&reader.outbox, line, &Encoded::of(line), &spot).unwrap();
+            }
+            reader.subscription.pass(&spot);
+        }
+    }
+
+    fn hear_all(&mut self) {
+        for nth in 0..SESSIONS {
+            while !self.unheard[nth].is_empty() {
+                self.hear(nth);
+            }
+        }
+    }
+
+    /// Another one comes that has read these lines; what is heard while it reads the journal is heard `meanwhile`.
+    fn subscribe(&mut self, before: Vec<(u64, protocol::Event)>, meanwhile: impl FnOnce(&mut Self)) {
+        let cursor = before.last().map_or(String::new(), |(_, line)| line.cursor.clone());
+        let (cursor, numbers) = split(&cursor);
+        let cursor = if cursor.is_empty() { HomeCursor::default() } else { cursor.parse().unwrap() };
+        let mut subscription = Subscription::new(Weak::new(), 5, Target::Home, numbers);
+        subscription.begin_at(&cursor.to_string());
+        self.readers.push(Reader { subscription, outbox: Outbox::default(), lines: before });
+        let at = self.readers.len() - 1;
+        let journal = Arc::clone(&self.journal);
+        let mut reading = HomeReading::behind(journal.as_ref(), &cursor).unwrap();
+        while reading.more(journal.as_ref()).unwrap() {}
+        self.readers[at].subscription.keep();
+        reading.finish(journal.as_ref()).unwrap();
+        let caught_up = CaughtUp::home(reading.cursor().clone());
+        let lines = reading.take_lines();
+        meanwhile(self);
+        let reader = &mut self.readers[at];
+        for line in &lines {
+            reader.subscription.send(&reader.outbox, line, &Encoded::of(line)).unwrap();
+        }
+        reader.subscription.go_live(&reader.outbox, caught_up).unwrap();
+    }
+
+    /// The owner is killed: what was not heard is in the journal alone, and who followed it comes back to the next one.
+    fn kill(&mut self) {
+        self.readers.iter_mut().for_each(Reader::read);
+        let left = std::mem::take(&mut self.readers);
+        self.unheard.iter_mut().for_each(VecDeque::clear);
+        self.journal.crash_process();
+        let epoch = self.journal.open();
+        self.lines = Lines::new(self.journal.clone());
+        for reader in left {
+            self.subscribe(reader.lines, |_| {});
+        }
+        for nth in 0..SESSIONS {
+            if self.sessions[nth].step > 0 && !self.sessions[nth].is_over {
+                let opened = self.sessions[nth].opened(epoch);
+                self.record(nth, opened);
+            }
+        }
+    }
+
+    fn end(&mut self) {
+        for nth in 0..SESSIONS {
+            while !self.sessions[nth].is_over {
+                let next = self.sessions[nth].next(0);
+                self.record(nth, next);
+            }
+        }
+        self.hear_all();
+        self.readers.iter_mut().for_each(Reader::read);
+    }
+}
+
+impl Reader {
+    /// Takes in what was sent.
+    fn read(&mut self) {
+        self.outbox.finish();
+        let outbox = std::mem::take(&mut self.outbox);
+        let mut bytes = vec![];
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        while let Some(more) = runtime.block_on(outbox.take()) {
+            bytes.extend(more);
+        }
+        for line in String::from_utf8(bytes).unwrap().lines() {
+            let Frame::Event(EventFrame { payload, seq: Some(seq), .. }) = serde_json::from_str(line).unwrap() else {
+                panic!("{line}")
+            };
+            self.lines.push((seq, serde_json::from_value(payload).unwrap()));
+        }
+    }
+
+    /// What it has read of each session, pieces of a text put together where they fit.
+    fn stories(&self) -> BTreeMap<String, Vec<String>> {
+        let mut stories: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        let mut texts: BTreeMap<EffectId, u64> = BTreeMap::new();
+        let mut pieces: BTreeMap<String, EffectId> = BTreeMap::new();
+        let mut opened = vec![];
+        for (_, line) in &self.lines {
+            let story = stories.entry(line.session.clone()).or_default();
+            match &line.what {
+                // What a call wrote while nobody was there is in its result.
+                Stream::State(StateLine::Changed { .. }) | Stream::Tool(ToolLine::Update(_)) => {}
+                Stream::Assistant(AssistantLine::Delta(Delta { effect, offset, text })) => {
+                    let end = texts.entry(*effect).or_default();
+                    assert_eq!(end, offset, "a gap, or told twice: {line:?}");
+                    *end += text.len() as u64;
+                    match story.last_mut() {
+                        Some(last) if pieces.get(&line.session) == Some(effect) => last.push_str(text),
+                        _ => story.push(text.clone()),
+                    }
+                    pieces.insert(line.session.clone(), *effect);
+                }
+                // What was cut is told again with the cut, behind it.
+                Stream::Lifecycle(LifecycleLine::Opened { .. }) => {
+                    opened.push(format!("{} {:?}", line.session, line.what));
+                }
+                what => {
+                    pieces.remove(&line.session);
+                    story.push(format!("{:?} {what:?}", line.run));
+                }
+            }
+        }
+        opened.sort();
+        stories.insert("opened".to_owned(), opened);
+        stories
+    }
+
+    /// Counts 1, 2, 3 … within a run, and over all that belongs to none.
+    fn check_numbers(&self) {
+        let mut last: BTreeMap<Option<RunId>, u64> = BTreeMap::new();
+        for (seq, line) in &self.lines {
+            let last = last.entry(line.run).or_default();
+            assert_eq!(*seq, *last + 1, "{line:?}");
+            *last = if line.run_end().is_some() { 0 } else { *seq };
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    /// A session records.
+    Record(usize, usize),
+    /// What a session recorded is heard.
+    Hear(usize),
+    /// One comes back with the cursor of a line of somebody, while so much is heard.
+    Back(prop::sample::Index, prop::sample::Index, Vec<usize>),
+    /// The owner is killed.
+    Kill,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        10 => (0..SESSIONS, 0..6usize).prop_map(|(nth, draw)| Step::Record(nth, draw)),
+        8 => (0..SESSIONS).prop_map(Step::Hear),
+        3 => (any::<prop::sample::Index>(), any::<prop::sample::Index>(), prop::collection::vec(0..SESSIONS, 0..4))
+            .prop_map(|(who, at, heard)| Step::Back(who, at, heard)),
+        1 => Just(Step::Kill),
+    ]
+}
+
+fn play(steps: &[Step]) {
+    let mut home = Home::new();
+    // One that never leaves, as far as the owner lives.
+    home.subscribe(vec![], |_| {});
+    for step in steps {
+        match step {
+            Step::Record(nth, _) if home.sessions[*nth].is_over => {}
+            Step::Record(nth, draw) => {
+                let next = home.sessions[*nth].next(*draw);
+                home.record(*nth, next);
+            }
+            Step::Hear(nth) => home.hear(*nth),
+            Step::Back(who, at, heard) => {
+                home.readers.iter_mut().for_each(Reader::read);
+                let lines = &home.readers[who.index(home.readers.len())].lines;
+                let before = lines[..at.index(lines.len() + 1)].to_vec();
+                home.subscribe(before, |home| heard.iter().for_each(|nth| home.hear(*nth)));
+            }
+            Step::Kill => home.kill(),
+        }
+    }
+    home.end();
+    // One that was never there, and reads all of it back.
+    home.subscribe(vec![], |_| {});
+    home.readers.iter_mut().for_each(Reader::read);
+    let all = home.readers.last().unwrap().stories();
+    assert_eq!(all.len(), SESSIONS + 1);
+    for reader in &home.readers {
+        reader.check_numbers();
+        for (session, story) in reader.stories() {
+            assert_eq!(story, all[&session], "{session}");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
+
+    /// R11, R43.
+    #[test]
+    fn r43_who_follows_the_home_and_comes_back_has_read_what_one_reads_that_never_left(
+        steps in prop::collection::vec(step(), 0..120)
+    ) {
+        play(&steps);
+    }
+}
+
+/// The bounds of pages and of batches make no difference.
+#[test]
+fn r43_a_home_of_many_pages_is_read_back_in_the_order_in_which_it_was_recorded() {
+    let mut home = Home::new();
+    home.subscribe(vec![], |_| {});
+    for _ in 0..3 {
+        for nth in 0..SESSIONS {
+            for _ in 0..400 {
+                let next = home.sessions[nth].next(0);
+                home.record(nth, next);
+                home.hear(nth);
+            }
+        }
+    }
+    home.readers.iter_mut().for_each(Reader::read);
+    home.subscribe(vec![], |_| {});
+    home.readers.iter_mut().for_each(Reader::read);
+    let order = |reader: &Reader| {
+        let told = reader.lines.iter().map(|(_, line)| line).filter(|line| !line.is_state());
+        let told = told.filter(|line| {
+            !matches!(line.what, Stream::Assistant(AssistantLine::Delta(_)) | Stream::Tool(ToolLine::Update(_)))
+        });
+        told.map(|line| format!("{} {:?}", line.session, line.what)).collect::<Vec<_>>()
+    };
+    assert!(home.journal.head().unwrap().0 > 1_500);
+    assert_eq!(order(&home.readers[0]), order(&home.readers[1]));
+}

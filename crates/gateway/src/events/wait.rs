@@ -1,0 +1,46 @@
+//! Waits for a place in a lane, as lines. They are in no journal: such a line stands for no entry, and whoever begins to
+//! listen meanwhile is told of the wait as it is then. What may not live here: who waits, which the runtime knows.
+
+use engine::{LaneWish, Timestamp};
+use protocol::event::{QueueLine, Stream};
+use protocol::show::{LaneHolder, LaneWait};
+use runtime::LaneNews;
+
+use super::Line;
+use super::cursor::Cursor;
+
+/// A wait as the protocol has it.
+pub(crate) fn shape(wait: &engine::LaneWait) -> LaneWait {
+    let behind = wait.behind.iter().map(|wish| LaneHolder { session: wish.session.to_string(), run: wish.run });
+    LaneWait { lane: wait.wish.lane, since: wait.since, ahead: wait.ahead as u32, behind: behind.collect() }
+}
+
+/// A line of a wait, for whoever stands at this cursor.
+pub(crate) fn line_now(cursor: &Cursor, wait: &engine::LaneWait, at: Timestamp) -> Line {
+    line(cursor, &wait.wish, at, waiting(wait, at))
+}
+
+/// Who waits, and the line of that.
+pub(super) fn told(news: &LaneNews) -> (&LaneWish, Timestamp, QueueLine) {
+    match news {
+        LaneNews::Waits { wait, at } => (&wait.wish, *at, waiting(wait, *at)),
+        LaneNews::Entered { wish, since, at } => {
+            (wish, *at, QueueLine::Entered { message: wish.run.into(), lane: wish.lane, waited_ms: at.since(*since) })
+        }
+    }
+}
+
+pub(super) fn line(cursor: &Cursor, wish: &LaneWish, at: Timestamp, what: QueueLine) -> Line {
+    let event = protocol::Event {
+        cursor: cursor.to_string(),
+        session: wish.session.to_string(),
+        run: Some(wish.run),
+        at,
+        what: Stream::Queue(what),
+    };
+    Line { event, place: cursor.place() }
+}
+
+fn waiting(wait: &engine::LaneWait, at: Timestamp) -> QueueLine {
+    QueueLine::Waiting { message: wait.wish.run.into(), waited_ms: at.since(wait.since), wait: shape(wait) }
+}

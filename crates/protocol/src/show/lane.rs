@@ -1,0 +1,43 @@
+//! A wait for a place in a global lane. It is in no journal: only the owner of a home knows of it.
+
+use engine::{Lane, RunId, Timestamp};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::names;
+
+/// A run that waits for its place in a lane.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LaneWait {
+    /// The lane.
+    #[schemars(with = "names::LaneName")]
+    pub lane: Lane,
+    /// Since when, milliseconds since 1970 UTC.
+    #[schemars(with = "i64")]
+    pub since: Timestamp,
+    /// How many wait that have their turn before it.
+    pub ahead: u32,
+    /// The runs that have the places of the lane.
+    pub behind: Vec<LaneHolder>,
+}
+
+/// A run that has a place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LaneHolder {
+    /// The key of its session.
+    pub session: String,
+    /// The run.
+    #[schemars(with = "String")]
+    pub run: RunId,
+}
+
+impl LaneWait {
+    /// Behind whom it waits, in words.
+    pub fn behind_whom(&self) -> String {
+        match &self.behind[..] {
+            [] => format!("who had a place in the lane {}", self.lane.name()),
+            [one] => one.session.clone(),
+            [one, others @ ..] => format!("{} and {} more", one.session, others.len()),
+        }
+    }
+}

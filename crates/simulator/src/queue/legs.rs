@@ -1,0 +1,57 @@
+//! What became of each leg, as the second model has it: a leg ends once.
+
+use std::collections::BTreeMap;
+
+use engine::{MessageId, ReceiptState, RunId};
+
+/// A leg: the message, and whether it is the steer of one that has two.
+pub(super) type Key = (MessageId, bool);
+
+/// Every leg that was ever accepted.
+#[derive(Debug, Default)]
+pub(super) struct Legs(pub(super) BTreeMap<Key, (ReceiptState, RunId)>);
+
+impl Legs {
+    pub(super) fn begin(&mut self, key: Key) {
+        self.0.insert(key, (ReceiptState::Queued, key.0.into()));
+    }
+
+    pub(super) fn has(&self, key: Key) -> bool {
+        self.0.contains_key(&key)
+    }
+
+    /// The leg of a message that is in this run.
+    pub(super) fn in_run(&self, message: MessageId, run: RunId) -> Key {
+        if self.has((message, true)) && run != RunId::from(message) { (message, true) } else { (message, false) }
+    }
+
+    pub(super) fn state(&self, key: Key) -> Option<ReceiptState> {
+        self.0.get(&key).map(|(state, _)| *state)
+    }
+
+    pub(super) fn set(&mut self, key: Key, state: ReceiptState, run: RunId) -> Result<(), String> {
+        let over = |state| {
+            matches!(
+                state,
+                ReceiptState::Ended | ReceiptState::Cancelled | ReceiptState::Dropped | ReceiptState::Refused
+            )
+        };
+        let Some(leg) = self.0.get_mut(&key) else { return Err(format!("nobody accepted {key:?}")) };
+        if over(leg.0) {
+            return Err(format!("{key:?} was {:?} and is {state:?} now: a leg ends once", leg.0));
+        }
+        *leg = (state, run);
+        // A steer that went with the followup of its own message ends with it.
+        let own = (key.0, true);
+        if !key.1 && over(state) && self.0.get(&own) == Some(&(ReceiptState::Merged, key.0.into())) {
+            self.0.insert(own, (state, run));
+        }
+        Ok(())
+    }
+
+    /// The legs that nothing has become of.
+    pub(super) fn open(&self) -> Vec<Key> {
+        let over = [ReceiptState::Ended, ReceiptState::Cancelled, ReceiptState::Dropped];
+        self.0.iter().filter(|(_, (state, _))| !over.contains(state)).map(|(key, _)| *key).collect()
+    }
+}
