@@ -105,7 +105,8 @@ impl Run {
     /// It goes on from where it stopped. What stood still has as long left as it had.
     pub(super) fn resumed(&mut self, at: Timestamp) {
         let Some(pause) = self.pause.take() else { return };
-        self.passed = pause.state.or(self.passed);
+        // What happened meanwhile may have led on to another state.
+        self.passed = pause.state.filter(|state| *state == self.state()).or(self.passed);
         if let Some(call) = pause.call {
             self.change(call, |call| call.is_passed = true);
         }
