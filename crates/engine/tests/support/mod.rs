@@ -56,6 +56,8 @@ pub(crate) struct World {
     pub(crate) append_fails: bool,
     /// How long the next append takes, milliseconds.
     pub(crate) append_ms: i64,
+    /// A line of a script that is offered while the next append is under way.
+    pub(crate) meanwhile: Option<String>,
     /// Whether an append has failed: the machine is ahead of the journal until it is rebuilt.
     pub(crate) broken: bool,
     /// Every state that a snapshot could be kept of, with the journal's length then.
@@ -84,6 +86,7 @@ impl World {
             lines: vec![],
             append_fails: false,
             append_ms: 0,
+            meanwhile: None,
             broken: false,
             snapshots: vec![],
             settings_by_hash: BTreeMap::new(),
@@ -132,6 +135,9 @@ impl World {
                 self.drain();
                 self.broken = true;
                 return;
+            }
+            if let Some(line) = self.meanwhile.take() {
+                script::run_line(self, &format!("+ {line}"));
             }
             self.append(&batch);
             self.now += std::mem::take(&mut self.append_ms);
