@@ -166,6 +166,10 @@ impl CallFolder {
     }
 
     fn ask(&self, for_what: u8) -> io::Result<bool> {
+        // A supervisor lives on for a moment after it has recorded the end.
+        if self.record()?.is_some() {
+            return Ok(false);
+        }
         let Some(mut control) = self.control()? else { return Ok(false) };
         match control.write_all(&[for_what]) {
             // A full FIFO was asked often enough.
@@ -362,5 +366,23 @@ impl ClaimedFolder {
         file.sync_all()?;
         fs::rename(&fresh, self.folder.path.join("exit.json"))?;
         File::open(&self.folder.path)?.sync_all()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// R16: what ended is neither frozen nor thawed, though its supervisor is still there.
+    #[test]
+    fn r16_a_command_whose_end_is_recorded_is_asked_for_nothing() {
+        let calls = tempfile::tempdir().unwrap();
+        let folder = CallFolder::at(calls.path().join("call"));
+        let claimed = ClaimedFolder::claim(folder.clone()).unwrap().unwrap();
+        assert!(folder.ask_to_freeze().unwrap() && folder.ask_to_thaw().unwrap());
+        claimed.record(&ExitRecord::default()).unwrap();
+        assert!(folder.control().unwrap().is_some(), "the supervisor lives");
+        assert!(!folder.ask_to_freeze().unwrap() && !folder.ask_to_thaw().unwrap());
+        assert!(!folder.ask_to_end().unwrap());
     }
 }
