@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::{Candidate, Failure, FailureClass, LaneBounds, Overrides, QueueSettings, Settings};
 use models::Endpoint;
-use runtime::{Resolver, Withheld};
+use runtime::{Resolver, Wants, Withheld};
 use tokio::sync::mpsc;
 
 use crate::config::{Config, ConfigError, Stamp, Subject};
@@ -84,15 +84,19 @@ impl Current {
 }
 
 impl Resolver for ConfigResolver {
-    fn settings(&self, agent: &str, model: Option<&str>, overrides: &Overrides) -> Result<Settings, Failure> {
-        let subject = Subject { agent, overrides, session_model: model, date: &today() };
+    fn settings(&self, agent: &str, wants: Wants<'_>, overrides: &Overrides) -> Result<Settings, Failure> {
+        let subject = Subject { agent, overrides, wants, date: &today() };
         let config = Arc::clone(&self.current().config);
         let resolved = config.resolve(subject).map_err(|error| refused(&error, FailureClass::Refused))?;
         Ok(resolved.settings)
     }
 
-    fn queue(&self, _agent: &str) -> QueueSettings {
-        self.current().config.queue()
+    fn queue(&self, agent: &str) -> QueueSettings {
+        self.current().config.queue(agent)
+    }
+
+    fn mark(&self) -> Arc<str> {
+        self.current().config.mark()
     }
 
     fn endpoint(&self, candidate: &Candidate) -> Result<Endpoint, Failure> {
@@ -152,7 +156,7 @@ mod tests {
         }
 
         fn settings(&self) -> Settings {
-            self.resolver.settings("main", None, &Overrides::default()).unwrap()
+            self.resolver.settings("main", Wants::default(), &Overrides::default()).unwrap()
         }
 
         fn notes(&mut self) -> Vec<String> {

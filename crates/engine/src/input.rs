@@ -78,6 +78,8 @@ pub enum Command {
     },
     /// Hold the run at a checkpoint.
     Pause {
+        /// Which, to be sure; none = whichever it is.
+        run: Option<RunId>,
         /// Whether its commands are to stand still as well.
         freeze: bool,
     },
@@ -90,6 +92,8 @@ pub enum Command {
     },
     /// Let it go on.
     Resume {
+        /// Which, to be sure; none = whichever it is.
+        run: Option<RunId>,
         /// End it as interrupted instead.
         drop: bool,
     },

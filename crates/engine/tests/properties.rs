@@ -364,15 +364,15 @@ fn breakpoint(at: usize) -> Option<Breakpoint> {
 fn offer_control(world: &mut World, control: Control) {
     match control {
         Control::Abort => world.offer(Command::Abort { run: None }),
-        Control::Pause => world.offer(Command::Pause { freeze: false }),
-        Control::Resume => world.offer(Command::Resume { drop: false }),
-        Control::Drop => world.offer(Command::Resume { drop: true }),
+        Control::Pause => world.offer(Command::Pause { run: None, freeze: false }),
+        Control::Resume => world.offer(Command::Resume { run: None, drop: false }),
+        Control::Drop => world.offer(Command::Resume { run: None, drop: true }),
         Control::Cancel(n) => {
             world.offer(Command::Cancel { message: MessageId(Uuid::from_u128(u128::from(n))), leg: None });
         }
         Control::Clear => world.offer(Command::Clear),
         Control::Reset => world.offer(Command::Reset),
-        Control::Freeze => world.offer(Command::Pause { freeze: true }),
+        Control::Freeze => world.offer(Command::Pause { run: None, freeze: true }),
         Control::Break(at) => {
             let run = world.session().run().map_or(RunId(Uuid::from_u128(1)), |run| run.id);
             world.offer(Command::Break { run, at: breakpoint(at) });
@@ -477,7 +477,7 @@ fn help(world: &mut World) {
         return world.crash_and_open();
     }
     match &session.lifecycle {
-        Lifecycle::Suspended(_) => return world.step(Command::Resume { drop: false }),
+        Lifecycle::Suspended(_) => return world.step(Command::Resume { run: None, drop: false }),
         Lifecycle::Error { .. } => return world.step(Command::Recover { force: true }),
         _ => {}
     }

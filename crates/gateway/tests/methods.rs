@@ -32,7 +32,7 @@ async fn accepted(answers: &mut Answers<Agent>) -> RunId {
 async fn ended(answers: &mut Answers<Agent>) -> Ended {
     match answers.next().await.unwrap() {
         AgentAnswer::Ok(ended) | AgentAnswer::Error(ended) | AgentAnswer::Timeout(ended) => ended,
-        AgentAnswer::Accepted { .. } => panic!("accepted twice"),
+        other @ (AgentAnswer::Accepted { .. } | AgentAnswer::Command { .. }) => panic!("no end: {other:?}"),
     }
 }
 

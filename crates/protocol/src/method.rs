@@ -1,16 +1,18 @@
 //! The table of methods: what can be asked for, what each takes and gives. What each does is in the gateway.
 
 mod acting;
+mod holding;
 mod reading;
 
 pub use acting::*;
+pub use holding::*;
 pub use reading::*;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::show::{ReceiptStory, RunStory, Shown, StateAt, Status};
+use crate::show::{Explained, ReceiptStory, RunStory, Shown, StateAt, Status};
 
 /// A method: its name, what it takes, what it gives.
 pub trait Method {
@@ -67,7 +69,7 @@ methods! {
     HealthGet "health": NoParams => Health;
     /// What the home is doing: its owner, its sessions by state, what the unfinished ones wait for.
     StatusGet "status": NoParams => Status;
-    /// Sends a message. Answered twice: accepted, and ended.
+    /// Sends a message. Answered twice: accepted, and ended. A chat command is answered once.
     Agent "agent": AgentParams => AgentAnswer;
     /// Waits for a run's end; the run goes on whatever becomes of the waiting.
     AgentWait "agent.wait": WaitParams => Waited;
@@ -81,6 +83,14 @@ methods! {
     RunsTrace "runs.trace": RunParams => Traced;
     /// Ends a run.
     RunsAbort "runs.abort": AbortParams => Aborted;
+    /// Holds a run where it is, at a checkpoint.
+    RunsPause "runs.pause": PauseParams => RunAsked;
+    /// Lets a run go on that is held.
+    RunsResume "runs.resume": RunResumeParams => RunAsked;
+    /// Lets a run hold by itself when it comes to a place.
+    RunsBreak "runs.break": BreakParams => RunAsked;
+    /// What a run is doing, since when, what it waits for and until when, and what can be done.
+    RunsExplain "runs.explain": RunParams => Explained;
     /// All sessions: state, queue, last activity.
     SessionsList "sessions.list": SessionsListParams => SessionsListed;
     /// One session: its conversation, what it has in the background, its queue, its run.

@@ -11,14 +11,13 @@ use engine::{
 };
 use journal::Unsaved;
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::AbortHandle;
 
 use crate::conversation::Conversation;
 use crate::crashpoint;
 use crate::lanes::Turn;
 use crate::linger::Stay;
 use crate::perform::lane::{self, Wish};
-use crate::perform::{self, Job};
+use crate::perform::{self, Job, Underway};
 use crate::recovered::Recovered;
 use crate::runtime::{Published, Question, Shared};
 use crate::sessions::{Leaving, Present};
@@ -70,7 +69,7 @@ pub(crate) struct Actor<'a> {
     unsaved: Unsaved,
     epoch: Epoch,
     commits: (mpsc::UnboundedSender<Commit>, mpsc::UnboundedReceiver<Commit>),
-    tasks: BTreeMap<EffectId, AbortHandle>,
+    tasks: BTreeMap<EffectId, Underway>,
     conversation: Conversation,
     asked: BTreeSet<CallId>,
     due: Option<Timestamp>,
@@ -93,7 +92,7 @@ impl Drop for Actor<'_> {
     /// However it ends, a panic included, nothing of it goes on but what a supervisor looks after.
     fn drop(&mut self) {
         for task in self.tasks.values() {
-            task.abort();
+            task.leave();
         }
     }
 }
@@ -196,7 +195,8 @@ impl<'a> Actor<'a> {
         }
         let agent = session.map_or(&self.agent, |session| &session.agent).clone();
         let model = session.and_then(|session| session.model.clone());
-        let wish = Wish { agent, model, overrides: overrides.clone() };
+        let thinking = session.and_then(|session| session.thinking);
+        let wish = Wish { agent, model, thinking, overrides: overrides.clone() };
         let report = lane::enter_free(self.shared, wish, *message, self.present.key())?;
         self.granted = Some(RunId::from(*message));
         Some(report)
@@ -337,7 +337,7 @@ impl<'a> Actor<'a> {
             Do::Start(effect) => self.start(&effect).map_err(Exit::Store)?,
             Do::Stop(id) => {
                 if let Some(task) = self.tasks.remove(&id) {
-                    task.abort();
+                    task.stop();
                 }
                 self.give_up_lane(id);
             }

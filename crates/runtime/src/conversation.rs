@@ -17,11 +17,11 @@ pub fn conversation(
     items: usize,
     store: &dyn Read,
 ) -> Result<Vec<Cached<Message>>, journal::Error> {
-    Conversation::default().render(transcript, items, store)
+    Conversation::default().render(transcript, items, STEER_MARK, store)
 }
 
-/// Before the text of a message that came while the run was under way.
-const STEER_MARK: &str = "[STEER] ";
+/// What stands before a message that came while the run was under way, where nothing else is configured.
+pub(crate) const STEER_MARK: &str = "[STEER] ";
 
 /// Characters of the first line that is told of a message that gave way.
 const DROPPED_CHARS: usize = 160;
@@ -108,11 +108,12 @@ impl Conversation {
         bytes.ok_or_else(|| damaged(format!("the body {} is not there", body.hash)))
     }
 
-    /// The messages of the first `items` items.
+    /// The messages of the first `items` items; `mark` stands before those that came while a run was under way.
     pub(crate) fn render(
         &mut self,
         transcript: &Transcript,
         items: usize,
+        mark: &str,
         store: &dyn Read,
     ) -> Result<Vec<Cached<Message>>, journal::Error> {
         if transcript.resets() != self.resets {
@@ -121,7 +122,7 @@ impl Conversation {
             self.resets = transcript.resets();
         }
         for item in transcript.items().iter().take(items).skip(self.items) {
-            let message = self.message(item, transcript, store)?;
+            let message = self.message(item, transcript, mark, store)?;
             if self.last_was_cut && matches!(message, Message::Assistant(_)) {
                 self.rendered.push(go_on());
             }
@@ -138,12 +139,18 @@ impl Conversation {
         Ok(messages)
     }
 
-    fn message(&self, item: &Item, transcript: &Transcript, store: &dyn Read) -> Result<Message, journal::Error> {
+    fn message(
+        &self,
+        item: &Item,
+        transcript: &Transcript,
+        mark: &str,
+        store: &dyn Read,
+    ) -> Result<Message, journal::Error> {
         let optional = |body: &Option<Body>| body.as_ref().map(|body| self.text(body, store)).transpose();
         Ok(match item {
             Item::User { body, attachments, steer, dropped, .. } => {
                 let text = self.text(body, store)?;
-                let text = if *steer { format!("{STEER_MARK}{text}").into() } else { text };
+                let text = if *steer { format!("{mark}{text}").into() } else { text };
                 let text =
                     if dropped.is_empty() { text } else { format!("{}{text}", self.in_short(dropped, store)?).into() };
                 Message::User { text, files: self.files(attachments, store)? }

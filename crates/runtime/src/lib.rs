@@ -26,4 +26,4 @@ pub use conversation::conversation;
 pub use lanes::LaneNews;
 pub use linger::Linger;
 pub use park::Parked;
-pub use runtime::{Answers, Askable, Error, Handle, Options, Published, Question, Resolver, Runtime, Withheld};
+pub use runtime::{Answers, Askable, Error, Handle, Options, Published, Question, Resolver, Runtime, Wants, Withheld};

@@ -10,7 +10,7 @@ use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
 use engine::{
     Answer, Batch, BranchId, CallId, CallOutcome, CallSettled, Candidate, Command, EffectId, Epoch, Failure, Flags,
-    Hash, LaneBounds, LaneWait, Overrides, Position, QueueSettings, Refusal, SessionId, Settings, Timestamp,
+    Hash, LaneBounds, LaneWait, Overrides, Position, QueueSettings, Refusal, SessionId, Settings, Thinking, Timestamp,
 };
 use journal::Journal;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -18,6 +18,7 @@ use uuid::Uuid;
 
 use crate::actor::Offer;
 use crate::clock::Clock;
+use crate::conversation::STEER_MARK;
 use crate::keep::{Name, keep_running};
 use crate::lanes::{LaneDoor, LaneNews};
 use crate::latest::Latest;
@@ -27,14 +28,28 @@ use crate::post::{self, Letter};
 use crate::resting::Resting;
 use crate::sessions::{Reading, Sessions};
 
+/// What a session wants of its runs, in place of what is configured.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Wants<'a> {
+    /// `PROVIDER/MODEL`.
+    pub model: Option<&'a str>,
+    /// How much they think.
+    pub thinking: Option<Thinking>,
+}
+
 /// What the configuration gives when it is needed, and not before.
 pub trait Resolver: Send + Sync {
     /// The settings of a run that starts now. A failure ends that run, and is what its user reads.
-    fn settings(&self, agent: &str, model: Option<&str>, overrides: &Overrides) -> Result<Settings, Failure>;
+    fn settings(&self, agent: &str, wants: Wants<'_>, overrides: &Overrides) -> Result<Settings, Failure>;
 
     /// How messages to this agent are queued where neither they nor their session say.
     fn queue(&self, _agent: &str) -> QueueSettings {
         QueueSettings::default()
+    }
+
+    /// What stands, for the model, before a message that came while a run was under way.
+    fn mark(&self) -> Arc<str> {
+        STEER_MARK.into()
     }
 
     /// Where a candidate is served, with its key.

@@ -20,7 +20,7 @@ use uuid::Uuid;
 struct Fixed(Arc<AtomicUsize>);
 
 impl Resolver for Fixed {
-    fn settings(&self, agent: &str, _: Option<&str>, _: &Overrides) -> Result<Settings, Failure> {
+    fn settings(&self, agent: &str, _: runtime::Wants<'_>, _: &Overrides) -> Result<Settings, Failure> {
         let candidate = Candidate {
             provider: "offline".into(),
             model: "offline".into(),
@@ -173,9 +173,9 @@ async fn r35_a_paused_run_gives_its_place_up_and_takes_one_again_without_waiting
     home.until_started("a").await;
     let (second, _) = home.send("b").await;
     home.next_wait().await;
-    first.command(Command::Pause { freeze: false }).await.unwrap();
+    first.command(Command::Pause { run: None, freeze: false }).await.unwrap();
     home.until_started("b").await;
-    first.command(Command::Resume { drop: false }).await.unwrap();
+    first.command(Command::Resume { run: None, drop: false }).await.unwrap();
     home.until_started("a").await;
     // Both count: the next one waits for the end of both.
     home.send("c").await;

@@ -25,7 +25,7 @@ const NONE: Linger = Linger { stay: Duration::ZERO, at_once: 0 };
 struct Fixed(usize);
 
 impl Resolver for Fixed {
-    fn settings(&self, agent: &str, _: Option<&str>, _: &Overrides) -> Result<Settings, Failure> {
+    fn settings(&self, agent: &str, _: runtime::Wants<'_>, _: &Overrides) -> Result<Settings, Failure> {
         let candidate = Candidate {
             provider: "offline".into(),
             model: "offline".into(),

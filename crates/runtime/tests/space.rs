@@ -18,7 +18,7 @@ const KEY: &str = "agent:main:main";
 struct Fixed;
 
 impl Resolver for Fixed {
-    fn settings(&self, agent: &str, _: Option<&str>, _: &Overrides) -> Result<Settings, Failure> {
+    fn settings(&self, agent: &str, _: runtime::Wants<'_>, _: &Overrides) -> Result<Settings, Failure> {
         let candidate = Candidate {
             provider: "offline".into(),
             model: "offline".into(),
@@ -126,7 +126,7 @@ async fn r10_b8_a_run_without_space_waits_and_goes_on_by_itself() {
     // What cannot be recorded is refused, and nothing of it is there.
     let before = home.kinds();
     assert!(is_no_space(&handle.command(message()).await));
-    assert!(is_no_space(&handle.command(Command::Pause { freeze: false }).await));
+    assert!(is_no_space(&handle.command(Command::Pause { run: None, freeze: false }).await));
     assert_eq!(home.kinds(), before);
 
     home.journal.free();

@@ -1,7 +1,7 @@
 //! One connection: requests in, answers out, until the client leaves. What may not live here: what to answer.
 
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -28,10 +28,14 @@ pub(super) async fn serve(mut stream: TcpStream, shared: &Shared) -> io::Result<
     let mut unread = vec![];
     while let Some((path, body)) = next_request(&mut stream, &mut unread).await? {
         match verdict(&path, &body, shared) {
-            Verdict::Stream(asked, fault) => match send(&mut stream, &asked, fault).await? {
-                Sent::Whole => {}
-                Sent::Cut => return stream.shutdown().await,
-                Sent::Stalled => return gone(&mut stream, &mut unread).await,
+            Verdict::Stream(asked, fault) => match send(&mut stream, &asked, fault).await {
+                Ok(Sent::Whole) => {}
+                Ok(Sent::Cut) => return stream.shutdown().await,
+                Ok(Sent::Stalled) => return gone(&mut stream, &mut unread).await,
+                Err(error) => {
+                    shared.was_hung_up_on();
+                    return Err(error);
+                }
             },
             Verdict::Refuse { status, message, retry_after } => {
                 stream.write_all(&wire::refusal(status, &message, retry_after)).await?;
@@ -94,7 +98,7 @@ fn verdict(path: &str, body: &[u8], shared: &Shared) -> Verdict {
     let fault = asked.script.fault.filter(|fault| shared.strikes(&asked.text, fault.times()));
     let status = if let Some(Fault::Status { status, .. }) = fault { status } else { 200 };
     let (script, messages, results) = (asked.text.clone(), asked.messages, asked.results);
-    shared.saw(Seen { script, messages, results, status });
+    shared.saw(Seen { script, messages, results, status, at: SystemTime::now() });
     match fault {
         None | Some(Fault::Cut { .. } | Fault::Stall { .. }) => Verdict::Stream(Box::new(asked), fault),
         Some(Fault::Hang { .. }) => Verdict::Hang,

@@ -15,6 +15,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::SystemTime;
 
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -32,12 +33,15 @@ pub struct Seen {
     pub results: usize,
     /// The status that it was answered with.
     pub status: u16,
+    /// When it was there, whole.
+    pub at: SystemTime,
 }
 
 /// What the connections share.
 #[derive(Debug, Default)]
 struct Shared {
     seen: Mutex<Vec<Seen>>,
+    hung_up: Mutex<Vec<SystemTime>>,
     violations: Mutex<Vec<String>>,
     /// How often the fault of a script has struck.
     faults: Mutex<BTreeMap<String, u32>>,
@@ -46,6 +50,10 @@ struct Shared {
 impl Shared {
     fn saw(&self, seen: Seen) {
         lock(&self.seen).push(seen);
+    }
+
+    fn was_hung_up_on(&self) {
+        lock(&self.hung_up).push(SystemTime::now());
     }
 
     fn violated(&self, what: &str) {
@@ -107,6 +115,11 @@ impl ModelServer {
     /// How many requests there were so far.
     pub fn requests(&self) -> usize {
         lock(&self.shared.seen).len()
+    }
+
+    /// When a client left in the middle of an answer, in order.
+    pub fn hung_up(&self) -> Vec<SystemTime> {
+        lock(&self.shared.hung_up).clone()
     }
 
     /// Every request whose calls and results did not pair, in words. They were answered 400.

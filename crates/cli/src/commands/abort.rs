@@ -8,7 +8,7 @@ use gateway::show::lookup;
 use journal::Reader;
 use protocol::event::{QueueLine, Stream};
 use protocol::method::{AbortParams, RunParams, RunsAbort};
-use protocol::{ClientError, Event};
+use protocol::{Client, ClientError, Event};
 
 use super::follower::{End, Follower, Happening};
 use crate::args::WriterArgs;
@@ -41,31 +41,52 @@ pub(crate) async fn run(args: AbortArgs, globals: &Globals) -> Result<(), CliErr
     aborted.and(closed)
 }
 
-/// Where nobody owns the home, the abort is asked for in the batch that opens the session: nothing else of the run begins.
 async fn abort(follower: &mut Follower<'_>, key: &str, run: RunId) -> Result<(), CliError> {
-    follower.follow(key).await.map_err(failed)?;
     let params = AbortParams { run: Some(run.to_string()), session: None };
-    follower.client().call::<RunsAbort>(params).await.map_err(failed)?;
+    let ask = async |client: &Client| client.call::<RunsAbort>(params.clone()).await.map(drop);
+    let said = match until_over(follower, key, run, ask).await? {
+        Over::Ended => format!("run {run} is aborted; what had come is kept"),
+        Over::TakenBack => format!("run {run} had not begun; its message is taken back"),
+    };
+    follower.screen.say(&said);
+    Ok(())
+}
+
+/// What became of a run that was to end.
+pub(super) enum Over {
+    /// It has ended.
+    Ended,
+    /// It had not begun, and never will.
+    TakenBack,
+}
+
+/// Asks for the end of a run and waits for it. Where nobody owns the home, it is asked for in the batch that opens the
+/// session: nothing else of the run begins.
+pub(super) async fn until_over(
+    follower: &mut Follower<'_>,
+    key: &str,
+    run: RunId,
+    ask: impl AsyncFn(&Client) -> Result<(), ClientError>,
+) -> Result<Over, CliError> {
+    follower.follow(key).await.map_err(failed)?;
+    ask(follower.client()).await.map_err(failed)?;
     loop {
         match follower.next().await? {
             Happening::Told(event) => {
                 if event.run == Some(run) && event.run_end().is_some() {
-                    follower.screen.say(&format!("run {run} is aborted; what had come is kept"));
-                    return Ok(());
+                    return Ok(Over::Ended);
                 }
                 if is_taken_back(&event, run) {
-                    follower.screen.say(&format!("run {run} had not begun; its message is taken back"));
-                    return Ok(());
+                    return Ok(Over::TakenBack);
                 }
             }
             Happening::Interrupt => super::agent::quit(),
-            // The abort is recorded: the next owner takes it to its end.
+            // It is recorded: the next owner takes it to its end.
             Happening::Gone => {
                 follower.reopen().await?;
-                let params = AbortParams { run: Some(run.to_string()), session: None };
-                match follower.client().call::<RunsAbort>(params).await {
+                match ask(follower.client()).await {
                     // One that has ended meanwhile is told with what was missed.
-                    Ok(_) | Err(ClientError::Answered(_) | ClientError::Gone) => {}
+                    Ok(()) | Err(ClientError::Answered(_) | ClientError::Gone) => {}
                     Err(error) => return Err(failed(error)),
                 }
             }

@@ -22,10 +22,13 @@ use crate::config::{Config, Globals, Resolved, Subject};
 use crate::door::{failed, is_gone};
 use crate::error::{CliError, Exit};
 use crate::resolver::today;
+use crate::show::{json_line, print};
 
 /// Send a message to an agent and follow its run to the end.
 #[derive(Debug, Args)]
-#[command(after_help = "Ctrl-C ends the run cleanly; twice quits at once. After a kill, `limulus resume` goes on.")]
+#[command(after_help = "Ctrl-C ends the run cleanly; twice quits at once. After a kill, `limulus resume` goes on.\n\
+A message that begins with one of these is carried out without a model: /new /reset /stop /pause /resume /compact /queue /model\n\
+/think /verbose /status /usage (docs/chat.md).")]
 pub(crate) struct AgentArgs {
     /// The message; `-` reads it from stdin
     #[arg(short, long, value_name = "TEXT")]
@@ -63,7 +66,8 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
     let overrides =
         Overrides { workspace: None, model: args.model, deadline_ms: args.timeout.map(|s| s * 1000), allow: args.yes };
     // What cannot run is said before anything is recorded.
-    let subject = Subject { agent: &key.agent, overrides: &overrides, session_model: None, date: &today() };
+    let subject =
+        Subject { agent: &key.agent, overrides: &overrides, wants: runtime::Wants::default(), date: &today() };
     let Resolved { settings, mut notes } = config.resolve(subject)?;
     let sees = settings.candidates.first().filter(|candidate| !candidate.images).map(blind_note);
     // A relative workspace is meant from here, also when `resume` takes the message up from elsewhere.
@@ -91,9 +95,25 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
         None => converse(&mut follower, &key.to_string(), &params, globals).await,
     };
     let closed = follower.close(End::of(&ended)).await;
-    let (run, ended) = ended?;
+    let ended = ended?;
     closed?;
-    outcome(run, &ended)
+    match ended {
+        Ending::Run(run, end) => outcome(run, &end),
+        Ending::Command(text) => say_command(&text, args.writer.json),
+    }
+}
+
+/// What a message came to.
+enum Ending {
+    /// Its run ended.
+    Run(RunId, RunEnd),
+    /// It was a chat command, and this is what is said of it.
+    Command(String),
+}
+
+/// What a chat command came to.
+pub(super) fn say_command(text: &str, as_json: bool) -> Result<(), CliError> {
+    print(&if as_json { json_line(&AgentAnswer::Command { text: text.to_owned() }) } else { format!("{text}\n") })
 }
 
 /// What is said where an image goes to a model that does not see it.
@@ -150,7 +170,7 @@ async fn converse(
     key: &str,
     params: &AgentParams,
     globals: &Globals,
-) -> Result<(RunId, RunEnd), CliError> {
+) -> Result<Ending, CliError> {
     if follower.is_owner() {
         tell_others(follower, key, globals)?;
     }
@@ -182,11 +202,7 @@ struct Sent {
 
 impl Sent {
     /// Sends it, under its key, and follows its run to the end; nothing when the owner went away.
-    async fn follow(
-        &mut self,
-        follower: &mut Follower<'_>,
-        params: &AgentParams,
-    ) -> Result<Option<(RunId, RunEnd)>, CliError> {
+    async fn follow(&mut self, follower: &mut Follower<'_>, params: &AgentParams) -> Result<Option<Ending>, CliError> {
         let is_known = self.run.is_some();
         let mut answers = match follower.client().ask::<Agent>(params.clone()) {
             Ok(answers) => answers,
@@ -201,8 +217,8 @@ impl Sent {
                 happening = follower.next() => {
                     match happening? {
                         Happening::Told(event) => {
-                            if let Some(ended) = self.see(&event)? {
-                                return Ok(Some(ended));
+                            if let Some((run, end)) = self.see(&event)? {
+                                return Ok(Some(Ending::Run(run, end)));
                             }
                         }
                         Happening::Interrupt => follower.abort(self.abort(&params.session_key)),
@@ -218,13 +234,16 @@ impl Sent {
                     // One that follows up as well is answered by that.
                     self.steers = Some(message).filter(|_| mode != QueueMode::SteerBacklog);
                     if let Some(at) = self.ended.iter().position(|(run, _)| *run == run_id) {
-                        return Ok(Some(self.ended.swap_remove(at)));
+                        let (run, end) = self.ended.swap_remove(at);
+                        return Ok(Some(Ending::Run(run, end)));
                     }
                 }
+                Ok(AgentAnswer::Command { text }) => return Ok(Some(Ending::Command(text))),
                 // Its last line comes with what was missed.
                 Ok(_) if is_known => has_answered = true,
                 Ok(AgentAnswer::Ok(ended) | AgentAnswer::Error(ended) | AgentAnswer::Timeout(ended)) => {
-                    return Ok(Some(answered_before(follower, &params.session_key, ended)));
+                    let (run, end) = answered_before(follower, &params.session_key, ended);
+                    return Ok(Some(Ending::Run(run, end)));
                 }
                 Err(error) if is_gone(&error) && !follower.is_owner() => return Ok(None),
                 Err(error) => return Err(failed(error)),

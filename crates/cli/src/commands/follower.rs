@@ -346,6 +346,25 @@ pub(crate) fn quit_on_signals() -> Result<(), CliError> {
     Ok(())
 }
 
+/// Asks the owner for something that is done when it is answered; becomes the owner where there is none.
+pub(crate) async fn change<T>(
+    globals: &Globals,
+    writer: &WriterArgs,
+    call: impl AsyncFn(&Client) -> Result<T, ClientError>,
+) -> Result<T, CliError> {
+    let config = Arc::new(Config::load(&globals.home, &globals.environment, writer.flags())?);
+    let mut follower = Follower::open(globals, config, writer, 1).await?;
+    let answer = loop {
+        match call(follower.client()).await {
+            Ok(answer) => break Ok(answer),
+            Err(error) if crate::door::is_gone(&error) => follower.reopen().await?,
+            Err(error) => break Err(failed(error)),
+        }
+    };
+    let closed = follower.close(End::of(&answer)).await;
+    answer.and_then(|answer| closed.map(|()| answer))
+}
+
 /// Whether a person can be asked on this terminal.
 pub(crate) fn can_ask() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()

@@ -12,6 +12,7 @@ pub(crate) mod end;
 pub(crate) mod events;
 mod follower;
 pub(crate) mod graph;
+pub(crate) mod hold;
 pub(crate) mod man;
 pub(crate) mod models;
 pub(crate) mod queue;

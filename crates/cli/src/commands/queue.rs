@@ -1,12 +1,9 @@
 //! `limulus queue`: what waits, what becomes of a message in every state, and how a session's messages are queued.
 
-use std::sync::Arc;
-
 use clap::{Args, Subcommand};
 use engine::QueueMode;
 use engine::tables::routing::{MODES, ROUTES};
 use gateway::show::name;
-use protocol::Client;
 use protocol::method::{
     Cancelled, QueueCancel, QueueCancelParams, QueueClear, QueueClearParams, QueueModeParams, SessionParams,
     SessionsList, SessionsListParams, SessionsShow,
@@ -14,10 +11,9 @@ use protocol::method::{
 use protocol::show::QueuedStory;
 use serde::Serialize;
 
-use super::follower::{End, Follower};
+use super::follower::change;
 use crate::args::WriterArgs;
-use crate::config::{Config, Globals};
-use crate::door::{failed, is_gone};
+use crate::config::Globals;
 use crate::error::CliError;
 use crate::reading::ask;
 use crate::show::human::{Page, Zone, columns, count, excerpt};
@@ -144,25 +140,6 @@ pub(crate) async fn write(args: QueueArgs, globals: &Globals) -> Result<(), CliE
     }
 }
 
-/// Asks the owner; becomes it where there is none.
-async fn change<T>(
-    globals: &Globals,
-    writer: &WriterArgs,
-    call: impl AsyncFn(&Client) -> Result<T, protocol::ClientError>,
-) -> Result<T, CliError> {
-    let config = Arc::new(Config::load(&globals.home, &globals.environment, writer.flags())?);
-    let mut follower = Follower::open(globals, config, writer, 1).await?;
-    let answer = loop {
-        match call(follower.client()).await {
-            Ok(answer) => break Ok(answer),
-            Err(error) if is_gone(&error) => follower.reopen().await?,
-            Err(error) => break Err(failed(error)),
-        }
-    };
-    let closed = follower.close(End::of(&answer)).await;
-    answer.and_then(|answer| closed.map(|()| answer))
-}
-
 fn list(globals: &Globals, session: Option<String>, as_json: bool) -> Result<(), CliError> {
     let keys = if let Some(key) = session {
         vec![key]
@@ -182,13 +159,14 @@ fn lay_out(waiting: &[Waiting], zone: &Zone) -> String {
     if waiting.is_empty() {
         return "nothing waits\n".to_owned();
     }
-    let heading = ["SESSION", "MESSAGE", "MODE", "ACCEPTED", "TEXT"].map(str::to_owned);
+    let heading = ["SESSION", "MESSAGE", "MODE", "STATE", "ACCEPTED", "TEXT"].map(str::to_owned);
     let rows = waiting.iter().map(|Waiting { session, queued }| {
         let summary = &queued.summary;
         [
             session.clone(),
             summary.message.to_string(),
             name(&summary.mode),
+            summary.queue_state.map(|state| state.name().to_owned()).unwrap_or_default(),
             zone.time(summary.accepted_at),
             excerpt(&queued.text, 60),
         ]

@@ -49,9 +49,12 @@ pub(crate) fn run(args: ReceiptArgs, globals: &Globals) -> Result<(), CliError> 
 fn lay_out(receipt: &ReceiptStory, zone: &Zone) -> String {
     let mut page = Page::default();
     let key = receipt.key.as_ref().map(|key| format!(" (key {})", excerpt(key, 60))).unwrap_or_default();
+    let mode = name(&receipt.mode);
     page.line(format!("message {} of {}{key} is {}", receipt.message, receipt.session_key, name(&receipt.state)));
     let place = receipt.ahead.map(|ahead| format!("; number {ahead} of those that wait")).unwrap_or_default();
-    page.line(format!("  accepted {}{place}", zone.time(receipt.accepted_at)));
+    let steers = receipt.steer_state.map(|state| format!("; its steer is {}", state.name())).unwrap_or_default();
+    let stands = receipt.queue_state.map(|state| format!("{mode}: {}{steers}; ", state.name())).unwrap_or_default();
+    page.line(format!("  {stands}accepted {}{place}", zone.time(receipt.accepted_at)));
     let Some(started) = receipt.started_at else { return page.text() };
     let ended = receipt.ended_at.map(|at| format!(", ended {}", zone.time(at))).unwrap_or_default();
     let status = receipt.outcome.map_or(receipt.run_state.name(), engine::Outcome::name);
@@ -83,14 +86,14 @@ mod tests {
         };
         let waits = "\
 message 00000000-0000-0000-0000-000000000102 of agent:main:main (key k2) is queued
-  accepted 2025-11-21 03:04:04; number 1 of those that wait
+  followup: blocked; accepted 2025-11-21 03:04:04; number 1 of those that wait
 ";
         assert_eq!(told(&scene, "k2"), waits);
         scene.stream("One.");
         scene.end_stream();
         let ended = "\
 message 00000000-0000-0000-0000-000000000101 of agent:main:main (key k1) is ended
-  accepted 2025-11-21 03:04:03
+  followup: completed; accepted 2025-11-21 03:04:03
   run 00000000-0000-0000-0000-000000000101 is completed: started 2025-11-21 03:04:05, ended 2025-11-21 03:04:08
   `limulus runs show 00000000-0000-0000-0000-000000000101` shows what it says
 ";

@@ -45,6 +45,13 @@ pub(crate) async fn run(args: ResumeArgs, globals: &Globals) -> Result<(), CliEr
     taken.and(closed)
 }
 
+/// Follows a session that goes on until it rests. Whoever calls this follows it already.
+pub(super) async fn follow_one(follower: &mut Follower<'_>, reader: &Reader, key: &str) -> Result<(), CliError> {
+    let rows = rows(reader, Some(&SessionKey::parse(Some(key))?))?;
+    let params = ResumeParams { session_key: Some(key.to_owned()), force: false };
+    take_up(follower, reader, &rows, params).await
+}
+
 /// What there is to take up, or to tell a human.
 fn rows(read: &dyn Read, key: Option<&SessionKey>) -> Result<Vec<SessionRow>, CliError> {
     let rows = match key {

@@ -1,18 +1,22 @@
 //! `limulus runs list`, `limulus runs show` and `limulus runs trace`. Ending, watching and waiting are in files of their own.
 
 use clap::{Args, Subcommand};
+use engine::Timestamp;
 use gateway::show::name;
-use protocol::method::{RunsList, RunsListParams, RunsShow, RunsTrace};
-use protocol::show::{CallStory, RunStory, RunSummary, TraceLine};
+use protocol::method::{RunsExplain, RunsList, RunsListParams, RunsShow, RunsTrace};
+use protocol::show::{CallStory, Explained, RunStory, RunSummary, TraceLine};
+use runtime::Clock;
 
 use super::abort::AbortArgs;
+use super::hold::{BreakArgs, PauseArgs, ResumeArgs};
+use super::send::SteerArgs;
 use super::wait::WaitArgs;
 use super::watch::WatchArgs;
 use crate::config::Globals;
 use crate::error::CliError;
 use crate::reading::ask;
 use crate::show::choice::RunChoice;
-use crate::show::human::{Page, Zone, columns, count, excerpt, printable, tokens};
+use crate::show::human::{Page, Zone, columns, count, duration, excerpt, printable, tokens};
 use crate::show::trace::lay_out as lay_out_trace;
 use crate::show::{json, json_line, print};
 
@@ -27,6 +31,14 @@ pub(crate) struct RunsArgs {
 pub(crate) enum Following {
     /// `runs abort`
     Abort(AbortArgs),
+    /// `runs pause`
+    Pause(PauseArgs),
+    /// `runs resume`
+    Resume(ResumeArgs),
+    /// `runs break`
+    Break(BreakArgs),
+    /// `runs steer`
+    Steer(SteerArgs),
     /// `runs watch`
     Watch(WatchArgs),
     /// `runs wait`
@@ -38,6 +50,10 @@ impl RunsArgs {
     pub(crate) fn following(self) -> Result<Following, Self> {
         match self.command {
             RunsCommand::Abort(args) => Ok(Following::Abort(args)),
+            RunsCommand::Pause(args) => Ok(Following::Pause(args)),
+            RunsCommand::Resume(args) => Ok(Following::Resume(args)),
+            RunsCommand::Break(args) => Ok(Following::Break(args)),
+            RunsCommand::Steer(args) => Ok(Following::Steer(args)),
             RunsCommand::Watch(args) => Ok(Following::Watch(args)),
             RunsCommand::Wait(args) => Ok(Following::Wait(args)),
             command => Err(Self { command }),
@@ -73,6 +89,22 @@ enum RunsCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Why a run stands where it stands: state and since when, what it waits for and until when, what can be done
+    Explain {
+        #[command(flatten)]
+        choice: RunChoice,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Hold a run where it is: a checkpoint, which outlives a restart. A running command goes on, and what it gives is kept
+    Pause(PauseArgs),
+    /// Let a run go on that is held. Beside an owner this comes back at once; where there is none, this process does the work
+    Resume(ResumeArgs),
+    /// Let a run hold by itself when it comes to a place. Each place holds it once; `runs resume` lets it go on
+    Break(BreakArgs),
+    /// Say something to the run that is under way: it hears it at its next boundary
+    Steer(SteerArgs),
     /// End a run: its stream is cut and kept, its commands are ended with every process of theirs
     Abort(AbortArgs),
     /// Watch a run: its answer as it comes, its tool calls, what it waits for. Ends with it, and with its exit code
@@ -97,7 +129,17 @@ pub(crate) fn run(args: RunsArgs, globals: &Globals) -> Result<(), CliError> {
             let lines = ask::<RunsTrace>(globals, choice.into())?.lines;
             if as_json { all_lines(lines) } else { lay_out_trace(&lines, &zone) }
         }
-        RunsCommand::Abort(_) | RunsCommand::Watch(_) | RunsCommand::Wait(_) => {
+        RunsCommand::Explain { choice, json: as_json } => {
+            let explained = ask::<RunsExplain>(globals, choice.into())?;
+            if as_json { json(&explained) } else { lay_out_explained(&explained, &zone, Clock::new().now()) }
+        }
+        RunsCommand::Abort(_)
+        | RunsCommand::Pause(_)
+        | RunsCommand::Resume(_)
+        | RunsCommand::Break(_)
+        | RunsCommand::Steer(_)
+        | RunsCommand::Watch(_)
+        | RunsCommand::Wait(_) => {
             return Err(CliError::bug("a command that follows a run was taken for one that reads"));
         }
     })
@@ -158,6 +200,26 @@ fn lay_out(run: &RunStory, zone: &Zone) -> String {
         page.line(format!("\nstill streaming (request {}, try {})", request.ordinal, request.try_no));
         page.indented("  ", &run.open_text);
     }
+    page.text()
+}
+
+/// Three lines.
+fn lay_out_explained(explained: &Explained, zone: &Zone, now: Timestamp) -> String {
+    let Explained { run, key, state, since, waits_for, until, then, can } = explained;
+    let mut page = Page::default();
+    page.line(format!(
+        "run {run} of {key} is {state} since {}, for {}",
+        zone.time(*since),
+        duration(now.since(*since))
+    ));
+    let limit =
+        until.zip(then.as_deref()).map(|(at, then)| format!("; at the latest until {}, then {then}", zone.time(at)));
+    let waits_for = waits_for.as_deref().unwrap_or("nothing: it is over");
+    page.line(format!("  waits for {}{}", printable(waits_for), limit.unwrap_or_default()));
+    // The id is in the first line.
+    let id = run.to_string();
+    let can: Vec<String> = can.iter().map(|way| format!("{}: {}", way.what, way.command.replace(&id, "RUN"))).collect();
+    page.line(format!("  you can {}", can.join("; ")));
     page.text()
 }
 

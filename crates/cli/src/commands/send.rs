@@ -5,8 +5,9 @@ use std::sync::Arc;
 use clap::Args;
 use engine::{MessageId, QueueMode, ReceiptState, RunId, Timestamp};
 use gateway::SessionKey;
-use gateway::show::name;
-use protocol::method::{Agent, AgentAnswer, AgentParams};
+use gateway::show::{lookup, name};
+use journal::Reader;
+use protocol::method::{Agent, AgentAnswer, AgentParams, RunParams};
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -14,7 +15,7 @@ use super::follower::{End, Follower};
 use crate::args::WriterArgs;
 use crate::config::{Config, Globals, Subject};
 use crate::door::{failed, is_gone};
-use crate::error::CliError;
+use crate::error::{CliError, Exit};
 use crate::resolver::today;
 use crate::show::human::Page;
 use crate::show::{json, print};
@@ -42,6 +43,44 @@ pub(crate) struct SendArgs {
     writer: WriterArgs,
 }
 
+/// Say something to the run that is under way: it hears it at its next boundary
+#[derive(Debug, Args)]
+pub(crate) struct SteerArgs {
+    /// The run's id, or as much of its beginning as is unique, and the text; with --session the text alone
+    #[arg(value_names = ["RUN", "TEXT"], num_args = 1..=2, required = true)]
+    words: Vec<String>,
+    /// The session whose active run is meant: NAME, or agent:AGENT:NAME
+    #[arg(long, value_name = "KEY")]
+    session: Option<String>,
+    /// A key of your own: the same key is the same message, also after a crash
+    #[arg(long, value_name = "K")]
+    key: Option<String>,
+    #[command(flatten)]
+    writer: WriterArgs,
+}
+
+/// A message to the run that is under way. One that has ended is not told: the message would begin another.
+pub(crate) async fn steer(args: SteerArgs, globals: &Globals) -> Result<(), CliError> {
+    let SteerArgs { words, session, key, writer } = args;
+    let (wanted, text) = match (<[String; 2]>::try_from(words), &session) {
+        (Ok([run, text]), None) => (Some(run), text),
+        (Err(mut words), Some(_)) if words.len() == 1 => (None, words.remove(0)),
+        _ => {
+            let what = "that names no run with a text for it".to_owned();
+            return Err(CliError::Usage { what, hint: "give RUN and TEXT, or `--session KEY` and TEXT".to_owned() });
+        }
+    };
+    let found = lookup::run(&Reader::open(&globals.home)?, &RunParams { run: wanted, session })?;
+    if found.session.run != Some(found.run) {
+        return Err(CliError::Refused {
+            exit: Exit::Refused,
+            what: format!("run {} is not under way: nothing can be said to it", found.run),
+            hint: format!("`limulus send --session {} TEXT` sends the message all the same", found.session.key),
+        });
+    }
+    run(SendArgs { text, session: found.session.key, mode: Some(QueueMode::Steer), key, writer }, globals).await
+}
+
 /// What is known of a message as soon as it is recorded.
 #[derive(Debug, Serialize)]
 struct Handed {
@@ -63,7 +102,8 @@ pub(crate) async fn run(args: SendArgs, globals: &Globals) -> Result<(), CliErro
     let config = Arc::new(Config::load(&globals.home, &globals.environment, args.writer.flags())?);
     let overrides = engine::Overrides::default();
     // What cannot run is said before anything is recorded.
-    let subject = Subject { agent: &key.agent, overrides: &overrides, session_model: None, date: &today() };
+    let subject =
+        Subject { agent: &key.agent, overrides: &overrides, wants: runtime::Wants::default(), date: &today() };
     let workspace = config.resolve(subject)?.settings.workspace;
     let params = AgentParams {
         message,
@@ -82,10 +122,21 @@ pub(crate) async fn run(args: SendArgs, globals: &Globals) -> Result<(), CliErro
     let closed = follower.close(End::of(&handed)).await;
     let handed = handed?;
     closed?;
-    print(&if args.writer.json { json(&handed) } else { lay_out(&handed) })
+    match handed {
+        Taken::Message(handed) => print(&if args.writer.json { json(&handed) } else { lay_out(&handed) }),
+        Taken::Command(text) => super::agent::say_command(&text, args.writer.json),
+    }
 }
 
-async fn hand_over(follower: &mut Follower<'_>, params: &AgentParams) -> Result<Handed, CliError> {
+/// What became of what was sent.
+enum Taken {
+    /// It is recorded.
+    Message(Handed),
+    /// It was a chat command, and this is what is said of it.
+    Command(String),
+}
+
+async fn hand_over(follower: &mut Follower<'_>, params: &AgentParams) -> Result<Taken, CliError> {
     loop {
         let accepted = match follower.client().ask::<Agent>(params.clone()) {
             Ok(mut answers) => answers.next().await,
@@ -94,8 +145,10 @@ async fn hand_over(follower: &mut Follower<'_>, params: &AgentParams) -> Result<
         match accepted {
             Ok(AgentAnswer::Accepted { run_id, accepted_at, message, mode, state, ahead }) => {
                 let (session, served) = (params.session_key.clone(), !follower.is_owner());
-                return Ok(Handed { message, session, mode, state, run: run_id, ahead, accepted_at, served });
+                let handed = Handed { message, session, mode, state, run: run_id, ahead, accepted_at, served };
+                return Ok(Taken::Message(handed));
             }
+            Ok(AgentAnswer::Command { text }) => return Ok(Taken::Command(text)),
             Ok(_) => return Err(CliError::bug("a message was answered before it was accepted")),
             Err(error) if is_gone(&error) => follower.reopen().await?,
             Err(error) => return Err(failed(error)),

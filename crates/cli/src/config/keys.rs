@@ -38,6 +38,7 @@ pub(super) const MOST_DOLLARS: f64 = 100_000.0;
 const POLICIES: Kind = Kind::Word(&["allow", "ask", "deny"]);
 const LEVELS: &[&str] = &["off", "minimal", "low", "medium", "high", "xhigh"];
 const THINKING: Kind = Kind::Word(LEVELS);
+const MODES: Kind = Kind::Word(&["steer", "followup", "collect", "steer_backlog", "interrupt"]);
 
 /// Every key. `*` stands for a name, or for the number of an entry of a list.
 pub(super) const KEYS: &[(&[&str], Kind)] = &[
@@ -45,6 +46,7 @@ pub(super) const KEYS: &[(&[&str], Kind)] = &[
     (&["agents", "*", "fallbacks"], Kind::Models),
     (&["agents", "*", "workspace"], Kind::Text),
     (&["agents", "*", "thinking"], THINKING),
+    (&["agents", "*", "queue"], MODES),
     (&["runs", "deadline_s"], Kind::Number(1, YEAR_S)),
     (&["runs", "poison_after"], Kind::Number(0, 1_000_000)),
     (&["runs", "resume"], Kind::Word(&["restart", "continue"])),
@@ -57,7 +59,7 @@ pub(super) const KEYS: &[(&[&str], Kind)] = &[
     (&["tools", "outside", "policy"], POLICIES),
     (&["tools", "web_fetch", "policy"], POLICIES),
     (&["tools", "web_fetch", "allow_private"], Kind::Flag),
-    (&["queue", "mode"], Kind::Word(&["steer", "followup", "collect", "steer_backlog", "interrupt"])),
+    (&["queue", "mode"], MODES),
     (&["queue", "debounce_ms"], Kind::Number(0, 1_000 * YEAR_S)),
     (&["queue", "cap"], Kind::Number(1, 10_000)),
     (&["queue", "drop"], Kind::Word(&["old", "new", "summarize"])),

@@ -22,6 +22,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{DropPolicy, Interrupt, LaneBounds, Policy, QueueMode, QueueSettings, ResumeMode, Thinking};
@@ -115,9 +116,15 @@ impl Config {
     }
 
     /// How messages are queued where neither they nor their session say.
-    pub(crate) fn queue(&self) -> QueueSettings {
+    pub(crate) fn queue(&self, agent: &str) -> QueueSettings {
         let Queue { mode, debounce_ms, cap, drop, cut, interrupt, .. } = self.values.queue;
+        let mode = self.values.agents.get(agent).and_then(|agent| agent.queue).unwrap_or(mode);
         QueueSettings { mode, debounce_ms, cap, drop, cut, interrupt }
+    }
+
+    /// What stands, for the model, before a message that steers.
+    pub(crate) fn mark(&self) -> Arc<str> {
+        Arc::clone(&self.values.queue.mark)
     }
 
     /// How long answers that are on their way may go on when the service is stopped.
@@ -157,6 +164,7 @@ struct Agent {
     fallbacks: Vec<String>,
     workspace: Option<String>,
     thinking: Option<Thinking>,
+    queue: Option<QueueMode>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -220,8 +228,7 @@ struct Queue {
     drop: DropPolicy,
     cut: bool,
     interrupt: Interrupt,
-    #[expect(dead_code, reason = "the mark is fixed so far")]
-    mark: String,
+    mark: Arc<str>,
 }
 
 #[derive(Debug, Clone, Copy, Deserialize)]

@@ -2,6 +2,7 @@
 
 use engine::{Candidate, Limits, Overrides, Policy, Settings, Thinking};
 use models::{Api, Levels, level_name};
+use runtime::Wants;
 
 use super::endpoints::key_variables;
 use super::error::ConfigError;
@@ -14,8 +15,8 @@ pub(crate) struct Subject<'a> {
     pub(crate) agent: &'a str,
     /// What its message asks to be different.
     pub(crate) overrides: &'a Overrides,
-    /// The model that was set for its session, `PROVIDER/MODEL`.
-    pub(crate) session_model: Option<&'a str>,
+    /// What was set for its session.
+    pub(crate) wants: Wants<'a>,
     /// The date that the system prompt names, `YYYY-MM-DD`.
     pub(crate) date: &'a str,
 }
@@ -34,7 +35,10 @@ impl Config {
     pub(crate) fn resolve(&self, subject: Subject<'_>) -> Result<Resolved, ConfigError> {
         let agent = self.agent(subject.agent)?;
         let (models, note) = self.models(agent, subject);
-        let candidates = models.iter().map(|model| self.candidate(model, agent)).collect::<Result<Vec<_>, _>>()?;
+        let candidates = models
+            .iter()
+            .map(|model| self.candidate(model, agent, subject.wants.thinking))
+            .collect::<Result<Vec<_>, _>>()?;
         let (candidates, thought): (Vec<_>, Vec<_>) = candidates.into_iter().unzip();
         // What the first is not asked matters now; the others may never be tried.
         let notes = note.into_iter().chain(thought.into_iter().next().flatten()).collect();
@@ -68,7 +72,7 @@ impl Config {
     /// The models in the order in which they may be tried, each once: the message's, else the session's, else the
     /// agent's, else whatever is there; then the agent's fallbacks.
     fn models(&self, agent: &Agent, subject: Subject<'_>) -> (Vec<String>, Option<String>) {
-        let chosen = subject.overrides.model.as_deref().or(subject.session_model).or(agent.model.as_deref());
+        let chosen = subject.overrides.model.as_deref().or(subject.wants.model).or(agent.model.as_deref());
         let (first, note) = match chosen {
             Some(model) => (model.to_owned(), None),
             None => self.unconfigured(),
@@ -98,11 +102,16 @@ impl Config {
 
     /// A model as the agent `main` would be given it.
     pub(crate) fn candidate_of(&self, model: &str) -> Result<Candidate, ConfigError> {
-        self.candidate(model, self.agent("main")?).map(|(candidate, _)| candidate)
+        self.candidate(model, self.agent("main")?, None).map(|(candidate, _)| candidate)
     }
 
     /// A model as a run may try it, and what to say where it cannot think as it should.
-    pub(super) fn candidate(&self, model: &str, agent: &Agent) -> Result<(Candidate, Option<String>), ConfigError> {
+    pub(super) fn candidate(
+        &self,
+        model: &str,
+        agent: &Agent,
+        thinking: Option<Thinking>,
+    ) -> Result<(Candidate, Option<String>), ConfigError> {
         let parts = model.split_once('/').filter(|(provider, name)| !provider.is_empty() && !name.is_empty());
         let (provider, name) = parts.ok_or_else(|| ConfigError::NotAModel { model: model.to_owned() })?;
         let route = self.route(provider).ok_or_else(|| ConfigError::UnknownProvider {
@@ -111,7 +120,8 @@ impl Config {
             known: self.providers(),
         })?;
         let figures = self.figures(provider, name).info;
-        let wish = self.values.models.get(model).and_then(|model| model.thinking).or(agent.thinking);
+        let configured = || self.values.models.get(model).and_then(|model| model.thinking).or(agent.thinking);
+        let wish = thinking.or_else(configured);
         let (thinking, note) = thought(model, wish, route.api, figures.thinking);
         let candidate = Candidate {
             provider: provider.to_owned(),

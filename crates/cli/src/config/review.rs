@@ -45,7 +45,7 @@ impl Config {
         let (config, layers, mut errors) = Self::read(home, environment, flags);
         let models = config.models_of_agents();
         for (agent, model) in &models {
-            let error = config.candidate(model, &config.values.agents[agent]).err();
+            let error = config.candidate(model, &config.values.agents[agent], None).err();
             errors.extend(error.filter(|error| !errors.contains(error) && !is_told(error, &errors)));
         }
         let mut warnings: Vec<Remark> = config.unreadable_keys().iter().map(Remark::from).collect();

@@ -45,6 +45,17 @@ impl Zone {
     }
 }
 
+/// A time that has passed, in its two largest units.
+pub(crate) fn duration(ms: u64) -> String {
+    let s = ms / 1_000;
+    match (s / 86_400, s / 3_600 % 24, s / 60 % 60, s % 60) {
+        (0, 0, 0, s) => format!("{s} s"),
+        (0, 0, min, s) => format!("{min} min {s} s"),
+        (0, h, min, _) => format!("{h} h {min} min"),
+        (days, h, ..) => format!("{days} d {h} h"),
+    }
+}
+
 /// Lines that are gathered into a text.
 #[derive(Debug, Default)]
 pub(crate) struct Page(String);

@@ -133,6 +133,9 @@ fn r60_all_that_an_owner_says_keeps_to_the_published_schema() {
         ("runs.list", json!({})),
         ("runs.show", json!({ "run": run })),
         ("runs.trace", json!({})),
+        ("runs.explain", json!({ "run": run })),
+        ("queue.mode", json!({ "sessionKey": "main", "mode": "collect" })),
+        ("agent", json!({ "message": "/status", "sessionKey": "main", "idempotencyKey": "k9" })),
         ("sessions.list", json!({})),
         ("sessions.show", json!({ "sessionKey": "main" })),
         ("sessions.audit", json!({ "verify": true })),
@@ -146,6 +149,10 @@ fn r60_all_that_an_owner_says_keeps_to_the_published_schema() {
     for (method, params, code) in [
         ("runs.show", json!({ "run": "ffff" }), "NOT_FOUND"),
         ("runs.abort", json!({ "run": run }), "NOT_FOUND"),
+        ("runs.pause", json!({ "run": run }), "NOT_FOUND"),
+        ("runs.resume", json!({ "run": run }), "NOT_FOUND"),
+        ("runs.break", json!({ "run": run, "beforeTool": "ls" }), "NOT_FOUND"),
+        ("runs.break", json!({ "run": run, "beforeTool": "ls", "onState": "error" }), "INVALID_REQUEST"),
         ("receipts.get", json!({}), "INVALID_REQUEST"),
     ] {
         assert_eq!(client.get(method, &params)["error"]["code"], code, "{method}");

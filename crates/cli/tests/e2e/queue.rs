@@ -2,58 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Finished, Home, Process, is_alive, pids, until};
-
-/// A command that goes on until the file `go` is there.
-const HOLD: &str = "run `echo $$ >> pids; until test -e go; do sleep 0.02; done`";
-
-/// A home that is served, with a run in it that holds.
-struct Busy {
-    home: Home,
-    _owner: Process,
-    run: Option<Process>,
-}
-
-impl Busy {
-    fn new() -> Self {
-        let home = Home::new();
-        let owner = home.start(&["serve"]);
-        owner.until_err("serving");
-        let run = home.start(&["agent", "--yes", "-m", HOLD]);
-        until("a command that holds", || pids(&home.file("pids")).len() == 1);
-        Self { home, _owner: owner, run: Some(run) }
-    }
-
-    fn send(&self, mode: &str, text: &str) -> Value {
-        self.home.json(&["send", "--mode", mode, text])
-    }
-
-    /// The end of the run that held.
-    fn finish(&mut self) -> Finished {
-        self.run.take().expect("it has not ended").finish()
-    }
-
-    fn let_go(&self) {
-        self.home.put("go", "");
-    }
-
-    /// What has become of a message when nothing of it is left to do.
-    fn receipt(&self, sent: &Value) -> Value {
-        let message = sent["message"].as_str().expect("a text").to_owned();
-        let receipt = || self.home.json(&["receipt", &message]);
-        until("the end of a message", || {
-            ["ended", "cancelled", "dropped"].contains(&receipt()["state"].as_str().expect("a text"))
-        });
-        receipt()
-    }
-
-    /// What the user said, in the order of the conversation.
-    fn said(&self) -> Vec<String> {
-        let shown = self.home.json(&["sessions", "show"]);
-        let items = shown["transcript"].as_array().expect("a list").iter().filter(|item| item["role"] == "user");
-        items.map(|item| item["text"].as_str().expect("a text").to_owned()).collect()
-    }
-}
+use crate::support::{Busy, Home, is_alive, pids};
 
 /// R32: it goes in when the command has ended, into the same run.
 #[test]
@@ -126,6 +75,8 @@ fn r34_what_waits_can_be_taken_back_one_by_one_and_all_at_once() {
 #[test]
 fn r30_the_mode_is_the_messages_own_else_the_sessions_else_the_configurations() {
     let mut busy = Busy::new();
+    let agents = Home::new().with("LIMULUS_AGENTS__MAIN__QUEUE", "followup");
+    assert_eq!(agents.json(&["send", "by its agent"])["mode"], "followup");
     let mode = |words: &[&str]| {
         let words: Vec<&str> = ["send"].iter().chain(words).copied().collect();
         busy.home.json(&words)["mode"].clone()

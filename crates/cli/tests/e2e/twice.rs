@@ -53,6 +53,10 @@ beside_an_owner! {
         r24_a_home_that_cannot_be_written_is_named,
         r24_what_is_not_there_is_not_found,
     }
+    chat {
+        r62_commands_are_answered_without_a_model_and_hold_for_the_next_run,
+        r62_a_new_conversation_begins_with_what_follows_the_command,
+    }
     formats {
         r45_r66_a_conversation_with_reasoning_and_a_tool_on_each_wire_format,
         r45_an_image_that_is_attached_and_one_that_is_read_are_sent_on_each_wire_format,
@@ -118,10 +122,18 @@ const ONCE: &[(&str, &str, &str)] = &[
     ),
     ("bad_input", "r24_an_unknown_model_is_said_before_anything_is_recorded", "the owner has made the home"),
     ("aborts", "*", "is about a second terminal: a service of its own, or an owner that another command aborts"),
+    ("chat", "r62_a_command_that_makes_no_sense_says_what_does", "begins where there is no home"),
+    ("chat", "r62_a_run_is_paused_resumed_and_stopped_from_the_chat", "is beside a service of its own"),
+    (
+        "chat",
+        "r36_what_waits_says_where_it_stands_and_a_steer_has_the_mark_that_is_configured",
+        "is beside a service of its own",
+    ),
     ("config", "*", "no command of it speaks with an owner"),
     ("damage", "*", "the disk of the home is full, or its journal damaged, before anybody owns it"),
     ("doctor", "*", "a home is mended by a command that owns it alone"),
     ("formats", "r45_a_file_that_cannot_be_attached_sends_nothing", "the owner has made the home"),
+    ("hold", "*", "is about a second terminal: beside a service of its own, or where nobody owns the home any more"),
     ("independent", "*", "another program reads the home"),
     ("kills", "*", "kills the command that owns the home; `served` kills owners beside others"),
     ("lanes", "*", "is beside a service of its own, with one place"),

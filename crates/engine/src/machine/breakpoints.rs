@@ -15,10 +15,7 @@ impl Machine {
         at: Option<Breakpoint>,
         moment: Moment,
     ) -> Result<Answer, Refusal> {
-        let Some(session) = self.session.as_ref().filter(|session| session.run().is_some_and(|one| one.id == run))
-        else {
-            return Err(Refusal::NotFound { what: format!("run {run} under way") });
-        };
+        let session = self.under_way(Some(run))?;
         if let Some(Breakpoint::OnState(state)) = &at
             && !can_stop_in(*state)
         {

@@ -36,8 +36,8 @@ impl Machine {
                 Ok(Answer::Done)
             }
             Command::Abort { run } => self.abort(run, moment),
-            Command::Pause { freeze } => self.pause(freeze, moment),
-            Command::Resume { drop } => self.resume(drop, moment),
+            Command::Pause { run, freeze } => self.pause(run, freeze, moment),
+            Command::Resume { run, drop } => self.resume(run, drop, moment),
             Command::Answer { call, fingerprint, allow, by } => self.answer(call, fingerprint, allow, by, moment),
             Command::Break { run, at } => self.set_breakpoint(run, at, moment),
             Command::Reset => self.reset(moment),
@@ -84,10 +84,15 @@ impl Machine {
         Ok(Answer::Done)
     }
 
-    fn pause(&mut self, freeze: bool, moment: Moment) -> Result<Answer, Refusal> {
-        let session = self.session.as_ref().ok_or(Refusal::NotFound { what: "the session".into() })?;
-        let Lifecycle::Active(run) = &session.lifecycle else {
-            return Err(state_refusal(session, "there is no run to pause"));
+    fn pause(&mut self, run: Option<RunId>, freeze: bool, moment: Moment) -> Result<Answer, Refusal> {
+        let session = self.under_way(run)?;
+        let run = match &session.lifecycle {
+            Lifecycle::Active(run) => run,
+            Lifecycle::Suspended(run) => {
+                let reason = format!("it is paused already; `limulus runs resume {}` lets it go on", run.id);
+                return Err(state_refusal(session, &reason));
+            }
+            _ => return Err(state_refusal(session, "there is no run to pause")),
         };
         if run.ending.is_some() {
             return Err(state_refusal(session, "its run is ending"));
@@ -97,8 +102,8 @@ impl Machine {
         Ok(Answer::Done)
     }
 
-    fn resume(&mut self, drop: bool, moment: Moment) -> Result<Answer, Refusal> {
-        let session = self.session.as_ref().ok_or(Refusal::NotFound { what: "the session".into() })?;
+    fn resume(&mut self, run: Option<RunId>, drop: bool, moment: Moment) -> Result<Answer, Refusal> {
+        let session = self.under_way(run)?;
         if !matches!(session.lifecycle, Lifecycle::Suspended(_)) {
             return Err(state_refusal(session, "it is not paused"));
         }
@@ -110,6 +115,17 @@ impl Machine {
         }
         self.advance(moment);
         Ok(Answer::Done)
+    }
+
+    /// The session, if this run is the one in it.
+    pub(super) fn under_way(&self, run: Option<RunId>) -> Result<&Session, Refusal> {
+        let session = self.session.as_ref().ok_or(Refusal::NotFound { what: "the session".into() })?;
+        match run {
+            Some(run) if session.run().is_none_or(|current| current.id != run) => {
+                Err(Refusal::NotFound { what: format!("run {run} under way") })
+            }
+            Some(_) | None => Ok(session),
+        }
     }
 
     fn answer(

@@ -177,8 +177,8 @@ fn command(world: &mut World, words: &Words) -> Option<Command> {
             let run = (!words.at(1).is_empty()).then(|| RunId::from(id(1)));
             Command::Abort { run }
         }
-        "pause" => Command::Pause { freeze: words.at(1) == "freeze" },
-        "resume" => Command::Resume { drop: words.at(1) == "drop" },
+        "pause" => Command::Pause { run: None, freeze: words.at(1) == "freeze" },
+        "resume" => Command::Resume { run: None, drop: words.at(1) == "drop" },
         "answer" => {
             let call = call_id(world, words.number(1));
             let fingerprint = if words.at(3) == "stale" { Hash::of(b"other") } else { fingerprint(call) };

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use protocol::method::{
     Agent, AgentWait, AsksAnswer, EventsSubscribe, EventsUnsubscribe, HealthGet, METHODS, Method, NoParams,
-    QueueCancel, QueueClear, QueueMode, RunsAbort, SessionsEnd, SessionsResume,
+    QueueCancel, QueueClear, QueueMode, RunsAbort, RunsBreak, RunsPause, RunsResume, SessionsEnd, SessionsResume,
 };
 use protocol::{ErrorShape, Request, Response};
 use serde_json::Value;
@@ -37,6 +37,9 @@ async fn answer(caller: &Arc<Caller>, id: &str, method: &str, params: Value) -> 
         Agent::NAME => given::<Agent>(acting::agent(caller, id, self::params::<Agent>(params)?).await?),
         AgentWait::NAME => given::<AgentWait>(acting::wait(caller, self::params::<AgentWait>(params)?).await?),
         RunsAbort::NAME => given::<RunsAbort>(acting::abort(caller, self::params::<RunsAbort>(params)?).await?),
+        RunsPause::NAME => given::<RunsPause>(acting::pause(caller, self::params::<RunsPause>(params)?).await?),
+        RunsResume::NAME => given::<RunsResume>(acting::go_on(caller, self::params::<RunsResume>(params)?).await?),
+        RunsBreak::NAME => given::<RunsBreak>(acting::break_at(caller, self::params::<RunsBreak>(params)?).await?),
         SessionsResume::NAME => {
             given::<SessionsResume>(acting::resume(caller, self::params::<SessionsResume>(params)?).await?)
         }

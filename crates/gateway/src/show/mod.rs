@@ -3,6 +3,7 @@
 //! own fold), and how a shape is laid out for people.
 
 pub(crate) mod audit;
+mod explain;
 pub(crate) mod fold;
 pub mod lookup;
 mod owner;
@@ -24,6 +25,7 @@ use journal::Read;
 use crate::error::Error;
 use crate::events::wait;
 
+pub(crate) use explain::explain;
 pub use owner::owner;
 pub use sentence::name;
 pub use session::fold_branch;

@@ -19,10 +19,11 @@ use crate::error::Error;
 /// A session for a list.
 pub(crate) fn list(read: &dyn Read, row: &SessionRow) -> Result<Listed, Error> {
     // At rest the row says it all, so that a list of many sessions reads only the few that are at work.
-    let flags = if row.run.is_none() { at_rest(row) } else { fold_branch(read, row)?.flags() };
-    let queue = match row.queued {
-        0 => vec![],
-        _ => queue(read, row)?.into_iter().map(|(summary, _)| summary).collect(),
+    let (flags, queue) = if row.run.is_none() && row.queued == 0 {
+        (at_rest(row), vec![])
+    } else {
+        let session = fold_branch(read, row)?;
+        (session.flags(), queue(read, row, &session)?.into_iter().map(|(summary, _)| summary).collect())
     };
     let run = lookup::last(read, row)?.as_ref().map(run::of);
     Ok(summary(row, flags, queue, run))
@@ -71,11 +72,11 @@ pub(crate) fn show(
     texts: Texts<'_>,
 ) -> Result<Shown, Error> {
     let read = source.read;
-    let waiting = queue(read, row)?;
     let run = lookup::last(read, row)?;
     let line = read.history(row.branch)?;
     let (session, transcript) = transcript(&line, limit, texts)?;
-    let queue = waiting.into_iter().map(|(summary, body)| Ok(QueuedStory { summary, text: texts(&body)? }));
+    let queue =
+        queue(read, row, &session)?.into_iter().map(|(summary, body)| Ok(QueuedStory { summary, text: texts(&body)? }));
     let queue = queue.collect::<Result<Vec<_>, Error>>()?;
     let run = run.map(|found| run::project(run::of(&found), &line, texts)).transpose()?;
     let mut shown = summary(row, session.flags(), queue, run);
@@ -105,12 +106,13 @@ fn summary<R, Q>(row: &SessionRow, flags: Flags, queue: Vec<Q>, run: Option<R>) 
     }
 }
 
-fn queue(read: &dyn Read, row: &SessionRow) -> Result<Vec<(QueuedSummary, Body)>, Error> {
+fn queue(read: &dyn Read, row: &SessionRow, session: &Session) -> Result<Vec<(QueuedSummary, Body)>, Error> {
     let receipts = read.receipts(row.session)?;
     let queued = receipts.into_iter().filter(|receipt| receipt.state == ReceiptState::Queued);
     let shown = queued.map(|receipt| {
         let engine::ReceiptRow { message, run, key, mode, accepted_at, body, .. } = receipt;
-        (QueuedSummary { message, run, key, mode, accepted_at }, body)
+        let queue_state = session.queue_state(message);
+        (QueuedSummary { message, run, key, mode, queue_state, accepted_at }, body)
     });
     Ok(shown.collect())
 }

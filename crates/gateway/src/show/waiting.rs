@@ -1,6 +1,8 @@
 //! What an unfinished session waits for, in words: the answer to "why does nothing happen?".
 
-use engine::{ApprovalRow, Call, Lifecycle, Phase, PrepareStage, Process, Run, Session, Stage, Timestamp, WaitFor};
+use engine::{
+    ApprovalRow, Call, Lifecycle, PauseCause, Phase, PrepareStage, Process, Run, Session, Stage, Timestamp, WaitFor,
+};
 
 /// Whether there is a process that could go on with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,7 +17,7 @@ pub(crate) enum Owned {
 pub(crate) fn waits_for(session: &Session, questions: &[ApprovalRow], owned: Owned) -> String {
     match (&session.lifecycle, owned) {
         (Lifecycle::Error { failure, remedy, .. }, _) => format!("a human: {failure}; mend it with `{remedy}`"),
-        (Lifecycle::Suspended(_), _) => "to be resumed".to_owned(),
+        (Lifecycle::Suspended(run), _) => held(run),
         (Lifecycle::Active(_) | Lifecycle::Recovering { .. }, Owned::No) => {
             format!("an owner: `limulus resume {}` goes on with it", session.key)
         }
@@ -39,6 +41,20 @@ pub(crate) fn waits_for(session: &Session, questions: &[ApprovalRow], owned: Own
 
 fn ends_processes(session: &Session) -> bool {
     session.processes.iter().any(Process::is_ending)
+}
+
+/// What holds a run that is held.
+fn held(run: &Run) -> String {
+    let Some(pause) = run.pause else { return "someone who resumes it".to_owned() };
+    let call = pause.call.and_then(|call| run.call(call)).map(|call| format!(" before `{}`", call.tool));
+    let state = pause.state.map(|state| format!(" in `{}`", state.name()));
+    let by = match pause.cause {
+        PauseCause::User => "it was paused",
+        PauseCause::Interrupt => "a message took its place and is to be answered first",
+        PauseCause::Breakpoint => "a breakpoint holds it",
+    };
+    let frozen = if pause.freeze { "; its commands stand still" } else { "" };
+    format!("someone who resumes it: {by}{}{frozen}", call.or(state).unwrap_or_default())
 }
 
 fn run_waits_for(run: &Run, questions: &[ApprovalRow]) -> String {

@@ -175,7 +175,7 @@ pub struct Attachment {
     pub content: String,
 }
 
-/// The two answers of `agent`.
+/// The two answers of `agent`; a chat command has one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "status", rename_all = "camelCase")]
 pub enum AgentAnswer {
@@ -200,6 +200,11 @@ pub enum AgentAnswer {
         /// Its place in the queue, from 1; none once it has started.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         ahead: Option<u32>,
+    },
+    /// It was a chat command: it is carried out, and this is the only answer.
+    Command {
+        /// What is said of it.
+        text: String,
     },
     /// The run completed.
     Ok(Ended),

@@ -2,6 +2,7 @@
 //! may not live here: how a shape is made from a journal, and how it is laid out for people.
 
 mod audit;
+mod explained;
 mod lane;
 pub(crate) mod names;
 mod receipt;
@@ -11,6 +12,7 @@ mod status;
 mod trace;
 
 pub use audit::{AuditLine, StateAt, Verification};
+pub use explained::{Explained, Way};
 pub use lane::{LaneHolder, LaneWait};
 pub use receipt::ReceiptStory;
 pub use run::{CallStage, CallStory, RunStory, RunSummary, StepStory};

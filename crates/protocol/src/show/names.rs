@@ -30,6 +30,7 @@ listed! {
     TriggerName of engine::tables::transitions::Trigger;
     LifecycleName of engine::tables::lifecycle::LifecycleKind;
     LaneName of engine::Lane;
+    QueueStateName of engine::QueueState;
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]

@@ -1,7 +1,7 @@
 //! What became of one message.
 
 use engine::tables::transitions::RunState;
-use engine::{MessageId, Outcome, ReceiptState, RunId, SessionId, Timestamp};
+use engine::{MessageId, Outcome, QueueMode, QueueState, ReceiptState, RunId, SessionId, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +23,17 @@ pub struct ReceiptStory {
     /// What became of it.
     #[schemars(with = "names::ReceiptStateName")]
     pub state: ReceiptState,
+    /// What is done with it.
+    #[schemars(with = "names::QueueModeName")]
+    pub mode: QueueMode,
+    /// Where it stands, in the words of its mode.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<names::QueueStateName>")]
+    pub queue_state: Option<QueueState>,
+    /// The same of its other leg, where it steers and follows up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<names::QueueStateName>")]
+    pub steer_state: Option<QueueState>,
     /// When it was accepted.
     #[schemars(with = "i64")]
     pub accepted_at: Timestamp,

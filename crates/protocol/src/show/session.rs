@@ -3,8 +3,8 @@
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
 use engine::{
-    Attachment, BranchId, CallId, CallOutcome, EffectId, Flags, Hash, MessageId, ProcessState, QueueMode, RunId, Seq,
-    SessionId, Timestamp,
+    Attachment, BranchId, CallId, CallOutcome, EffectId, Flags, Hash, MessageId, ProcessState, QueueMode, QueueState,
+    RunId, Seq, SessionId, Timestamp,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -135,6 +135,10 @@ pub struct QueuedSummary {
     /// What is done with it.
     #[schemars(with = "names::QueueModeName")]
     pub mode: QueueMode,
+    /// Where it stands, in the words of its mode.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<names::QueueStateName>")]
+    pub queue_state: Option<QueueState>,
     /// When it was accepted.
     #[schemars(with = "i64")]
     pub accepted_at: Timestamp,

@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
-use engine::{Effect, EffectId, MessageId, Overrides, Report, RunId, Session, Settings};
+use engine::{Effect, EffectId, MessageId, Overrides, Report, RunId, Session, Settings, Thinking};
 
 use super::Reporter;
 use crate::lanes::Turn;
-use crate::runtime::Shared;
+use crate::runtime::{Shared, Wants};
 
 /// What decides the settings of the next run.
 pub(crate) struct Wish {
     pub(crate) agent: String,
     pub(crate) model: Option<String>,
+    pub(crate) thinking: Option<Thinking>,
     pub(crate) overrides: Overrides,
 }
 
@@ -19,7 +20,7 @@ impl Wish {
     pub(super) fn new(session: &Session, message: MessageId) -> Self {
         let queued = session.queue.iter().find(|queued| queued.message == message);
         let overrides = queued.map(|queued| queued.overrides.clone()).unwrap_or_default();
-        Self { agent: session.agent.clone(), model: session.model.clone(), overrides }
+        Self { agent: session.agent.clone(), model: session.model.clone(), thinking: session.thinking, overrides }
     }
 }
 
@@ -36,7 +37,8 @@ pub(crate) fn enter_free(shared: &Shared, wish: Wish, message: MessageId, sessio
 }
 
 fn entered(shared: &Shared, wish: Wish, effect: EffectId) -> Report {
-    match shared.resolver.settings(&wish.agent, wish.model.as_deref(), &wish.overrides) {
+    let wants = Wants { model: wish.model.as_deref(), thinking: wish.thinking };
+    match shared.resolver.settings(&wish.agent, wants, &wish.overrides) {
         Ok(settings) => Report::LaneEntered { effect, settings: shared.latest.settings(settings) },
         Err(failure) => {
             let settings = Settings { agent: wish.agent, ..Settings::default() };

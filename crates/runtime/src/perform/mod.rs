@@ -3,6 +3,7 @@
 mod check_call;
 mod end_call;
 mod find_call;
+mod freeze_call;
 pub(crate) mod lane;
 mod prepare;
 mod process;
@@ -23,6 +24,7 @@ use tokio::task::AbortHandle;
 use crate::actor::Offer;
 use crate::conversation::Conversation;
 use crate::lanes::Turn;
+use crate::perform::freeze_call::Freezing;
 use crate::runtime::{Shared, Withheld};
 
 /// What an effect needs of its session, taken when it starts.
@@ -54,11 +56,32 @@ impl Reporter {
     }
 }
 
+/// An effect that is under way.
+pub(crate) struct Underway {
+    task: AbortHandle,
+    freezing: Option<Arc<Freezing>>,
+}
+
+impl Underway {
+    /// It is not wanted any more.
+    pub(crate) fn stop(self) {
+        self.task.abort();
+        if let Some(freezing) = self.freezing {
+            freezing.end();
+        }
+    }
+
+    /// The runtime leaves: what a supervisor looks after stays as it is.
+    pub(crate) fn leave(&self) {
+        self.task.abort();
+    }
+}
+
 /// Begins an effect. What cannot begin is reported as failed.
-pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<AbortHandle, journal::Error> {
+pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<Underway, journal::Error> {
     let reporter = Reporter { effect: effect.id(), data: job.data.clone() };
     let shared = Arc::clone(job.shared);
-    Ok(match effect {
+    let task = match effect {
         Effect::Lane { message, .. } => {
             let (wish, run) = (lane::Wish::new(job.session, *message), RunId::from(*message));
             let turn = job.turn.take().unwrap_or_else(|| shared.ask_lane(run, &job.session.key));
@@ -75,6 +98,10 @@ pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<AbortHandle, j
         }
         Effect::RunCall { id, call } => {
             let (context, request) = call_request(job, *call, *id)?;
+            // It may have been frozen under an owner before this one, and let go since.
+            if !job.session.run().and_then(|run| run.pause).is_some_and(|pause| pause.freeze) {
+                freeze_call::thaw(&context.calls, *id);
+            }
             spawn(reporter.clone(), run_call::perform(context, request, reporter))
         }
         Effect::FindCall { call, started, .. } => {
@@ -85,11 +112,15 @@ pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<AbortHandle, j
             let (context, request) = call_request(job, *call, *started)?;
             spawn(reporter.clone(), end_call::perform(context, request, *why, reporter))
         }
-        // Nothing stands still yet: its time does.
-        Effect::FreezeCall { .. } => spawn(reporter, std::future::pending()),
+        Effect::FreezeCall { started, .. } => {
+            let freezing = Freezing::of(shared.calls(), *started);
+            let task = spawn(reporter, freeze_call::perform(Arc::clone(&freezing)));
+            return Ok(Underway { task, freezing: Some(freezing) });
+        }
         Effect::HoldProcess { process, .. } => spawn(reporter.clone(), process::hold(shared, *process, reporter)),
         Effect::EndProcess { process, .. } => spawn(reporter.clone(), process::end(shared, *process, reporter)),
-    })
+    };
+    Ok(Underway { task, freezing: None })
 }
 
 /// Runs an effect beside the actor. A panic in it is its session's trouble, told like any other failure.
@@ -114,7 +145,8 @@ fn order(job: &mut Job<'_>, candidate: u32, prompt: &Body, items: usize) -> Resu
     job.conversation.go_on_from(|| job.shared.resting.take(job.session.branch));
     let head = job.conversation.head(prompt, &settings, &job.shared.latest, store)?;
     let (system, tools) = (head.system.clone(), head.tools.clone());
-    let messages = job.conversation.render(&job.session.transcript, items, store)?;
+    let mark = job.shared.resolver.mark();
+    let messages = job.conversation.render(&job.session.transcript, items, &mark, store)?;
     let candidate = settings.candidates[candidate as usize].clone();
     Ok(request::Order { candidate, system, messages, tools, cache_key: cache_key(job.session) })
 }

@@ -129,7 +129,7 @@ impl<'a> World<'a> {
             return true;
         }
         match self.session().lifecycle.kind() {
-            LifecycleKind::Suspended => self.take(Command::Resume { drop: false }),
+            LifecycleKind::Suspended => self.take(Command::Resume { run: None, drop: false }),
             LifecycleKind::Error => self.take(Command::Recover { force: true }),
             _ if self.answer() || self.report(pick) || self.is_due() => {}
             _ => return self.ask(),
@@ -192,10 +192,10 @@ impl<'a> World<'a> {
                 self.ask();
             }
             Disturbance::Abort => self.take(Command::Abort { run: None }),
-            Disturbance::Pause => self.take(Command::Pause { freeze: false }),
+            Disturbance::Pause => self.take(Command::Pause { run: None, freeze: false }),
             Disturbance::Drop => {
-                self.take(Command::Pause { freeze: false });
-                self.take(Command::Resume { drop: true });
+                self.take(Command::Pause { run: None, freeze: false });
+                self.take(Command::Resume { run: None, drop: true });
             }
             Disturbance::Crash => self.open_again(),
             Disturbance::HandOver => self.take(Report::Closing),

@@ -120,9 +120,9 @@ impl World {
     fn anything(&mut self) -> Result<(), String> {
         match self.chance.pick(32) {
             0..=6 if self.messages < MESSAGES => self.message(),
-            7 => self.input(Command::Pause { freeze: false }, None),
-            8 | 9 => self.input(Command::Resume { drop: false }, None),
-            10 if self.chance.one_in(2) => self.input(Command::Resume { drop: true }, None),
+            7 => self.input(Command::Pause { run: None, freeze: false }, None),
+            8 | 9 => self.input(Command::Resume { run: None, drop: false }, None),
+            10 if self.chance.one_in(2) => self.input(Command::Resume { run: None, drop: true }, None),
             10 => self.input(Command::Abort { run: None }, None),
             11 => self.cancel(),
             12 if self.chance.one_in(8) => self.input(Command::Clear, None),
@@ -139,7 +139,7 @@ impl World {
     /// Whatever lets it come to rest.
     fn help(&mut self) -> Result<(), String> {
         if self.session()?.run().is_some_and(|run| run.pause.is_some()) {
-            return self.input(Command::Resume { drop: false }, None);
+            return self.input(Command::Resume { run: None, drop: false }, None);
         }
         let asks =
             self.session()?.run().is_some_and(|run| run.step.calls.iter().any(|call| call.stage == Stage::Asking));

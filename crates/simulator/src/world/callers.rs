@@ -166,10 +166,10 @@ impl Callers {
                 allow: plan.seed.leave != Leave::Denied,
                 by: "the terminal".into(),
             },
-            Caller::Pause(_) => Command::Pause { freeze: false },
+            Caller::Pause(_) => Command::Pause { run: None, freeze: false },
             Caller::Resume(_) => {
                 let then = view.run.and_then(|run| plan.script_of(run)).and_then(|run| plan.workload.runs[run].pause);
-                Command::Resume { drop: then.is_some_and(|pause| pause.then == Then::Dropped) }
+                Command::Resume { run: None, drop: then.is_some_and(|pause| pause.then == Then::Dropped) }
             }
             Caller::Abort(index) => Command::Abort { run: Some(message_id(index).into()) },
             Caller::Mend(_) => Command::Recover { force: true },

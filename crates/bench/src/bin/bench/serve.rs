@@ -1,6 +1,7 @@
 //! What it costs to speak with `limulus serve`: acknowledgements, events to subscribers, whole turns, and what a service that
 //! does nothing costs. The service is a process of its own, the clients are in this one.
 
+mod control;
 mod owner;
 mod stamped;
 
@@ -51,6 +52,7 @@ pub(super) fn measure(binary: &Path, folder: &Path) -> Result<Vec<Line>, Problem
         lines.push(Row { what, target: Target::AtMost(most), measured }.into());
     }
     lines.extend(runtime.block_on(turns(&home("turns", &server.base_url)?))?);
+    lines.extend(runtime.block_on(control::measure(binary, folder))?);
     lines.push(runtime.block_on(subscribers_at_rest(&home("subscribers", &server.base_url)?))?);
     let parked = folder.join("parked");
     Owner::prepare(&parked, &server.base_url)?;

@@ -63,7 +63,7 @@ struct Local {
 }
 
 impl runtime::Resolver for Local {
-    fn settings(&self, agent: &str, _: Option<&str>, _: &Overrides) -> Result<Settings, Failure> {
+    fn settings(&self, agent: &str, _: runtime::Wants<'_>, _: &Overrides) -> Result<Settings, Failure> {
         let candidate = Candidate {
             provider: "scripted".into(),
             model: "wire".into(),

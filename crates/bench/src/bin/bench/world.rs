@@ -291,8 +291,8 @@ impl World {
         self.offer(Report::Due);
         let Effect::Request { id, .. } = self.next() else { panic!("it is sent again") };
         self.words(id, 2);
-        self.offer(Command::Pause { freeze: false });
-        self.offer(Command::Resume { drop: false });
+        self.offer(Command::Pause { run: None, freeze: false });
+        self.offer(Command::Resume { run: None, drop: false });
         let again = self.next().id();
         self.words(again, 2);
         self.end(again);

@@ -1,6 +1,7 @@
 //! A home with its workspace, the real program in it, and ways to watch it. What may not live here: a judgement; that is
 //! the tests'.
 
+mod busy;
 mod canned;
 mod home;
 mod owner;
@@ -12,6 +13,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
+pub(crate) use busy::{Busy, HOLD};
 pub(crate) use canned::{all, answered, refused, serve, serve_whole};
 pub(crate) use home::{Finished, Home, PROGRAM};
 pub(crate) use owner::beside_an_owner;

@@ -1,4 +1,5 @@
-//! `agent`: sends a message. The first answer says that it is recorded, the second how its run ended.
+//! `agent`: sends a message. The first answer says that it is recorded, the second how its run ended. A chat command is
+//! answered at once.
 
 use std::sync::Arc;
 
@@ -7,8 +8,10 @@ use base64::engine::general_purpose::STANDARD;
 use engine::{Answer, Attached, BodyKind, Command, Content, MessageId, Overrides, Receipt};
 use protocol::Response;
 use protocol::method::{Agent, AgentAnswer, AgentParams, Attachment};
+use runtime::Wants;
 use uuid::Uuid;
 
+use super::chat::{self, Spoken};
 use super::end::{self, ended, heard};
 use crate::connection::Caller;
 use crate::error::Error;
@@ -20,10 +23,15 @@ use crate::session_key::SessionKey;
 pub(in crate::methods) async fn agent(
     caller: &Arc<Caller>,
     id: &str,
-    params: AgentParams,
+    mut params: AgentParams,
 ) -> Result<AgentAnswer, Error> {
     let service = &caller.service;
     let key = SessionKey::parse(Some(&params.session_key))?;
+    match chat::spoken(caller, &key, &params).await? {
+        Some(Spoken::Answer(text)) => return Ok(AgentAnswer::Command { text }),
+        Some(Spoken::Message(text)) => params.message = text,
+        None => {}
+    }
     let message = MessageId(Uuid::now_v7());
     // Before it is sent: its run may have ended before the next look.
     let waiting = service.hub.wait_for(message.into());
@@ -66,10 +74,11 @@ async fn command(
         deadline_ms: params.timeout_ms,
         allow: params.allow,
     };
-    let settings = service.runtime.resolver().settings(&key.agent, None, &overrides).map_err(|failure| {
-        let hint = "`limulus config check` says what is wrong, `limulus models list` what can be used".to_owned();
-        Error::Config { what: failure.to_string(), hint }
-    })?;
+    let settings =
+        service.runtime.resolver().settings(&key.agent, Wants::default(), &overrides).map_err(|failure| {
+            let hint = "`limulus config check` says what is wrong, `limulus models list` what can be used".to_owned();
+            Error::Config { what: failure.to_string(), hint }
+        })?;
     // The folder is decided when the message is accepted, also when another owner takes it up elsewhere.
     let overrides = Overrides { workspace: Some(settings.workspace), ..overrides };
     let attachments = attached(service, params.attachments).await?;

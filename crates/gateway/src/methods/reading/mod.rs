@@ -18,8 +18,8 @@ use journal::Read;
 use protocol::ErrorShape;
 use protocol::limits::{FIRST_FRAME_BYTES, FRAME_BYTES};
 use protocol::method::{
-    Method, ReceiptsGet, RunsList, RunsShow, RunsTrace, SessionsAudit, SessionsList, SessionsShow, SessionsState,
-    StatusGet,
+    Method, ReceiptsGet, RunsExplain, RunsList, RunsShow, RunsTrace, SessionsAudit, SessionsList, SessionsShow,
+    SessionsState, StatusGet,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -62,6 +62,7 @@ reading!(
     RunsList,
     RunsShow,
     RunsTrace,
+    RunsExplain,
     SessionsList,
     SessionsShow,
     SessionsAudit,

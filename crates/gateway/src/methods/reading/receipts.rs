@@ -8,7 +8,7 @@ use protocol::show::ReceiptStory;
 
 use super::Reads;
 use crate::error::Error;
-use crate::show::{Source, lookup};
+use crate::show::{Source, fold_branch, lookup};
 
 impl Reads for ReceiptsGet {
     fn read(source: &Source<'_>, params: ReceiptParams) -> Result<ReceiptStory, Error> {
@@ -75,7 +75,11 @@ fn story(read: &dyn Read, session: SessionRow, receipt: ReceiptRow) -> Result<Re
         }
         _ => None,
     };
+    let state = fold_branch(read, &session)?;
     Ok(ReceiptStory {
+        mode: receipt.mode,
+        queue_state: state.queue_state(receipt.message),
+        steer_state: state.steer_state(receipt.message),
         message: receipt.message,
         key: receipt.key,
         session: session.session,

@@ -1,13 +1,13 @@
-//! `runs.list`, `runs.show`, `runs.trace`.
+//! `runs.list`, `runs.show`, `runs.trace`, `runs.explain`.
 
 use engine::{LaneWait, SessionId};
-use protocol::method::{RunParams, RunsList, RunsListParams, RunsListed, RunsShow, RunsTrace, Traced};
-use protocol::show::{RunStory, RunSummary};
+use protocol::method::{RunParams, RunsExplain, RunsList, RunsListParams, RunsListed, RunsShow, RunsTrace, Traced};
+use protocol::show::{Explained, RunStory, RunSummary};
 
 use super::{Reads, last};
 use crate::error::Error;
 use crate::events::wait;
-use crate::show::{Source, lookup, run, texts, trace};
+use crate::show::{Source, explain, lookup, run, texts, trace};
 
 impl Reads for RunsList {
     fn read(source: &Source<'_>, params: RunsListParams) -> Result<RunsListed, Error> {
@@ -53,5 +53,11 @@ impl Reads for RunsTrace {
         // Only the beginnings of texts are told, so that they are not counted.
         let found = lookup::run(source.read, &params)?;
         Ok(Traced { lines: trace(source.read, &found, &texts(source.read))? })
+    }
+}
+
+impl Reads for RunsExplain {
+    fn read(source: &Source<'_>, params: RunParams) -> Result<Explained, Error> {
+        explain(source, &lookup::run(source.read, &params)?)
     }
 }

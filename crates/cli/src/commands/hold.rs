@@ -1,0 +1,146 @@
+//! `limulus runs pause`, `runs resume`, `runs break`: a run is held, now or when it comes to a place, and let go again.
+
+use std::sync::Arc;
+
+use clap::Args;
+use engine::RunId;
+use engine::tables::transitions::RunState;
+use gateway::show::lookup;
+use gateway::show::lookup::FoundRun;
+use journal::Reader;
+use protocol::method::{BreakParams, PauseParams, RunAsked, RunResumeParams, RunsBreak, RunsPause, RunsResume};
+use protocol::{Client, ClientError};
+
+use super::abort::until_over;
+use super::follower::{End, Follower, change};
+use super::resume;
+use crate::args::WriterArgs;
+use crate::config::{Config, Globals};
+use crate::door::{failed, is_gone};
+use crate::error::CliError;
+use crate::show::choice::RunChoice;
+use crate::show::{json, print};
+
+/// Hold a run where it is: a checkpoint, which outlives a restart. A running command goes on, and what it gives is kept
+#[derive(Debug, Args)]
+pub(crate) struct PauseArgs {
+    #[command(flatten)]
+    choice: RunChoice,
+    /// Let its commands stand still as well, with every process of theirs; their limits stand still with them
+    #[arg(long)]
+    freeze: bool,
+    #[command(flatten)]
+    writer: WriterArgs,
+}
+
+/// Let a run go on that is held. Beside an owner this comes back at once; where there is none, this process does the work
+#[derive(Debug, Args)]
+pub(crate) struct ResumeArgs {
+    #[command(flatten)]
+    choice: RunChoice,
+    /// End it as interrupted instead: what came is kept, and what waits behind it is next
+    #[arg(long)]
+    drop: bool,
+    #[command(flatten)]
+    writer: WriterArgs,
+}
+
+/// Let a run hold by itself when it comes to a place. Each place holds it once; `runs resume` lets it go on
+#[derive(Debug, Args)]
+pub(crate) struct BreakArgs {
+    #[command(flatten)]
+    choice: RunChoice,
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    writer: WriterArgs,
+}
+
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+struct Place {
+    /// Before a call of this tool starts
+    #[arg(long, value_name = "TOOL")]
+    before_tool: Option<String>,
+    /// When it comes into this state: preparing, tool_exec, compacting, error, retry or awaiting
+    #[arg(long, value_name = "STATE", value_parser = state)]
+    on: Option<RunState>,
+    /// Nowhere any more
+    #[arg(long)]
+    clear: bool,
+}
+
+/// A state as it is typed.
+fn state(text: &str) -> Result<RunState, String> {
+    let names = || RunState::ALL.iter().map(|state| state.name()).collect::<Vec<_>>().join(", ");
+    RunState::ALL.iter().find(|state| state.name() == text).copied().ok_or_else(|| format!("there are: {}", names()))
+}
+
+pub(crate) async fn pause(args: PauseArgs, globals: &Globals) -> Result<(), CliError> {
+    let RunChoice { run, session } = args.choice;
+    let params = PauseParams { run, session, freeze: args.freeze };
+    let asked = change(globals, &args.writer, async |client| client.call::<RunsPause>(params.clone()).await).await?;
+    let frozen = if args.freeze { ", and its commands stand still" } else { "" };
+    let said = format!("run {0} is paused{frozen}; `limulus runs resume {0}` lets it go on\n", asked.run_id);
+    print(&if args.writer.json { json(&asked) } else { said })
+}
+
+pub(crate) async fn break_at(args: BreakArgs, globals: &Globals) -> Result<(), CliError> {
+    let RunChoice { run, session } = args.choice;
+    let Place { before_tool, on, .. } = args.place;
+    let place = match (&before_tool, on) {
+        (Some(tool), _) => format!("holds before `{tool}`"),
+        (None, Some(state)) => format!("holds when it is in `{}`", state.name()),
+        (None, None) => "holds nowhere by itself".to_owned(),
+    };
+    let params = BreakParams { run, session, before_tool, on_state: on };
+    let asked = change(globals, &args.writer, async |client| client.call::<RunsBreak>(params.clone()).await).await?;
+    print(&if args.writer.json { json(&asked) } else { format!("run {} {place}\n", asked.run_id) })
+}
+
+pub(crate) async fn go_on(args: ResumeArgs, globals: &Globals) -> Result<(), CliError> {
+    let config = Arc::new(Config::load(&globals.home, &globals.environment, args.writer.flags())?);
+    let reader = Reader::open(&globals.home)?;
+    let found = lookup::run(&reader, &args.choice.into())?;
+    let mut follower = Follower::open(globals, config, &args.writer, 1).await?;
+    let gone_on = if args.drop {
+        give_up(&mut follower, &found).await
+    } else {
+        take_up(&mut follower, &reader, &found, args.writer.json).await
+    };
+    let closed = follower.close(End::of(&gone_on)).await;
+    gone_on.and(closed)
+}
+
+async fn ask(client: &Client, run: RunId, drop: bool) -> Result<RunAsked, ClientError> {
+    client.call::<RunsResume>(RunResumeParams { run: Some(run.to_string()), session: None, drop }).await
+}
+
+async fn give_up(follower: &mut Follower<'_>, found: &FoundRun) -> Result<(), CliError> {
+    let run = found.run;
+    until_over(follower, &found.session.key, run, async |client| ask(client, run, true).await.map(drop)).await?;
+    follower.screen.say(&format!("run {run} is ended as interrupted; what had come is kept"));
+    Ok(())
+}
+
+/// Lets it go on. Whoever owns the home follows it to its end: nobody else is there to do its work.
+async fn take_up(
+    follower: &mut Follower<'_>,
+    reader: &Reader,
+    found: &FoundRun,
+    as_json: bool,
+) -> Result<(), CliError> {
+    let key = &found.session.key;
+    follower.follow(key).await.map_err(failed)?;
+    let asked = loop {
+        match ask(follower.client(), found.run, false).await {
+            Ok(asked) => break asked,
+            Err(error) if is_gone(&error) => follower.reopen().await?,
+            Err(error) => return Err(failed(error)),
+        }
+    };
+    if follower.is_owner() {
+        return resume::follow_one(follower, reader, key).await;
+    }
+    print(&if as_json { json(&asked) } else { format!("run {} goes on\n", asked.run_id) })
+}

@@ -1,0 +1,112 @@
+//! Chat commands in the text of a message: answered at once, without a model, whatever the session is doing.
+
+use bench::model_server::ModelServer;
+
+use crate::support::{Busy, Home, is_alive, pids, until};
+
+/// What is said to a message.
+#[track_caller]
+fn say(home: &Home, text: &str) -> String {
+    home.run(&["agent", "-m", text]).expect_code(0).out
+}
+
+/// R62: nothing of them reaches the model, and no run is made.
+#[test]
+pub(crate) fn r62_commands_are_answered_without_a_model_and_hold_for_the_next_run() {
+    let server = ModelServer::start().unwrap();
+    let home = Home::new().served_by(&server);
+    home.run(&["agent", "-m", "tokens=3 Hello"]).expect_code(0);
+    let requests = server.seen().len();
+    assert!(say(&home, "/status").contains("model: acme/scripted (as configured)"));
+    assert!(say(&home, "/model acme/other").contains("acme/other (for this session)"));
+    assert!(say(&home, "/think high").contains("high (for this session)"));
+    assert!(say(&home, "/queue collect").contains("collect (for this session)"));
+    assert!(say(&home, "/verbose on").contains("on (for this session)"));
+    let status = say(&home, "/status");
+    for part in ["idle; 0 messages waiting", "model: acme/other", "thinking: high", "queue: collect", "verbose: on"] {
+        assert!(status.contains(part), "{part:?} is not in {status}");
+    }
+    assert!(say(&home, "/usage").contains("acme/scripted: 1 run, "));
+    assert_eq!(server.seen().len(), requests, "no model was asked");
+    assert_eq!(home.json(&["runs", "list"]).as_array().expect("a list").len(), 1);
+    home.run(&["agent", "-m", "tokens=3 And now?"]).expect_code(0);
+    assert_eq!(home.json(&["runs", "list"])[1]["model"], "acme/other");
+    assert!(say(&home, "/model default").contains("acme/scripted (as configured)"));
+    let told = home.json(&["send", "/queue default"]);
+    assert_eq!(told["status"], "command", "{told}");
+    assert!(told["text"].as_str().is_some_and(|text| text.contains("steer (as configured)")), "{told}");
+}
+
+/// R62: what follows a command and means nothing is refused with what there is, and changes nothing.
+#[test]
+fn r62_a_command_that_makes_no_sense_says_what_does() {
+    let home = Home::new();
+    home.run(&["agent", "-m", "/status"]).expect_code(4);
+    home.run(&["agent", "-m", "Who are you?"]).expect_code(0);
+    for (command, part) in [
+        ("/model nobody/knows", "limulus models list"),
+        ("/think enormous", "xhigh"),
+        ("/queue later", "steer_backlog"),
+        ("/verbose perhaps", "there are: on, off, default"),
+    ] {
+        home.run(&["agent", "-m", command]).expect_code(2).expect_err(part);
+    }
+    home.run(&["agent", "-m", "/pause"]).expect_code(4);
+    assert!(say(&home, "/stop").contains("nothing is under way"));
+    assert!(say(&home, "/status").contains("model: offline/offline (as configured)"));
+    assert!(!say(&home, "/etc/hostname is what?").contains("/etc/hostname is what"), "a path is no command");
+    assert_eq!(home.json(&["runs", "list"]).as_array().expect("a list").len(), 2);
+}
+
+/// R62: the conversation of before is not sent any more; what follows the command begins the new one.
+#[test]
+pub(crate) fn r62_a_new_conversation_begins_with_what_follows_the_command() {
+    let server = ModelServer::start().unwrap();
+    let home = Home::new().served_by(&server);
+    home.run(&["agent", "-m", "tokens=3 The word is heron."]).expect_code(0);
+    home.run(&["agent", "-m", "/new tokens=3 What is the word?"]).expect_code(0);
+    let seen = server.seen();
+    assert_eq!(seen[1].messages, seen[0].messages, "nothing of before is sent");
+    assert_eq!(seen[1].script, "tokens=3 What is the word?");
+    assert!(say(&home, "/reset").contains("a new conversation begins"));
+}
+
+/// R62: they are decided before the queue, so they work while a run is under way.
+#[test]
+fn r62_a_run_is_paused_resumed_and_stopped_from_the_chat() {
+    let mut busy = Busy::new();
+    assert!(say(&busy.home, "/pause").contains("/resume lets it go on"));
+    assert_eq!(busy.explained()["state"], "paused");
+    assert!(say(&busy.home, "/status").contains("someone who resumes it"));
+    assert!(say(&busy.home, "/resume").contains("goes on"));
+    let later = busy.send("followup", "Who are you?");
+    let stopped = say(&busy.home, "/stop");
+    assert!(stopped.contains("is ended"), "{stopped}");
+    busy.finish().expect_code(130);
+    assert!(pids(&busy.home.file("pids")).iter().all(|pid| !is_alive(*pid)));
+    assert_eq!(busy.receipt(&later)["outcome"], "completed", "what waited is next");
+}
+
+/// R32, R36: the mark is the configuration's, and each message that waits says where it stands.
+#[test]
+fn r36_what_waits_says_where_it_stands_and_a_steer_has_the_mark_that_is_configured() {
+    let server = ModelServer::start().unwrap();
+    let home = Home::new().served_by(&server).with("LIMULUS_QUEUE__MARK", "(meanwhile) ");
+    let owner = home.start(&["serve"]);
+    owner.until_err("serving");
+    let run = home.start(&["agent", "--json", "-m", "tokens=400 delay_ms=20 Hello"]);
+    run.until_text(3);
+    home.run(&["send", "tokens=3 And this?"]).expect_code(0);
+    let later = home.json(&["send", "--mode", "followup", "tokens=3 Later."]);
+    home.run(&["send", "--mode", "collect", "tokens=3 Sometime."]).expect_code(0);
+    let waiting = home.json(&["queue", "list"]);
+    let states: Vec<_> = waiting.as_array().expect("a list").iter().map(|one| one["queue_state"].clone()).collect();
+    assert_eq!(states[..2], ["steering", "blocked"], "{waiting}");
+    assert!(["collecting", "validating"].iter().any(|state| states[2] == *state), "{waiting}");
+    run.finish().expect_code(0);
+    let message = later["message"].as_str().expect("a text");
+    until("the end of the followup", || home.json(&["receipt", message])["state"] == "ended");
+    assert_eq!(home.json(&["receipt", message])["queue_state"], "completed");
+    let said: Vec<String> = server.seen().into_iter().map(|seen| seen.script).collect();
+    assert!(said.iter().any(|text| text == "(meanwhile) tokens=3 And this?"), "{said:?}");
+}

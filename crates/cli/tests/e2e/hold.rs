@@ -1,0 +1,153 @@
+//! A run is held and let go again, now or where it comes to a place, and explains itself all the while.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::support::{Busy, HOLD, Home, is_alive, pids, until};
+
+/// Counts in a file until the file `go` is there.
+const COUNT: &str = "run `echo $$ >> pids; until test -e go; do echo x >> count; sleep 0.01; done`";
+
+/// Whether a process is stopped.
+fn is_stopped(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(')').next().is_some_and(|rest| rest.split_whitespace().next() == Some("T"))
+}
+
+fn outcomes(home: &Home) -> Vec<Value> {
+    let runs = home.json(&["runs", "list"]);
+    runs.as_array().expect("a list").iter().map(|run| run["outcome"].clone()).collect()
+}
+
+/// R16: nothing of it moves until it is resumed, whoever owns the home then; and its command runs once.
+#[test]
+fn r16_a_frozen_run_stands_still_across_the_death_of_its_owner_and_goes_on_when_it_is_resumed() {
+    let home = Home::new().with("LIMULUS_TOOLS__EXEC__POLICY", "allow");
+    let owner = home.start(&["serve"]);
+    owner.until_err("serving");
+    home.run(&["send", COUNT]).expect_code(0);
+    until("a command that counts", || !home.text("count").is_empty());
+    let pid = pids(&home.file("pids"))[0];
+    let paused = home.run(&["runs", "pause", "--freeze"]).expect_code(0);
+    assert!(paused.out.contains("its commands stand still"), "{}", paused.out);
+    until("a command that stands still", || is_stopped(pid));
+    let counted = home.text("count");
+    owner.kill();
+    let owner = home.start(&["serve"]);
+    owner.until_err("serving");
+    let explained = home.json(&["runs", "explain"]);
+    assert_eq!(explained["state"], "paused", "{explained}");
+    assert!(explained["until"].is_null(), "its limits stand still: {explained}");
+    assert!(is_stopped(pid));
+    assert_eq!(home.text("count"), counted);
+    home.run(&["runs", "resume"]).expect_code(0);
+    until("a command that counts again", || home.text("count") > counted);
+    home.put("go", "");
+    home.run(&["runs", "wait"]).expect_code(0);
+    assert_eq!(pids(&home.file("pids")), [pid], "it ran once");
+}
+
+/// R16: a command that was frozen under an owner that died is let go by the next one, also if the run went on meanwhile.
+#[test]
+fn r16_where_nobody_owns_the_home_a_run_is_paused_and_resumed_all_the_same() {
+    let home = Home::new();
+    let agent = home.start(&["agent", "--yes", "-m", HOLD]);
+    until("a command that holds", || pids(&home.file("pids")).len() == 1);
+    agent.kill();
+    home.run(&["runs", "pause", "--freeze"]).expect_code(0);
+    let pid = pids(&home.file("pids"))[0];
+    let again = home.run(&["runs", "pause"]).expect_code(3);
+    assert!(again.err.contains("runs resume"), "it says what to do: {}", again.err);
+    home.put("go", "");
+    let resumed = home.run(&["runs", "resume"]).expect_code(0);
+    assert!(resumed.out.contains("exit status 0"), "this process has done the work: {}", resumed.out);
+    assert_eq!(outcomes(&home), ["completed"]);
+    assert_eq!(pids(&home.file("pids")), [pid], "it ran once");
+    home.run(&["runs", "resume"]).expect_code(4);
+}
+
+/// R16: it ends as interrupted, its command with it, and what waits behind it is answered.
+#[test]
+fn r16_a_held_run_that_is_dropped_makes_room_for_what_waits() {
+    let mut busy = Busy::new();
+    let later = busy.send("followup", "Who are you?");
+    busy.home.run(&["runs", "pause", "--session", "main"]).expect_code(0);
+    assert!(pids(&busy.home.file("pids")).iter().all(|pid| is_alive(*pid)), "pausing ends no command");
+    busy.home.run(&["runs", "resume", "--drop"]).expect_code(0).expect_err("ended as interrupted");
+    busy.finish().expect_code(130);
+    assert_eq!(busy.receipt(&later)["outcome"], "completed");
+    assert_eq!(outcomes(&busy.home), ["interrupted", "completed"]);
+    assert!(pids(&busy.home.file("pids")).iter().all(|pid| !is_alive(*pid)));
+}
+
+/// R16: each place holds it once.
+#[test]
+fn r16_a_run_holds_by_itself_where_it_was_told_to() {
+    let mut busy = Busy::new();
+    busy.home.run(&["runs", "break", "--before-tool", "ls"]).expect_code(0);
+    busy.send("steer", "list the files here");
+    busy.let_go();
+    until("the breakpoint", || busy.explained()["state"] == "paused");
+    let explained = busy.explained();
+    assert!(explained["waits_for"].as_str().is_some_and(|text| text.contains("before `ls`")), "{explained}");
+    busy.home.run(&["runs", "resume"]).expect_code(0);
+    busy.finish().expect_code(0);
+    assert_eq!(outcomes(&busy.home), ["completed"]);
+}
+
+/// R16: what is no place, and a run that is over, are refused with what to do.
+#[test]
+fn r16_a_place_that_is_none_is_refused() {
+    let mut busy = Busy::new();
+    let refused = busy.home.run(&["runs", "break", "--on", "streaming"]).expect_code(3);
+    assert!(refused.err.contains("tool_exec"), "it names those that there are: {}", refused.err);
+    assert!(busy.home.run(&["runs", "break", "--on", "nowhere"]).expect_code(2).err.contains("awaiting"));
+    busy.home.run(&["runs", "break"]).expect_code(2);
+    busy.home.run(&["runs", "break", "--on", "error"]).expect_code(0);
+    busy.home.run(&["runs", "break", "--clear"]).expect_code(0);
+    busy.let_go();
+    busy.finish().expect_code(0);
+    busy.home.run(&["runs", "break", "--clear"]).expect_code(4);
+    busy.home.run(&["runs", "pause"]).expect_code(4);
+}
+
+/// R22: three lines: state and since when, what it waits for and until when, what can be done.
+#[test]
+fn r22_a_run_explains_itself_whatever_it_does() {
+    let mut busy = Busy::new();
+    let text = busy.home.run(&["runs", "explain"]).expect_code(0).out;
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 3, "{text}");
+    assert!(lines[0].contains("is tool_exec since"), "{text}");
+    assert!(lines[1].contains("waits for calls: exec (started); at the latest until"), "{text}");
+    assert!(lines[2].contains("runs steer RUN TEXT") && lines[2].contains("runs abort RUN"), "{text}");
+    let later = busy.send("followup", "Who are you?");
+    let message = later["message"].as_str().expect("a text");
+    let waiting = busy.home.json(&["runs", "explain", message]);
+    assert_eq!(waiting["state"], "queued", "{waiting}");
+    assert!(waiting["waits_for"].as_str().is_some_and(|text| text.contains("which is tool_exec")), "{waiting}");
+    assert_eq!(waiting["can"][0]["command"], format!("limulus queue cancel {message}"));
+    busy.let_go();
+    busy.finish().expect_code(0);
+    busy.receipt(&later);
+    let ended = busy.home.json(&["runs", "explain", message]);
+    assert_eq!(ended["state"], "completed", "{ended}");
+    assert!(ended["waits_for"].is_null(), "{ended}");
+}
+
+/// R32: it goes into that run, and into no other.
+#[test]
+fn r32_a_run_that_is_under_way_is_steered_by_its_name_and_one_that_is_over_is_not() {
+    let mut busy = Busy::new();
+    let run = busy.explained()["run"].as_str().expect("a text").to_owned();
+    let sent = busy.home.json(&["runs", "steer", &run, "Who are you?"]);
+    assert_eq!((&sent["state"], &sent["mode"]), (&"queued".into(), &"steer".into()), "{sent}");
+    busy.home.run(&["runs", "steer", "--session", "main", &run, "both"]).expect_code(2);
+    busy.let_go();
+    let ended = busy.finish().expect_code(0);
+    assert!(ended.out.contains("offline model"), "{}", ended.out);
+    let refused = busy.home.run(&["runs", "steer", &run, "And now?"]).expect_code(3);
+    assert!(refused.err.contains("limulus send --session"), "{}", refused.err);
+    assert_eq!(outcomes(&busy.home), ["completed"]);
+}

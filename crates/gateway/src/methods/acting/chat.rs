@@ -1,0 +1,342 @@
+//! Chat commands: a message whose first word is one of them is answered at once, without a model, whatever the session is
+//! doing. Any other message is a message, also one that begins with a slash: a path is no command.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use engine::tables::routing::MODES;
+use engine::{Answer, Command, Override, Overrides, QueueMode, RunRow, Session, SessionRow, Thinking, Usage};
+use protocol::method::{AbortParams, AgentParams, PauseParams, RunParams, RunResumeParams};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::{abort, end, hold};
+use crate::connection::Caller;
+use crate::error::Error;
+use crate::session_key::SessionKey;
+use crate::show::{Source, count, explain, fold_branch, lookup, name, tokens};
+
+/// What can be said, in the order in which it is listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Word {
+    New,
+    Stop,
+    Pause,
+    Resume,
+    Compact,
+    Queue,
+    Model,
+    Think,
+    Verbose,
+    Status,
+    Usage,
+}
+
+const WORDS: [(&str, Word); 12] = [
+    ("/new", Word::New),
+    ("/reset", Word::New),
+    ("/stop", Word::Stop),
+    ("/pause", Word::Pause),
+    ("/resume", Word::Resume),
+    ("/compact", Word::Compact),
+    ("/queue", Word::Queue),
+    ("/model", Word::Model),
+    ("/think", Word::Think),
+    ("/verbose", Word::Verbose),
+    ("/status", Word::Status),
+    ("/usage", Word::Usage),
+];
+
+const LEVELS: [Thinking; 6] =
+    [Thinking::Off, Thinking::Minimal, Thinking::Low, Thinking::Medium, Thinking::High, Thinking::Xhigh];
+
+/// What a command came to.
+pub(super) enum Spoken {
+    /// It is done, and this is what is said of it.
+    Answer(String),
+    /// The rest of it is a message to the model.
+    Message(String),
+}
+
+/// Carries out the command that a message is; none if it is a message.
+pub(super) async fn spoken(
+    caller: &Arc<Caller>,
+    key: &SessionKey,
+    params: &AgentParams,
+) -> Result<Option<Spoken>, Error> {
+    let Some((word, rest)) = parse(&params.message) else { return Ok(None) };
+    let chat = Chat { caller, key };
+    if word == Word::New && !rest.is_empty() {
+        chat.begin_anew(Some(&params.idempotency_key)).await?;
+        return Ok(Some(Spoken::Message(rest.to_owned())));
+    }
+    if !params.attachments.is_empty() {
+        return Err(Error::invalid("a command takes no attachments", "send them with a message"));
+    }
+    chat.answer(word, rest).await.map(|text| Some(Spoken::Answer(text)))
+}
+
+/// The command that a message begins with, and what follows it.
+fn parse(text: &str) -> Option<(Word, &str)> {
+    let (first, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    let (_, word) = WORDS.iter().find(|(name, _)| first.eq_ignore_ascii_case(name))?;
+    Some((*word, rest.trim()))
+}
+
+/// A session that is spoken to.
+struct Chat<'a> {
+    caller: &'a Arc<Caller>,
+    key: &'a SessionKey,
+}
+
+impl Chat<'_> {
+    async fn answer(&self, word: Word, rest: &str) -> Result<String, Error> {
+        match word {
+            Word::New => self.begin_anew(None).await,
+            Word::Stop => self.stop().await,
+            Word::Pause => self.pause(one_of(rest, &["freeze"])?.is_some()).await,
+            Word::Resume => self.go_on(one_of(rest, &["drop"])?.is_some()).await,
+            Word::Compact => {
+                super::ask(&self.caller.service, &self.row()?, Command::Compact).await?;
+                Ok(format!("the history of {} is being summarised", self.key))
+            }
+            Word::Queue => self.queue(rest).await,
+            Word::Model => self.model(rest).await,
+            Word::Think => self.think(rest).await,
+            Word::Verbose => self.verbose(rest).await,
+            Word::Status => self.status(),
+            Word::Usage => self.usage(),
+        }
+    }
+
+    fn row(&self) -> Result<SessionRow, Error> {
+        super::session(&self.caller.service, &self.key.to_string())
+    }
+
+    fn session(&self) -> Result<Session, Error> {
+        fold_branch(&**self.caller.service.runtime.journal(), &self.row()?)
+    }
+
+    /// Asks the session for something, and makes it where there is none.
+    async fn command(&self, command: Command) -> Result<Answer, Error> {
+        super::command_to(&self.caller.service, &self.key.to_string(), &self.key.agent, command).await
+    }
+
+    /// What was said before under this key has begun anew already.
+    async fn begin_anew(&self, key: Option<&str>) -> Result<String, Error> {
+        let journal = self.caller.service.runtime.journal();
+        if let (Some(key), Some(row)) = (key, journal.session(&self.key.to_string())?)
+            && journal.receipts(row.session)?.iter().any(|receipt| receipt.key.as_deref() == Some(key))
+        {
+            return Ok(String::new());
+        }
+        self.command(Command::Reset).await?;
+        Ok(format!("a new conversation begins in {}", self.key))
+    }
+
+    /// Told when the run has ended, so that nothing of it goes on after the answer.
+    async fn stop(&self) -> Result<String, Error> {
+        let service = &self.caller.service;
+        let (row, key) = (self.row()?, self.key.to_string());
+        let waiting = row.run.map(|run| service.hub.wait_for(run));
+        let aborted = match abort::abort(self.caller, AbortParams { run: None, session: Some(key) }).await {
+            Ok(aborted) => aborted,
+            Err(Error::NotFound { .. }) => return Ok(format!("nothing is under way in {}", self.key)),
+            Err(error) => return Err(error),
+        };
+        if let Some(waiting) = waiting {
+            end::heard(service, waiting).await?;
+        }
+        let left = self.row()?.queued as usize;
+        let behind = if left > 0 { format!("; {} behind it: next", count(left, "message")) } else { String::new() };
+        Ok(format!("run {} is ended; what had come is kept{behind}", aborted.run_id))
+    }
+
+    async fn pause(&self, freeze: bool) -> Result<String, Error> {
+        let session = Some(self.key.to_string());
+        let asked = hold::pause(self.caller, PauseParams { run: None, session, freeze }).await?;
+        let frozen = if freeze { ", and its commands stand still" } else { "" };
+        Ok(format!("run {} is paused{frozen}; /resume lets it go on", asked.run_id))
+    }
+
+    async fn go_on(&self, drop: bool) -> Result<String, Error> {
+        let session = Some(self.key.to_string());
+        let asked = hold::go_on(self.caller, RunResumeParams { run: None, session, drop }).await?;
+        Ok(format!("run {} {}", asked.run_id, if drop { "is ended as interrupted" } else { "goes on" }))
+    }
+
+    async fn queue(&self, rest: &str) -> Result<String, Error> {
+        let names = || MODES.map(|mode| name(&mode)).join(", ");
+        let mode = match rest {
+            "" => return self.queue_as_it_is(),
+            "default" => None,
+            _ => Some(word(&rest.replace(['-', '+'], "_")).ok_or_else(|| {
+                let hint = format!("there are: {}, default", names());
+                Error::invalid(format!("`{rest}` is no mode of the queue"), hint)
+            })?),
+        };
+        self.command(Command::Override(Override::QueueMode(mode))).await?;
+        Ok(format!("messages to {} are queued as {}", self.key, self.mode_as_told(mode)))
+    }
+
+    fn mode_as_told(&self, mode: Option<QueueMode>) -> String {
+        let configured = || self.caller.service.runtime.resolver().queue(&self.key.agent).mode;
+        told(mode.map(|mode| name(&mode)), || name(&configured()))
+    }
+
+    fn queue_as_it_is(&self) -> Result<String, Error> {
+        let (row, session) = (self.row()?, self.session()?);
+        let waits = count(row.queued as usize, "message");
+        Ok(format!("messages are queued as {}; {waits} waiting", self.mode_as_told(session.queue_mode)))
+    }
+
+    /// A model that cannot be used is refused, and changes nothing.
+    async fn model(&self, rest: &str) -> Result<String, Error> {
+        let model = match rest {
+            "" => return Ok(format!("the model is {}", self.model_as_told(self.session()?.model)?)),
+            "default" => None,
+            model => Some(model.to_owned()),
+        };
+        let said = self.model_as_told(model.clone())?;
+        self.command(Command::Override(Override::Model(model))).await?;
+        Ok(format!("from the next run on the model is {said}"))
+    }
+
+    fn model_as_told(&self, model: Option<String>) -> Result<String, Error> {
+        let resolver = self.caller.service.runtime.resolver();
+        let wants = runtime::Wants { model: model.as_deref(), thinking: None };
+        let settings = resolver.settings(&self.key.agent, wants, &Overrides::default()).map_err(|failure| {
+            Error::invalid(
+                failure.to_string(),
+                "`limulus models list` shows those that can be used, `default` is yours",
+            )
+        })?;
+        let configured = || {
+            let first = settings.candidates.first();
+            first.map_or_else(String::new, |candidate| format!("{}/{}", candidate.provider, candidate.model))
+        };
+        Ok(told(model, configured))
+    }
+
+    async fn think(&self, rest: &str) -> Result<String, Error> {
+        let level = match rest {
+            "" => return Ok(format!("thinking is {}", thinking_as_told(self.session()?.thinking))),
+            "default" => None,
+            _ => Some(word::<Thinking>(rest).ok_or_else(|| {
+                let hint = format!("there are: {}, default", LEVELS.map(|level| name(&level)).join(", "));
+                Error::invalid(format!("`{rest}` is no level of thinking"), hint)
+            })?),
+        };
+        self.command(Command::Override(Override::Thinking(level))).await?;
+        Ok(format!("from the next run on thinking is {}", thinking_as_told(level)))
+    }
+
+    async fn verbose(&self, rest: &str) -> Result<String, Error> {
+        let verbose = match one_of(rest, &["on", "off", "default"])? {
+            None => return Ok(format!("verbose is {}", verbose_as_told(self.session()?.verbose))),
+            Some("on") => Some(true),
+            Some("off") => Some(false),
+            Some(_) => None,
+        };
+        self.command(Command::Override(Override::Verbose(verbose))).await?;
+        Ok(format!("verbose is {}", verbose_as_told(verbose)))
+    }
+
+    fn status(&self) -> Result<String, Error> {
+        let service = &self.caller.service;
+        let (row, session) = (self.row()?, self.session()?);
+        let waits = count(row.queued as usize, "message");
+        let mut text = format!("{} is {}; {waits} waiting", row.key, row.lifecycle.name());
+        if row.run.is_some() {
+            let (journal, waits) = (service.runtime.journal(), service.runtime.waits());
+            let (home, read) = (service.home().as_ref(), &**journal);
+            let source = Source { home, read, immutable: false, most_bytes: u64::MAX, waits: &waits };
+            let found = lookup::run(read, &RunParams { run: None, session: Some(row.key.clone()) })?;
+            let explained = explain(&source, &found)?;
+            let waits_for = explained.waits_for.unwrap_or_default();
+            let _ = write!(text, "\nrun {} is {}; it waits for {waits_for}", explained.run, explained.state);
+        }
+        let _ = write!(text, "\nmodel: {}", self.model_as_told(session.model.clone())?);
+        let _ = write!(text, "\nthinking: {}", thinking_as_told(session.thinking));
+        let _ = write!(text, "\nqueue: {}", self.mode_as_told(session.queue_mode));
+        let _ = write!(text, "\nverbose: {}", verbose_as_told(session.verbose));
+        Ok(text)
+    }
+
+    fn usage(&self) -> Result<String, Error> {
+        let row = self.row()?;
+        let runs = self.caller.service.runtime.journal().runs(Some(row.session))?;
+        let mut models: Vec<(&str, usize, Usage)> = vec![];
+        for RunRow { model, usage, .. } in &runs {
+            match models.iter_mut().find(|(known, ..)| known == model) {
+                Some((_, runs, all)) => {
+                    *runs += 1;
+                    all.add(usage);
+                }
+                None => models.push((model, 1, *usage)),
+            }
+        }
+        let lines =
+            models.iter().map(|(model, runs, usage)| format!("\n{model}: {}, {}", count(*runs, "run"), tokens(usage)));
+        Ok(format!("{}: {}{}", row.key, count(runs.len(), "run"), lines.collect::<String>()))
+    }
+}
+
+/// What is set for the session, else what holds without it.
+fn told(set: Option<String>, otherwise: impl FnOnce() -> String) -> String {
+    set.map_or_else(|| format!("{} (as configured)", otherwise()), |set| format!("{set} (for this session)"))
+}
+
+fn thinking_as_told(level: Option<Thinking>) -> String {
+    level.map_or_else(|| "as configured".to_owned(), |level| format!("{} (for this session)", name(&level)))
+}
+
+fn verbose_as_told(verbose: Option<bool>) -> &'static str {
+    match verbose {
+        Some(true) => "on (for this session)",
+        Some(false) => "off (for this session)",
+        None => "off",
+    }
+}
+
+/// A word of the engine as it is typed.
+fn word<T: DeserializeOwned>(text: &str) -> Option<T> {
+    serde_json::from_value(Value::String(text.to_ascii_lowercase())).ok()
+}
+
+/// What follows a command that knows a few words alone.
+fn one_of<'a>(rest: &str, known: &[&'a str]) -> Result<Option<&'a str>, Error> {
+    if rest.is_empty() {
+        return Ok(None);
+    }
+    let found = known.iter().find(|known| rest.eq_ignore_ascii_case(known)).copied();
+    found.map(Some).ok_or_else(|| {
+        Error::invalid(format!("`{rest}` means nothing here"), format!("there are: {}", known.join(", ")))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// R62: only a whole first word is a command; what looks like one is a message.
+    #[test]
+    fn r62_a_command_is_a_first_word_and_nothing_else() {
+        assert_eq!(parse("/status"), Some((Word::Status, "")));
+        assert_eq!(parse("/New  what is 2 + 2?\nthink"), Some((Word::New, "what is 2 + 2?\nthink")));
+        assert_eq!(parse("/reset"), Some((Word::New, "")));
+        for message in ["/etc/passwd is what?", "/statuses", " /status", "stop", "", "what does /status do?"] {
+            assert_eq!(parse(message), None, "{message:?}");
+        }
+    }
+
+    /// R62: words are read as they are typed.
+    #[test]
+    fn r62_what_follows_a_command_is_read_or_refused() {
+        assert_eq!(word::<QueueMode>("steer_backlog"), Some(QueueMode::SteerBacklog));
+        assert_eq!(word::<Thinking>("XHIGH"), Some(Thinking::Xhigh));
+        assert_eq!(word::<Thinking>("enormous"), None);
+        assert_eq!(one_of("Freeze", &["freeze"]).unwrap(), Some("freeze"));
+        assert!(one_of("hard", &["freeze"]).unwrap_err().to_string().contains("hard"));
+    }
+}

@@ -1,0 +1,141 @@
+//! Why a run stands where it stands: its state and since when, what it waits for and until when, what can be done.
+
+use engine::tables::timers::{Timer, armed};
+use engine::{Lifecycle, Phase, Run, Session, Settings, Timestamp, WaitFor};
+use protocol::show::{Explained, Way};
+
+use super::fold::fold;
+use super::lookup::FoundRun;
+use super::sentence::name;
+use super::waiting::{Owned, waits_for};
+use super::{Source, owner};
+use crate::error::Error;
+
+/// Explains a run.
+pub(crate) fn explain(source: &Source<'_>, found: &FoundRun) -> Result<Explained, Error> {
+    let owned = if owner(source.home).is_some() { Owned::Yes } else { Owned::No };
+    let (session, since) = session(source, found)?;
+    let ended = found.row.as_ref().and_then(|row| row.ended_at.zip(row.outcome));
+    let current = session.run().filter(|run| run.id == found.run);
+    match (ended, current) {
+        (Some((at, outcome)), _) => Ok(bare(found, name(&outcome), at, ended_ways(found))),
+        (None, Some(run)) => under_way(source, found, (&session, run, since), owned),
+        (None, None) => queued(source, found, &session, owned),
+    }
+}
+
+/// The state of the run's session, and since when its run is in the state that it is in.
+fn session(source: &Source<'_>, found: &FoundRun) -> Result<(Session, Timestamp), Error> {
+    let line = source.read.history(found.session.branch)?;
+    let mut since = found.session.last_activity;
+    let mut state = None;
+    let session = fold(&line, |transition| {
+        if state != Some(transition.to) {
+            (state, since) = (Some(transition.to), transition.entry.at);
+        }
+    })?;
+    // What came since the last entry may have begun the stream.
+    let streamed = line.progress.first().filter(|_| state.is_some_and(|state| state != session.run_state()));
+    let since = streamed.map_or(since, |record| record.at);
+    Ok((session, since))
+}
+
+fn bare(found: &FoundRun, state: String, since: Timestamp, can: Vec<Way>) -> Explained {
+    let key = found.session.key.clone();
+    Explained { run: found.run, key, state, since, waits_for: None, until: None, then: None, can }
+}
+
+fn under_way(
+    source: &Source<'_>,
+    found: &FoundRun,
+    (session, run, since): (&Session, &Run, Timestamp),
+    owned: Owned,
+) -> Result<Explained, Error> {
+    let settings = match &found.row {
+        Some(row) => source.read.body(&row.settings)?.and_then(|bytes| Settings::from_bytes(&bytes).ok()),
+        None => None,
+    };
+    // Times are only kept where somebody is there to keep them.
+    let limits = settings.map(|settings| settings.limits).filter(|_| owned == Owned::Yes);
+    let next = limits.and_then(|limits| armed(session, &limits, None).into_iter().min());
+    let questions = source.read.approvals(Some(session.id))?;
+    let waits = match source.lane_wait(run.id) {
+        Some(wait) => format!("a place in the lane {}: queued behind {}", wait.lane.name(), wait.behind_whom()),
+        None => waits_for(session, &questions, owned),
+    };
+    Ok(Explained {
+        waits_for: Some(waits),
+        until: next.map(|(at, _)| at),
+        then: next.map(|(_, timer)| consequence(run, timer)),
+        ..bare(found, name(&session.run_state()), since, ways(session, run, owned))
+    })
+}
+
+/// What happens when a time comes.
+fn consequence(run: &Run, timer: Timer) -> String {
+    match timer {
+        Timer::RunDeadline => "it ends as timed out".to_owned(),
+        Timer::FirstByte => "the request has failed: no byte came".to_owned(),
+        Timer::Silent => "the request has failed: it fell silent".to_owned(),
+        Timer::CallLimit(call) => {
+            let tool = run.call(call).map_or("the call", |call| call.tool.as_str());
+            format!("`{tool}` is ended")
+        }
+        Timer::RetryDue => "the request is sent again".to_owned(),
+        Timer::EndGrace => "it ends without what could not be ended".to_owned(),
+        Timer::ProcessLimit(_) => "a command in the background is ended".to_owned(),
+        Timer::GroupDue => "what was gathered waits for its turn".to_owned(),
+    }
+}
+
+fn way(what: &str, command: String) -> Way {
+    Way { what: what.to_owned(), command }
+}
+
+fn ways(session: &Session, run: &Run, owned: Owned) -> Vec<Way> {
+    let (id, key) = (run.id, &session.key);
+    let abort = way("abort it", format!("limulus runs abort {id}"));
+    let watch = way("watch it", format!("limulus runs watch {id}"));
+    match (&session.lifecycle, owned) {
+        (Lifecycle::Suspended(_), _) => vec![
+            way("let it go on", format!("limulus runs resume {id}")),
+            way("end it as interrupted", format!("limulus runs resume {id} --drop")),
+            abort,
+        ],
+        (Lifecycle::Error { .. }, _) => vec![way("take it up again", format!("limulus resume {key} --force"))],
+        (_, Owned::No) => vec![way("go on with it", format!("limulus resume {key}")), abort],
+        (_, Owned::Yes) if run.ending.is_some() => vec![watch],
+        (_, Owned::Yes) => {
+            let asks = matches!(run.phase, Phase::Awaiting { on: WaitFor::Approval, .. });
+            let answer = asks.then(|| way("answer it", format!("limulus runs watch {id}")));
+            let steer = way("steer it", format!("limulus runs steer {id} TEXT"));
+            let pause = way("pause it", format!("limulus runs pause {id}"));
+            answer.into_iter().chain([steer, pause, abort]).collect()
+        }
+    }
+}
+
+fn ended_ways(found: &FoundRun) -> Vec<Way> {
+    vec![
+        way("read it", format!("limulus runs show {}", found.run)),
+        way("see how it came to that", format!("limulus runs trace {}", found.run)),
+    ]
+}
+
+/// A run that has not begun.
+fn queued(source: &Source<'_>, found: &FoundRun, session: &Session, owned: Owned) -> Result<Explained, Error> {
+    let receipts = source.read.receipts(found.session.session)?;
+    let own = receipts.iter().find(|receipt| receipt.run == found.run);
+    let since = own.map_or(found.session.last_activity, |receipt| receipt.accepted_at);
+    let waits = match (source.lane_wait(found.run), session.run(), owned) {
+        (Some(wait), ..) => format!("a place in the lane {}: queued behind {}", wait.lane.name(), wait.behind_whom()),
+        (None, Some(run), Owned::Yes) => {
+            format!("run {} of its session, which is {}, to end", run.id, session.run_state().name())
+        }
+        _ => waits_for(session, &[], owned),
+    };
+    let cancel = way("take it back", format!("limulus queue cancel {}", found.run));
+    let up = (owned == Owned::No).then(|| way("go on with it", format!("limulus resume {}", session.key)));
+    let can = up.into_iter().chain([cancel]).collect();
+    Ok(Explained { waits_for: Some(waits), ..bare(found, "queued".to_owned(), since, can) })
+}
