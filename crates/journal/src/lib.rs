@@ -139,21 +139,16 @@ pub trait Read: Send + Sync {
     /// progress, which fit together also while another process appends. Where there is no snapshot and the branch was
     /// forked, it begins with its parent's line. Nothing is there: no entries.
     fn line(&self, branch: BranchId) -> Result<Line, Error> {
-        // In this order: what is sealed in between is in the entries, and its progress is left out.
-        let newest = line::newest(self, branch, LAST)?;
-        let mut progress = self.progress(branch)?;
-        let (start, segments) = match newest {
-            Some(start) => line::after(self, start, LAST)?,
-            None => line::beginning(self, branch, LAST, line::recent)?,
-        };
+        let (until, mut progress) = line::now(self, branch)?;
+        let (start, segments) = line::recent(self, branch, until)?;
         line::leave_out_sealed(&mut progress, &segments);
         Ok(Line { start, segments, progress })
     }
 
     /// The same with every entry that is still there: only where some were erased does it start at a snapshot.
     fn history(&self, branch: BranchId) -> Result<Line, Error> {
-        let mut progress = self.progress(branch)?;
-        let (start, segments) = line::whole(self, branch, LAST)?;
+        let (until, mut progress) = line::now(self, branch)?;
+        let (start, segments) = line::whole(self, branch, until)?;
         line::leave_out_sealed(&mut progress, &segments);
         Ok(Line { start, segments, progress })
     }
@@ -167,15 +162,8 @@ pub trait Read: Send + Sync {
     /// Progress that no entry has sealed yet, ordered by effect and offset. The records have no seq.
     fn progress(&self, branch: BranchId) -> Result<Vec<Record>, Error>;
 
-    /// Entries from `from` on and open progress that fit together, also while another process appends.
-    fn tail(&self, branch: BranchId, from: Seq) -> Result<Tail, Error> {
-        // In this order: what is sealed in between is in the entries, and its progress is left out.
-        let mut progress = self.progress(branch)?;
-        let segments = [Segment { branch, entries: self.read(branch, from)? }];
-        line::leave_out_sealed(&mut progress, &segments);
-        let [Segment { entries, .. }] = segments;
-        Ok(Tail { entries, progress })
-    }
+    /// Entries from `from` on and open progress, as both stood at one moment: another process may append meanwhile.
+    fn tail(&self, branch: BranchId, from: Seq) -> Result<Tail, Error>;
 
     /// The first `limit` entries of all sessions behind a position, with open progress where these are the last. Both fit
     /// together, also while another process appends. Each entry is checked as by [`Read::range`].

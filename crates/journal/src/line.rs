@@ -119,6 +119,14 @@ impl From<Line> for engine::Line {
 
 type Past = (Option<Start>, Vec<Segment>);
 
+/// The last entry of a branch, and the progress that was open behind it at that moment. What lies before an entry does not
+/// change, so that a line up to it fits together with this progress.
+pub(crate) fn now<R: Read + ?Sized>(read: &R, branch: BranchId) -> Result<(Seq, Vec<Record>), Error> {
+    let last = read.last(branch)?;
+    let tail = read.tail(branch, Seq(last.0 + 1))?;
+    Ok((tail.entries.last().map_or(last, |entry| entry.seq), tail.progress))
+}
+
 /// The line up to an entry, from the newest snapshot on.
 pub(crate) fn recent<R: Read + ?Sized>(read: &R, branch: BranchId, until: Seq) -> Result<Past, Error> {
     match newest(read, branch, until)? {

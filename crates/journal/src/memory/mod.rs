@@ -15,7 +15,8 @@ use engine::{
 };
 
 use crate::ends::only_ends;
-use crate::{Append, Done, Entry, Error, Journal, Page, Read, Snapshot};
+use crate::line::leave_out_sealed;
+use crate::{Append, Done, Entry, Error, Journal, LAST, Page, Read, Segment, Snapshot, Tail};
 use tables::{Logged, Tables};
 
 /// A journal in memory. A clone is independent and cheap: it shares what was kept so far.
@@ -181,9 +182,16 @@ impl Read for Memory {
 
     fn range(&self, branch: BranchId, from: Seq, until: Seq) -> Result<Vec<Entry>, Error> {
         let tables = self.lock().tables.clone();
-        let entries = tables.branches.get(&branch).map_or(&[][..], |branch| &branch.entries);
-        let wanted = |entry: &&Arc<Entry>| (from..=until).contains(&entry.seq);
-        Ok(entries.iter().filter(wanted).map(|entry| Entry::clone(entry)).collect())
+        Ok(tables.range(branch, from, until))
+    }
+
+    fn tail(&self, branch: BranchId, from: Seq) -> Result<Tail, Error> {
+        let tables = self.lock().tables.clone();
+        let mut progress = tables.progress(branch);
+        let segments = [Segment { branch, entries: tables.range(branch, from, LAST) }];
+        leave_out_sealed(&mut progress, &segments);
+        let [Segment { entries, .. }] = segments;
+        Ok(Tail { entries, progress })
     }
 
     fn snapshots(&self, branch: BranchId) -> Result<Vec<Seq>, Error> {
@@ -204,9 +212,7 @@ impl Read for Memory {
     }
 
     fn progress(&self, branch: BranchId) -> Result<Vec<Record>, Error> {
-        let tables = self.lock().tables.clone();
-        let Some(branch) = tables.branches.get(&branch) else { return Ok(Vec::new()) };
-        Ok(branch.progress.values().map(|record| Record { seq: None, ..record.clone() }).collect())
+        Ok(self.lock().tables.clone().progress(branch))
     }
 
     fn page(&self, behind: Position, limit: usize) -> Result<Page, Error> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use engine::mutants::{Mutant, planted};
 use engine::{
     ApprovalRow, Batch, BranchId, CallId, Content, EffectId, Event, Hash, MessageId, Position, ReceiptRow, Record,
-    RunId, RunRow, SessionId, SessionRow, Timestamp,
+    RunId, RunRow, Seq, SessionId, SessionRow, Timestamp,
 };
 
 use crate::chain::{self, Head};
@@ -119,6 +119,19 @@ impl Tables {
         let entry = self.branches.values().filter_map(last).max().map(|(_, at)| at);
         let progress = self.branches.values().flat_map(|branch| branch.progress.values()).map(|record| record.at);
         entry.into_iter().chain(progress).max().unwrap_or_default()
+    }
+
+    /// The entries of a branch from `from` to `until`.
+    pub(super) fn range(&self, branch: BranchId, from: Seq, until: Seq) -> Vec<Entry> {
+        let entries = self.branches.get(&branch).map_or(&[][..], |branch| &branch.entries);
+        let wanted = |entry: &&Arc<Entry>| (from..=until).contains(&entry.seq);
+        entries.iter().filter(wanted).map(|entry| Entry::clone(entry)).collect()
+    }
+
+    /// Progress of a branch that no entry seals, in order.
+    pub(super) fn progress(&self, branch: BranchId) -> Vec<Record> {
+        let progress = self.branches.get(&branch).into_iter().flat_map(|branch| branch.progress.values());
+        progress.map(|record| Record { seq: None, ..record.clone() }).collect()
     }
 
     /// The first entries behind a position, with open progress where these are the last.

@@ -1,7 +1,7 @@
 //! The journal in SQLite: owned by one process, written by one thread, read beside it.
 //!
 //! `home` is the folder and its lock, `space` its reserve, `schema` the tables, `migrations` the way from older ones, `encode` what the caller's thread prepares,
-//! `writer` the group commit, `member` one append within it, `checkpoint` the WAL, `reader`, `page` and `rows` the way back, `remake` the views made anew. What may not live here: rules about what may
+//! `writer` the group commit, `member` one append within it, `checkpoint` the WAL, `reader`, `tail`, `page` and `rows` the way back, `remake` the views made anew. What may not live here: rules about what may
 //! follow what; they are in `chain`, for both journals.
 
 pub mod check;
@@ -24,6 +24,7 @@ mod snapshot;
 mod space;
 mod statements;
 mod stored;
+mod tail;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -43,7 +44,7 @@ pub use collect::Collected;
 pub use reader::Reader;
 pub use space::ROOM_BYTES;
 
-use crate::{Append, Done, Entry, Error, Journal, Page, Read, Snapshot};
+use crate::{Append, Done, Entry, Error, Journal, Page, Read, Snapshot, Tail};
 use collect::{Collectable, Collection};
 use encode::Encoded;
 use group::Quiet;
@@ -254,6 +255,10 @@ impl Read for Sqlite {
 
     fn progress(&self, branch: BranchId) -> Result<Vec<Record>, Error> {
         self.reader.progress(branch)
+    }
+
+    fn tail(&self, branch: BranchId, from: Seq) -> Result<Tail, Error> {
+        self.reader.tail(branch, from)
     }
 
     fn page(&self, behind: Position, limit: usize) -> Result<Page, Error> {

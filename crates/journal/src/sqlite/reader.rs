@@ -12,10 +12,9 @@ use uuid::Uuid;
 
 use super::home::DATABASE;
 use super::schema::{self, Format};
-use super::stored::{StoredEntry, StoredProgress};
-use super::{encode, failed, page, rows, snapshot};
+use super::{encode, failed, page, rows, snapshot, tail};
 use crate::chain::Head;
-use crate::{Entry, Error, Page, Read, Snapshot};
+use crate::{Entry, Error, Page, Read, Snapshot, Tail};
 
 /// A journal that is only read; another process may own it.
 #[derive(Debug)]
@@ -137,13 +136,7 @@ impl Reader {
 
     /// What the chain of a branch is before the entry `from`; none when there is no entry before it.
     pub(super) fn head_before(&self, branch: BranchId, from: Seq) -> Result<Option<Head>, Error> {
-        let Some(seq) = from.0.checked_sub(1).filter(|seq| *seq > 0) else { return Ok(Some(Head::EMPTY)) };
-        let sql = "SELECT e.chain FROM entries e JOIN branches b ON b.id = e.branch WHERE b.uuid = ?1 AND e.seq = ?2";
-        let chain = self.query(|connection| {
-            let mut statement = connection.prepare_cached(sql)?;
-            statement.query_row((branch.0.as_bytes(), seq as i64), |row| row.get(0)).optional()
-        })?;
-        Ok(chain.map(|chain| Head { seq: Seq(seq), chain: Hash(chain) }))
+        self.query(|connection| tail::head_before(connection, branch, from))
     }
 }
 
@@ -189,26 +182,11 @@ impl Read for Reader {
     }
 
     fn range(&self, branch: BranchId, from: Seq, until: Seq) -> Result<Vec<Entry>, Error> {
-        let sql = "SELECT e.seq, e.position, e.epoch, e.at, e.kind, e.version, e.payload, e.payload_hash, e.chain \
-                   FROM entries e JOIN branches b ON b.id = e.branch \
-                   WHERE b.uuid = ?1 AND e.seq >= ?2 AND e.seq <= ?3 ORDER BY e.seq";
-        let stored: Vec<StoredEntry> = self.query(|connection| {
-            let mut statement = connection.prepare_cached(sql)?;
-            statement.query_map((branch.0.as_bytes(), from.0 as i64, until.0 as i64), StoredEntry::of)?.collect()
-        })?;
-        if stored.is_empty() {
-            return Ok(Vec::new());
-        }
-        let mut head = self
-            .head_before(branch, from)?
-            .ok_or_else(|| self.damaged(format!("the entry before {branch}@{from} is missing")))?;
-        let mut entries = Vec::with_capacity(stored.len());
-        for row in &stored {
-            let entry = row.entry(branch, head, &self.path)?;
-            head = Head { seq: entry.seq, chain: entry.chain };
-            entries.push(entry);
-        }
-        Ok(entries)
+        self.query(|connection| tail::Rows::read(connection, branch, from, until))?.entries(self, from)
+    }
+
+    fn tail(&self, branch: BranchId, from: Seq) -> Result<Tail, Error> {
+        tail::tail(self, branch, from, || {})
     }
 
     fn page(&self, behind: Position, limit: usize) -> Result<Page, Error> {
@@ -225,19 +203,8 @@ impl Read for Reader {
     }
 
     fn progress(&self, branch: BranchId) -> Result<Vec<Record>, Error> {
-        let sql = "SELECT p.effect, p.offset, p.at, p.kind, p.bytes FROM progress p JOIN branches b ON b.id = p.branch \
-                   WHERE b.uuid = ?1";
-        let stored: Vec<StoredProgress> = self.query(|connection| {
-            let mut statement = connection.prepare_cached(sql)?;
-            statement.query_map([branch.0.as_bytes()], StoredProgress::of)?.collect()
-        })?;
-        let mut records = Vec::with_capacity(stored.len());
-        for row in &stored {
-            records.push(row.record(&self.path)?);
-        }
-        // The text of an effect does not sort as its numbers do.
-        records.sort_by_key(|record| record.event.progress());
-        Ok(records)
+        let stored = self.query(|connection| tail::progress(connection, branch))?;
+        tail::records(self, &stored)
     }
 
     fn body(&self, hash: &Hash) -> Result<Option<Arc<[u8]>>, Error> {

@@ -11,6 +11,7 @@ mod rest;
 mod retain;
 mod snapshots;
 mod space;
+mod tail;
 mod views;
 
 use std::path::PathBuf;
