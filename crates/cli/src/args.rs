@@ -78,3 +78,33 @@ impl WriterArgs {
         Flags { workspace: self.workspace.clone() }
     }
 }
+
+/// Which part of a long list is wanted.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct PageArgs {
+    /// At most so many, the newest; the last line says how to see the ones before them
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    limit: Option<u64>,
+    /// Those before the page that named this
+    #[arg(long, value_name = "CURSOR")]
+    pub(crate) after: Option<String>,
+}
+
+impl PageArgs {
+    /// How many are wanted.
+    pub(crate) fn limit(&self) -> Option<usize> {
+        self.limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX))
+    }
+
+    /// A list with the command that shows what stands before it. JSON stays an array: there it is said on stderr.
+    pub(crate) fn with_next(&self, list: String, command: &str, next: Option<String>, as_json: bool) -> String {
+        let Some(next) = next else { return list };
+        let limit = self.limit.map(|limit| format!(" --limit {limit}")).unwrap_or_default();
+        let more = format!("older ones: limulus {command}{limit} --after {next}\n");
+        if as_json {
+            eprint!("{more}");
+            return list;
+        }
+        list + &more
+    }
+}

@@ -122,13 +122,13 @@ async fn r60_a_wait_times_out_and_an_abort_ends_the_run() {
     assert_eq!((nobody.status, nobody.started_at), (WaitStatus::Timeout, None));
 
     let waiting = client.ask::<AgentWait>(WaitParams { run_id: run, timeout_ms: 3_600_000 });
-    let by_session = AbortParams { run: None, session: Some("work".to_owned()) };
+    let by_session = AbortParams { session: Some("work".to_owned()), ..AbortParams::default() };
     let aborted = client.call::<RunsAbort>(by_session.clone()).await.unwrap();
     assert_eq!((aborted.run_id, aborted.session_key.as_str()), (run, "agent:main:work"));
     assert_eq!(ended(&mut answers).await.outcome, Outcome::Aborted);
     assert_eq!(waiting.unwrap().next().await.unwrap().status, WaitStatus::Error);
     assert_eq!(code(client.call::<RunsAbort>(by_session).await.unwrap_err()), ErrorCode::NotFound);
-    let by_run = AbortParams { run: Some(run.to_string()), session: None };
+    let by_run = AbortParams { run: Some(run.to_string()), ..AbortParams::default() };
     assert_eq!(code(client.call::<RunsAbort>(by_run).await.unwrap_err()), ErrorCode::NotFound);
     home.leave().await;
 }
@@ -222,7 +222,7 @@ async fn r15_an_abort_withdraws_a_question() {
     let mut answers = client.ask::<Agent>(message("main", "k", "run `echo hi > there.txt`")).unwrap();
     let run = accepted(&mut answers).await;
     assert_eq!(hear(&mut events).await.unwrap().event, "ask");
-    client.call::<RunsAbort>(AbortParams { run: Some(run.to_string()), session: None }).await.unwrap();
+    client.call::<RunsAbort>(AbortParams { run: Some(run.to_string()), ..AbortParams::default() }).await.unwrap();
     assert_eq!(ended(&mut answers).await.outcome, Outcome::Aborted);
     assert_eq!(hear(&mut events).await.unwrap().event, "answered");
     home.leave().await;

@@ -18,8 +18,8 @@ pub mod views;
 use std::sync::Arc;
 
 use engine::{
-    ApprovalRow, Batch, BranchId, Epoch, Event, Hash, Position, ReceiptRow, Record, RunId, RunRow, Seq, SessionId,
-    SessionRow, Timestamp,
+    ApprovalRow, Batch, BranchId, Epoch, Event, Hash, MessageId, Position, ReceiptRow, Record, RunId, RunRow, Seq,
+    SessionId, SessionRow, Timestamp,
 };
 
 pub use error::{Error, Kind};
@@ -175,6 +175,9 @@ pub trait Read: Send + Sync {
     /// Every session.
     fn sessions(&self) -> Result<Vec<SessionRow>, Error>;
 
+    /// The last `limit` sessions that were made before this one, or of all; no others are looked at.
+    fn sessions_before(&self, before: Option<SessionId>, limit: usize) -> Result<Vec<SessionRow>, Error>;
+
     /// The sessions that someone must take up.
     fn unfinished(&self) -> Result<Vec<SessionRow>, Error>;
 
@@ -193,11 +196,22 @@ pub trait Read: Send + Sync {
     /// The runs of a session, or of all.
     fn runs(&self, session: Option<SessionId>) -> Result<Vec<RunRow>, Error>;
 
+    /// The last `limit` of these that began before this one; no others are looked at.
+    fn runs_before(
+        &self,
+        session: Option<SessionId>,
+        before: Option<RunId>,
+        limit: usize,
+    ) -> Result<Vec<RunRow>, Error>;
+
     /// One run.
     fn run(&self, run: RunId) -> Result<Option<RunRow>, Error>;
 
     /// What became of a session's messages.
     fn receipts(&self, session: SessionId) -> Result<Vec<ReceiptRow>, Error>;
+
+    /// What became of one message.
+    fn receipt(&self, message: MessageId) -> Result<Option<ReceiptRow>, Error>;
 
     /// What became of the message that was sent with this key.
     fn receipt_by_key(&self, session: SessionId, key: &str) -> Result<Option<ReceiptRow>, Error>;

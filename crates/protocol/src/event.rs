@@ -397,6 +397,21 @@ impl Event {
         matches!(self.what, Stream::Queue(QueueLine::Waiting { .. } | QueueLine::Entered { .. }))
     }
 
+    /// Whether it tells what became of the message that was to begin this run: that no run will, or which one takes it.
+    pub fn settles(&self, run: RunId) -> bool {
+        matches!(&self.what, Stream::Queue(QueueLine::Settled { message, .. }) if RunId::from(*message) == run)
+    }
+
+    /// How the message ended that was to begin this run, if this line tells that it never will.
+    pub fn never_began(&self, run: RunId) -> Option<ReceiptState> {
+        match &self.what {
+            Stream::Queue(QueueLine::Settled { state, taken_by: None, leg: None, .. }) if self.settles(run) => {
+                Some(*state)
+            }
+            _ => None,
+        }
+    }
+
     /// How its run ended, if this is its last line.
     pub fn run_end(&self) -> Option<&RunEnd> {
         match &self.what {

@@ -1,14 +1,14 @@
 //! `limulus runs abort`: ends a run, whichever process it is under way in. One that waits has not begun, and never will.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use clap::Args;
-use engine::{MessageId, ReceiptState, RunId};
-use gateway::show::lookup;
+use engine::RunId;
+use gateway::show::{count, lookup};
 use journal::Reader;
-use protocol::event::{QueueLine, Stream};
 use protocol::method::{AbortParams, RunParams, RunsAbort};
-use protocol::{Client, ClientError, Event};
+use protocol::{Client, ClientError};
 
 use super::follower::{End, Follower, Happening};
 use crate::args::WriterArgs;
@@ -24,6 +24,9 @@ pub(crate) struct AbortArgs {
     /// The session whose active, else last, run it is
     #[arg(long, value_name = "KEY")]
     session: Option<String>,
+    /// Take back all that waits in its session as well [default: that goes on when the run has ended]
+    #[arg(long)]
+    clear: bool,
     #[command(flatten)]
     writer: WriterArgs,
 }
@@ -36,18 +39,26 @@ pub(crate) async fn run(args: AbortArgs, globals: &Globals) -> Result<(), CliErr
         (found.run, found.session.key)
     };
     let mut follower = Follower::open(globals, config, &args.writer, 1).await?;
-    let aborted = abort(&mut follower, &key, run).await;
+    let aborted = abort(&mut follower, &key, run, args.clear).await;
     let closed = follower.close(End::of(&aborted)).await;
     aborted.and(closed)
 }
 
-async fn abort(follower: &mut Follower<'_>, key: &str, run: RunId) -> Result<(), CliError> {
-    let params = AbortParams { run: Some(run.to_string()), session: None };
-    let ask = async |client: &Client| client.call::<RunsAbort>(params.clone()).await.map(drop);
+async fn abort(follower: &mut Follower<'_>, key: &str, run: RunId, clear: bool) -> Result<(), CliError> {
+    let params = AbortParams { run: Some(run.to_string()), session: None, clear };
+    let cancelled = Cell::new(0);
+    let ask = async |client: &Client| {
+        let aborted = client.call::<RunsAbort>(params.clone()).await?;
+        cancelled.set(cancelled.get() + aborted.cancelled.len());
+        Ok(())
+    };
     let said = match until_over(follower, key, run, ask).await? {
         Over::Ended => format!("run {run} is aborted; what had come is kept"),
         Over::TakenBack => format!("run {run} had not begun; its message is taken back"),
     };
+    if clear {
+        follower.screen.say(&format!("{} taken back", count(cancelled.get(), "message")));
+    }
     follower.screen.say(&said);
     Ok(())
 }
@@ -76,7 +87,7 @@ pub(super) async fn until_over(
                 if event.run == Some(run) && event.run_end().is_some() {
                     return Ok(Over::Ended);
                 }
-                if is_taken_back(&event, run) {
+                if event.never_began(run).is_some() {
                     return Ok(Over::TakenBack);
                 }
             }
@@ -92,10 +103,4 @@ pub(super) async fn until_over(
             }
         }
     }
-}
-
-/// Whether the message that was to begin this run was taken back.
-fn is_taken_back(event: &Event, run: RunId) -> bool {
-    let cancelled = ReceiptState::Cancelled;
-    matches!(&event.what, Stream::Queue(QueueLine::Settled { message, state, .. }) if *message == MessageId::from(run) && *state == cancelled)
 }

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use engine::tables::limits::MESSAGE_BYTES;
-use engine::{Candidate, MessageId, Outcome, Overrides, QueueMode, ReceiptState, RunId};
+use engine::{Candidate, MessageId, Outcome, Overrides, QueueMode, ReceiptState, RunId, Usage};
 use gateway::SessionKey;
 use journal::{Read as _, Reader};
 use protocol::Event;
@@ -253,6 +253,9 @@ impl Sent {
 
     /// The end of its run, if this line tells it.
     fn see(&mut self, event: &Event) -> Result<Option<(RunId, RunEnd)>, CliError> {
+        if let Some((run, state)) = self.run.and_then(|run| Some((run, event.never_began(run)?))) {
+            return Ok(never_began(state).map(|end| (run, end)));
+        }
         if let (Some(run), Some(end)) = (event.run, event.run_end()) {
             if self.run == Some(run) {
                 return Ok(Some((run, end.clone())));
@@ -275,8 +278,8 @@ impl Sent {
     /// What Ctrl-C ends: its run, or the one that it waits for.
     fn abort(&self, key: &str) -> AbortParams {
         match self.run {
-            Some(run) => AbortParams { run: Some(run.to_string()), session: None },
-            None => AbortParams { run: None, session: Some(key.to_owned()) },
+            Some(run) => AbortParams { run: Some(run.to_string()), ..AbortParams::default() },
+            None => AbortParams { session: Some(key.to_owned()), ..AbortParams::default() },
         }
     }
 }
@@ -300,6 +303,12 @@ fn answered_before(follower: &mut Follower<'_>, key: &str, ended: Ended) -> (Run
     (run_id, end)
 }
 
+/// The end of a run whose message came to an end before it began.
+pub(super) fn never_began(state: ReceiptState) -> Option<RunEnd> {
+    let error = gateway::show::never_began(state)?;
+    Some(RunEnd { outcome: Outcome::Aborted, text: String::new(), usage: Usage::default(), error: Some(error) })
+}
+
 /// As a crash would: what is recorded is recorded.
 pub(crate) fn quit() -> ! {
     std::process::exit(i32::from(Exit::Aborted as u8))
@@ -318,7 +327,8 @@ pub(crate) fn outcome(run: RunId, ended: &RunEnd) -> Result<(), CliError> {
             failed(Exit::RunFailed, what.to_owned(), hint.trim_start())
         }
         Outcome::Aborted => {
-            failed(Exit::Aborted, "the run was aborted; what had come is kept".into(), "send another message to go on")
+            let what = ended.error.clone().unwrap_or_else(|| "the run was aborted; what had come is kept".to_owned());
+            failed(Exit::Aborted, what, "send another message to go on")
         }
         Outcome::Interrupted => {
             failed(Exit::Aborted, "another message took the run's place".into(), "`limulus runs list` shows both")

@@ -147,7 +147,7 @@ impl Following<'_> {
                 Happening::Told(event) => self.see(&event, &mut follower.screen)?,
                 Happening::Interrupt => {
                     for key in self.busy.keys() {
-                        follower.abort(AbortParams { run: None, session: Some(key.clone()) });
+                        follower.abort(AbortParams { session: Some(key.clone()), ..AbortParams::default() });
                     }
                 }
                 Happening::Gone => return Ok(None),

@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use engine::Timestamp;
 use gateway::show::name;
-use protocol::method::{RunsExplain, RunsList, RunsListParams, RunsShow, RunsTrace};
+use protocol::method::{RunsExplain, RunsList, RunsListParams, RunsListed, RunsShow, RunsTrace};
 use protocol::show::{CallStory, Explained, RunStory, RunSummary, TraceLine};
 use runtime::Clock;
 
@@ -12,6 +12,7 @@ use super::hold::{BreakArgs, PauseArgs, ResumeArgs};
 use super::send::SteerArgs;
 use super::wait::WaitArgs;
 use super::watch::WatchArgs;
+use crate::args::PageArgs;
 use crate::config::Globals;
 use crate::error::CliError;
 use crate::reading::ask;
@@ -69,6 +70,8 @@ enum RunsCommand {
         /// The session: NAME, or agent:AGENT:NAME [default: all]
         #[arg(long, value_name = "KEY")]
         session: Option<String>,
+        #[command(flatten)]
+        page: PageArgs,
         /// Print a JSON array
         #[arg(long)]
         json: bool,
@@ -117,9 +120,12 @@ enum RunsCommand {
 pub(crate) fn run(args: RunsArgs, globals: &Globals) -> Result<(), CliError> {
     let zone = Zone::local();
     print(&match args.command {
-        RunsCommand::List { session, json: as_json } => {
-            let runs = ask::<RunsList>(globals, RunsListParams { session_key: session, limit: None })?.runs;
-            if as_json { json(&runs) } else { lay_out_list(&runs, &zone) }
+        RunsCommand::List { session, page, json: as_json } => {
+            let of = session.as_ref().map(|key| format!(" --session {key}")).unwrap_or_default();
+            let params = RunsListParams { session_key: session, limit: page.limit(), after: page.after.clone() };
+            let RunsListed { runs, next } = ask::<RunsList>(globals, params)?;
+            let list = if as_json { json(&runs) } else { lay_out_list(&runs, &zone) };
+            page.with_next(list, &format!("runs list{of}"), next, as_json)
         }
         RunsCommand::Show { choice, json: as_json } => {
             let run = ask::<RunsShow>(globals, choice.into())?;

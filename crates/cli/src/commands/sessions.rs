@@ -3,10 +3,11 @@
 use clap::{Args, Subcommand};
 use engine::Flags;
 use gateway::show::name;
-use protocol::method::{SessionParams, SessionsList, SessionsListParams, SessionsShow};
+use protocol::method::{SessionParams, SessionsList, SessionsListParams, SessionsListed, SessionsShow};
 use protocol::show::{ItemStory, Listed, ProcessStory, Role, Shown};
 
 use super::end::EndArgs;
+use crate::args::PageArgs;
 use crate::config::Globals;
 use crate::error::CliError;
 use crate::reading::ask;
@@ -35,6 +36,8 @@ impl SessionsArgs {
 enum SessionsCommand {
     /// All sessions: state, queue, last activity
     List {
+        #[command(flatten)]
+        page: PageArgs,
         /// Print a JSON array
         #[arg(long)]
         json: bool,
@@ -55,9 +58,11 @@ enum SessionsCommand {
 pub(crate) fn run(args: SessionsArgs, globals: &Globals) -> Result<(), CliError> {
     let zone = Zone::local();
     print(&match args.command {
-        SessionsCommand::List { json: as_json } => {
-            let sessions = ask::<SessionsList>(globals, SessionsListParams::default())?.sessions;
-            if as_json { json(&sessions) } else { lay_out_list(&sessions, &zone) }
+        SessionsCommand::List { page, json: as_json } => {
+            let params = SessionsListParams { limit: page.limit(), after: page.after.clone() };
+            let SessionsListed { sessions, next } = ask::<SessionsList>(globals, params)?;
+            let list = if as_json { json(&sessions) } else { lay_out_list(&sessions, &zone) };
+            page.with_next(list, "sessions list", next, as_json)
         }
         SessionsCommand::Show { key, json: as_json } => {
             let session = ask::<SessionsShow>(globals, SessionParams { session_key: key, limit: None })?;

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use engine::{Outcome, RunId, RunRow};
+use engine::{Outcome, ReceiptRow, RunId, RunRow};
 use gateway::show::lookup;
 use journal::{Read as _, Reader};
 use protocol::method::{AgentWait, WaitParams, WaitStatus, Waited};
@@ -21,6 +21,7 @@ const LOOK: Duration = Duration::from_millis(200);
 
 /// Wait for the end of a run; the exit code is the run's, or 124 when the waiting took too long
 #[derive(Debug, Args)]
+#[command(after_help = "A run whose message is taken back before it began counts as aborted: exit 130.")]
 pub(crate) struct WaitArgs {
     #[command(flatten)]
     choice: RunChoice,
@@ -35,24 +36,41 @@ pub(crate) struct WaitArgs {
 pub(crate) async fn run(args: WaitArgs, globals: &Globals) -> Result<(), CliError> {
     let reader = Reader::open(&globals.home)?;
     let run = lookup::run(&reader, &args.choice.into())?.run;
-    let waited = wait(globals, &reader, run, args.timeout.map(Duration::from_secs)).await?;
+    let (waited, ended) = wait(globals, &reader, run, args.timeout.map(Duration::from_secs)).await?;
     if args.json {
         print(&json(&waited))?;
     }
-    outcome(&waited, !args.json)
+    outcome(&waited, ended, !args.json)
 }
 
-async fn wait(globals: &Globals, reader: &Reader, run: RunId, within: Option<Duration>) -> Result<Waited, CliError> {
+/// What there is to say when the waiting is over, and how the run ended if it did.
+async fn wait(
+    globals: &Globals,
+    reader: &Reader,
+    mut run: RunId,
+    within: Option<Duration>,
+) -> Result<(Waited, Option<Outcome>), CliError> {
     let began = Instant::now();
     loop {
         let row = reader.run(run)?;
         if let Some(row) = row.as_ref().filter(|row| row.outcome.is_some()) {
-            return Ok(of_row(row));
+            return Ok((of_row(row), row.outcome));
+        }
+        // A run that has not begun may never do so, and another may have taken its message along.
+        if let Some(receipt) = reader.receipt(run.into())?.filter(|_| row.is_none()) {
+            if let Some(waited) = never_began(&receipt) {
+                return Ok((waited, Some(Outcome::Aborted)));
+            }
+            if receipt.run != run {
+                run = receipt.run;
+                continue;
+            }
         }
         let left = within.map(|within| within.saturating_sub(began.elapsed()));
         if left == Some(Duration::ZERO) {
             let started_at = row.map(|row| row.started_at);
-            return Ok(Waited { run_id: run, status: WaitStatus::Timeout, started_at, ended_at: None, error: None });
+            let waited = Waited { run_id: run, status: WaitStatus::Timeout, started_at, ended_at: None, error: None };
+            return Ok((waited, None));
         }
         let most = left.map_or(ROUND_MS, |left| u64::try_from(left.as_millis()).unwrap_or(ROUND_MS).clamp(1, ROUND_MS));
         let Some(Ok(door)) = look(&globals.home, false).await else {
@@ -78,7 +96,14 @@ fn of_row(row: &RunRow) -> Waited {
     Waited { run_id: *run, status, started_at: Some(*started_at), ended_at: *ended_at, error: error.clone() }
 }
 
-fn outcome(waited: &Waited, say: bool) -> Result<(), CliError> {
+/// Of a run whose message came to an end before it began.
+fn never_began(receipt: &ReceiptRow) -> Option<Waited> {
+    let error = Some(gateway::show::never_began(receipt.state)?);
+    let ReceiptRow { run, accepted_at, .. } = receipt;
+    Some(Waited { run_id: *run, status: WaitStatus::Error, started_at: None, ended_at: Some(*accepted_at), error })
+}
+
+fn outcome(waited: &Waited, ended: Option<Outcome>, say: bool) -> Result<(), CliError> {
     let run = waited.run_id;
     let hint = format!("`limulus runs show {run}` shows it");
     let failed = |exit, what: String| Err(CliError::Failed { exit, what, hint: hint.clone() });
@@ -95,7 +120,11 @@ fn outcome(waited: &Waited, say: bool) -> Result<(), CliError> {
         WaitStatus::Timeout => failed(Exit::TimedOut, format!("run {run} passed its limit")),
         WaitStatus::Error => {
             let why = waited.error.as_deref().unwrap_or("it was ended");
-            failed(Exit::RunFailed, format!("run {run} did not complete: {why}"))
+            let exit = match ended {
+                Some(Outcome::Aborted | Outcome::Interrupted) => Exit::Aborted,
+                Some(Outcome::Completed | Outcome::Failed | Outcome::TimedOut) | None => Exit::RunFailed,
+            };
+            failed(exit, format!("run {run} did not complete: {why}"))
         }
     }
 }

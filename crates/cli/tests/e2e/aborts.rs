@@ -42,3 +42,36 @@ fn r15_an_abort_reaches_a_run_that_waits_for_its_next_try() {
     assert_eq!(server.seen().len(), requests, "it is not tried again");
     home.assert_usable("main");
 }
+
+/// R34: `--clear` takes back what waits together with the run: nothing of it begins, and each message has its receipt.
+#[test]
+fn r34_an_abort_that_clears_takes_back_what_waits_as_well() {
+    let home = Home::new();
+    let owner = home.start(&["serve"]);
+    owner.until_err("serving");
+    let agent = home.start(&["agent", "--yes", "--json", "-m", STUBBORN]);
+    until("both pids", || pids(&home.file("pids")).len() == 2);
+    let sent: Vec<_> = ["one", "two"].iter().map(|text| home.json(&["send", "--mode", "followup", text])).collect();
+    home.run(&["runs", "abort", "--session", "main", "--clear"]).expect_code(0).expect_err("2 messages taken back");
+    agent.finish().expect_code(130);
+    for sent in sent {
+        let receipt = home.json(&["receipt", sent["message"].as_str().expect("an id")]);
+        assert_eq!(receipt["state"], "cancelled", "{receipt}");
+    }
+    assert_eq!(home.json(&["queue", "list"]).as_array().map(Vec::len), Some(0));
+    assert_eq!(home.json(&["runs", "list"]).as_array().map(Vec::len), Some(1), "nothing else began");
+}
+
+/// R34: the same where nobody owns the home: the messages wait in the journal alone.
+#[test]
+fn r34_an_abort_that_clears_works_without_an_owner() {
+    let home = Home::new();
+    let agent = home.start(&["agent", "--yes", "--json", "-m", STUBBORN]);
+    until("both pids", || pids(&home.file("pids")).len() == 2);
+    let sent = home.json(&["send", "--mode", "followup", "one"]);
+    agent.kill();
+    home.run(&["runs", "abort", "--session", "main", "--clear"]).expect_code(0).expect_err("1 message taken back");
+    assert_eq!(home.json(&["receipt", sent["message"].as_str().expect("an id")])["state"], "cancelled");
+    let runs = home.json(&["runs", "list"]);
+    assert_eq!((runs.as_array().map(Vec::len), &runs[0]["outcome"]), (Some(1), &"aborted".into()), "{runs}");
+}

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Busy, Home, is_alive, pids};
+use crate::support::{Busy, HOLD, Home, Process, is_alive, pids, until};
 
 /// R32: it goes in when the command has ended, into the same run.
 #[test]
@@ -91,4 +91,67 @@ fn r30_the_mode_is_the_messages_own_else_the_sessions_else_the_configurations() 
     assert!(refused.err.contains("steer_backlog"), "{}", refused.err);
     busy.let_go();
     busy.finish().expect_code(0);
+}
+
+/// Who waits in another terminal for the run of a message that waits.
+fn waiting_for(busy: &Busy, run: &str) -> [Process; 2] {
+    let watch = busy.home.start(&["runs", "watch", run, "--json"]);
+    watch.until_line("its message", |line| line["stream"] == "queue" && line["type"] == "accepted");
+    [watch, busy.home.start(&["runs", "wait", run])]
+}
+
+/// R33, R43: whoever watches or waits for a run that never begins is told so, and so is the command that sent its message.
+#[test]
+fn r33_r43_who_waits_for_a_run_ends_when_its_message_is_taken_back() {
+    let mut busy = Busy::new();
+    let ways: [&[&str]; 3] = [&["queue", "cancel"], &["queue", "clear", "main"], &["sessions", "end", "main"]];
+    for words in ways {
+        let agent = busy.home.start(&["agent", "--json", "--mode", "followup", "-m", "Who are you?"]);
+        let told = agent.until_line("its message", |line| line["stream"] == "queue" && line["type"] == "accepted");
+        let run = told["run"].as_str().expect("an id");
+        let [watch, wait] = waiting_for(&busy, run);
+        let words: Vec<&str> = words.iter().copied().chain((words[1] == "cancel").then_some(run)).collect();
+        busy.home.run(&words).expect_code(0);
+        for ended in [agent.finish(), watch.finish()] {
+            let ended = ended.expect_code(130);
+            assert!(ended.verdict().contains("was taken back before its run began"), "{ended:?}");
+            let last = ended.lines().pop().expect("a last line");
+            assert_eq!((&last["type"], &last["state"]), (&"settled".into(), &"cancelled".into()), "{last}");
+            assert_eq!(last["run"], run, "{last}");
+        }
+        wait.finish().expect_code(130).expect_err("was taken back before its run began");
+    }
+    busy.finish().expect_code(130);
+}
+
+/// R43: the same where nobody owns the home meanwhile.
+#[test]
+fn r43_a_watcher_without_an_owner_ends_when_the_message_is_taken_back() {
+    let home = Home::new();
+    let agent = home.start(&["agent", "--yes", "-m", HOLD]);
+    until("a command that holds", || pids(&home.file("pids")).len() == 1);
+    let sent = home.json(&["send", "--mode", "followup", "Who are you?"]);
+    agent.kill();
+    let run = sent["run"].as_str().expect("an id");
+    let (watch, wait) = (home.start(&["runs", "watch", run, "--json"]), home.start(&["runs", "wait", run]));
+    watch.until_err("waiting for an owner");
+    home.run(&["queue", "cancel", sent["message"].as_str().expect("an id")]).expect_code(0);
+    let watched = watch.finish().expect_code(130);
+    assert_eq!(watched.lines().pop().expect("a last line")["state"], "cancelled");
+    wait.finish().expect_code(130);
+    home.put("go", "");
+}
+
+/// R33: a steer is answered in the run that takes it, and so is whoever watches it.
+#[test]
+fn r33_who_watches_a_message_that_another_run_takes_watches_that_run() {
+    let mut busy = Busy::new();
+    let sent = busy.send("steer", "Who are you?");
+    let [watch, wait] = waiting_for(&busy, sent["run"].as_str().expect("an id"));
+    busy.let_go();
+    let run = busy.finish().expect_code(0);
+    let watched = watch.finish().expect_code(0).expect_err("is a part of run");
+    let last = watched.lines().pop().expect("a last line");
+    assert!(run.out.ends_with(last["text"].as_str().expect("a text")) || last["type"] == "end", "{last}");
+    wait.finish().expect_code(0).out.contains("completed").then_some(()).expect("it says so");
 }

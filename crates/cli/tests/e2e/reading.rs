@@ -157,3 +157,32 @@ fn r22_r61_the_journal_is_read_where_the_owner_cannot_answer() {
     // One that was killed: its socket is there, and nobody listens.
     assert_eq!(home.json(&["runs", "list"]), expected);
 }
+
+/// R22: page by page the list is the same as at once, also where rows are added meanwhile; JSON stays an array.
+#[test]
+fn r22_a_long_list_is_shown_page_by_page_from_the_newest_on() {
+    let home = Home::new();
+    for session in ["a", "b", "c", "d", "e"] {
+        home.run(&["agent", "--session", session, "-m", "tokens=3 Who are you?"]).expect_code(0);
+    }
+    for (list, id) in [("sessions", "session"), ("runs", "run")] {
+        let all = home.json(&[list, "list"]);
+        let all = all.as_array().expect("a list");
+        let first = home.run(&[list, "list", "--limit", "2", "--json"]).expect_code(0);
+        let page: Vec<Value> = serde_json::from_str(&first.out).expect("an array");
+        assert_eq!(page, all[all.len() - 2..]);
+        let text = home.run(&[list, "list", "--limit", "2"]).expect_code(0).out;
+        let next = text.lines().last().expect("a line");
+        assert!(first.err.contains(next), "{first:?}");
+        let next: Vec<&str> = next.split("limulus ").nth(1).expect("a command").split(' ').collect();
+        home.run(&["agent", "--session", list, "-m", "tokens=3 Who are you?"]).expect_code(0);
+        assert_eq!(home.json(&next).as_array().expect("a list")[..], all[all.len() - 4..all.len() - 2]);
+        let cursor = all[1][id].as_str().expect("an id");
+        let last = home.run(&[list, "list", "--after", cursor]).expect_code(0).out;
+        assert!(
+            last.contains("agent:main:a") && !last.contains("older ones") && !last.contains("agent:main:b"),
+            "{last}"
+        );
+        home.run(&[list, "list", "--after", "nowhere"]).expect_code(2).expect_err("no cursor");
+    }
+}

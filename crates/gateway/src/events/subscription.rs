@@ -121,7 +121,9 @@ impl Subscription {
         match &self.target {
             Target::Home => true,
             Target::Session(key) => *key == line.event.session,
-            Target::Run(key, run) => *key == line.event.session && line.event.run == Some(*run),
+            Target::Run(key, run) => {
+                *key == line.event.session && (line.event.run == Some(*run) || line.event.settles(*run))
+            }
         }
     }
 

@@ -120,6 +120,10 @@ impl Position {
             line.event.run = match event {
                 Event::MessageAccepted(e) => Some(RunId::from(e.message)),
                 Event::RunEnded(e) => Some(e.run),
+                // It is the last line of the run that never began.
+                Event::MessageSettled(e) if line.event.never_began(e.message.into()).is_some() => {
+                    Some(e.message.into())
+                }
                 _ => line.event.run,
             };
             if let (Event::RunEnded(_), Some(seq)) = (event, record.seq) {

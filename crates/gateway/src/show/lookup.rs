@@ -55,7 +55,7 @@ pub fn run_to_end(read: &dyn Read, choice: &RunParams) -> Result<FoundRun, Error
 pub(crate) fn last(read: &dyn Read, session: &SessionRow) -> Result<Option<FoundRun>, Error> {
     let row = match session.run {
         Some(run) => read.run(run)?,
-        None => read.runs(Some(session.session))?.pop(),
+        None => read.runs_before(Some(session.session), None, 1)?.pop(),
     };
     let run = match &row {
         Some(row) => Some(row.run),

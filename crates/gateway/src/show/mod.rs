@@ -30,7 +30,7 @@ pub use owner::owner;
 pub use sentence::name;
 pub use session::fold_branch;
 pub use trace::trace;
-pub use words::{count, excerpt, printable, tokens};
+pub use words::{count, excerpt, never_began, printable, tokens};
 
 /// A home that is read.
 #[derive(Clone, Copy)]

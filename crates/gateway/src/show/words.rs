@@ -1,6 +1,6 @@
 //! Words and pieces of text that a projection is told in: excerpts, counts, texts that cannot repaint a terminal.
 
-use engine::Usage;
+use engine::{ReceiptState, Usage};
 
 /// The text without anything that a terminal would obey. Newlines and tabs stay.
 pub fn printable(text: &str) -> String {
@@ -30,6 +30,22 @@ pub fn excerpt(text: &str, most_chars: usize) -> String {
 /// One or several.
 pub fn count(number: usize, one: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
+}
+
+/// Why a message in this state will be answered by no run; nothing where it may be.
+pub fn never_began(state: ReceiptState) -> Option<String> {
+    let became = match state {
+        ReceiptState::Dropped => "pushed out of the full queue",
+        ReceiptState::Cancelled => "taken back",
+        ReceiptState::Refused => "refused",
+        ReceiptState::Queued
+        | ReceiptState::Started
+        | ReceiptState::Steered
+        | ReceiptState::Delivered
+        | ReceiptState::Merged
+        | ReceiptState::Ended => return None,
+    };
+    Some(format!("the message was {became} before its run began"))
 }
 
 /// Tokens in and out.

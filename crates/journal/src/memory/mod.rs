@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use engine::mutants::{Mutant, planted};
 use engine::tables::lifecycle::LifecycleKind;
 use engine::{
-    ApprovalRow, BranchId, Durability, Epoch, Hash, Position, ReceiptRow, Record, RunId, RunRow, Seq, SessionId,
-    SessionRow, Timestamp,
+    ApprovalRow, BranchId, Durability, Epoch, Hash, MessageId, Position, ReceiptRow, Record, RunId, RunRow, Seq,
+    SessionId, SessionRow, Timestamp,
 };
 
 use crate::ends::only_ends;
@@ -228,6 +228,10 @@ impl Read for Memory {
         Ok(self.lock().tables.sessions.order.clone())
     }
 
+    fn sessions_before(&self, before: Option<SessionId>, limit: usize) -> Result<Vec<SessionRow>, Error> {
+        Ok(self.lock().tables.sessions.before(before.as_ref(), limit, |_| true))
+    }
+
     fn unfinished(&self) -> Result<Vec<SessionRow>, Error> {
         Ok(self.lock().tables.sessions.filter(|row| row.unfinished))
     }
@@ -256,6 +260,18 @@ impl Read for Memory {
         Ok(rows.into_iter().map(|row| state.tables.stands(row)).collect())
     }
 
+    fn runs_before(
+        &self,
+        session: Option<SessionId>,
+        before: Option<RunId>,
+        limit: usize,
+    ) -> Result<Vec<RunRow>, Error> {
+        let state = self.lock();
+        let of_session = |row: &RunRow| session.is_none_or(|session| row.session == session);
+        let rows = state.tables.runs.before(before.as_ref(), limit, of_session);
+        Ok(rows.into_iter().map(|row| state.tables.stands(row)).collect())
+    }
+
     fn run(&self, run: RunId) -> Result<Option<RunRow>, Error> {
         let state = self.lock();
         Ok(state.tables.runs.get(&run).map(|row| state.tables.stands(row.clone())))
@@ -263,6 +279,10 @@ impl Read for Memory {
 
     fn receipts(&self, session: SessionId) -> Result<Vec<ReceiptRow>, Error> {
         Ok(self.lock().tables.receipts.filter(|row| row.session == session))
+    }
+
+    fn receipt(&self, message: MessageId) -> Result<Option<ReceiptRow>, Error> {
+        Ok(self.lock().tables.receipts.get(&message).cloned())
     }
 
     fn receipt_by_key(&self, session: SessionId, key: &str) -> Result<Option<ReceiptRow>, Error> {

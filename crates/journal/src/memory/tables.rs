@@ -77,6 +77,14 @@ impl<K: Ord, V: Clone> Rows<K, V> {
         self.index.get(key).map(|&at| &self.order[at])
     }
 
+    /// The last of these that were recorded before the one of this key; one that is not there stands behind all.
+    pub(super) fn before(&self, key: Option<&K>, limit: usize, keep: impl Fn(&V) -> bool) -> Vec<V> {
+        let until = key.and_then(|key| self.index.get(key)).copied().unwrap_or(self.order.len());
+        let mut rows: Vec<V> = self.order[..until].iter().rev().filter(|row| keep(row)).take(limit).cloned().collect();
+        rows.reverse();
+        rows
+    }
+
     pub(super) fn filter(&self, keep: impl Fn(&V) -> bool) -> Vec<V> {
         self.order.iter().filter(|row| keep(row)).cloned().collect()
     }

@@ -34,8 +34,8 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use engine::{
-    ApprovalRow, BranchId, Epoch, Hash, Position, ReceiptRow, Record, RunId, RunRow, Seq, SessionId, SessionRow,
-    Timestamp,
+    ApprovalRow, BranchId, Epoch, Hash, MessageId, Position, ReceiptRow, Record, RunId, RunRow, Seq, SessionId,
+    SessionRow, Timestamp,
 };
 
 use rusqlite::Connection;
@@ -273,6 +273,10 @@ impl Read for Sqlite {
         self.reader.sessions()
     }
 
+    fn sessions_before(&self, before: Option<SessionId>, limit: usize) -> Result<Vec<SessionRow>, Error> {
+        self.reader.sessions_before(before, limit)
+    }
+
     fn unfinished(&self) -> Result<Vec<SessionRow>, Error> {
         self.reader.unfinished()
     }
@@ -297,12 +301,25 @@ impl Read for Sqlite {
         self.reader.runs(session)
     }
 
+    fn runs_before(
+        &self,
+        session: Option<SessionId>,
+        before: Option<RunId>,
+        limit: usize,
+    ) -> Result<Vec<RunRow>, Error> {
+        self.reader.runs_before(session, before, limit)
+    }
+
     fn run(&self, run: RunId) -> Result<Option<RunRow>, Error> {
         self.reader.run(run)
     }
 
     fn receipts(&self, session: SessionId) -> Result<Vec<ReceiptRow>, Error> {
         self.reader.receipts(session)
+    }
+
+    fn receipt(&self, message: MessageId) -> Result<Option<ReceiptRow>, Error> {
+        self.reader.receipt(message)
     }
 
     fn receipt_by_key(&self, session: SessionId, key: &str) -> Result<Option<ReceiptRow>, Error> {

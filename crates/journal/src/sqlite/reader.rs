@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use engine::{
-    ApprovalRow, BranchId, Hash, Position, ReceiptRow, Record, RunId, RunRow, Seq, SessionId, SessionRow, Timestamp,
+    ApprovalRow, BranchId, Hash, MessageId, Position, ReceiptRow, Record, RunId, RunRow, Seq, SessionId, SessionRow,
+    Timestamp,
 };
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Row};
 use uuid::Uuid;
@@ -224,6 +225,11 @@ impl Read for Reader {
         self.query(|connection| rows::list(connection, "view_sessions", []))
     }
 
+    fn sessions_before(&self, before: Option<SessionId>, limit: usize) -> Result<Vec<SessionRow>, Error> {
+        let before = before.map(|session| *session.0.as_bytes());
+        self.query(|connection| rows::sessions_before(connection, before, limit))
+    }
+
     fn unfinished(&self) -> Result<Vec<SessionRow>, Error> {
         // The first term is the one that the index has.
         self.query(|connection| rows::list(connection, "view_sessions WHERE unfinished AND unfinished = 1", []))
@@ -258,12 +264,26 @@ impl Read for Reader {
         })
     }
 
+    fn runs_before(
+        &self,
+        session: Option<SessionId>,
+        before: Option<RunId>,
+        limit: usize,
+    ) -> Result<Vec<RunRow>, Error> {
+        let (session, before) = (session.map(|id| *id.0.as_bytes()), before.map(|id| *id.0.as_bytes()));
+        self.query(|connection| rows::runs_before(connection, session, before, limit))
+    }
+
     fn run(&self, run: RunId) -> Result<Option<RunRow>, Error> {
         Ok(self.query(|connection| rows::runs(connection, "r.run = ?1", [run.0.as_bytes()]))?.pop())
     }
 
     fn receipts(&self, session: SessionId) -> Result<Vec<ReceiptRow>, Error> {
         self.query(|connection| rows::list(connection, "view_receipts WHERE session = ?1", [session.0.as_bytes()]))
+    }
+
+    fn receipt(&self, message: MessageId) -> Result<Option<ReceiptRow>, Error> {
+        self.query(|connection| rows::one(connection, "view_receipts WHERE message = ?1", [message.0.as_bytes()]))
     }
 
     fn receipt_by_key(&self, session: SessionId, key: &str) -> Result<Option<ReceiptRow>, Error> {

@@ -128,11 +128,56 @@ pub(super) fn one<T: DeserializeOwned>(
     statement.query_row(parameters, |row| parse(row)).optional()
 }
 
+/// An id as the tables have it.
+type Id = [u8; 16];
+
+/// The last sessions before one, in the order in which they were first recorded.
+pub(super) fn sessions_before(
+    connection: &Connection,
+    before: Option<Id>,
+    limit: usize,
+) -> rusqlite::Result<Vec<SessionRow>> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    // Backwards from a rowid: SQLite looks at no more rows than these.
+    let from = "rowid < coalesce((SELECT rowid FROM view_sessions WHERE session = ?1), 9223372036854775807)";
+    let sql = format!("SELECT row FROM view_sessions WHERE {from} ORDER BY rowid DESC LIMIT ?2");
+    let mut statement = connection.prepare_cached(&sql)?;
+    let rows: rusqlite::Result<Vec<SessionRow>> = statement.query_map((before, limit), parse)?.collect();
+    rows.map(|mut rows| {
+        rows.reverse();
+        rows
+    })
+}
+
+/// The last runs before one as they stand, of a session or of all, in the order in which they were first recorded.
+pub(super) fn runs_before(
+    connection: &Connection,
+    session: Option<Id>,
+    before: Option<Id>,
+    limit: usize,
+) -> rusqlite::Result<Vec<RunRow>> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let from = "r.rowid < coalesce((SELECT rowid FROM view_runs WHERE run = ?1), 9223372036854775807)";
+    let mut rows = match session {
+        Some(session) => {
+            let condition = format!("{from} AND r.session = ?3 ORDER BY r.rowid DESC LIMIT ?2");
+            runs_where(connection, &condition, (before, limit, session))
+        }
+        None => runs_where(connection, &format!("{from} ORDER BY r.rowid DESC LIMIT ?2"), (before, limit)),
+    }?;
+    rows.reverse();
+    Ok(rows)
+}
+
 /// Rows of runs as they stand, in the order in which they were first recorded.
 pub(super) fn runs(connection: &Connection, condition: &str, parameters: impl Params) -> rusqlite::Result<Vec<RunRow>> {
+    runs_where(connection, &format!("{condition} ORDER BY r.rowid"), parameters)
+}
+
+fn runs_where(connection: &Connection, condition: &str, parameters: impl Params) -> rusqlite::Result<Vec<RunRow>> {
     let mut statement = connection.prepare_cached(&format!(
         "SELECT r.row, s.row FROM view_runs r LEFT JOIN view_sessions s ON s.session = r.session AND r.state <> \
-         'completed' WHERE {condition} ORDER BY r.rowid"
+         'completed' WHERE {condition}"
     ))?;
     let rows = statement.query_map(parameters, |row| {
         let session = row.get_ref(1)?.as_str_or_null()?.map(|json| read(1, json)).transpose()?;

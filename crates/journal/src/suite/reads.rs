@@ -12,8 +12,35 @@ both! {
     r10_runs_receipts_and_approvals_read_back_and_change
     r10_a_run_under_way_is_in_the_state_that_its_session_is_in
     r43_the_last_entry_of_a_branch_is_its_own
+    r22_a_page_of_a_list_holds_the_last_rows_before_one
     r43_a_page_holds_what_follows_a_position_over_all_sessions_in_commit_order
     r11_the_latest_time_is_that_of_the_last_entry_or_of_later_progress
+}
+
+fn r22_a_page_of_a_list_holds_the_last_rows_before_one(store: &mut Store) {
+    let mut scripts: Vec<Script> = (1..=4).map(Script::new).collect();
+    for (n, script) in scripts.iter_mut().enumerate() {
+        let mut batch = script.begin();
+        batch.views.session = Some(session_row(script, false));
+        // In another order than that of their ids.
+        batch.views.runs = vec![run_row(script, RunId(id(90 - n as u128)), Some(Outcome::Completed))];
+        batch.views.receipts = vec![receipt_row(script, 70 + n as u128, None)];
+        store.append(batch).unwrap();
+    }
+    let journal = store.journal();
+    let (sessions, runs) = (journal.sessions().unwrap(), journal.runs(None).unwrap());
+    assert_eq!((sessions.len(), runs.len()), (4, 4));
+    assert_eq!(journal.sessions_before(None, 2).unwrap(), sessions[2..]);
+    assert_eq!(journal.sessions_before(Some(sessions[2].session), 9).unwrap(), sessions[..2]);
+    assert_eq!(journal.sessions_before(Some(sessions[3].session), 1).unwrap(), sessions[2..3]);
+    assert_eq!(journal.sessions_before(Some(sessions[0].session), 9).unwrap(), []);
+    assert_eq!(journal.runs_before(None, None, 3).unwrap(), runs[1..]);
+    assert_eq!(journal.runs_before(None, Some(runs[1].run), 3).unwrap(), runs[..1]);
+    assert_eq!(journal.runs_before(Some(sessions[1].session), None, 3).unwrap(), runs[1..2]);
+    assert_eq!(journal.runs_before(Some(sessions[1].session), Some(runs[1].run), 3).unwrap(), []);
+    let receipt = receipt_row(&scripts[2], 72, None);
+    assert_eq!(journal.receipt(receipt.message).unwrap(), Some(receipt));
+    assert_eq!(journal.receipt(engine::MessageId(id(3))).unwrap(), None);
 }
 
 fn r43_the_last_entry_of_a_branch_is_its_own(store: &mut Store) {

@@ -291,8 +291,8 @@ pub enum WaitStatus {
 }
 
 /// What `runs.abort` takes: a run, or a session whose active run is meant, else the one that its queue begins with. One that
-/// has not begun is taken back; other messages stay queued.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// has not begun is taken back; other messages stay queued unless they are cleared too.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AbortParams {
     /// The run's id, or as much of its beginning as is unique.
@@ -301,6 +301,9 @@ pub struct AbortParams {
     /// The session whose active, else next, run it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
+    /// Whether all that waits in the session is taken back as well.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub clear: bool,
 }
 
 /// What `runs.abort` gives, once it is recorded; the run ends within its limit.
@@ -312,6 +315,10 @@ pub struct Aborted {
     pub run_id: RunId,
     /// Its session.
     pub session_key: String,
+    /// The messages that were taken back with it, where that was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Vec<String>")]
+    pub cancelled: Vec<MessageId>,
 }
 
 /// What `sessions.resume` takes.

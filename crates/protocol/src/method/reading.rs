@@ -28,13 +28,19 @@ pub struct RunsListParams {
     /// At most so many, the last ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
+    /// The page after the one that gave this as `next`: what stands before it in the list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
 }
 
-/// What `runs.list` gives, in the order in which they started.
+/// What `runs.list` gives, in the order in which they started; those that wait for a place to begin are the last.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunsListed {
     /// The runs.
     pub runs: Vec<RunSummary>,
+    /// What the next page is asked for with, which has older ones; none where there are no more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
 }
 
 /// What `runs.trace` gives.
@@ -51,6 +57,9 @@ pub struct SessionsListParams {
     /// At most so many, those that were made last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
+    /// The page after the one that gave this as `next`: what stands before it in the list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
 }
 
 /// What `sessions.list` gives, in the order in which they were made.
@@ -58,6 +67,9 @@ pub struct SessionsListParams {
 pub struct SessionsListed {
     /// The sessions.
     pub sessions: Vec<Listed>,
+    /// What the next page is asked for with, which has older ones; none where there are no more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
 }
 
 /// What `sessions.show` takes.

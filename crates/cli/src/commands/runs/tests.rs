@@ -13,7 +13,7 @@ fn show(scene: &Scene) -> RunStory {
 }
 
 fn list(scene: &Scene, session: Option<&str>) -> Vec<RunSummary> {
-    let params = RunsListParams { session_key: session.map(str::to_owned), limit: None };
+    let params = RunsListParams { session_key: session.map(str::to_owned), ..RunsListParams::default() };
     RunsList::read(&Source::of(&scene.journal), params).unwrap().runs
 }
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use engine::{Command, RunId, SessionRow};
+use engine::{Command, MessageId, ReceiptState, RunId, SessionRow};
 use protocol::ErrorCode;
 use protocol::method::{AbortParams, Aborted, RunParams};
 
@@ -24,7 +24,10 @@ pub(in crate::methods) async fn abort(caller: &Arc<Caller>, params: AbortParams)
     let service = &caller.service;
     let Meant { session, run, has_begun } = which(service, &params)?;
     let abort = Command::Abort { run: Some(run) };
-    if has_begun {
+    let cancelled = if params.clear { clear(service, &session, run, abort.clone()).await? } else { vec![] };
+    if params.clear {
+        // It was asked for with the clearing, so that nothing else begins in between.
+    } else if has_begun {
         super::ask(service, &session, abort).await?;
     } else if let Err(error) = super::ask(service, &session, Command::Cancel { message: run.into(), leg: None }).await {
         // It may have begun meanwhile.
@@ -33,7 +36,31 @@ pub(in crate::methods) async fn abort(caller: &Arc<Caller>, params: AbortParams)
         }
         super::ask(service, &session, abort).await?;
     }
-    Ok(Aborted { run_id: run, session_key: session.key })
+    Ok(Aborted { run_id: run, session_key: session.key, cancelled })
+}
+
+/// Takes back all that waits, together with the run: nothing that waits begins in between. Gives the messages, but for the
+/// run's own, which ends with it if it had not begun.
+async fn clear(service: &Service, session: &SessionRow, run: RunId, abort: Command) -> Result<Vec<MessageId>, Error> {
+    let waiting = lookup::queued(&**service.runtime.journal(), session.session)?;
+    let (cleared, aborted) = super::ask_both(service, session, [Command::Clear, abort]).await?;
+    cleared?;
+    let is_cancelled = |message: &MessageId| -> Result<bool, Error> {
+        let receipt = service.runtime.journal().receipt(*message)?;
+        Ok(receipt.is_some_and(|receipt| receipt.state == ReceiptState::Cancelled))
+    };
+    if let Err(error) = aborted
+        && !is_cancelled(&run.into())?
+    {
+        return Err(error);
+    }
+    let mut cancelled = vec![];
+    for message in waiting.into_iter().map(|receipt| receipt.message).filter(|message| RunId::from(*message) != run) {
+        if is_cancelled(&message)? {
+            cancelled.push(message);
+        }
+    }
+    Ok(cancelled)
 }
 
 /// The run that is meant, and its session.

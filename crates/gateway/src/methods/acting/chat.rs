@@ -139,11 +139,12 @@ impl Chat<'_> {
         let service = &self.caller.service;
         let (row, key) = (self.row()?, self.key.to_string());
         let waiting = row.run.map(|run| service.hub.wait_for(run));
-        let aborted = match abort::abort(self.caller, AbortParams { run: None, session: Some(key) }).await {
-            Ok(aborted) => aborted,
-            Err(Error::NotFound { .. }) => return Ok(format!("nothing is under way in {}", self.key)),
-            Err(error) => return Err(error),
-        };
+        let aborted =
+            match abort::abort(self.caller, AbortParams { session: Some(key), ..AbortParams::default() }).await {
+                Ok(aborted) => aborted,
+                Err(Error::NotFound { .. }) => return Ok(format!("nothing is under way in {}", self.key)),
+                Err(error) => return Err(error),
+            };
         if let Some(waiting) = waiting {
             end::heard(service, waiting).await?;
         }

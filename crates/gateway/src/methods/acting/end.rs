@@ -7,6 +7,7 @@ use protocol::method::{AgentAnswer, Ended};
 use crate::error::Error;
 use crate::events::{End, Waiting};
 use crate::service::Service;
+use crate::show;
 
 /// Waits until this run has ended.
 pub(super) async fn ended(service: &Service, run: RunId) -> Result<Ended, Error> {
@@ -47,12 +48,7 @@ pub(super) fn answer(ended: Ended) -> AgentAnswer {
 
 /// A message that no run will answer.
 pub(super) fn never_began(run: RunId, state: ReceiptState, at: Timestamp) -> Ended {
-    let became = match state {
-        ReceiptState::Dropped => "pushed out of the full queue",
-        ReceiptState::Refused => "refused",
-        _ => "taken back",
-    };
-    let error = Some(format!("the message was {became} before its run began"));
+    let error = show::never_began(state);
     let (outcome, text, usage) = (Outcome::Aborted, String::new(), Usage::default());
     Ended { run_id: run, outcome, started_at: at, ended_at: at, text, usage, error }
 }

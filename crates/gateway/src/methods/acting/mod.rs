@@ -35,6 +35,23 @@ async fn ask(service: &Service, row: &SessionRow, command: Command) -> Result<An
     command_to(service, &row.key, &row.agent, command).await
 }
 
+/// Asks a session that there is for two things at once: nothing comes in between. Each has its own answer.
+async fn ask_both(
+    service: &Service,
+    row: &SessionRow,
+    commands: [Command; 2],
+) -> Result<(Result<Answer, Error>, Result<Answer, Error>), Error> {
+    let (_, answers) = service.runtime.open(&row.key, &row.agent, commands.into()).await?;
+    let mut told = vec![];
+    for answer in answers {
+        let gone = || Refusal::Unavailable { reason: "the session has stopped".into() };
+        told.push(answer.await.unwrap_or_else(|_| Err(gone())).map_err(|refusal| stored(service, &row.key, refusal)));
+    }
+    let second = told.pop().expect("each command has an answer");
+    let first = told.pop().expect("each command has an answer");
+    Ok((first, second))
+}
+
 /// Asks a session for something; makes it where there is none.
 async fn command_to(service: &Service, key: &str, agent: &str, command: Command) -> Result<Answer, Error> {
     let (_, answers) = service.runtime.open(key, agent, vec![command]).await?;

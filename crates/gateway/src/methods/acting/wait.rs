@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Outcome, RunId, RunRow};
+use engine::{Outcome, ReceiptState, RunId, RunRow, Timestamp};
 use protocol::method::{WaitParams, WaitStatus, Waited};
 
 use crate::connection::Caller;
 use crate::error::Error;
-use crate::events::End;
+use crate::events::{End, is_over};
 use crate::service::Service;
 
 pub(in crate::methods) async fn wait(caller: &Arc<Caller>, params: WaitParams) -> Result<Waited, Error> {
@@ -36,25 +36,37 @@ async fn until_ended(service: &Service, run: RunId) -> Result<Waited, Error> {
     if let Some(row) = journal.run(run)?.filter(|row| row.outcome.is_some()) {
         return Ok(of_row(row));
     }
+    // Its message may have come to an end before it began, or be taken by another run.
+    if let Some(receipt) = journal.receipt(run.into())? {
+        if is_over(receipt.state) {
+            return Ok(never_began(run, receipt.state, receipt.accepted_at));
+        }
+        if receipt.run != run {
+            return Box::pin(until_ended(service, receipt.run)).await;
+        }
+    }
     let mut broken = service.runtime.broken();
     let mut leaving = service.leaving();
     tokio::select! {
         biased;
         end = waiting.end() => match end {
-            Some(End::Ran { .. }) => match journal.run(run)? {
+            // It may be the run that took its message along.
+            Some(End::Ran { ended, .. }) => match journal.run(ended.run)? {
                 Some(row) => Ok(of_row(row)),
-                None => Err(Error::Bug { what: format!("run {run} has ended and is not there") }),
+                None => Err(Error::Bug { what: format!("run {} has ended and is not there", ended.run) }),
             },
-            Some(End::NeverBegan { state, at }) => {
-                let ended = super::end::never_began(run, state, at);
-                let (status, ended_at) = (WaitStatus::Error, Some(at));
-                Ok(Waited { run_id: run, status, started_at: None, ended_at, error: ended.error })
-            }
+            Some(End::NeverBegan { state, at }) => Ok(never_began(run, state, at)),
             None => Err(runtime::Error::Leaving.into()),
         },
         Ok(error) = broken.wait_for(Option::is_some) => Err(error.clone().expect("waited for").into()),
         Ok(_) = leaving.wait_for(|leaving| *leaving) => Err(runtime::Error::Leaving.into()),
     }
+}
+
+/// Of a run that never will.
+fn never_began(run: RunId, state: ReceiptState, at: Timestamp) -> Waited {
+    let error = super::end::never_began(run, state, at).error;
+    Waited { run_id: run, status: WaitStatus::Error, started_at: None, ended_at: Some(at), error }
 }
 
 fn of_row(row: RunRow) -> Waited {

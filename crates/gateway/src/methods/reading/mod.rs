@@ -2,6 +2,7 @@
 //! does the same by itself. What may not live here: anything that waits for a run or writes.
 
 mod audit;
+mod pages;
 mod receipts;
 mod runs;
 mod sessions;
@@ -112,9 +113,4 @@ impl io::Write for Room {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
-}
-
-/// The last of a list, if not all are wanted.
-fn last<T>(mut all: Vec<T>, limit: Option<usize>) -> Vec<T> {
-    all.split_off(limit.map_or(0, |limit| all.len().saturating_sub(limit)))
 }

@@ -1,7 +1,7 @@
 //! `receipts.get`: what became of one message.
 
 use engine::tables::transitions::RunState;
-use engine::{MessageId, ReceiptRow, ReceiptState, RunId, SessionRow};
+use engine::{MessageId, ReceiptRow, ReceiptState, SessionRow};
 use journal::Read;
 use protocol::method::{ReceiptParams, ReceiptsGet};
 use protocol::show::ReceiptStory;
@@ -34,15 +34,13 @@ type Found = (SessionRow, ReceiptRow);
 fn by_id(read: &dyn Read, mut sessions: Vec<SessionRow>, id: &str) -> Result<Found, Error> {
     let message: MessageId =
         id.parse().map_err(|error: engine::InvalidId| Error::invalid(error.to_string(), "write the whole id"))?;
-    // A message that began a run is found without looking through every session.
-    if let Some(run) = read.run(RunId::from(message))? {
-        sessions.retain(|session| session.session == run.session);
-    }
-    for session in sessions {
-        let receipt = read.receipts(session.session)?.into_iter().find(|receipt| receipt.message == message);
-        if let Some(receipt) = receipt {
-            return Ok((session, receipt));
-        }
+    let receipt = read.receipt(message)?;
+    let session = receipt.as_ref().and_then(|receipt| {
+        let at = sessions.iter().position(|session| session.session == receipt.session)?;
+        Some(sessions.swap_remove(at))
+    });
+    if let Some(found) = session.zip(receipt) {
+        return Ok(found);
     }
     Err(unknown(&format!("there is no message {message}")))
 }

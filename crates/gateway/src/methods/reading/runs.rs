@@ -1,10 +1,13 @@
 //! `runs.list`, `runs.show`, `runs.trace`, `runs.explain`.
 
-use engine::{LaneWait, SessionId};
+use std::collections::BTreeMap;
+
+use engine::{LaneWait, RunId, RunRow, SessionId};
+use journal::Read;
 use protocol::method::{RunParams, RunsExplain, RunsList, RunsListParams, RunsListed, RunsShow, RunsTrace, Traced};
 use protocol::show::{Explained, RunStory, RunSummary};
 
-use super::{Reads, last};
+use super::{Reads, pages};
 use crate::error::Error;
 use crate::events::wait;
 use crate::show::{Source, explain, lookup, run, texts, trace};
@@ -16,20 +19,62 @@ impl Reads for RunsList {
             Some(key) => Some(lookup::session(read, Some(key))?.session),
             None => None,
         };
-        let sessions: std::collections::BTreeMap<SessionId, String> =
-            read.sessions()?.into_iter().map(|row| (row.session, row.key)).collect();
-        let key_of = |id| sessions.get(&id).map_or("", String::as_str);
-        let mut runs: Vec<RunSummary> =
-            read.runs(chosen)?.iter().map(|row| run::of_row(row, key_of(row.session))).collect();
-        for wait in source.waits {
-            match runs.iter_mut().find(|run| run.run == wait.wish.run) {
-                Some(run) => run.lane_wait = Some(wait::shape(wait)),
-                // Its message waits: it has no row yet.
-                None => runs.extend(waiting(source, chosen, wait)?),
-            }
+        let before: Option<RunId> = params.after.as_deref().map(pages::cursor).transpose()?;
+        let waiting = waiting_before(source, chosen, before)?;
+        let wanted = pages::wanted(params.limit);
+        // One that waits has no row: whatever has one stands before it.
+        let before = before.filter(|run| source.waits.iter().all(|wait| wait.wish.run != *run));
+        let rows = read.runs_before(chosen, before, wanted.saturating_sub(waiting.len()))?;
+        let keys = keys(read, &rows, params.limit)?;
+        let mut runs: Vec<RunSummary> = vec![];
+        for row in &rows {
+            let key = keys.get(&row.session).map_or("", String::as_str);
+            runs.push(RunSummary { lane_wait: source.lane_wait(row.run), ..run::of_row(row, key) });
         }
-        Ok(RunsListed { runs: last(runs, params.limit) })
+        runs.extend(waiting);
+        let (runs, next) = pages::page(runs, params.limit, |run| run.run.to_string());
+        Ok(RunsListed { runs, next })
     }
+}
+
+/// The keys of the sessions that these runs are of.
+fn keys(read: &dyn Read, rows: &[RunRow], limit: Option<usize>) -> Result<BTreeMap<SessionId, String>, Error> {
+    if limit.is_none() {
+        return Ok(read.sessions()?.into_iter().map(|row| (row.session, row.key)).collect());
+    }
+    let mut keys = BTreeMap::new();
+    for row in rows {
+        if !keys.contains_key(&row.session)
+            && let Some(session) = read.session_of_run(row.run)?
+        {
+            keys.insert(row.session, session.key);
+        }
+    }
+    Ok(keys)
+}
+
+/// The runs that wait for a place to begin, of the session that was chosen, in the order in which they will; those before this
+/// one, where it waits itself, else none behind a cursor.
+fn waiting_before(
+    source: &Source<'_>,
+    chosen: Option<SessionId>,
+    before: Option<RunId>,
+) -> Result<Vec<RunSummary>, Error> {
+    let waits = match before {
+        None => source.waits,
+        Some(run) => {
+            let at = source.waits.iter().position(|wait| wait.wish.run == run);
+            &source.waits[..at.unwrap_or_default()]
+        }
+    };
+    let mut waiting = vec![];
+    for wait in waits {
+        // A run that waits for its place again has a row.
+        if source.read.run(wait.wish.run)?.is_none() {
+            waiting.extend(self::waiting(source, chosen, wait)?);
+        }
+    }
+    Ok(waiting)
 }
 
 /// A run that has not begun, if it is in the session that was chosen.

@@ -3,15 +3,17 @@
 use protocol::method::{SessionParams, SessionsList, SessionsListParams, SessionsListed, SessionsShow};
 use protocol::show::Shown;
 
-use super::{Reads, last};
+use super::{Reads, pages};
 use crate::error::Error;
 use crate::show::{Source, lookup, session};
 
 impl Reads for SessionsList {
     fn read(source: &Source<'_>, params: SessionsListParams) -> Result<SessionsListed, Error> {
-        let rows = last(source.read.sessions()?, params.limit);
+        let before = params.after.as_deref().map(pages::cursor).transpose()?;
+        let rows = source.read.sessions_before(before, pages::wanted(params.limit))?;
+        let (rows, next) = pages::page(rows, params.limit, |row| row.session.to_string());
         let sessions = rows.iter().map(|row| session::list(source.read, row)).collect::<Result<_, _>>()?;
-        Ok(SessionsListed { sessions })
+        Ok(SessionsListed { sessions, next })
     }
 }
 

@@ -1,11 +1,11 @@
 //! The views: looked up by index, and made anew.
 
-use engine::{Seq, SessionRow};
+use engine::{RunId, Seq, SessionRow};
 use rusqlite::Connection;
 
 use super::{add, filled, own};
 use crate::suite::Script;
-use crate::suite::samples::{run, struck};
+use crate::suite::samples::{run, run_row, session_row, struck};
 use crate::{Read as _, views};
 
 #[test]
@@ -17,6 +17,33 @@ fn r11_what_is_unfinished_or_held_is_looked_up_by_its_index() {
         let plan: String = connection.query_row(&sql, [], |row| row.get(3)).unwrap();
         assert!(plan.contains("INDEX view_sessions_unfinished"), "{plan}");
     }
+}
+
+/// R22: rows that are no part of a page are not read: they could not be.
+#[test]
+fn r22_a_page_of_a_list_looks_at_no_other_rows() {
+    let (_folder, home, first) = filled();
+    let sqlite = own(&home);
+    let (mut second, mut third) = (Script::new(2), Script::new(3));
+    for script in [&mut second, &mut third] {
+        let mut batch = script.begin();
+        batch.views.session = Some(session_row(script, false));
+        batch.views.runs = vec![run_row(script, RunId(script.session.0), None)];
+        add(&sqlite, batch).unwrap();
+    }
+    sqlite.rebuild_views().unwrap();
+    let connection = Connection::open(home.join("journal.db")).unwrap();
+    for table in ["view_sessions", "view_runs"] {
+        let sql = format!("UPDATE {table} SET row = 'unreadable' WHERE session = ?1");
+        assert_eq!(connection.execute(&sql, [first.session.0.as_bytes()]).unwrap(), 1);
+    }
+    assert!(sqlite.sessions().is_err() && sqlite.runs(None).is_err());
+    let keys: Vec<_> = sqlite.sessions_before(None, 1).unwrap().into_iter().map(|row| row.key).collect();
+    assert_eq!(keys, [third.key]);
+    let before = sqlite.sessions_before(Some(third.session), 1).unwrap();
+    assert_eq!(before.into_iter().map(|row| row.key).collect::<Vec<_>>(), [second.key]);
+    assert!(sqlite.runs_before(None, None, 0).unwrap().is_empty());
+    assert!(sqlite.runs_before(Some(second.session), None, 5).is_ok());
 }
 
 #[test]

@@ -108,7 +108,7 @@ impl Control {
             let mut answers = self.send(&session, &format!("exec:touch {on}; sleep 1000"), None).await?;
             until("a running command", || self.workspace.join(&on).exists()).await?;
             let asked = Instant::now();
-            self.client.call::<RunsAbort>(AbortParams { run: None, session: Some(session) }).await?;
+            self.client.call::<RunsAbort>(AbortParams { session: Some(session), ..AbortParams::default() }).await?;
             answers.next().await?;
             ms.push(asked.elapsed().as_secs_f64() * 1e3);
         }

@@ -1,0 +1,42 @@
+//! Pages of lists. A list stands in the order in which its rows were made; the first page has its last rows, and the one after
+//! it those before them: rows that are added meanwhile change no page that was given. What may not live here: what is listed.
+
+use std::str::FromStr;
+
+use crate::error::Error;
+
+/// What a page goes on from.
+pub(super) fn cursor<I: FromStr>(after: &str) -> Result<I, Error> {
+    after.parse().map_err(|_| {
+        let what = format!("`{after}` is no cursor of this list");
+        Error::invalid(what, "give `next` of the page before as it was received, or nothing for the first page")
+    })
+}
+
+/// How many rows are looked for: one more says that there is another page.
+pub(super) fn wanted(limit: Option<usize>) -> usize {
+    limit.map_or(usize::MAX, |limit| limit.saturating_add(1))
+}
+
+/// The page out of what was found, and what the next one is asked for with.
+pub(super) fn page<T>(mut found: Vec<T>, limit: Option<usize>, id: impl Fn(&T) -> String) -> (Vec<T>, Option<String>) {
+    let more = limit.map_or(0, |limit| found.len().saturating_sub(limit));
+    let page = found.split_off(more);
+    let next = page.first().filter(|_| more > 0).map(id);
+    (page, next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r22_a_page_says_how_to_go_on_only_where_there_is_more() {
+        let of = |found: &[u8], limit| page(found.to_vec(), limit, u8::to_string);
+        assert_eq!(of(&[1, 2, 3], Some(2)), (vec![2, 3], Some("2".to_owned())));
+        assert_eq!(of(&[2, 3], Some(2)), (vec![2, 3], None));
+        assert_eq!(of(&[1, 2, 3], None), (vec![1, 2, 3], None));
+        assert_eq!(of(&[3], Some(0)), (vec![], None));
+        assert_eq!((wanted(Some(2)), wanted(None)), (3, usize::MAX));
+    }
+}
