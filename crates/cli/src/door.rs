@@ -19,6 +19,7 @@ use tokio::time::timeout;
 
 use crate::config::{Config, Globals};
 use crate::error::{CliError, Exit};
+use crate::output;
 use crate::resolver::ConfigResolver;
 
 /// How long an owner may take to greet: one that is stopped never does, one on a busy machine takes its time.
@@ -109,6 +110,7 @@ impl Opening<'_> {
             version: env!("CARGO_PKG_VERSION").to_owned(),
         };
         let service = Service::start(journal, options);
+        output::owned_by(Arc::downgrade(&service));
         let listening = match Listener::bind(&self.globals.home) {
             Ok(listener) => Some(listen(listener, Arc::clone(&service))),
             Err(error) => {

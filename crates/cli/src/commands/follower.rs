@@ -20,6 +20,7 @@ use crate::args::WriterArgs;
 use crate::config::{Config, Globals};
 use crate::door::{Door, Here, Opening, failed};
 use crate::error::{CliError, Exit};
+use crate::output;
 use crate::render::{Screen, Style};
 
 /// How often the spinner turns.
@@ -322,6 +323,7 @@ impl End {
 impl Signals {
     fn new() -> Result<Self, CliError> {
         let signal = |kind| signal(kind).map_err(|error| CliError::bug(&format!("no signals: {error}")));
+        output::end_where_stuck()?;
         let mut again = signal(SignalKind::interrupt())?;
         let quits = tokio::spawn(async move {
             for _ in 0..INTERRUPTS {

@@ -14,6 +14,7 @@ use serde_json::json;
 use unicode_width::UnicodeWidthChar as _;
 
 use super::words;
+use crate::output;
 
 /// How it is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -223,7 +224,7 @@ impl Screen {
     pub(crate) fn say(&mut self, text: &str) {
         self.hide_status();
         self.end_line();
-        let _ = writeln!(stderr(), "{text}");
+        let _ = output::write(stderr(), &format!("{text}\n"));
         if let Some(open) = self.open.as_mut().filter(|_| self.live) {
             open.written.push_str(text);
             open.written.push('\n');
@@ -316,8 +317,7 @@ impl Screen {
             return;
         }
         // A reader that has gone away is told by SIGPIPE's exit elsewhere; what is recorded stays recorded.
-        let _ = stdout().write_all(text.as_bytes());
-        let _ = stdout().flush();
+        let _ = output::write(stdout(), text);
         self.at_line_start = text.ends_with('\n');
         if let Some(open) = &mut self.open {
             open.written.push_str(text);

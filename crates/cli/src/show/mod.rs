@@ -15,13 +15,14 @@ pub(crate) mod svg;
 pub(crate) mod trace;
 pub(crate) mod xstate;
 
-use std::io::{self, Write as _};
+use std::io;
 
 use journal::Reader;
 use serde::Serialize;
 
 use crate::config::Globals;
 use crate::error::{CliError, Exit};
+use crate::output;
 
 /// Opens the journal of the home for reading, whoever owns it; says so on stderr if it may be behind.
 pub(crate) fn open(globals: &Globals) -> Result<Reader, CliError> {
@@ -34,8 +35,7 @@ pub(crate) fn open(globals: &Globals) -> Result<Reader, CliError> {
 
 /// Prints an answer. Whoever closed stdout has seen enough.
 pub(crate) fn print(text: &str) -> Result<(), CliError> {
-    let mut stdout = io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    match output::write(io::stdout().lock(), text) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(CliError::Failed {
             exit: Exit::Store,
             what: format!("the answer could not be printed ({error})"),

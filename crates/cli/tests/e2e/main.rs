@@ -32,6 +32,7 @@ mod served;
 mod setup;
 mod show;
 mod signals;
+mod slow;
 mod support;
 mod tools;
 mod twice;

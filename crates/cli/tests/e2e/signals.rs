@@ -3,7 +3,7 @@
 use bench::model_server::ModelServer;
 use rustix::process::Signal;
 
-use crate::support::{Home, Terminal, is_alive, pids, until};
+use crate::support::{Home, Process, Terminal, is_alive, pids, until};
 
 /// A command with a child of its own, both waiting; their pids are in `pids`.
 const WAIT: &str = "run `sleep 300 & echo $$ $! >> pids; wait`";
@@ -133,4 +133,30 @@ fn r15_leaving_in_order_does_not_count_towards_poison() {
         agent.finish().expect_code(143);
     }
     home.paced(0).run(&["resume"]).expect_code(0);
+}
+
+/// R15: nobody reads stdout, which takes no more: the command waits for it for ever, and a signal ends it all the same. What is
+/// recorded of its run is taken up.
+#[test]
+pub(crate) fn r15_a_signal_ends_a_command_whose_stdout_nobody_reads() {
+    let server = ModelServer::start().unwrap();
+    let home = Home::new().served_by(&server);
+    for (session, signal, code) in [("term", Signal::TERM, 143), ("int", Signal::INT, 130)] {
+        let (read, write) = std::io::pipe().expect("a pipe");
+        let mut command =
+            home.limulus(&["agent", "--session", session, "--json", "-m", "tokens=40000 Tell me a story."]);
+        command.stdout(write);
+        let agent = Process::spawn(command);
+        // More than any pipe takes, and it is drawn before a signal is looked at.
+        until("an answer that does not fit", || {
+            let run = home.run(&["runs", "show", "--session", session, "--json"]);
+            run.code == Some(0) && run.out.len() > 200 << 10
+        });
+        agent.signal(signal);
+        agent.finish().expect_code(code);
+        drop(read);
+        home.run(&["resume", session]);
+        let run = home.json(&["runs", "show", "--session", session]);
+        assert!(["completed", "aborted"].contains(&run["outcome"].as_str().expect("it has ended")), "{run}");
+    }
 }

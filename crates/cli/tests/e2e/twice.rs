@@ -88,6 +88,7 @@ beside_an_owner! {
         r15_an_interrupt_ends_the_run_with_every_process_of_its_command,
         r15_an_interrupt_keeps_the_text_that_has_come,
         r15_ctrl_c_on_a_terminal_ends_the_run_cleanly,
+        r15_a_signal_ends_a_command_whose_stdout_nobody_reads,
     }
     tools {
         r61_files_are_edited_and_found_by_plain_requests,
@@ -147,6 +148,7 @@ const ONCE: &[(&str, &str, &str)] = &[
     ("queue", "*", "is beside a service of its own"),
     ("serve", "*", "starts its own service"),
     ("served", "*", "compares both ways itself"),
+    ("slow", "*", "starts its own service"),
     ("setup", "*", "no command of it speaks with an owner"),
     ("show", "r03_r06_the_drawing_in_the_readme_is_the_one_that_is_printed", "is about no home"),
     ("show", "r10_r12_r13_the_demo_ends_green", "is about no home"),

@@ -1,0 +1,139 @@
+//! A client that does not read: it alone is dropped, with its cursors, and comes back to what it has not seen.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::net::UnixStream;
+
+use bench::model_server::ModelServer;
+use serde_json::{Value, json};
+
+use crate::support::{Home, until};
+
+/// So many subscriptions of one client: each line is written to it so often.
+const SUBSCRIPTIONS: u64 = 100;
+
+/// A client by hand.
+struct Client {
+    read: BufReader<UnixStream>,
+    write: UnixStream,
+}
+
+impl Client {
+    fn to(home: &Home) -> Self {
+        let write = UnixStream::connect(home.path().join("limulus.sock")).expect("somebody listens");
+        let read = BufReader::new(write.try_clone().expect("a second handle"));
+        let mut client = Self { read, write };
+        let who = json!({ "id": "test", "version": "1", "platform": "linux", "mode": "test" });
+        client.ask("connect", &json!({ "minProtocol": 1, "maxProtocol": 1, "client": who, "caps": [] }));
+        client
+    }
+
+    fn say(&mut self, method: &str, params: &Value) {
+        let request = json!({ "type": "req", "id": method, "method": method, "params": params });
+        writeln!(self.write, "{request}").expect("it is read");
+    }
+
+    /// Asks for something; gives the answer. Lines of the state, with which a subscription begins, are passed over.
+    fn ask(&mut self, method: &str, params: &Value) -> Value {
+        self.say(method, params);
+        loop {
+            let frame = self.hear().expect("an answer");
+            if frame["type"] == "res" {
+                assert_eq!(frame["ok"], true, "{frame}");
+                return frame["payload"].clone();
+            }
+        }
+    }
+
+    /// The next frame; nothing where the connection ends, also in the middle of one.
+    fn hear(&mut self) -> Option<Value> {
+        let mut line = String::new();
+        match self.read.read_line(&mut line) {
+            Ok(1..) => serde_json::from_str(&line).ok(),
+            Ok(0) | Err(_) => None,
+        }
+    }
+
+    /// The lines of each subscription up to the end of the run, or of the connection; and the last frame if it is none.
+    fn lines(&mut self, subscriptions: usize) -> (Vec<Vec<Value>>, Option<Value>) {
+        let mut lines = vec![vec![]; subscriptions];
+        let mut ended = 0;
+        while ended < subscriptions {
+            let Some(frame) = self.hear() else { return (lines, None) };
+            if frame["event"] == "tick" {
+                continue;
+            }
+            if frame["event"] != "agent" {
+                return (lines, Some(frame));
+            }
+            let line = &frame["payload"];
+            ended += usize::from(line["stream"] == "lifecycle" && line["type"] == "end");
+            let at = frame["subscription"].as_u64().expect("a number") as usize - 1;
+            lines[at].push(line.clone());
+        }
+        (lines, None)
+    }
+}
+
+/// What stands in the journal, without where its reader stands in it.
+fn told(lines: &[Value]) -> Vec<Value> {
+    let kept = lines.iter().filter(|line| line["type"] != "changed" && line["stream"] != "assistant");
+    let plain = |line: &Value| {
+        let mut line = line.clone();
+        line.as_object_mut().expect("an object").remove("cursor");
+        line
+    };
+    kept.map(plain).collect()
+}
+
+/// The text of an answer.
+fn text(lines: &[Value]) -> String {
+    let deltas = lines.iter().filter(|line| line["stream"] == "assistant" && line["type"] == "delta");
+    deltas.map(|line| line["text"].as_str().expect("a text")).collect()
+}
+
+/// R43: a client that reads nothing while a session streams is dropped once 4 MiB wait for it. The others and the run suffer
+/// nothing, and with the last cursor that it has seen it is told the rest without a gap and nothing twice.
+#[test]
+fn r43_a_client_that_does_not_read_is_dropped_and_comes_back_to_the_rest() {
+    let server = ModelServer::start().unwrap();
+    let home = Home::new().served_by(&server);
+    let owner = home.start(&["serve"]);
+    owner.until_err("serving");
+    home.run(&["agent", "-m", "tokens=3 Who are you?"]).expect_code(0);
+    let (mut slow, mut quick, mut asks) = (Client::to(&home), Client::to(&home), Client::to(&home));
+    for _ in 0..SUBSCRIPTIONS {
+        slow.ask("events.subscribe", &json!({ "session": "main" }));
+    }
+    quick.ask("events.subscribe", &json!({ "session": "main" }));
+    let clients = |asks: &mut Client| asks.ask("health", &Value::Null)["connections"].as_u64();
+    until("only these", || clients(&mut asks) == Some(3));
+
+    home.run(&["agent", "-m", "tokens=20000 Tell me a story."]).expect_code(0);
+    until("the slow one to be dropped", || clients(&mut asks) == Some(2));
+    let (whole, _) = quick.lines(1);
+    let (seen, last) = slow.lines(SUBSCRIPTIONS as usize);
+    let seen: Vec<&[Value]> = seen.iter().map(Vec::as_slice).collect();
+    let run = home.json(&["runs", "show"]);
+    assert_eq!(run["text"], text(&whole[0]), "whoever reads has it all");
+    assert!(seen.iter().all(|seen| text(seen).len() < text(&whole[0]).len()), "it was dropped in the middle");
+
+    // Whoever reads what was left for it in time is told where it stands; else the connection just ends.
+    if let Some(last) = last {
+        assert_eq!(last["event"], "dropped", "{last}");
+        let stands = last["payload"]["subscriptions"].as_array().expect("a list").clone();
+        for stand in stands {
+            let at = stand["subscription"].as_u64().expect("a number") as usize - 1;
+            if let Some(line) = seen[at].last() {
+                assert_eq!(stand["cursor"], line["cursor"]);
+            }
+        }
+    }
+    let first = seen[0];
+    let cursor = first.last().expect("it has seen something")["cursor"].clone();
+    let mut back = Client::to(&home);
+    back.ask("events.subscribe", &json!({ "session": "main", "from": cursor }));
+    let (rest, _) = back.lines(1);
+    let both = [first, &rest[0]].concat();
+    assert_eq!(text(&both), text(&whole[0]));
+    assert_eq!(told(&both), told(&whole[0]));
+}
