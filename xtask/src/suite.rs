@@ -87,7 +87,7 @@ pub(crate) const STAGES: &[Stage] = &[
     Stage {
         name: "queue",
         about: "messages of every mode in any interleaving, and a second model of the routing that agrees",
-        action: Action::Fault { program: "simulator", arguments: &["queue", "--seconds", "45"] },
+        action: Action::Fault { program: "simulator", arguments: &["queue", "--cases", "100000"] },
     },
     Stage {
         name: "disk",

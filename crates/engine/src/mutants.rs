@@ -71,6 +71,16 @@ mutants! {
     CallsNotSkipped = "queue_calls_not_skipped";
     /// A message that interrupts waits behind the others.
     InterruptBehind = "queue_interrupt_behind";
+    /// A reset takes away what waits.
+    ResetDrops = "queue_reset_drops";
+    /// A reset that a run was in the way of is forgotten when that has ended.
+    ResetForgotten = "queue_reset_forgotten";
+    /// A breakpoint does not hold a run.
+    BreakpointPassed = "queue_breakpoint_passed";
+    /// A run that was held before a call stops there again.
+    BreakpointTwice = "queue_breakpoint_twice";
+    /// The mode of a session counts for nothing.
+    ModeIgnored = "queue_mode_ignored";
     /// In the journal on disk: a group is not synced, whatever is in it.
     DiskGroupNotSynced = "disk_group_not_synced";
     /// In the journal on disk: the number of a new owner is not synced.

@@ -146,14 +146,16 @@ fn again(case: &Kept) -> ExitCode {
     }
 }
 
-/// Runs one interleaving of the queue again and says what it breaks.
+/// Runs one interleaving of the queue again, and tells it where it breaks a rule.
 fn queue_again(case: Interleaving) -> ExitCode {
-    match queue::play(case, &mut Played::default()) {
+    let (story, result) = queue::tell(case);
+    match result {
         Ok(()) => {
             say(format!("{case} holds"));
             ExitCode::SUCCESS
         }
         Err(broken) => {
+            tell(&story);
             say(broken);
             ExitCode::FAILURE
         }
@@ -175,11 +177,14 @@ fn queue(options: &[&str]) -> ExitCode {
     }
     let began = Instant::now();
     let (played, broken) = queue::sweep(seed, cases, time);
-    let Played { cases, messages, inputs } = played;
+    let Played { cases, messages, inputs, .. } = played;
     let took = began.elapsed().as_secs_f64();
+    let kinds: Vec<String> = played.kinds().map(|(name, times)| format!("{name} {times}")).collect();
+    say(format!("queue: {}", kinds.join(", ")));
     say(format!("queue: {cases} interleavings of {messages} messages, {inputs} inputs in {took:.1} s"));
     let Some(broken) = broken else { return ExitCode::SUCCESS };
     say(&broken);
+    say(format!("again: simulator replay {}", broken.case));
     if let Some(file) = record {
         append(file, broken.case);
     }

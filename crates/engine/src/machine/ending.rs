@@ -80,7 +80,7 @@ impl Machine {
             self.record(again, moment.now);
         }
         self.settings = None;
-        if reset {
+        if reset && !planted(Mutant::ResetForgotten) {
             self.emit(Reset {}, moment.now);
         }
         if terminate {

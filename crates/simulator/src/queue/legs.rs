@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use engine::{MessageId, ReceiptState, RunId};
+use engine::{Message, MessageId, ReceiptState, RunId};
 
 /// A leg: the message, and whether it is the steer of one that has two.
 pub(super) type Key = (MessageId, bool);
@@ -47,6 +47,22 @@ impl Legs {
             self.0.insert(own, (state, run));
         }
         Ok(())
+    }
+
+    /// What became of each is what the session says.
+    pub(super) fn compare(&self, messages: &BTreeMap<MessageId, Message>) -> Result<(), String> {
+        let legs = |(id, message): (&MessageId, &Message)| {
+            let steer = message.steer.map(|steer| ((*id, true), (steer.state, steer.run)));
+            std::iter::once(((*id, false), (message.state, message.run))).chain(steer)
+        };
+        let theirs = messages.iter().flat_map(legs);
+        let ours = self.0.iter().map(|(key, leg)| (*key, *leg));
+        if theirs.clone().eq(ours.clone()) {
+            return Ok(());
+        }
+        let (is, expected): (Vec<_>, Vec<_>) = (theirs.collect(), ours.collect());
+        let at = is.iter().zip(&expected).position(|(is, expected)| is != expected).unwrap_or_default();
+        Err(format!("the receipts: is {:?}, should be {:?}", is.get(at), expected.get(at)))
     }
 
     /// The legs that nothing has become of.

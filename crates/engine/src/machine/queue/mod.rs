@@ -40,7 +40,8 @@ impl Machine {
             return repeated(session, earlier, (&content, &attachments), key.as_deref());
         }
         check_size(session, &content)?;
-        let mode = mode.or(session.queue_mode).unwrap_or(queue.mode);
+        let session_mode = session.queue_mode.filter(|_| !planted(Mutant::ModeIgnored));
+        let mode = mode.or(session_mode).unwrap_or(queue.mode);
         let route = route(Cell::of(session), mode);
         let place = route.place(mode).map_err(|reason| state_refusal(session, reason))?;
         self.make_room(&queue, moment)?;

@@ -87,7 +87,12 @@ impl Session {
             Event::Gathered(e) => self.gathered(e),
             Event::Paused(e) => self.paused(e, at),
             Event::Resumed(_) => self.resumed(at),
-            Event::Reset(_) => self.transcript.reset(),
+            Event::Reset(_) => {
+                self.transcript.reset();
+                if planted(Mutant::ResetDrops) {
+                    self.queue.clear();
+                }
+            }
             Event::LifecycleChanged(e) => self.lifecycle_changed(e, at),
             Event::OverrideSet(e) => self.override_set(e),
             Event::RequestSent(e) => self.request_sent(e, at),

@@ -1,0 +1,56 @@
+//! What came of an interleaving, counted: a sweep in which something never happened has proved nothing of it.
+
+use engine::{Event, PauseCause, ReceiptState, Record};
+
+use crate::queue::naive::Asked;
+
+/// What is counted, by name.
+pub(in crate::queue) const KINDS: [&str; 15] = [
+    "runs",
+    "steered",
+    "gathered",
+    "dropped",
+    "told",
+    "again",
+    "paused",
+    "frozen",
+    "stopped",
+    "breakpoints",
+    "overrides",
+    "aborts",
+    "resets",
+    "interrupted",
+    "restarts",
+];
+
+/// Adds what came of one input.
+pub(super) fn add(counts: &mut [u32; KINDS.len()], asked: &Asked, taken: bool, records: &[Record]) {
+    let mut one = |kind: &str| {
+        if let Some(at) = KINDS.iter().position(|known| *known == kind) {
+            counts[at] += 1;
+        }
+    };
+    match asked {
+        Asked::Again(_) => one("again"),
+        Asked::Pause { freeze: true } if taken => one("frozen"),
+        Asked::Pause { freeze: false } if taken => one("paused"),
+        Asked::Break { .. } if taken => one("breakpoints"),
+        Asked::Override(_) => one("overrides"),
+        Asked::Abort if taken => one("aborts"),
+        _ => {}
+    }
+    for record in records {
+        match &record.event {
+            Event::RunStarted(_) => one("runs"),
+            Event::Gathered(_) => one("gathered"),
+            Event::Reset(_) => one("resets"),
+            Event::Opened(_) => one("restarts"),
+            Event::Paused(e) if e.cause == PauseCause::Breakpoint => one("stopped"),
+            Event::Paused(e) if e.cause == PauseCause::Interrupt => one("interrupted"),
+            Event::MessageSettled(e) if e.state == ReceiptState::Steered => one("steered"),
+            Event::MessageSettled(e) if e.told => one("told"),
+            Event::MessageSettled(e) if e.state == ReceiptState::Dropped => one("dropped"),
+            _ => {}
+        }
+    }
+}

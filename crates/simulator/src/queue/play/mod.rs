@@ -1,0 +1,279 @@
+//! One interleaving: a session, its journal in memory, and a seed that says what happens next. Every input is one batch, and
+//! each batch is judged.
+
+mod count;
+mod moves;
+mod work;
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use engine::{
+    BranchId, Candidate, Command, DropPolicy, Effect, Epoch, Hash, Input, Interrupt, Limits, Line, Machine, MessageId,
+    Moment, QueueMode, QueueSettings, Record, Report, Segment, Session, SessionId, Settings, Timestamp, ToolClass,
+    ToolSpec,
+};
+use uuid::Uuid;
+
+pub(super) use count::KINDS;
+
+use super::naive::{Asked, Led, Naive};
+use super::{Broken, Played};
+use crate::case::InvalidCase;
+use crate::world::Chance;
+
+/// Inputs of one, before it is let come to rest.
+const INPUTS: u32 = 220;
+
+/// Inputs in which it must have come to rest then.
+const REST: u32 = 4_000;
+
+/// The whole journal of every so many-th is folded once more at its end.
+const WHOLE_EVERY: u64 = 8;
+
+const BRANCH: BranchId = BranchId(Uuid::from_u128(2));
+
+/// An interleaving, by its seed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Interleaving {
+    /// What it is drawn from.
+    pub seed: u64,
+}
+
+impl fmt::Display for Interleaving {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "MODE=queue SEED={}", self.seed)
+    }
+}
+
+impl FromStr for Interleaving {
+    type Err = InvalidCase;
+
+    fn from_str(text: &str) -> Result<Self, InvalidCase> {
+        let seed = text.strip_prefix("MODE=queue SEED=").and_then(|seed| seed.parse().ok());
+        seed.map(|seed| Self { seed }).ok_or_else(|| InvalidCase { text: text.to_owned() })
+    }
+}
+
+/// Plays an interleaving to its end.
+pub fn play(case: Interleaving, played: &mut Played) -> Result<(), Broken> {
+    run(World::new(case.seed), case, played).1
+}
+
+/// Plays it and tells it: each input, and what was recorded of it.
+pub fn tell(case: Interleaving) -> (Vec<String>, Result<(), Broken>) {
+    let mut world = World::new(case.seed);
+    world.story = Some(vec![]);
+    let (world, result) = run(world, case, &mut Played::default());
+    (world.story.unwrap_or_default(), result)
+}
+
+fn run(mut world: World, case: Interleaving, played: &mut Played) -> (World, Result<(), Broken>) {
+    // A panic of the machine is a step outside of its tables.
+    let result = catch_unwind(AssertUnwindSafe(|| world.play())).unwrap_or_else(|_| Err("the machine panicked".into()));
+    played.cases += 1;
+    played.messages += u64::from(world.messages);
+    played.inputs += u64::from(world.inputs);
+    for (all, more) in played.moves.iter_mut().zip(world.moves) {
+        *all += u64::from(more);
+    }
+    let broken = |what| Broken { case, what: format!("after {} inputs: {what}", world.inputs) };
+    let result = result.map_err(broken);
+    (world, result)
+}
+
+struct World {
+    chance: Chance,
+    machine: Machine,
+    naive: Naive,
+    /// What was recorded since the state was last made anew of what was recorded.
+    recent: Vec<Record>,
+    /// What was recorded before, where that is kept.
+    older: Option<Vec<Record>>,
+    /// The state between the two.
+    between: Option<Session>,
+    /// What is wanted now.
+    effects: Vec<Effect>,
+    settings: Arc<Settings>,
+    queue: QueueSettings,
+    /// Little ends its runs before their time.
+    is_calm: bool,
+    now: i64,
+    epoch: u64,
+    messages: u32,
+    accepted: Vec<(MessageId, u32)>,
+    inputs: u32,
+    moves: [u32; KINDS.len()],
+    /// What was done, in words; kept only for one that is told.
+    story: Option<Vec<String>>,
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let mut chance = Chance::new(seed, "queue");
+        let queue = configured(&mut chance);
+        let is_calm = chance.one_in(2);
+        Self {
+            chance,
+            machine: Machine::new(),
+            naive: Naive::new(),
+            recent: vec![],
+            older: seed.is_multiple_of(WHOLE_EVERY).then(Vec::new),
+            between: None,
+            effects: vec![],
+            settings: Arc::new(settings()),
+            queue,
+            is_calm,
+            now: 0,
+            epoch: 0,
+            messages: 0,
+            accepted: vec![],
+            inputs: 0,
+            moves: [0; KINDS.len()],
+            story: None,
+        }
+    }
+
+    fn play(&mut self) -> Result<(), String> {
+        let id = Uuid::from_u128(1);
+        let (key, agent) = ("agent:main:main".to_owned(), "main".to_owned());
+        self.input(Command::Create { session: SessionId(id), key, agent, branch: BRANCH }, &Asked::Other)?;
+        self.open()?;
+        for _ in 0..INPUTS {
+            self.anything()?;
+        }
+        for _ in 0..REST {
+            if self.naive.is_quiet() {
+                return self.finish();
+            }
+            self.help()?;
+        }
+        Err("it does not come to rest".into())
+    }
+
+    /// Every leg has ended. All that was recorded, folded from its beginning, is the state: that follows from the folds on
+    /// the way, so it is looked at now and then only.
+    fn finish(&mut self) -> Result<(), String> {
+        self.naive.finished()?;
+        let Some(mut entries) = self.older.take() else { return Ok(()) };
+        entries.append(&mut self.recent);
+        let whole = self.fold(None, entries)?;
+        if whole.session() == self.machine.session() {
+            Ok(())
+        } else {
+            Err("the fold of the whole journal is not the state".into())
+        }
+    }
+
+    fn session(&self) -> Result<&Session, String> {
+        self.machine.session().ok_or_else(|| "there is no session".into())
+    }
+
+    fn fold(&self, start: Option<Session>, entries: Vec<Record>) -> Result<Machine, String> {
+        let source = |_: Hash| Some(Arc::clone(&self.settings));
+        let line = Line { start, segments: vec![Segment { branch: BRANCH, entries }], progress: vec![] };
+        Machine::recover(line, &source).map_err(|error| error.to_string())
+    }
+
+    /// The process is gone, and the next owner opens what is in the journal: the fold goes on from where it was last taken
+    /// up, which was the state then.
+    fn crash(&mut self) -> Result<(), String> {
+        if let Some(older) = &mut self.older {
+            older.extend(self.recent.iter().cloned());
+        }
+        let recent = std::mem::take(&mut self.recent);
+        let start = self.between.take();
+        let again = self.fold(start, recent)?;
+        if again.session() != self.machine.session() {
+            return Err("the fold of the journal is not the state".into());
+        }
+        self.machine = again;
+        let session = self.machine.session().ok_or("there is no session")?;
+        self.naive.look_again(session)?;
+        self.between = Some(session.clone());
+        self.open()
+    }
+
+    fn open(&mut self) -> Result<(), String> {
+        self.epoch += 1;
+        self.input(Report::Opened { epoch: Epoch(self.epoch) }, &Asked::Other)
+    }
+
+    /// Decides on one input and judges what it led to.
+    fn input(&mut self, input: impl Into<Input>, asked: &Asked) -> Result<(), String> {
+        self.inputs += 1;
+        let draw = self.chance.draw();
+        let input = input.into();
+        if let Some(story) = &mut self.story {
+            story.push(short(&format!("{} at {} ms: {input:?}", self.inputs, self.now)));
+        }
+        let answer = self.machine.handle(input, Moment { now: Timestamp(self.now), draw });
+        if let Some(fault) = self.machine.fault() {
+            return Err(fault.to_string());
+        }
+        let records = self.machine.take_batch().map(|batch| batch.records).unwrap_or_default();
+        if let Some(story) = &mut self.story {
+            story.extend(answer.as_ref().err().map(|refusal| format!("  refused: {refusal}")));
+            story.extend(records.iter().map(|record| short(&told(record))));
+        }
+        self.effects = self.machine.effects();
+        let session = self.machine.session().ok_or("there is no session")?;
+        let led = Led { answer: &answer, records: &records, session, effects: &self.effects };
+        self.naive.judge(asked, &led)?;
+        if let (Asked::Message(offered), true) = (asked, answer.is_ok()) {
+            self.accepted.push((offered.message, self.messages));
+        }
+        count::add(&mut self.moves, asked, answer.is_ok(), &records);
+        self.recent.extend(records);
+        Ok(())
+    }
+}
+
+fn told(record: &Record) -> String {
+    format!("  {} {}", record.event.kind(), String::from_utf8_lossy(&record.event.payload()))
+}
+
+fn short(text: &str) -> String {
+    text.chars().take(240).collect()
+}
+
+/// How messages are queued from now on.
+fn configured(chance: &mut Chance) -> QueueSettings {
+    QueueSettings {
+        mode: chance.of(&[QueueMode::Followup, QueueMode::Steer, QueueMode::Collect, QueueMode::SteerBacklog]),
+        debounce_ms: chance.of(&[0, 500, 1_000, 90_000]),
+        cap: chance.of(&[1, 2, 4, 20]),
+        drop: chance.of(&[DropPolicy::New, DropPolicy::Old, DropPolicy::Summarize]),
+        cut: chance.one_in(2),
+        interrupt: chance.of(&[Interrupt::Replace, Interrupt::Suspend]),
+    }
+}
+
+fn settings() -> Settings {
+    let tool = |name: &str, class| ToolSpec {
+        name: name.into(),
+        class,
+        description: String::new(),
+        schema: serde_json::Value::Null,
+    };
+    let candidate = Candidate {
+        provider: "acme".into(),
+        model: "one".into(),
+        profile: None,
+        context_window: 100_000,
+        max_output: 4_096,
+        thinking: None,
+        images: true,
+    };
+    // A run that is cut off again and again is not what this is about.
+    let limits = Limits { poison_after: 0, deadline_ms: 86_400_000, ..Limits::default() };
+    Settings {
+        agent: "main".into(),
+        candidates: vec![candidate],
+        limits,
+        tools: [tool("exec", ToolClass::Once), tool("read", ToolClass::ReadOnly)].into(),
+        ..Settings::default()
+    }
+}

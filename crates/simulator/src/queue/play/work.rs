@@ -1,0 +1,75 @@
+//! What is under way goes on: a lane is free, a model says something, a call ends.
+
+use std::sync::Arc;
+
+use engine::{
+    BodyKind, CallOutcome, Content, Effect, EffectId, Failure, FailureClass, Found, Given, Hash, Part, Phase, Policy,
+    Report, Usage,
+};
+
+use super::World;
+use crate::queue::naive::Asked;
+
+impl World {
+    /// Something that is wanted goes on.
+    pub(super) fn progress(&mut self) -> Result<(), String> {
+        if self.effects.is_empty() {
+            return Ok(());
+        }
+        let at = self.chance.pick(self.effects.len());
+        let effect = &self.effects[at];
+        let id = effect.id();
+        let given = |text: &str| Given::new(CallOutcome::Done, Content::text(BodyKind::Output, text));
+        let report = match effect {
+            Effect::Lane { .. } => Report::LaneEntered { effect: id, settings: Arc::clone(&self.settings) },
+            Effect::Prepare { .. } => {
+                Report::Prepared { effect: id, prompt: Content::text(BodyKind::Prompt, "You are simulated.") }
+            }
+            Effect::Request { .. } => self.answered(id),
+            Effect::CheckCall { .. } => Report::CallChecked {
+                effect: id,
+                decision: self.chance.of(&[Policy::Allow, Policy::Allow, Policy::Ask, Policy::Deny]),
+                fingerprint: Hash::of(id.to_string().as_bytes()),
+                evidence: None,
+                reason: None,
+            },
+            Effect::RunCall { .. } | Effect::EndCall { .. } => Report::CallEnded { effect: id, given: given("it ran") },
+            Effect::FindCall { .. } => {
+                let found = self.chance.of(&[Found::NeverStarted, Found::Running, Found::Ended, Found::Unknown]);
+                let ended = (found == Found::Ended).then(|| given("it had run"));
+                Report::CallFound { effect: id, found, ended }
+            }
+            Effect::FreezeCall { .. } | Effect::HoldProcess { .. } | Effect::EndProcess { .. } => return Ok(()),
+        };
+        self.input(report, &Asked::Other)
+    }
+
+    /// What a model says next.
+    fn answered(&mut self, effect: EffectId) -> Report {
+        let streams = self
+            .machine
+            .session()
+            .and_then(|session| session.run())
+            .is_some_and(|run| matches!(&run.phase, Phase::Streaming(stream) if stream.bytes > 0));
+        let call = |index: u32| Part::Call {
+            index,
+            provider_id: Some(format!("p{index}")),
+            name: Some(if index == 0 { "exec" } else { "read" }.into()),
+            arguments: "{}".into(),
+        };
+        match self.chance.pick(12) {
+            0 | 1 => Report::RequestOpened { effect },
+            2 | 3 => Report::Said { effect, part: Part::Text("said ".into()) },
+            4..=6 if self.is_calm || self.chance.one_in(2) => {
+                let index = self.chance.pick(3) as u32;
+                Report::Said { effect, part: call(index) }
+            }
+            7 if self.chance.one_in(3) => {
+                let class = if self.chance.one_in(5) { FailureClass::ContextOverflow } else { FailureClass::Network };
+                Report::RequestFailed { effect, failure: Failure::new(class, "reset") }
+            }
+            _ if streams => Report::RequestEnded { effect, usage: Usage::default() },
+            _ => Report::Said { effect, part: Part::Text("said ".into()) },
+        }
+    }
+}
