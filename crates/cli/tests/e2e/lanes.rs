@@ -28,7 +28,7 @@ fn r35_who_waits_for_a_place_is_told_behind_whom() {
     let home = Home::new().with("LIMULUS_LANES__MAIN", "1");
     let (owner, first) = one_place(&home);
     let second = home.start(&["agent", "--session", "b", "--json", "-m", "tokens=3 Who are you?"]);
-    let told = second.until_line("the wait", |line| waits(line) && line["waited_ms"] == 0);
+    let told = second.until_line("the wait", waits);
     assert_eq!((&told["lane"], &told["behind"][0]["session"]), (&"main".into(), &"agent:main:a".into()), "{told}");
     second.until_line("a long wait", |line| waits(line) && line["waited_ms"].as_u64() >= Some(2_000));
     let third = home.start(&["agent", "--session", "c", "-m", "tokens=3 Who are you?"]);
