@@ -35,7 +35,7 @@ pub(crate) struct WaitArgs {
 
 pub(crate) async fn run(args: WaitArgs, globals: &Globals) -> Result<(), CliError> {
     let reader = Reader::open(&globals.home)?;
-    let run = lookup::run(&reader, &args.choice.into())?.run;
+    let run = lookup::run_or_message(&reader, &args.choice.into())?.run;
     let (waited, ended) = wait(globals, &reader, run, args.timeout.map(Duration::from_secs)).await?;
     if args.json {
         print(&json(&waited))?;

@@ -119,6 +119,9 @@ fn r33_r43_who_waits_for_a_run_ends_when_its_message_is_taken_back() {
             assert_eq!((&last["type"], &last["state"]), (&"settled".into(), &"cancelled".into()), "{last}");
             assert_eq!(last["run"], run, "{last}");
         }
+        // Also whoever asks afterwards.
+        busy.home.run(&["runs", "wait", run]).expect_code(130).expect_err("was taken back before its run began");
+        assert_eq!(busy.home.json(&["runs", "explain", run])["state"], "cancelled");
         wait.finish().expect_code(130).expect_err("was taken back before its run began");
     }
     busy.finish().expect_code(130);
@@ -154,4 +157,9 @@ fn r33_who_watches_a_message_that_another_run_takes_watches_that_run() {
     let last = watched.lines().pop().expect("a last line");
     assert!(run.out.ends_with(last["text"].as_str().expect("a text")) || last["type"] == "end", "{last}");
     wait.finish().expect_code(0).out.contains("completed").then_some(()).expect("it says so");
+    // Also whoever asks afterwards; but nothing is done to a run by the id of a message that is a part of it.
+    let message = sent["message"].as_str().expect("an id");
+    busy.home.run(&["runs", "wait", message]).expect_code(0);
+    assert_ne!(busy.home.json(&["runs", "show", message])["run"], message);
+    busy.home.run(&["runs", "abort", message]).expect_code(4);
 }

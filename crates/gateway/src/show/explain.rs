@@ -1,7 +1,7 @@
 //! Why a run stands where it stands: its state and since when, what it waits for and until when, what can be done.
 
 use engine::tables::timers::{Timer, armed};
-use engine::{Lifecycle, Phase, Run, Session, Settings, Timestamp, WaitFor};
+use engine::{Lifecycle, Phase, ReceiptState, Run, Session, Settings, Timestamp, WaitFor};
 use protocol::show::{Explained, Way};
 
 use super::fold::fold;
@@ -127,6 +127,10 @@ fn queued(source: &Source<'_>, found: &FoundRun, session: &Session, owned: Owned
     let receipts = source.read.receipts(found.session.session)?;
     let own = receipts.iter().find(|receipt| receipt.run == found.run);
     let since = own.map_or(found.session.last_activity, |receipt| receipt.accepted_at);
+    if let Some(over) = own.filter(|receipt| receipt.state != ReceiptState::Queued) {
+        let can = vec![way("see what became of it", format!("limulus receipt {}", over.message))];
+        return Ok(bare(found, name(&over.state), since, can));
+    }
     let waits = match (source.lane_wait(found.run), session.run(), owned) {
         (Some(wait), ..) => format!("a place in the lane {}: queued behind {}", wait.lane.name(), wait.behind_whom()),
         (None, Some(run), Owned::Yes) => {

@@ -1,6 +1,6 @@
 //! Which session and which run a command is about: keys, ids, unique beginnings of ids.
 
-use engine::{ReceiptRow, ReceiptState, RunId, RunRow, SessionId, SessionRow};
+use engine::{MessageId, ReceiptRow, ReceiptState, RunId, RunRow, SessionId, SessionRow};
 use journal::Read;
 use protocol::method::RunParams;
 
@@ -36,6 +36,19 @@ pub fn run(read: &dyn Read, choice: &RunParams) -> Result<FoundRun, Error> {
         let hint = format!("`limulus agent --session {} -m TEXT` makes one", session.key);
         Error::not_found(format!("the session `{}` has no run yet", session.key), hint)
     })
+}
+
+/// The run that is meant, also by the id of a message that another run took or that no run will answer. Only for those who look:
+/// what is done to a run names that very run.
+pub fn run_or_message(read: &dyn Read, choice: &RunParams) -> Result<FoundRun, Error> {
+    let found = run(read, choice);
+    let Err(Error::NotFound { .. }) = found else { return found };
+    let message = choice.run.as_ref().and_then(|id| id.parse::<MessageId>().ok());
+    let receipt = message.map(|message| read.receipt(message)).transpose()?.flatten();
+    let Some(receipt) = receipt else { return found };
+    let session = read.sessions()?.into_iter().find(|session| session.session == receipt.session);
+    let session = session.ok_or_else(|| Error::bug(format!("the message {} has no session", receipt.message)))?;
+    Ok(FoundRun { run: receipt.run, session, row: read.run(receipt.run)? })
 }
 
 /// The run that an abort means: of a session the active one, else the one that is to start next.

@@ -89,20 +89,20 @@ fn waiting(source: &Source<'_>, chosen: Option<SessionId>, wait: &LaneWait) -> R
 
 impl Reads for RunsShow {
     fn read(source: &Source<'_>, params: RunParams) -> Result<RunStory, Error> {
-        run::story(source, &lookup::run(source.read, &params)?, &source.texts())
+        run::story(source, &lookup::run_or_message(source.read, &params)?, &source.texts())
     }
 }
 
 impl Reads for RunsTrace {
     fn read(source: &Source<'_>, params: RunParams) -> Result<Traced, Error> {
         // Only the beginnings of texts are told, so that they are not counted.
-        let found = lookup::run(source.read, &params)?;
+        let found = lookup::run_or_message(source.read, &params)?;
         Ok(Traced { lines: trace(source.read, &found, &texts(source.read))? })
     }
 }
 
 impl Reads for RunsExplain {
     fn read(source: &Source<'_>, params: RunParams) -> Result<Explained, Error> {
-        explain(source, &lookup::run(source.read, &params)?)
+        explain(source, &lookup::run_or_message(source.read, &params)?)
     }
 }
