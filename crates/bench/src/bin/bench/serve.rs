@@ -8,6 +8,7 @@ mod stamped;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use bench::model_server::ModelServer;
 use protocol::method::{Agent, AgentAnswer, AgentParams, EventsSubscribe, SubscribeParams};
 use protocol::{Client, Events};
 use tokio::task::JoinSet;
@@ -52,7 +53,7 @@ pub(super) fn measure(binary: &Path, folder: &Path) -> Result<Vec<Line>, Problem
         lines.push(Row { what, target: Target::AtMost(most), measured }.into());
     }
     lines.extend(runtime.block_on(turns(&home("turns", &server.base_url)?))?);
-    lines.extend(runtime.block_on(control::measure(binary, folder))?);
+    lines.extend(runtime.block_on(control::measure(binary, folder, ModelServer::start()?))?);
     lines.push(runtime.block_on(subscribers_at_rest(&home("subscribers", &server.base_url)?))?);
     let parked = folder.join("parked");
     Owner::prepare(&parked, &server.base_url)?;

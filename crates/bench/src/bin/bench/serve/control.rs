@@ -22,8 +22,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_micros(100);
 
 /// The figures; a home is made in this folder.
-pub(super) async fn measure(binary: &Path, folder: &Path) -> Result<Vec<Line>, Problem> {
-    let server = ModelServer::start()?;
+pub(super) async fn measure(binary: &Path, folder: &Path, server: ModelServer) -> Result<Vec<Line>, Problem> {
     let owner = Owner::start(binary, &folder.join("control"), &server.base_url())?;
     let (client, _events) = owner.connect().await?;
     let control = Control { client, server, workspace: folder.join("control/workspace") };
@@ -86,7 +85,7 @@ impl Control {
         for at in 0..TIMES {
             let name = format!("pause-{at}");
             let (requests, left) = (self.server.requests(), self.server.hung_up().len());
-            let mut answers = self.send(&name, "tokens=1000000 delay_ms=1", None).await?;
+            let mut answers = self.send(&name, "tokens=5000 delay_ms=1", None).await?;
             until("a request", || self.server.requests() > requests).await?;
             // In the middle of its answer.
             tokio::time::sleep(Duration::from_millis(10)).await;
