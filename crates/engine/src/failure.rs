@@ -32,7 +32,7 @@ pub enum FailureClass {
     ContextOverflow,
     /// The model refuses this thinking level.
     ThinkingUnsupported,
-    /// The provider does not know the model.
+    /// The provider does not have the model, or not for requests with tools.
     ModelNotFound,
     /// The provider refuses the request as it stands.
     InvalidRequest,

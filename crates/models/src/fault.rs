@@ -6,6 +6,7 @@ use engine::{Candidate, Failure, FailureClass};
 use crate::classify::ErrorBody;
 use crate::endpoint::{Endpoint, SECRET_HEADER_BYTES, Secret};
 use crate::limits::DETAIL_CHARS;
+use crate::wait::Asked;
 
 /// What went wrong, before it is known who is told.
 #[derive(Debug)]
@@ -29,12 +30,13 @@ impl Fault {
         Self { detail: detail.into(), ..self }
     }
 
-    /// An answer that is an error by its status.
-    pub(crate) fn of_status(status: u16, body: &[u8], retry_after_ms: Option<u64>) -> Self {
+    /// An answer that is an error by its status; `asked` is what its headers ask for.
+    pub(crate) fn of_status(status: u16, body: &[u8], asked: Asked) -> Self {
         let body = ErrorBody::of_bytes(body);
         let class = body.class(Some(status));
         let fault = Self::new(class, format!("answered HTTP {status}")).with_detail(body.message);
-        let retry_after_ms = retry_after_ms.or(body.retry_after_ms);
+        let reset_ms = asked.reset_ms.filter(|_| status == 429);
+        let retry_after_ms = asked.retry_after_ms.or(body.retry_after_ms).or(reset_ms);
         Self { status: Some(status), code: body.code, retry_after_ms, ..fault }
     }
 
@@ -124,7 +126,9 @@ impl Subject {
                     "Begin a new session, or set `context_window` in [models.\"{provider}/{model}\"] to what the model has."
                 )
             }
-            FailureClass::ModelNotFound => format!("Check the model's name, `{model}`, with the provider."),
+            FailureClass::ModelNotFound => {
+                format!("Check with the provider that it has `{model}`, and for requests with tools.")
+            }
             FailureClass::ThinkingUnsupported => {
                 format!("`{model}` does not have this thinking level: choose a lower one.")
             }
@@ -142,18 +146,24 @@ impl Subject {
         let secrets = self.endpoint.key.iter().chain(headers).map(Secret::reveal);
         let secrets = secrets.filter(|secret| !secret.is_empty());
         let text = secrets.fold(text.to_owned(), |text, secret| text.replace(secret, "[key]"));
-        let Some(mut from) = text.find("sk-") else { return text };
-        let mut masked = text[..from].to_owned();
-        loop {
-            let rest = &text[from..];
+        let mut masked = String::with_capacity(text.len());
+        let mut rest = text.as_str();
+        while let Some(from) = KEY_MARKS.iter().filter_map(|mark| rest.find(mark)).min() {
+            masked.push_str(&rest[..from]);
+            rest = &rest[from..];
             let word = rest.find(|c: char| !(c.is_ascii_alphanumeric() || "-_*.".contains(c))).unwrap_or(rest.len());
-            masked.push_str(if word > 8 { "[key]" } else { &rest[..word] });
-            let Some(next) = text[from + word..].find("sk-") else { return masked + &text[from + word..] };
-            masked.push_str(&text[from + word..from + word + next]);
-            from += word + next;
+            masked.push_str(if word > KEY_MARK_CHARS { "[key]" } else { &rest[..word] });
+            rest = &rest[word..];
         }
+        masked + rest
     }
 }
+
+/// What keys begin with: OpenAI's and many others', Google's, Groq's, xAI's.
+const KEY_MARKS: &[&str] = &["sk-", "AIza", "gsk_", "xai-"];
+
+/// Words up to this long that begin so are no keys: `sk-1`, `xai-grok`.
+const KEY_MARK_CHARS: usize = 8;
 
 /// One line without control characters (they could steer a terminal), at most [`DETAIL_CHARS`] long.
 fn shorten(text: &str) -> String {
@@ -188,11 +198,11 @@ mod tests {
 
     #[test]
     fn h5_a_key_that_the_provider_repeats_is_masked() {
-        let body = br#"{"error":{"message":"Incorrect key top-secret-1 or sk-abcdefgh1234 or sk-proj****wxyz, see sk-1","code":"top-secret-1"}}"#;
-        let failure = subject(Some("top-secret-1")).failure(Fault::of_status(401, body, None));
+        let body = br#"{"error":{"message":"Incorrect key top-secret-1 or sk-abcdefgh1234 or sk-proj****wxyz, AIzaSyB-1234567 or gsk_abcdef12, see sk-1","code":"top-secret-1"}}"#;
+        let failure = subject(Some("top-secret-1")).failure(Fault::of_status(401, body, Asked::default()));
         assert_eq!(
             failure.message,
-            "acme answered HTTP 401: Incorrect key [key] or [key] or [key], see sk-1\n\
+            "acme answered HTTP 401: Incorrect key [key] or [key] or [key], [key] or [key], see sk-1\n\
              Check the key of profile `first` in [[providers.acme.profiles]]."
         );
         assert_eq!(failure.code.as_deref(), Some("[key]"));
@@ -202,13 +212,14 @@ mod tests {
     #[test]
     fn a_key_cut_by_the_limit_of_the_text_is_masked_too() {
         let body = format!(r#"{{"error":"{} top-secret-key-of-acme"}}"#, "x".repeat(DETAIL_CHARS - 6));
-        let failure = subject(Some("top-secret-key-of-acme")).failure(Fault::of_status(400, body.as_bytes(), None));
+        let failure =
+            subject(Some("top-secret-key-of-acme")).failure(Fault::of_status(400, body.as_bytes(), Asked::default()));
         assert!(!failure.message.contains("top-"), "{}", failure.message);
     }
 
     #[test]
     fn a_failure_says_what_to_do_in_one_more_line() {
-        let failure = subject(None).failure(Fault::of_status(401, b"", None));
+        let failure = subject(None).failure(Fault::of_status(401, b"", Asked::default()));
         assert_eq!(failure.message.lines().count(), 2);
         assert!(failure.message.ends_with("No key was sent: give profile `first` in [[providers.acme.profiles]] one."));
         assert_eq!(failure.profile.as_deref(), Some("first"));
@@ -216,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_terminal_cannot_be_steered_by_a_provider() {
-        let failure = subject(None).failure(Fault::of_status(500, b"a\x1b[2Jb\r\n\tc", None));
+        let failure = subject(None).failure(Fault::of_status(500, b"a\x1b[2Jb\r\n\tc", Asked::default()));
         assert!(failure.message.starts_with("acme answered HTTP 500: a [2Jb c\n"), "{:?}", failure.message);
     }
 }

@@ -21,6 +21,7 @@ mod openai_chat;
 mod openai_responses;
 mod rendering;
 mod unseen;
+mod wait;
 mod wire;
 
 pub use catalogue::{ModelInfo, Origin, Price, catalogue_date, default_model, known_models, lookup};

@@ -84,7 +84,10 @@ impl Decoder {
             None | Some("") => {}
             Some("length") => self.answer.stop(Stop::Length),
             Some("content_filter") => self.answer.stop(Stop::Filtered),
-            Some("error") => return Err(Fault::in_stream(ErrorBody::default())),
+            Some("error") => {
+                let error = choice.error.as_ref().map(ErrorBody::of_json);
+                return Err(Fault::in_stream(error.unwrap_or_default()));
+            }
             Some(_) => self.answer.stop(Stop::Finished),
         }
         Ok(())

@@ -28,6 +28,8 @@ pub(super) struct Frame {
 pub(super) struct Choice {
     pub(super) delta: Option<Delta>,
     pub(super) finish_reason: Option<String>,
+    /// Beside the finish reason `error`, where it is not beside the choices (OpenRouter).
+    pub(super) error: Option<Value>,
 }
 
 #[derive(Debug, Default, Deserialize)]

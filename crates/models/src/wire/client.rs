@@ -5,6 +5,7 @@ use std::error::Error as _;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use engine::FailureClass;
+use jiff::Timestamp;
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Proxy, Response, Url, redirect, retry};
 use tokio::time::timeout;
@@ -13,6 +14,7 @@ use super::{Format, Framing};
 use crate::endpoint::Endpoint;
 use crate::fault::{Fault, Subject};
 use crate::limits;
+use crate::wait;
 
 const USER_AGENT: &str = concat!("limulus/", env!("CARGO_PKG_VERSION"));
 
@@ -172,7 +174,7 @@ async fn refusal(mut response: Response) -> Fault {
         fault.status = Some(status.as_u16());
         return fault;
     }
-    let retry_after_ms = retry_after_ms(response.headers());
+    let asked = wait::of_headers(response.headers(), Timestamp::now());
     let mut body = Vec::new();
     let reading = async {
         while body.len() < limits::BODY_BYTES {
@@ -182,39 +184,12 @@ async fn refusal(mut response: Response) -> Fault {
     };
     // What has come by then is enough.
     let _ = timeout(limits::ERROR_BODY, reading).await;
-    Fault::of_status(status.as_u16(), &body, retry_after_ms)
-}
-
-/// `retry-after-ms`, or `retry-after` in seconds. A date is passed over: the backoff is right often enough.
-fn retry_after_ms(headers: &HeaderMap) -> Option<u64> {
-    let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
-    let ms = number("retry-after-ms").or_else(|| Some(number("retry-after")? * 1000.0))?;
-    (ms >= 0.0).then_some((ms.ceil() as u64).min(limits::RETRY_AFTER_MS))
+    Fault::of_status(status.as_u16(), &body, asked)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn f2_retry_after_is_taken_in_seconds_or_milliseconds_and_bounded() {
-        let cases = [
-            ("retry-after", "2", Some(2_000)),
-            ("retry-after", "0.25", Some(250)),
-            ("retry-after", "0", Some(0)),
-            ("retry-after", "1000000000", Some(limits::RETRY_AFTER_MS)),
-            ("retry-after", "-1", None),
-            ("retry-after", "soon", None),
-            ("retry-after", "NaN", None),
-            ("retry-after", "Fri, 31 Dec 1999 23:59:59 GMT", None),
-            ("retry-after-ms", "1500", Some(1_500)),
-            ("x-other", "1", None),
-        ];
-        for (name, value, expected) in cases {
-            let headers = HeaderMap::from_iter([(name.parse().unwrap(), HeaderValue::from_static(value))]);
-            assert_eq!(retry_after_ms(&headers), expected, "{name}: {value}");
-        }
-    }
 
     #[test]
     fn the_address_keeps_the_base_its_query_and_a_path_that_is_there() {

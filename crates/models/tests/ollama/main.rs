@@ -80,7 +80,7 @@ async fn r51_a_refusal_is_classed_by_status_and_words() {
         (404, r#"{"error":"model 'qwen3:8b' not found"}"#, FailureClass::ModelNotFound),
         (400, r#"{"error":"\"qwen3:8b\" does not support thinking"}"#, FailureClass::ThinkingUnsupported),
         (400, r#"{"error":"the input length exceeds the context length"}"#, FailureClass::ContextOverflow),
-        (400, r#"{"error":"registry.ollama.ai/library/x does not support tools"}"#, FailureClass::InvalidRequest),
+        (400, r#"{"error":"registry.ollama.ai/library/x does not support tools"}"#, FailureClass::ModelNotFound),
         (401, r#"{"error":"unauthorized"}"#, FailureClass::Auth),
         (429, r#"{"error":"too many requests"}"#, FailureClass::RateLimit),
         (500, r#"{"error":"llama runner process has terminated"}"#, FailureClass::Server),

@@ -1,0 +1,200 @@
+//! The rules: which words, with which status, are which class. One table; the first rule that fits decides.
+//!
+//! What a class leads to is what a rule is to be judged by: `billing` and `auth_permanent` take a key out of use for hours,
+//! `invalid_request` ends the run, `context_overflow` compacts the conversation, `rate_limit` waits. So the codes that say
+//! one thing only come before the words that a sentence may hold by the way, such as an address of a billing page.
+//! The wordings are those of the bodies in `tests/failures`.
+
+use engine::FailureClass::{
+    self, Auth, AuthPermanent, Billing, ContextOverflow, InvalidRequest, Malformed, ModelNotFound, Overloaded,
+    RateLimit, Server, ThinkingUnsupported, Timeout,
+};
+
+/// Which answers a rule is for. An error inside a stream has no status, unless a relay tells one; then it counts.
+pub(super) enum Statuses {
+    Any,
+    /// Below 500, or none.
+    Refused,
+    /// These, or none.
+    Only(&'static [u16]),
+    /// None.
+    InStream,
+}
+
+pub(super) struct Rule {
+    pub(super) class: FailureClass,
+    pub(super) statuses: Statuses,
+    /// One word of each must be there.
+    pub(super) all: &'static [&'static [&'static str]],
+}
+
+const fn rule(class: FailureClass, statuses: Statuses, all: &'static [&'static [&'static str]]) -> Rule {
+    Rule { class, statuses, all }
+}
+
+pub(super) const RULES: &[Rule] = &[
+    // A filter of the provider's: OpenRouter says 403 of it, which is not about the key.
+    rule(InvalidRequest, Statuses::Only(&[400, 403]), &[FILTER]),
+    rule(Billing, Statuses::Refused, &[DEPLETED]),
+    // Gemini says "check your plan and billing details" of limits a minute long.
+    rule(RateLimit, Statuses::Only(&[429]), &[&["resource_exhausted"]]),
+    rule(ContextOverflow, Statuses::Only(&[400, 429]), &[LONG_CONTEXT]),
+    rule(Billing, Statuses::Refused, &[CREDIT]),
+    rule(RateLimit, Statuses::Refused, &[RATE]),
+    rule(Billing, Statuses::Refused, &[&["billing"]]),
+    rule(ContextOverflow, Statuses::Any, &[OVERFLOW]),
+    rule(ThinkingUnsupported, Statuses::Only(&[400, 422]), &[THINKING, REFUSED]),
+    rule(ModelNotFound, Statuses::Only(&[400, 403, 404]), &[MODEL_CODES]),
+    rule(ModelNotFound, Statuses::Only(&[400, 403, 404, 422]), &[&["model"], MISSING]),
+    rule(AuthPermanent, Statuses::Only(&[400, 401, 403]), &[REVOKED]),
+    // Some say 400 or 403 of a wrong or expired key.
+    rule(Auth, Statuses::Only(&[400, 401, 403]), &[KEY]),
+    rule(Auth, Statuses::Only(&[401, 403]), &[&["expired", "invalid token"]]),
+    rule(Overloaded, Statuses::Any, &[CAPACITY]),
+    // The model broke the format of its calls, the server noticed: asked again it mostly does not.
+    rule(Malformed, Statuses::Only(&[400]), &[&["tool_use_failed"]]),
+    // A relay that could not say what failed behind it, and took its default.
+    rule(Server, Statuses::Only(&[400]), &[&["upstream request failed"]]),
+    rule(Timeout, Statuses::InStream, &[&["timeout", "timed out"]]),
+    rule(AuthPermanent, Statuses::InStream, &[&["permission"]]),
+    rule(InvalidRequest, Statuses::InStream, &[&["invalid_request", "bad request", "invalid_prompt", "invalid_image"]]),
+];
+
+const FILTER: &[&str] = &[
+    "content_filter",
+    "content management policy",
+    "content_policy",
+    "data_inspection_failed",
+    "flagged",
+    "requires moderation",
+];
+
+/// Whatever else is said: the money is spent.
+const DEPLETED: &[&str] = &["credits are depleted", "insufficient_quota"];
+
+/// A plan without long contexts: what is shorter it takes.
+const LONG_CONTEXT: &[&str] = &["required for long context"];
+
+const CREDIT: &[&str] = &[
+    "insufficient quota",
+    "exceeded your current quota",
+    "exceeded current quota",
+    "exceeded_current_quota",
+    "insufficient credit",
+    "insufficient balance",
+    "insufficient funds",
+    "credit balance",
+    "more credits",
+    "out of credits",
+    "any credits",
+    "available credits",
+    "spending limit",
+    "key limit exceeded",
+    "usage limits",
+    "extra usage",
+    "hard limit",
+    "payment required",
+    "arrear",
+];
+
+const RATE: &[&str] = &[
+    "rate_limit",
+    "rate limit",
+    "ratelimit",
+    "rate-limit",
+    "too many requests",
+    "tokens per min",
+    "requests per min",
+    "throttl",
+    "wait before trying again",
+];
+
+const OVERFLOW: &[&str] = &[
+    "context_length_exceeded",
+    "context length",
+    "context window",
+    "maximum context",
+    "context size",
+    "exceed_context",
+    "exceed context",
+    "prompt is too long",
+    "prompt too long",
+    "input is too long",
+    "too many tokens",
+    "input token count",
+    "prompt token count",
+    "token limit exceeded",
+    "model token limit",
+    "reduce the length of the messages",
+    "range of input length",
+    "request_too_large",
+    "request too large",
+    "maximum prompt length",
+    "上下文长度",
+    "超出最大长度",
+];
+
+const THINKING: &[&str] = &["reasoning_effort", "reasoning effort", "reasoning.effort", "effort parameter", "thinking"];
+
+const REFUSED: &[&str] = &[
+    "not support",
+    "unsupported",
+    "unrecognized",
+    "invalid value",
+    "is invalid",
+    "can't be disabled",
+    "cannot be set",
+    "must be greater than",
+];
+
+const MODEL_CODES: &[&str] = &[
+    "model_not_found",
+    "model_not_exist",
+    "unknown_model",
+    "invalid_model",
+    "deploymentnotfound",
+    // The provider has the model, but not for a request with tools, or nobody who may serve it to this account.
+    "no endpoints found",
+    "no endpoints available",
+    "no allowed providers",
+    "not support tool",
+    "tool-call-parser",
+];
+
+const MISSING: &[&str] = &[
+    "not found",
+    "not_found_error",
+    "not exist",
+    "not a valid",
+    "unknown",
+    "no such",
+    "have access",
+    "decommissioned",
+];
+
+const REVOKED: &[&str] = &[
+    "deactivated",
+    "revoked",
+    "suspended",
+    "has been disabled",
+    "been restricted",
+    "banned",
+    "leaked",
+    "permission_error",
+    "key has been deleted",
+    "location is not supported",
+    "unsupported_country",
+];
+
+const KEY: &[&str] = &["api key", "api_key", "apikey", "authentication", "unauthorized"];
+
+const CAPACITY: &[&str] = &[
+    "overloaded",
+    "no capacity",
+    "at capacity",
+    "capacity exceeded",
+    "high demand",
+    "server busy",
+    "server is busy",
+    "more system memory",
+];
