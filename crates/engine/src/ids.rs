@@ -1,9 +1,10 @@
 //! Names for things, and the values that come in from outside: ids, times, hashes. Nothing here makes one up.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::str::FromStr;
 
-use serde::de::Error as _;
+use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Uuid;
 
@@ -244,8 +245,11 @@ impl FromStr for EffectId {
     type Err = InvalidId;
     fn from_str(text: &str) -> Result<Self, InvalidId> {
         let wrong = || InvalidId { text: text.to_owned(), what: "an effect id (RUN/KIND/ORDINAL/TRY)" };
-        let parts: Vec<&str> = text.split('/').collect();
-        let [run, kind, ordinal, try_no] = parts[..] else { return Err(wrong()) };
+        let mut parts = text.split('/');
+        let four = [parts.next(), parts.next(), parts.next(), parts.next()];
+        let ([Some(run), Some(kind), Some(ordinal), Some(try_no)], None) = (four, parts.next()) else {
+            return Err(wrong());
+        };
         let kind = EffectKind::ALL.iter().find(|(_, name)| *name == kind).ok_or_else(wrong)?.0;
         Ok(Self {
             run: run.parse().map_err(|_| wrong())?,
@@ -289,14 +293,26 @@ impl FromStr for Hash {
     type Err = InvalidId;
     fn from_str(text: &str) -> Result<Self, InvalidId> {
         let wrong = || InvalidId { text: text.to_owned(), what: "a hash (64 hex digits)" };
-        if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(wrong());
-        }
+        let digits: &[u8; 64] = text.as_bytes().try_into().map_err(|_| wrong())?;
         let mut bytes = [0; 32];
-        for (i, byte) in bytes.iter_mut().enumerate() {
-            *byte = u8::from_str_radix(&text[2 * i..2 * i + 2], 16).map_err(|_| wrong())?;
+        for (byte, two) in bytes.iter_mut().zip(digits.as_chunks::<2>().0) {
+            let [Some(high), Some(low)] = two.map(|digit| char::from(digit).to_digit(16)) else { return Err(wrong()) };
+            *byte = (high << 4 | low) as u8;
         }
         Ok(Self(bytes))
+    }
+}
+
+/// Reads an id that is written as text, without a copy of the text.
+struct Written<T>(PhantomData<T>);
+
+impl<T: FromStr<Err = InvalidId>> Visitor<'_> for Written<T> {
+    type Value = T;
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an id as text")
+    }
+    fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
+        text.parse().map_err(E::custom)
     }
 }
 
@@ -309,8 +325,7 @@ macro_rules! as_text {
         }
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let text = String::deserialize(deserializer)?;
-                text.parse().map_err(D::Error::custom)
+                deserializer.deserialize_str(Written(PhantomData))
             }
         }
     )*};

@@ -172,6 +172,11 @@ pub trait Read: Send + Sync {
     /// The bytes of a body; they are checked against the hash.
     fn body(&self, hash: &Hash) -> Result<Option<Arc<[u8]>>, Error>;
 
+    /// The bytes of these bodies, in the same order.
+    fn bodies(&self, hashes: &[Hash]) -> Result<Vec<Option<Arc<[u8]>>>, Error> {
+        hashes.iter().map(|hash| self.body(hash)).collect()
+    }
+
     /// Every session.
     fn sessions(&self) -> Result<Vec<SessionRow>, Error>;
 

@@ -121,8 +121,9 @@ impl Conversation {
             (self.items, self.bytes, self.last_was_cut) = (0, 0, false);
             self.resets = transcript.resets();
         }
-        for item in transcript.items().iter().take(items).skip(self.items) {
-            let message = self.message(item, transcript, mark, store)?;
+        self.fetch(transcript.items().iter().take(items).skip(self.items), store)?;
+        for (at, item) in transcript.items().iter().enumerate().take(items).skip(self.items) {
+            let message = self.message(item, &transcript.items()[..at], mark, store)?;
             if self.last_was_cut && matches!(message, Message::Assistant(_)) {
                 self.rendered.push(go_on());
             }
@@ -139,13 +140,21 @@ impl Conversation {
         Ok(messages)
     }
 
-    fn message(
-        &self,
-        item: &Item,
-        transcript: &Transcript,
-        mark: &str,
-        store: &dyn Read,
-    ) -> Result<Message, journal::Error> {
+    /// Reads what these hold and nobody has kept: all at once, each once.
+    fn fetch<'a>(&mut self, items: impl Iterator<Item = &'a Item>, store: &dyn Read) -> Result<(), journal::Error> {
+        let mut hashes: Vec<Hash> = items.flat_map(Item::bodies).map(|body| body.hash).collect();
+        hashes.sort_unstable();
+        hashes.dedup();
+        hashes.retain(|hash| !self.fresh.contains_key(hash));
+        if !hashes.is_empty() {
+            let found = hashes.iter().zip(store.bodies(&hashes)?);
+            self.fresh.extend(found.filter_map(|(hash, bytes)| Some((*hash, bytes?))));
+        }
+        Ok(())
+    }
+
+    /// A message; `before` it were these items.
+    fn message(&self, item: &Item, before: &[Item], mark: &str, store: &dyn Read) -> Result<Message, journal::Error> {
         let optional = |body: &Option<Body>| body.as_ref().map(|body| self.text(body, store)).transpose();
         Ok(match item {
             Item::User { body, attachments, steer, dropped, .. } => {
@@ -167,7 +176,7 @@ impl Conversation {
                 Message::Assistant(answer)
             }
             Item::Result { call, output, is_error, attachments } => {
-                let asked = asked(transcript, *call);
+                let asked = asked(before, *call);
                 Message::Result {
                     provider_id: asked.map(|asked| asked.provider_id.as_str().into()).unwrap_or_default(),
                     tool: asked.map(|asked| asked.tool.as_str().into()).unwrap_or_default(),
@@ -253,8 +262,8 @@ fn taken<'a>(text: &mut &'a str, bytes: u64) -> Option<&'a str> {
 }
 
 /// The call that a result answers: in the nearest message before it, so the search is short.
-fn asked(transcript: &Transcript, id: engine::CallId) -> Option<&ItemCall> {
-    transcript.items().iter().rev().find_map(|item| match item {
+fn asked(before: &[Item], id: engine::CallId) -> Option<&ItemCall> {
+    before.iter().rev().find_map(|item| match item {
         Item::Assistant { calls, .. } => calls.iter().find(|call| call.id == id),
         Item::User { .. } | Item::Result { .. } => None,
     })

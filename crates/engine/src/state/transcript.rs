@@ -56,6 +56,26 @@ pub enum Item {
     },
 }
 
+impl Item {
+    /// All that it is told with.
+    pub fn bodies(&self) -> Vec<&Body> {
+        match self {
+            Self::User { body, attachments, dropped, .. } => {
+                let attached = attachments.iter().map(|attachment| &attachment.body);
+                [body].into_iter().chain(dropped).chain(attached).collect()
+            }
+            Self::Assistant { text, reasoning, calls, blocks, images, .. } => {
+                let images = images.iter().map(|image| &image.body);
+                let own = [text, reasoning, blocks].into_iter().flatten();
+                own.chain(calls.iter().map(|call| &call.arguments)).chain(images).collect()
+            }
+            Self::Result { output, attachments, .. } => {
+                [output].into_iter().chain(attachments.iter().map(|attachment| &attachment.body)).collect()
+            }
+        }
+    }
+}
+
 /// A call as the model made it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ItemCall {

@@ -4,6 +4,7 @@
 //! `writer` the group commit, `member` one append within it, `checkpoint` the WAL, `reader`, `tail`, `page` and `rows` the way back, `remake` the views made anew. What may not live here: rules about what may
 //! follow what; they are in `chain`, for both journals.
 
+mod bodies;
 pub mod check;
 mod checkpoint;
 mod collect;
@@ -267,6 +268,10 @@ impl Read for Sqlite {
 
     fn body(&self, hash: &Hash) -> Result<Option<Arc<[u8]>>, Error> {
         self.reader.body(hash)
+    }
+
+    fn bodies(&self, hashes: &[Hash]) -> Result<Vec<Option<Arc<[u8]>>>, Error> {
+        self.reader.bodies(hashes)
     }
 
     fn sessions(&self) -> Result<Vec<SessionRow>, Error> {

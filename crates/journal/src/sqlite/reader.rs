@@ -8,12 +8,12 @@ use engine::{
     ApprovalRow, BranchId, Hash, MessageId, Position, ReceiptRow, Record, RunId, RunRow, Seq, SessionId, SessionRow,
     Timestamp,
 };
-use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Row};
+use rusqlite::{Connection, OpenFlags, Row};
 use uuid::Uuid;
 
 use super::home::DATABASE;
 use super::schema::{self, Format};
-use super::{encode, failed, page, rows, snapshot, tail};
+use super::{bodies, failed, page, rows, snapshot, tail};
 use crate::chain::Head;
 use crate::{Entry, Error, Page, Read, Snapshot, Tail};
 
@@ -183,7 +183,7 @@ impl Read for Reader {
     }
 
     fn range(&self, branch: BranchId, from: Seq, until: Seq) -> Result<Vec<Entry>, Error> {
-        self.query(|connection| tail::Rows::read(connection, branch, from, until))?.entries(self, from)
+        self.query(|connection| tail::entries(self, connection, branch, from..=until))?
     }
 
     fn tail(&self, branch: BranchId, from: Seq) -> Result<Tail, Error> {
@@ -209,16 +209,11 @@ impl Read for Reader {
     }
 
     fn body(&self, hash: &Hash) -> Result<Option<Arc<[u8]>>, Error> {
-        let sql = "SELECT encoding, size, content FROM bodies WHERE hash = ?1 AND content IS NOT NULL";
-        let stored = self.query(|connection| {
-            let columns = |row: &Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?, row.get(2)?));
-            connection.prepare_cached(sql)?.query_row([hash.0], columns).optional()
-        })?;
-        let Some((encoding, size, content)) = stored else { return Ok(None) };
-        let bytes = encode::unpack(&encoding, size as usize, content).filter(|bytes| Hash::of(bytes) == *hash);
-        bytes
-            .map(|bytes| Some(bytes.into()))
-            .ok_or_else(|| self.damaged(format!("the body {hash} does not match its hash")))
+        Ok(bodies::read(self, std::slice::from_ref(hash))?.pop().flatten())
+    }
+
+    fn bodies(&self, hashes: &[Hash]) -> Result<Vec<Option<Arc<[u8]>>>, Error> {
+        bodies::read(self, hashes)
     }
 
     fn sessions(&self) -> Result<Vec<SessionRow>, Error> {

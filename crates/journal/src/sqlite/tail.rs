@@ -1,6 +1,12 @@
 //! What one branch holds from an entry on: its entries and open progress as they stood at the same moment. What may not live
 //! here: what the home holds over all branches.
 
+use std::ops::RangeInclusive;
+use std::panic::resume_unwind;
+use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
+
 use engine::{BranchId, Hash, Record, Seq};
 use rusqlite::{Connection, OptionalExtension as _};
 
@@ -10,25 +16,22 @@ use crate::chain::Head;
 use crate::line::leave_out_sealed;
 use crate::{Entry, Error, LAST, Segment, Tail};
 
-/// Rows of a branch.
-pub(super) struct Rows {
-    branch: BranchId,
-    /// What the chain is before the first of these; none where the entry before it is not there.
-    head: Option<Head>,
-    entries: Vec<StoredEntry>,
-}
+/// Rows that are read before a thread of its own begins to check them, and that it is given at once.
+const CHUNK: usize = 256;
+/// Chunks that may wait to be checked.
+const AHEAD: usize = 4;
 
 /// Entries and open progress that fit together. `between` is for tests: what is written there, between one statement and
 /// the next, is not seen.
 pub(super) fn tail(reader: &Reader, branch: BranchId, from: Seq, between: impl FnOnce()) -> Result<Tail, Error> {
-    let (progress, rows) = reader.query(|connection| {
+    let (progress, entries) = reader.query(|connection| {
         let moment = connection.unchecked_transaction()?;
         let progress = progress(&moment, branch)?;
         between();
-        Ok((progress, Rows::read(&moment, branch, from, LAST)?))
+        Ok((progress, entries(reader, &moment, branch, from..=LAST)?))
     })?;
     let mut progress = records(reader, &progress)?;
-    let segments = [Segment { branch, entries: rows.entries(reader, from)? }];
+    let segments = [Segment { branch, entries: entries? }];
     // A seal is recorded before its progress is removed.
     leave_out_sealed(&mut progress, &segments);
     let [Segment { entries, .. }] = segments;
@@ -59,32 +62,63 @@ pub(super) fn head_before(connection: &Connection, branch: BranchId, from: Seq) 
     Ok(chain.map(|chain| Head { seq: Seq(seq), chain: Hash(chain) }))
 }
 
-impl Rows {
-    /// The entries of a branch from `from` to `until`.
-    pub(super) fn read(connection: &Connection, branch: BranchId, from: Seq, until: Seq) -> rusqlite::Result<Self> {
-        let sql = "SELECT e.seq, e.position, e.epoch, e.at, e.kind, e.version, e.payload, e.payload_hash, e.chain \
-                   FROM entries e JOIN branches b ON b.id = e.branch \
-                   WHERE b.uuid = ?1 AND e.seq >= ?2 AND e.seq <= ?3 ORDER BY e.seq";
-        let mut statement = connection.prepare_cached(sql)?;
-        let entries = statement.query_map((branch.0.as_bytes(), from.0 as i64, until.0 as i64), StoredEntry::of)?;
-        let entries: Vec<StoredEntry> = entries.collect::<Result<_, _>>()?;
-        let head = if entries.is_empty() { None } else { head_before(connection, branch, from)? };
-        Ok(Self { branch, head, entries })
+/// These entries of a branch, if they continue its chain. Many are checked by a thread of their own while more are read.
+pub(super) fn entries(
+    reader: &Reader,
+    connection: &Connection,
+    branch: BranchId,
+    range: RangeInclusive<Seq>,
+) -> rusqlite::Result<Result<Vec<Entry>, Error>> {
+    let (from, until) = (*range.start(), *range.end());
+    let sql = "SELECT e.seq, e.position, e.epoch, e.at, e.kind, e.version, e.payload, e.payload_hash, e.chain \
+               FROM entries e JOIN branches b ON b.id = e.branch \
+               WHERE b.uuid = ?1 AND e.seq >= ?2 AND e.seq <= ?3 ORDER BY e.seq";
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query_map((branch.0.as_bytes(), from.0 as i64, until.0 as i64), StoredEntry::of)?;
+    let mut chunk = move || rows.by_ref().take(CHUNK).collect::<rusqlite::Result<Vec<StoredEntry>>>();
+    let first = chunk()?;
+    if first.is_empty() {
+        return Ok(Ok(vec![]));
     }
+    let Some(head) = head_before(connection, branch, from)? else {
+        return Ok(Err(reader.damaged(format!("the entry before {branch}@{from} is missing"))));
+    };
+    let mut checked = Checked { branch, path: reader.path(), head, entries: vec![] };
+    if first.len() < CHUNK {
+        return Ok(checked.add(first).map(|()| checked.entries));
+    }
+    thread::scope(|scope| {
+        let (read, to_check) = mpsc::sync_channel(AHEAD);
+        let checking = scope.spawn(move || {
+            to_check.into_iter().try_for_each(|chunk| checked.add(chunk))?;
+            Ok(checked.entries)
+        });
+        let mut next = first;
+        // Who checks has left when an entry is not what it should be.
+        while !next.is_empty() && read.send(next).is_ok() {
+            next = chunk()?;
+        }
+        drop(read);
+        Ok(checking.join().unwrap_or_else(|panicked| resume_unwind(panicked)))
+    })
+}
 
-    /// The entries, if they continue the chain of their branch.
-    pub(super) fn entries(&self, reader: &Reader, from: Seq) -> Result<Vec<Entry>, Error> {
-        let Self { branch, head, entries: stored } = self;
-        if stored.is_empty() {
-            return Ok(Vec::new());
+/// Entries that continue the chain of their branch.
+struct Checked<'a> {
+    branch: BranchId,
+    path: &'a Path,
+    /// What the chain is behind the last of them.
+    head: Head,
+    entries: Vec<Entry>,
+}
+
+impl Checked<'_> {
+    fn add(&mut self, rows: Vec<StoredEntry>) -> Result<(), Error> {
+        for row in rows {
+            let entry = row.entry(self.branch, self.head, self.path)?;
+            self.head = Head { seq: entry.seq, chain: entry.chain };
+            self.entries.push(entry);
         }
-        let mut head = head.ok_or_else(|| reader.damaged(format!("the entry before {branch}@{from} is missing")))?;
-        let mut entries = Vec::with_capacity(stored.len());
-        for row in stored {
-            let entry = row.entry(*branch, head, reader.path())?;
-            head = Head { seq: entry.seq, chain: entry.chain };
-            entries.push(entry);
-        }
-        Ok(entries)
+        Ok(())
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bench::model_server::ModelServer;
 use engine::QueueMode;
-use protocol::method::{AbortParams, Agent, PauseParams, RunResumeParams, RunsAbort, RunsPause, RunsResume};
+use protocol::method::{AbortParams, Agent, PauseParams, RunsAbort, RunsPause};
 use protocol::{Answers, Client};
 
 use super::message;
@@ -90,11 +90,12 @@ impl Control {
             // In the middle of its answer.
             tokio::time::sleep(Duration::from_millis(10)).await;
             let asked = SystemTime::now();
-            let session = Some(name.clone());
-            self.client.call::<RunsPause>(PauseParams { run: None, session, freeze: false }).await?;
+            let session = Some(name);
+            self.client.call::<RunsPause>(PauseParams { run: None, session: session.clone(), freeze: false }).await?;
             until("a connection that is hung up", || self.server.hung_up().len() > left).await?;
             ms.push(self.server.hung_up()[left].duration_since(asked)?.as_secs_f64() * 1e3);
-            self.client.call::<RunsResume>(RunResumeParams { run: None, session: Some(name), drop: true }).await?;
+            // What is left of its answer is not wanted.
+            self.client.call::<RunsAbort>(AbortParams { session, ..AbortParams::default() }).await?;
             answers.next().await?;
         }
         Ok(ms)

@@ -1,0 +1,41 @@
+//! Reading bodies, each checked against its hash. What may not live here: writing them, and which may go.
+
+use std::sync::Arc;
+
+use engine::Hash;
+use rusqlite::{Connection, OptionalExtension as _, Row};
+
+use super::encode;
+use super::reader::Reader;
+use crate::Error;
+
+/// A body as it lies in the table.
+struct Stored {
+    encoding: String,
+    size: i64,
+    content: Vec<u8>,
+}
+
+/// The bytes of these bodies, in the same order.
+pub(super) fn read(reader: &Reader, hashes: &[Hash]) -> Result<Vec<Option<Arc<[u8]>>>, Error> {
+    let stored = reader.query(|connection| {
+        // One lock for all of them.
+        let moment = (hashes.len() > 1).then(|| connection.unchecked_transaction()).transpose()?;
+        let stored: rusqlite::Result<Vec<_>> = hashes.iter().map(|hash| one(connection, hash)).collect();
+        drop(moment);
+        stored
+    })?;
+    let bytes = |(stored, hash): (Option<Stored>, &Hash)| {
+        let Some(Stored { encoding, size, content }) = stored else { return Ok(None) };
+        let bytes = encode::unpack(&encoding, size as usize, content).filter(|bytes| Hash::of(bytes) == *hash);
+        let damaged = || reader.damaged(format!("the body {hash} does not match its hash"));
+        bytes.map(|bytes| Some(bytes.into())).ok_or_else(damaged)
+    };
+    stored.into_iter().zip(hashes).map(bytes).collect()
+}
+
+fn one(connection: &Connection, hash: &Hash) -> rusqlite::Result<Option<Stored>> {
+    let sql = "SELECT encoding, size, content FROM bodies WHERE hash = ?1 AND content IS NOT NULL";
+    let columns = |row: &Row<'_>| Ok(Stored { encoding: row.get(0)?, size: row.get(1)?, content: row.get(2)? });
+    connection.prepare_cached(sql)?.query_row([hash.0], columns).optional()
+}
