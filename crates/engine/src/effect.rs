@@ -3,6 +3,7 @@
 use crate::body::Body;
 use crate::event::EndingCause;
 use crate::ids::{CallId, EffectId, EffectKind, MessageId};
+use crate::settings::Thinking;
 
 /// One thing that is wanted. Whoever carries it out finds its details in the state.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub enum Effect {
         id: EffectId,
         /// The place of the candidate in the settings.
         candidate: u32,
+        /// The level that it is to think at, where that is not the candidate's own.
+        thinking: Option<Thinking>,
         /// The system prompt.
         prompt: Body,
         /// How many items of the transcript it holds.

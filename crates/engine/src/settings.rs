@@ -1,6 +1,7 @@
 //! Everything that is resolved for a run when it starts. Content-addressed: a resumed run decides as before, whatever
 //! the configuration says by then.
 
+use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -97,6 +98,14 @@ pub struct Candidate {
     pub images: bool,
 }
 
+impl fmt::Display for Candidate {
+    /// `PROVIDER/MODEL`, with the profile where it has one: `PROVIDER/MODEL (PROFILE)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.provider, self.model)?;
+        self.profile.as_ref().map_or(Ok(()), |profile| write!(f, " ({profile})"))
+    }
+}
+
 /// Settings that were kept before this was asked had images sent to every model.
 fn seen() -> bool {
     true
@@ -167,6 +176,11 @@ impl Settings {
     /// The tool of this name.
     pub fn tool(&self, name: &str) -> Option<&ToolSpec> {
         self.tools.iter().find(|tool| tool.name == name)
+    }
+
+    /// The candidate at this place.
+    pub fn candidate(&self, at: u32) -> Option<&Candidate> {
+        self.candidates.get(at as usize)
     }
 
     /// The settings as a body: JSON, named by its hash.

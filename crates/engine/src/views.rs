@@ -111,7 +111,7 @@ fn session_row(session: &Session) -> SessionRow {
 }
 
 fn run_row(session: &Session, run: &Run, settings: Option<&Settings>) -> RunRow {
-    let candidate = settings.and_then(|settings| settings.candidates.get(run.candidate as usize));
+    let candidate = settings.and_then(|settings| settings.candidates.get(run.counters.candidate as usize));
     RunRow {
         run: run.id,
         session: session.id,

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use engine::tables::lifecycle::{self, LifecycleCause, LifecycleKind};
 use engine::tables::limits::{END_GRACE_MS, PROCESS_MS};
-use engine::tables::recovery::{RULES, Rule, Strategy, recover};
+use engine::tables::recovery::{Counters, RULES, Strategy, recover, rule_of};
 use engine::tables::timers::{Timer, armed};
 use engine::tables::transitions::{EDGES, LIVE, RunState, Trigger, allowed};
 use engine::{Failure, FailureClass, Limits, Moment, Timestamp};
@@ -191,37 +191,44 @@ fn r20_every_cell_of_the_lifecycle() {
     check(LIFECYCLE, actual);
 }
 
-const RETRIED: &str = "rate_limit overloaded timeout stalled network server malformed";
-const FAILED: &str = "auth auth_permanent billing context_overflow thinking_unsupported model_not_found \
-    invalid_request refused tool deadline aborted budget store unknown";
-
-fn class(name: &str) -> FailureClass {
-    serde_json::from_value(name.into()).expect("a class of failure")
-}
+/// The design's error strategy: class | first | then | at the end.
+const STRATEGY: &str = "
+    rate_limit, overloaded                           | retry once     | next profile | wait
+    auth, auth_permanent, billing                    |                | next profile | fail
+    timeout, stalled, network, server, malformed     | retry          | next profile | fail
+    context_overflow                                 |                |              | end
+    thinking_unsupported                             | lower thinking |              | end
+    model_not_found                                  |                | next model   | fail
+    invalid_request, refused, tool, deadline, aborted, budget | |                    | end
+    store, unknown                                   |                |              | hold
+";
 
 #[test]
-fn r24_the_rule_of_every_class_of_failure() {
-    let rules = RETRIED.split_whitespace().map(|name| (class(name), Rule::Retry));
-    let rules = rules.chain(FAILED.split_whitespace().map(|name| (class(name), Rule::Fail)));
-    let rules: Vec<(FailureClass, Rule)> = rules.collect();
-    assert_eq!(rules.len(), RULES.len());
-    let (limits, moment) = (Limits::default(), Moment { now: Timestamp(0), draw: 700 });
-    for (class, rule) in rules {
-        assert_eq!(RULES[class as usize], (class, rule));
-        let again = recover(&Failure::new(class, ""), 1, &limits, moment);
-        let expected = if rule == Rule::Retry { Strategy::Retry { delay_ms: 700 } } else { Strategy::Fail };
-        assert_eq!(again, expected, "{class:?}");
-        assert_eq!(recover(&Failure::new(class, ""), 3, &limits, moment), Strategy::Fail, "{class:?}");
+fn r24_r54_the_rule_of_every_class_of_failure() {
+    let mut rows = 0;
+    for line in STRATEGY.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let columns: Vec<&str> = line.split('|').map(str::trim).collect();
+        for name in columns[0].split(", ") {
+            let class: FailureClass = serde_json::from_value(name.into()).expect("a class of failure");
+            let rule = RULES[class as usize];
+            assert_eq!((rule.class, rule_of(class)), (class, rule));
+            assert_eq!([rule.first.name(), rule.then.name(), rule.at_end.name()], columns[1..], "{name}");
+            rows += 1;
+        }
     }
+    assert_eq!(rows, RULES.len());
+}
+
+/// What follows when the only candidate has failed so often.
+fn alone(failure: &Failure, failed: u32, limits: &Limits, draw: u64) -> Strategy {
+    let counters = Counters { failed, ..Counters::default() };
+    recover(failure, &counters, &[], limits, Moment { now: Timestamp(0), draw })
 }
 
 #[test]
 fn r24_backoff_doubles_with_full_jitter_up_to_a_minute() {
     let limits = Limits { retries: 100, ..Limits::default() };
-    let delay = |failed, draw| {
-        let moment = Moment { now: Timestamp(0), draw };
-        recover(&Failure::new(FailureClass::Network, ""), failed, &limits, moment)
-    };
+    let delay = |failed, draw| alone(&Failure::new(FailureClass::Network, ""), failed, &limits, draw);
     for (failed, most) in [(1, 1_000), (2, 2_000), (3, 4_000), (6, 32_000), (7, 60_000), (100, 60_000)] {
         assert_eq!(delay(failed, most), Strategy::Retry { delay_ms: most }, "after {failed} failures");
         assert_eq!(delay(failed, most + 1), Strategy::Retry { delay_ms: 0 }, "after {failed} failures");
@@ -232,9 +239,8 @@ fn r24_backoff_doubles_with_full_jitter_up_to_a_minute() {
 fn r24_the_provider_says_when() {
     let limits = Limits { max_wait_ms: 5_000, ..Limits::default() };
     let after = |ms| Failure { retry_after_ms: Some(ms), ..Failure::new(FailureClass::RateLimit, "") };
-    let moment = Moment::default();
-    assert_eq!(recover(&after(5_000), 1, &limits, moment), Strategy::Retry { delay_ms: 5_000 });
-    assert_eq!(recover(&after(5_001), 1, &limits, moment), Strategy::Fail);
+    assert_eq!(alone(&after(5_000), 1, &limits, 0), Strategy::Retry { delay_ms: 5_000 });
+    assert_eq!(alone(&after(5_001), 1, &limits, 0), Strategy::Fail);
 }
 
 const BEGUN: &str = "create\nopen 1\nmessage \"hello\"\nlane\nprepared\n";
@@ -328,6 +334,7 @@ fn r11_each_timer_is_armed_when_it_should_be_and_by_a_restart_again() {
     after(CALLS, &[deadline]);
     after(ASKED, &[]);
     after("fail network \"\"\n", &[(500, Timer::RetryDue)]);
+    after("fail rate_limit \"\"\ndue +500\nfail rate_limit \"\"\n", &[(500 + MINUTE, Timer::QuotaReset)]);
     after("fail network \"\"\npause\n", &[]);
     after("pause\n", &[]);
     after("abort\n", &[]);

@@ -5,7 +5,7 @@ use engine::tables::lifecycle::{LifecycleCause, LifecycleKind};
 use engine::tables::transitions::RunState;
 use engine::{
     CallId, CallOutcome, CutCause, EffectId, EndingCause, Epoch, Failure, Flags, Found, Hash, Lane, Leg, MessageId,
-    Outcome, ProcessCause, ReceiptState, RunId, Timestamp, ToolClass, Usage, WaitFor,
+    Outcome, ProcessCause, ReceiptState, RunId, Thinking, Timestamp, ToolClass, Usage, WaitFor,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -285,6 +285,21 @@ pub enum StateLine {
         /// Which try that will be, from 2.
         #[serde(rename = "try")]
         try_no: u32,
+        /// Another model that it will be with, `PROVIDER/MODEL (PROFILE)`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<String>,
+        /// The lower thinking level that it will be at.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "Option<String>")]
+        thinking: Option<Thinking>,
+    },
+    /// A model is not asked for now.
+    Cooling {
+        /// Which, `PROVIDER/MODEL (PROFILE)`.
+        model: String,
+        /// Until when; none = not before another has answered.
+        #[schemars(with = "Option<i64>")]
+        until: Option<Timestamp>,
     },
     /// The run waits.
     Waiting {

@@ -33,7 +33,7 @@ impl Resolver for Defect {
             provider: "offline".into(),
             model: agent.into(),
             profile: None,
-            context_window: 10_000,
+            context_window: 100_000,
             max_output: 1_000,
             thinking: None,
             images: true,

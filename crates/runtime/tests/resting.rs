@@ -20,7 +20,7 @@ impl Resolver for Offline {
             provider: "offline".into(),
             model: "offline".into(),
             profile: None,
-            context_window: 10_000,
+            context_window: 100_000,
             max_output: 1_000,
             thinking: None,
             images: true,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use engine::tables::limits::PROCESS_MS;
-use engine::tables::recovery::{RULES, Rule};
+use engine::tables::recovery::{First, rule_of};
 use engine::{
     BodyKind, BranchId, CallOutcome, Candidate, Content, FailureClass, Given, Hash, Limits, MessageId, Policy, RunId,
     SessionId, Settings, ToolClass, ToolSpec,
@@ -128,7 +128,7 @@ impl Plan {
     /// How many requests of a run can fail by its script; none = without end.
     pub fn failures(&self, run: usize) -> Option<u32> {
         let failures = self.workload.runs[run].turns.iter().filter_map(|turn| turn.failure);
-        let fails = |class: FailureClass| RULES[class as usize].1 == Rule::Fail;
+        let fails = |class: FailureClass| rule_of(class).first == First::Nothing;
         failures.map(|failure| (!fails(failure.class)).then_some(failure.times)).sum()
     }
 

@@ -166,7 +166,7 @@ fn send(change: impl FnOnce(&mut EffectId, &mut u32, &[Item])) -> Held {
     let run = session.run().unwrap();
     let (mut id, mut count) = (run.effect(EffectKind::Request, 9, 1), items.len() as u32);
     change(&mut id, &mut count, items);
-    let request = Effect::Request { id, candidate: 0, prompt: run.prompt.unwrap(), items: count };
+    let request = Effect::Request { id, candidate: 0, thinking: None, prompt: run.prompt.unwrap(), items: count };
     Performer::start(&request, world.parts().1, &session).map(drop)
 }
 

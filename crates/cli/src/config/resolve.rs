@@ -40,6 +40,7 @@ impl Config {
             .map(|model| self.candidate(model, agent, subject.wants.thinking))
             .collect::<Result<Vec<_>, _>>()?;
         let (candidates, thought): (Vec<_>, Vec<_>) = candidates.into_iter().unzip();
+        let candidates = candidates.into_iter().flat_map(|candidate| self.with_each_profile(candidate)).collect();
         // What the first is not asked matters now; the others may never be tried.
         let notes = note.into_iter().chain(thought.into_iter().next().flatten()).collect();
         let sent_from = subject.overrides.workspace.as_ref();
@@ -133,6 +134,14 @@ impl Config {
             images: figures.images,
         };
         Ok((candidate, note))
+    }
+
+    /// A model with each of its provider's profiles, in their order.
+    fn with_each_profile(&self, candidate: Candidate) -> Vec<Candidate> {
+        let profiles = self.route(&candidate.provider).map(|route| route.profiles).unwrap_or_default();
+        let with = |name: &str| Candidate { profile: Some(name.to_owned()), ..candidate.clone() };
+        let each: Vec<Candidate> = profiles.iter().map(|(name, _)| with(name)).collect();
+        if each.is_empty() { vec![candidate] } else { each }
     }
 
     fn limits(&self, overrides: &Overrides) -> Limits {

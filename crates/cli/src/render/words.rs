@@ -88,7 +88,13 @@ fn call_note(line: &ToolLine) -> Option<String> {
 fn state_note(line: &StateLine) -> Option<String> {
     Some(match line {
         StateLine::Failed { failure, ends_run: false } => format!("✗ {failure}"),
-        StateLine::Retry { until, try_no } => format!("↻ try {try_no} at {}", clock(*until)),
+        StateLine::Retry { model: Some(model), .. } => format!("↻ now asks {model}"),
+        StateLine::Retry { thinking: Some(level), .. } => format!("↻ asks it to think less: {}", plain(level)),
+        StateLine::Retry { until, try_no, .. } => format!("↻ try {try_no} at {}", clock(*until)),
+        StateLine::Cooling { model, until: Some(until) } => format!("… {model} is left alone until {}", clock(*until)),
+        StateLine::Waiting { on: WaitFor::Quota, until: Some(until) } => {
+            format!("… every model has to be left alone: waits until {}, then goes on by itself", clock(*until))
+        }
         StateLine::Waiting { on, .. } if *on != WaitFor::Approval => format!("… waits for {}", plain(on)),
         StateLine::Ending { outcome, terminate: false } => format!("■ ending the run ({})", outcome.name()),
         StateLine::Ending { outcome, terminate: true } => {
@@ -100,6 +106,8 @@ fn state_note(line: &StateLine) -> Option<String> {
         StateLine::Unreadable { reason } => format!("✗ {reason}"),
         // The command that follows the run says what it failed of.
         StateLine::Failed { ends_run: true, .. }
+        // The failure itself has been told.
+        | StateLine::Cooling { until: None, .. }
         | StateLine::Waiting { .. }
         | StateLine::Lifecycle { .. }
         | StateLine::Changed { .. }

@@ -129,6 +129,7 @@ events! {
     "wait_began" WaitBegan Synced;
     "wait_ended" WaitEnded Synced;
     "retry_scheduled" RetryScheduled Synced;
+    "candidate_cooled" CandidateCooled Synced;
     "ending_set" EndingSet Synced;
     "run_ended" RunEnded Synced;
     "breakpoint_set" BreakpointSet Synced;

@@ -298,6 +298,24 @@ payload! {
         until: Timestamp,
         /// Which try that will be, from 2.
         try_no: u32,
+        /// The place in the settings of the candidate that it will be with; none = the same.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        candidate: Option<u32>,
+        /// What that one is called, `PROVIDER/MODEL (PROFILE)`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<String>,
+        /// The lower thinking level that it will be at; none = the same, for another candidate its own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        thinking: Option<Thinking>,
+    }
+    /// A candidate is not tried for now.
+    CandidateCooled {
+        /// Its place in the settings.
+        candidate: u32,
+        /// What it is called, `PROVIDER/MODEL (PROFILE)`.
+        model: String,
+        /// Until when; none = not before another has answered.
+        until: Option<Timestamp>,
     }
     /// The run is to end so; it does when nothing of it runs any more.
     EndingSet {

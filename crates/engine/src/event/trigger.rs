@@ -65,6 +65,7 @@ impl Event {
             | Self::CallLost(_)
             | Self::CallFound(_)
             | Self::CompactionBegun(_)
+            | Self::CandidateCooled(_)
             | Self::EndingSet(_)
             | Self::OverrideSet(_)
             | Self::DeliveryStarted(_)

@@ -1,12 +1,12 @@
 //! What follows from the state alone. Called after every input until nothing more follows.
 
 use super::Machine;
-use crate::event::{CompactionFailed, RetryScheduled, StepBegun, WaitEnded, WaitFor};
+use crate::event::{CandidateCooled, CompactionFailed, RetryScheduled, StepBegun, WaitBegan, WaitEnded, WaitFor};
 use crate::failure::{Failure, FailureClass};
-use crate::ids::Moment;
-use crate::settings::ResumeMode;
+use crate::ids::{Moment, Timestamp};
+use crate::settings::{ResumeMode, Thinking};
 use crate::state::{Lifecycle, Phase, PrepareStage};
-use crate::tables::recovery::{Strategy, recover};
+use crate::tables::recovery::{AtEnd, Strategy, given_up, recover, rule_of};
 use crate::tables::timers::Timer;
 
 impl Machine {
@@ -66,23 +66,56 @@ impl Machine {
     }
 
     fn advance_error(&mut self, failure: &Failure, moment: Moment) -> bool {
-        let limits = self.limits();
         let Some(run) = self.session.as_ref().and_then(crate::state::Session::run) else { return false };
-        let (failed, attempt) = (run.failed, run.attempt);
-        match recover(failure, failed, &limits, moment) {
+        let counters = run.counters.clone();
+        let chain = self.settings.as_ref().map_or(&[][..], |settings| &settings.candidates);
+        let given_up = given_up(failure, &counters, chain);
+        match recover(failure, &counters, chain, &self.limits(), moment) {
             Strategy::Fail => {
+                let failure = all_failed(failure, &run.trace);
                 self.settle_kept(ResumeMode::Continue, moment);
-                self.end_run(crate::event::Outcome::Failed, Some(failure.clone()), moment);
-                true
+                self.end_run(crate::event::Outcome::Failed, Some(failure), moment);
             }
-            Strategy::Retry { delay_ms } => {
+            Strategy::Hold => {
+                // Whoever takes it up again tries again.
+                self.try_again(0, None, None, moment);
+                self.escalate(failure.clone(), moment);
+            }
+            Strategy::Retry { delay_ms } => self.try_again(delay_ms, None, None, moment),
+            Strategy::LowerThinking { level } => self.try_again(0, None, Some(level), moment),
+            Strategy::Rotate { candidate, cooling } => {
+                self.give_up(&given_up, cooling, moment);
+                self.try_again(0, Some(candidate), None, moment);
+            }
+            Strategy::Wait { until, cooling } => {
                 self.settle_kept(self.resume_mode(), moment);
-                self.emit(RetryScheduled { until: moment.now.plus(delay_ms), try_no: attempt + 1 }, moment.now);
-                if delay_ms == 0 {
-                    self.emit(WaitEnded { on: WaitFor::Retry }, moment.now);
-                }
-                true
+                self.give_up(&given_up, cooling, moment);
+                self.emit(WaitBegan { on: WaitFor::Quota, until: Some(until) }, moment.now);
             }
+        }
+        true
+    }
+
+    fn give_up(&mut self, candidates: &[u32], until: Option<Timestamp>, moment: Moment) {
+        for candidate in candidates {
+            let model = self.name_of(*candidate);
+            self.emit(CandidateCooled { candidate: *candidate, model, until }, moment.now);
+        }
+    }
+
+    fn name_of(&self, candidate: u32) -> String {
+        let of = self.settings.as_ref().and_then(|settings| settings.candidate(candidate));
+        of.map(ToString::to_string).unwrap_or_default()
+    }
+
+    fn try_again(&mut self, delay_ms: u64, candidate: Option<u32>, thinking: Option<Thinking>, moment: Moment) {
+        self.settle_kept(self.resume_mode(), moment);
+        let Some(run) = self.session.as_ref().and_then(crate::state::Session::run) else { return };
+        let (until, try_no) = (moment.now.plus(delay_ms), run.attempt + 1);
+        let model = candidate.map(|candidate| self.name_of(candidate));
+        self.emit(RetryScheduled { until, try_no, candidate, model, thinking }, moment.now);
+        if delay_ms == 0 {
+            self.emit(WaitEnded { on: WaitFor::Retry }, moment.now);
         }
     }
 
@@ -124,6 +157,7 @@ impl Machine {
             }
             Timer::CallLimit(call) => self.end_call(call, EndingCause::Limit, moment),
             Timer::RetryDue => self.emit(WaitEnded { on: WaitFor::Retry }, moment.now),
+            Timer::QuotaReset => self.emit(WaitEnded { on: WaitFor::Quota }, moment.now),
             Timer::EndGrace => self.give_up_calls(moment),
             // The group at the head is completed by what follows from the state.
             Timer::GroupDue => {}
@@ -137,4 +171,24 @@ impl Machine {
             self.request_failed(request, failure, moment);
         }
     }
+}
+
+/// The failure that a run ends with: where several candidates were tried, what became of each, a line each.
+fn all_failed(last: &Failure, trace: &[Failure]) -> Failure {
+    let who = |failure: &Failure| (failure.provider.clone(), failure.model.clone(), failure.profile.clone());
+    let mut tried: Vec<&Failure> = vec![];
+    for failure in trace {
+        tried.retain(|before| who(before) != who(failure));
+        tried.push(failure);
+    }
+    if tried.len() < 2 || rule_of(last.class).at_end == AtEnd::End {
+        return last.clone();
+    }
+    let lines = tried.iter().map(|failure| {
+        let name = |part: &Option<String>| part.clone().unwrap_or_else(|| "?".to_owned());
+        let profile = failure.profile.as_ref().map(|profile| format!(" ({profile})")).unwrap_or_default();
+        format!("\n{}/{}{profile}: {failure}", name(&failure.provider), name(&failure.model))
+    });
+    let message = format!("All models failed ({}):{}", tried.len(), lines.collect::<String>());
+    Failure { message, ..last.clone() }
 }

@@ -5,6 +5,7 @@ use super::calls::has_turn;
 use crate::effect::Effect;
 use crate::ids::{EffectId, EffectKind};
 use crate::state::{Call, Lifecycle, Phase, PrepareStage, Process, ProcessState, Run, Session, Stage};
+use crate::tables::recovery::Counters;
 
 impl Machine {
     /// All that is wanted now, each with a stable id.
@@ -50,7 +51,8 @@ fn request(session: &Session, run: &Run) -> Option<Effect> {
         _ => return None,
     };
     let prompt = run.prompt.filter(|_| sent.epoch == session.epoch)?;
-    Some(Effect::Request { id: sent.request, candidate: run.candidate, prompt, items: sent.items })
+    let Counters { candidate, lowered: thinking, .. } = run.counters;
+    Some(Effect::Request { id: sent.request, candidate, thinking, prompt, items: sent.items })
 }
 
 /// A process is followed, or ended, whatever the session is doing.

@@ -11,9 +11,9 @@ use crate::ids::{CallId, EffectId, EffectKind, Moment};
 use crate::input::Part;
 use crate::machine::sentences::NOT_RUN;
 use crate::mutants::{Mutant, planted};
-use crate::settings::{ResumeMode, ToolClass};
+use crate::settings::{Candidate, ResumeMode, ToolClass};
 use crate::state::{Blocks, PartialCall, Phase, PrepareStage, Session, Stream};
-use crate::tables::limits::{CALLS_PER_MESSAGE, STREAM_BYTES};
+use crate::tables::limits::{CALLS_PER_MESSAGE, STREAM_BYTES, WINDOW_LEAST};
 
 impl Machine {
     /// Sends the request that the transcript stands for now: the same again is a new try, another is a new number.
@@ -22,6 +22,9 @@ impl Machine {
         if let Err(unpaired) = session.transcript.check_new() {
             let message = format!("the history is not valid, so it was not sent: {unpaired}; this is a bug in limulus");
             let failure = Failure::new(FailureClass::Refused, message);
+            return self.emit(Failed { request: None, failure, text: None }, moment.now);
+        }
+        if let Some(failure) = self.too_small() {
             return self.emit(Failed { request: None, failure, text: None }, moment.now);
         }
         self.take_steers(moment);
@@ -35,8 +38,22 @@ impl Machine {
         } else {
             run.effect(EffectKind::Request, ordinal + 1, 1)
         };
-        let (epoch, candidate) = (session.epoch, run.candidate);
+        let (epoch, candidate) = (session.epoch, run.counters.candidate);
         self.emit(RequestSent { request, epoch, candidate, items }, moment.now);
+    }
+
+    /// The context guard: what an agent sends does not fit into a model's window that is too small.
+    fn too_small(&self) -> Option<Failure> {
+        let candidate = self.session.as_ref()?.run()?.counters.candidate;
+        let Candidate { provider, model, context_window, .. } = self.settings.as_ref()?.candidate(candidate)?;
+        if *context_window >= WINDOW_LEAST {
+            return None;
+        }
+        let message = format!(
+            "{provider}/{model} sees {context_window} tokens, and an agent needs {WINDOW_LEAST} at least: use another model, or set \
+             `context_window` in [models.\"{provider}/{model}\"] if it sees more"
+        );
+        Some(Failure::new(FailureClass::Refused, message))
     }
 
     /// Sends a request again that was out when its process died or the run was paused, and had no byte yet.
@@ -132,7 +149,7 @@ impl Machine {
     /// The model of the request that is out, `PROVIDER/MODEL`.
     fn model_name(&self) -> String {
         let run = self.session.as_ref().and_then(Session::run);
-        let candidate = run.map(|run| run.candidate as usize).zip(self.settings.as_ref());
+        let candidate = run.map(|run| run.counters.candidate as usize).zip(self.settings.as_ref());
         let candidate = candidate.and_then(|(at, settings)| settings.candidates.get(at));
         candidate.map(|candidate| format!("{}/{}", candidate.provider, candidate.model)).unwrap_or_default()
     }

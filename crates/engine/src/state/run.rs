@@ -8,6 +8,7 @@ use crate::body::{Attachment, Body};
 use crate::event::{Breakpoint, Outcome, PauseCause, Usage, WaitFor};
 use crate::failure::Failure;
 use crate::ids::{CallId, EffectId, EffectKind, Epoch, Hash, MessageId, RunId, Seq, Timestamp};
+use crate::tables::recovery::Counters;
 use crate::tables::transitions::RunState;
 
 /// The run that is under way or held.
@@ -29,12 +30,10 @@ pub struct Run {
     pub step: Step,
     /// The system prompt, once it is made.
     pub prompt: Option<Body>,
-    /// The place of its candidate in the settings.
-    pub candidate: u32,
-    /// Which try with that candidate this is, from 1.
+    /// Which of its candidates it is with, and what became of the others.
+    pub counters: Counters,
+    /// Which try this is, over all candidates, from 1.
     pub attempt: u32,
-    /// Requests of this step that failed in a row.
-    pub failed: u32,
     /// Calls so far; numbers their effects.
     pub calls: u32,
     /// Openings in a row without an orderly end and without progress.
@@ -233,9 +232,8 @@ impl Run {
             phase: Phase::Preparing { stage: PrepareStage::Gathering },
             step: Step::default(),
             prompt: None,
-            candidate: 0,
+            counters: Counters::default(),
             attempt: 1,
-            failed: 0,
             calls: 0,
             openings: 0,
             request: (0, 0, 0),

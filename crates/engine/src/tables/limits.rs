@@ -34,6 +34,15 @@ pub const BACKOFF_BASE_MS: u64 = 1_000;
 /// Longest backoff, milliseconds.
 pub const BACKOFF_MOST_MS: u64 = 60_000;
 
+/// How long a candidate is not tried that has no capacity and does not say when it has, milliseconds: longer each time.
+pub const COOLDOWNS_MS: [u64; 4] = [60_000, 5 * 60_000, 25 * 60_000, 60 * 60_000];
+
+/// Tokens below which a model's window holds no agent's work: instructions, tools and one result fill it.
+pub const WINDOW_LEAST: u64 = 16_000;
+
+/// Tokens below which a model's window is named to the user as small.
+pub const WINDOW_SMALL: u64 = 32_000;
+
 const _: () = assert!(MESSAGE_BYTES <= STREAM_BYTES, "an echoed message must fit into a stream");
 const _: () = assert!(BACKOFF_BASE_MS < BACKOFF_MOST_MS, "backoff grows");
 const _: () = assert!(END_GRACE_MS > 3_000, "SIGTERM, the wait for it, SIGKILL and the record of it need their time");

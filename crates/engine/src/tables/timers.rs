@@ -1,5 +1,6 @@
 //! Every time that a session can wait for. A restart arms the same times again: they follow from the state.
 
+use crate::event::WaitFor;
 use crate::ids::{CallId, EffectId, Timestamp};
 use crate::settings::Limits;
 use crate::state::{Lifecycle, Phase, PrepareStage, ProcessState, Run, Session, Stage};
@@ -18,6 +19,8 @@ pub enum Timer {
     CallLimit(CallId),
     /// A failed request may be tried again.
     RetryDue,
+    /// A candidate has cooled down.
+    QuotaReset,
     /// Calls could not be ended in time: the run ends without them.
     EndGrace,
     /// A process is past its limit: it is ended.
@@ -74,6 +77,7 @@ fn phase_times(run: &Run, limits: &Limits) -> Option<(Timestamp, Timer)> {
         }
         Phase::Streaming(stream) => Some((stream.last_at.plus(limits.silent_ms), Timer::Silent)),
         Phase::Retry { until } => Some((*until, Timer::RetryDue)),
+        Phase::Awaiting { on: WaitFor::Quota, until: Some(until) } => Some((*until, Timer::QuotaReset)),
         Phase::Preparing { stage: PrepareStage::Gathering | PrepareStage::Reserving }
         | Phase::ToolExec
         | Phase::Awaiting { .. }

@@ -5,11 +5,11 @@ use engine::tables::lifecycle::{LifecycleCause, LifecycleKind};
 use engine::tables::transitions::RunState;
 use engine::{
     Attachment, BlockOf, BlockSigned, Body, BodyKind, BranchId, BreakpointSet, CallAsked, CallChecked, CallEnding,
-    CallFound, CallId, CallLost, CallOutcome, CallPartAdded, CallSettled, CallStarted, Closed, Compacted,
-    CompactionBegun, CompactionFailed, Created, CutCause, DeliveryEnded, DeliveryStarted, EffectId, EffectKind,
-    EndingCause, EndingSet, Epoch, Event, Failed, Failure, FailureClass, Forked, Found, Gathered, Hash, ImageMade, Leg,
-    LifecycleChanged, MessageAccepted, MessageId, MessageSealed, MessageSettled, Next, Opened, Outcome, OutputAdded,
-    OverrideSet, Overrides, PauseCause, Paused, Place, Policy, ProcessAdopted, ProcessCause, ProcessEnded,
+    CallFound, CallId, CallLost, CallOutcome, CallPartAdded, CallSettled, CallStarted, CandidateCooled, Closed,
+    Compacted, CompactionBegun, CompactionFailed, Created, CutCause, DeliveryEnded, DeliveryStarted, EffectId,
+    EffectKind, EndingCause, EndingSet, Epoch, Event, Failed, Failure, FailureClass, Forked, Found, Gathered, Hash,
+    ImageMade, Leg, LifecycleChanged, MessageAccepted, MessageId, MessageSealed, MessageSettled, Next, Opened, Outcome,
+    OutputAdded, OverrideSet, Overrides, PauseCause, Paused, Place, Policy, ProcessAdopted, ProcessCause, ProcessEnded,
     ProcessEnding, ProcessForgotten, QueueMode, ReasoningAdded, ReceiptState, RequestOpened, RequestSent, Reset,
     Resumed, RetryScheduled, RunEnded, RunId, RunStarted, SealedCall, Seq, SessionId, StepBegun, StreamCut, TextAdded,
     TextStruck, Thinking, Timestamp, ToolClass, UnreadableEvent, Usage, VERSION, WaitBegan, WaitEnded, WaitFor,
@@ -21,7 +21,8 @@ mod page;
 /// The kinds of the design, synced, written, progress; beside them `image_made`, `block_signed`, `gathered`, `breakpoint_set`, `reset` and those of processes.
 const KINDS: &str = "
     created forked opened closed message_accepted message_settled gathered run_started request_sent message_sealed call_asked
-    ask_answered call_started call_ending call_settled compacted wait_began wait_ended retry_scheduled ending_set
+    ask_answered call_started call_ending call_settled compacted wait_began wait_ended retry_scheduled candidate_cooled
+    ending_set
     run_ended breakpoint_set reset paused resumed lifecycle_changed override_set delivery_started delivery_ended
     process_adopted process_ending process_ended process_forgotten
     step_begun request_opened stream_cut text_struck call_checked call_lost call_found image_made compaction_begun
@@ -135,7 +136,15 @@ fn run_samples() -> Vec<Event> {
         Compacted { summary: BODY, kept_from: Seq(3) }.into(),
         WaitBegan { on: WaitFor::Approval, until: Some(Timestamp(8)) }.into(),
         WaitEnded { on: WaitFor::Quota }.into(),
-        RetryScheduled { until: Timestamp(8), try_no: 2 }.into(),
+        RetryScheduled {
+            until: Timestamp(8),
+            try_no: 2,
+            candidate: Some(1),
+            model: Some("acme/two".into()),
+            thinking: Some(Thinking::Low),
+        }
+        .into(),
+        CandidateCooled { candidate: 0, model: "acme/one".into(), until: Some(Timestamp(9)) }.into(),
         EndingSet { outcome: Outcome::TimedOut, terminate: true, reset: true }.into(),
         RunEnded {
             run: RUN,

@@ -182,7 +182,7 @@ fn moves(world: &World, run: &Run) -> bool {
             .any(runs),
         Phase::Awaiting { on: WaitFor::Approval, .. } => run.step.calls.iter().any(|call| call.stage == Stage::Asking),
         // The limit of a process may come before.
-        Phase::Retry { until } => {
+        Phase::Retry { until } | Phase::Awaiting { on: WaitFor::Quota, until: Some(until) } => {
             let processes = world.session().processes.iter();
             let limits =
                 processes.filter(|process| process.state == ProcessState::Running).map(|process| process.until);

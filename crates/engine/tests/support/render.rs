@@ -120,7 +120,10 @@ fn short_words(text: &str) -> String {
 fn start(effect: &Effect) -> String {
     let more = match effect {
         Effect::Lane { .. } | Effect::Prepare { .. } => String::new(),
-        Effect::Request { candidate, items, .. } => format!("candidate={candidate} items={items}"),
+        Effect::Request { candidate, thinking, items, .. } => {
+            let at = thinking.map(|level| format!(" thinking={level:?}")).unwrap_or_default();
+            format!("candidate={candidate} items={items}{at}")
+        }
         Effect::CheckCall { call, .. } | Effect::RunCall { call, .. } => format!("call={}", short(&call.to_string())),
         Effect::FindCall { call, started, .. } | Effect::FreezeCall { call, started, .. } => {
             format!("call={} started={}", short(&call.to_string()), short(&started.to_string()))

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use engine::BodyKind;
 use engine::{
-    Attached, BlockOf, Breakpoint, CallId, CallOutcome, Command, Content, Effect, EffectId, EffectKind, Epoch, Failure,
-    FailureClass, Found, Given, Hash, Input, MessageId, Override, Overrides, Part, Policy, Report, ResumeMode, RunId,
-    Usage,
+    Attached, BlockOf, Breakpoint, CallId, CallOutcome, Candidate, Command, Content, Effect, EffectId, EffectKind,
+    Epoch, Failure, FailureClass, Found, Given, Hash, Input, MessageId, Override, Overrides, Part, Policy, Report,
+    ResumeMode, RunId, Usage,
 };
 use uuid::Uuid;
 
@@ -121,6 +121,14 @@ fn world_line(world: &mut World, words: &Words) -> bool {
     true
 }
 
+fn candidate(text: &str) -> Candidate {
+    let (text, thinking) = text.split_once('/').map_or((text, None), |(text, level)| (text, Some(level)));
+    let (model, profile) = text.split_once('@').map_or((text, None), |(model, profile)| (model, Some(profile)));
+    let thinking = thinking.map(|level| serde_json::from_value(level.into()).expect("a level"));
+    let one = crate::support::settings().candidates.remove(0);
+    Candidate { model: model.to_owned(), profile: profile.map(str::to_owned), thinking, ..one }
+}
+
 /// Lines that every script has: only what the last of them led to is shown.
 fn quietly(world: &mut World, lines: &[&str]) {
     for line in lines {
@@ -136,6 +144,9 @@ fn set(world: &mut World, key: &str, value: &str) {
     let number = || value.parse().expect("a number");
     let limits = &mut world.settings.limits;
     match key {
+        // `two@second/high`: the model `two` with the profile `second` at the level `high`.
+        "chain" => world.settings.candidates = value.split_whitespace().map(candidate).collect(),
+        "window" => world.settings.candidates[0].context_window = number(),
         "resume" => {
             world.settings.resume = if value == "continue" { ResumeMode::Continue } else { ResumeMode::Restart };
         }
@@ -247,7 +258,7 @@ fn report(world: &World, words: &Words) -> Option<Report> {
         },
         "fail" => Report::RequestFailed {
             effect: effect(&[EffectKind::Request, EffectKind::Prepare]),
-            failure: failure(words, 1),
+            failure: of_candidate(world, failure(words, 1)),
         },
         "process-ended" => Report::ProcessEnded {
             effect: effect(&[EffectKind::HoldProcess, EffectKind::EndProcess]),
@@ -292,6 +303,20 @@ fn part(words: &Words) -> Part {
             arguments: words.at(3).to_owned(),
         },
         other => panic!("a model does not say {other}"),
+    }
+}
+
+/// As a provider's answer is told: it names the candidate that failed.
+fn of_candidate(world: &World, failure: Failure) -> Failure {
+    let at = world.session().run().map_or(0, |run| run.counters.candidate as usize);
+    match world.settings.candidates.get(at).filter(|_| world.settings.candidates.len() > 1) {
+        Some(Candidate { provider, model, profile, .. }) => Failure {
+            provider: Some(provider.clone()),
+            model: Some(model.clone()),
+            profile: profile.clone(),
+            ..failure
+        },
+        None => failure,
     }
 }
 

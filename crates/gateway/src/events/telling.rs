@@ -260,7 +260,8 @@ fn run_ended(source: Source<'_>, e: &RunEnded) -> Stream {
 
 /// What follows a failure is decided in the same batch.
 fn failed<'e>(failure: &engine::Failure, mut following: impl Iterator<Item = &'e Event>) -> Stream {
-    let decided = following.find(|event| matches!(event, Event::RunEnded(_) | Event::RetryScheduled(_)));
+    let decided = following
+        .find(|event| matches!(event, Event::RunEnded(_) | Event::RetryScheduled(_) | Event::CandidateCooled(_)));
     let ends_run = matches!(decided, Some(Event::RunEnded(_)));
     Stream::State(StateLine::Failed { failure: failure.clone(), ends_run })
 }
@@ -283,7 +284,13 @@ fn plain(source: Source<'_>, event: &Event) -> Option<Stream> {
             calls: e.calls.len() as u32,
             usage: e.usage,
         }),
-        Event::RetryScheduled(e) => Stream::State(StateLine::Retry { until: e.until, try_no: e.try_no }),
+        Event::RetryScheduled(e) => Stream::State(StateLine::Retry {
+            until: e.until,
+            try_no: e.try_no,
+            model: e.model.clone(),
+            thinking: e.thinking,
+        }),
+        Event::CandidateCooled(e) => Stream::State(StateLine::Cooling { model: e.model.clone(), until: e.until }),
         Event::WaitBegan(e) => Stream::State(StateLine::Waiting { on: e.on, until: e.until }),
         Event::EndingSet(e) => Stream::State(StateLine::Ending { outcome: e.outcome, terminate: e.terminate }),
         Event::LifecycleChanged(e) => Stream::State(StateLine::Lifecycle {

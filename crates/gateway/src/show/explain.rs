@@ -82,6 +82,7 @@ fn consequence(run: &Run, timer: Timer) -> String {
             format!("`{tool}` is ended")
         }
         Timer::RetryDue => "the request is sent again".to_owned(),
+        Timer::QuotaReset => "a model may be asked again, and is".to_owned(),
         Timer::EndGrace => "it ends without what could not be ended".to_owned(),
         Timer::ProcessLimit(_) => "a command in the background is ended".to_owned(),
         Timer::GroupDue => "what was gathered waits for its turn".to_owned(),

@@ -67,6 +67,7 @@ impl<'a> Narrator<'a> {
             | Event::TextStruck(_)
             | Event::MessageSealed(_)
             | Event::Failed(_)
+            | Event::CandidateCooled(_)
             | Event::RetryScheduled(_) => return self.of_request(event, transition),
             _ => return of_run(event),
         }))
@@ -76,7 +77,7 @@ impl<'a> Narrator<'a> {
         Ok(Some(match event {
             Event::StepBegun(e) => format!("step {}", e.step),
             Event::RequestSent(e) => {
-                let model = self.models.get(e.candidate as usize).map_or("?", String::as_str);
+                let model = self.model(e.candidate);
                 let again = if e.request.try_no > 1 { format!(", try {}", e.request.try_no) } else { String::new() };
                 format!("request {}{again} to {model}, {}", e.request.ordinal, count(e.items as usize, "item"))
             }
@@ -85,10 +86,21 @@ impl<'a> Narrator<'a> {
             Event::MessageSealed(e) => self.sealed(e)?,
             Event::Failed(e) => failed(&e.failure, e.text.as_ref()),
             Event::RetryScheduled(e) => {
-                format!("try {} in {} ms", e.try_no, e.until.since(transition.entry.at))
+                let with = e.model.as_ref().map(|model| format!(" with {model}")).unwrap_or_default();
+                let at = e.thinking.map(|level| format!(" at thinking level {}", name(&level))).unwrap_or_default();
+                format!("try {}{with}{at} in {} ms", e.try_no, e.until.since(transition.entry.at))
+            }
+            Event::CandidateCooled(e) => {
+                let until = e.until.map(|until| format!("for {} s", until.since(transition.entry.at).div_ceil(1000)));
+                let until = until.unwrap_or_else(|| "before another has answered".to_owned());
+                format!("{} is not asked {until}", e.model)
             }
             _ => return Ok(None),
         }))
+    }
+
+    fn model(&self, candidate: u32) -> &str {
+        self.models.get(candidate as usize).map_or("?", String::as_str)
     }
 
     fn of_call(&self, event: &Event) -> Result<Option<String>, Error> {

@@ -4,14 +4,14 @@ use engine::tables::lifecycle::{LifecycleCause, LifecycleKind};
 use engine::tables::transitions::RunState;
 use engine::{
     ApprovalRow, AskAnswered, Attachment, BlockOf, BlockSigned, Body, BodyKind, BreakpointSet, CallAsked, CallChecked,
-    CallEnding, CallFound, CallId, CallLost, CallOutcome, CallPartAdded, CallSettled, CallStarted, Closed, Compacted,
-    CompactionBegun, CompactionFailed, Content, CutCause, DeliveryEnded, DeliveryStarted, EffectId, EffectKind,
-    EndingCause, EndingSet, Epoch, Event, Failed, Failure, FailureClass, Found, Gathered, Hash, ImageMade, Leg,
-    LifecycleChanged, MessageAccepted, MessageId, MessageSealed, MessageSettled, Next, Opened, Outcome, OutputAdded,
-    OverrideSet, Overrides, PauseCause, Paused, Place, Policy, ProcessAdopted, ProcessCause, ProcessEnded,
+    CallEnding, CallFound, CallId, CallLost, CallOutcome, CallPartAdded, CallSettled, CallStarted, CandidateCooled,
+    Closed, Compacted, CompactionBegun, CompactionFailed, Content, CutCause, DeliveryEnded, DeliveryStarted, EffectId,
+    EffectKind, EndingCause, EndingSet, Epoch, Event, Failed, Failure, FailureClass, Found, Gathered, Hash, ImageMade,
+    Leg, LifecycleChanged, MessageAccepted, MessageId, MessageSealed, MessageSettled, Next, Opened, Outcome,
+    OutputAdded, OverrideSet, Overrides, PauseCause, Paused, Place, Policy, ProcessAdopted, ProcessCause, ProcessEnded,
     ProcessEnding, ProcessForgotten, QueueMode, ReasoningAdded, ReceiptRow, ReceiptState, RequestOpened, RequestSent,
     Reset, Resumed, RetryScheduled, RunEnded, RunId, RunRow, RunStarted, SealedCall, Seq, SessionRow, StepBegun,
-    StreamCut, TextAdded, TextStruck, Timestamp, ToolClass, Usage, WaitBegan, WaitEnded, WaitFor,
+    StreamCut, TextAdded, TextStruck, Thinking, Timestamp, ToolClass, Usage, WaitBegan, WaitEnded, WaitFor,
 };
 
 use super::{Script, id};
@@ -184,7 +184,17 @@ fn of_waits(body: Body) -> Vec<Event> {
         Failed { request: None, failure: failure.clone(), text: Some(body) }.into(),
         WaitBegan { on: WaitFor::Quota, until: Some(Timestamp(99)) }.into(),
         WaitEnded { on: WaitFor::Quota }.into(),
-        RetryScheduled { until: Timestamp(5), try_no: 2 }.into(),
+        RetryScheduled { until: Timestamp(5), try_no: 2, candidate: None, model: None, thinking: None }.into(),
+        RetryScheduled {
+            until: Timestamp(5),
+            try_no: 3,
+            candidate: Some(1),
+            model: Some("acme/two (b)".into()),
+            thinking: Some(Thinking::Low),
+        }
+        .into(),
+        CandidateCooled { candidate: 0, model: "acme/one".into(), until: Some(Timestamp(60_005)) }.into(),
+        CandidateCooled { candidate: 1, model: "acme/two (b)".into(), until: None }.into(),
         EndingSet { outcome: Outcome::TimedOut, terminate: true, reset: false }.into(),
         Paused { cause: PauseCause::Interrupt, freeze: false, call: None, state: None }.into(),
         BreakpointSet { run: run(), before_tool: Some("exec".to_owned()), on_state: None }.into(),

@@ -88,8 +88,9 @@ pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<Underway, jour
             spawn(reporter.clone(), lane::perform(shared, (wish, turn), reporter))
         }
         Effect::Prepare { .. } => spawn(reporter.clone(), prepare::perform(settings(job), reporter)),
-        Effect::Request { candidate, prompt, items, .. } => {
-            let order = order(job, *candidate, prompt, *items as usize)?;
+        Effect::Request { candidate, thinking, prompt, items, .. } => {
+            let mut order = order(job, *candidate, prompt, *items as usize)?;
+            order.candidate.thinking = thinking.or(order.candidate.thinking);
             spawn(reporter.clone(), request::perform(shared, order, reporter))
         }
         Effect::CheckCall { id, call } => {

@@ -78,7 +78,11 @@ pub(crate) const PLANTED: &[Planted] = &[
         outside.past.until = Timestamp(0);
     }),
     (Invariant::Counters, |outside| {
-        append(outside, RetryScheduled { until: outside.now.plus(1_000), try_no: 2 }.into());
+        append(
+            outside,
+            RetryScheduled { until: outside.now.plus(1_000), try_no: 2, candidate: None, model: None, thinking: None }
+                .into(),
+        );
         append(outside, WaitEnded { on: WaitFor::Retry }.into());
     }),
     (Invariant::Counters, |outside| [0; 9].iter().for_each(|_| append(outside, event_of(outside, "failed")))),

@@ -124,7 +124,7 @@ impl Session {
         let Some(run) = self.run_mut() else { return };
         run.openings += u32::from(suspect);
         if planted(Mutant::TriesReset) {
-            run.failed = 0;
+            run.counters.failed = 0;
         }
         // What passed between the last sign of the old owner and now is nobody's time.
         if run.clock.since.is_some() {
@@ -200,7 +200,7 @@ impl Session {
         self.transcript.set_sent(e.items as usize);
         let Some(run) = self.run_mut() else { return };
         run.request = (e.request.ordinal, e.request.try_no, e.items);
-        run.candidate = e.candidate;
+        run.counters.candidate = e.candidate;
         let sent = Sent { request: e.request, epoch: e.epoch, at, items: e.items };
         run.phase = Phase::Preparing { stage: PrepareStage::Sent(sent) };
     }

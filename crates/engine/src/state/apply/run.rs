@@ -2,7 +2,7 @@
 
 use crate::event::{
     AskAnswered, Breakpoint, BreakpointSet, CallChecked, CallOutcome, CallPartAdded, CallSettled, CallStarted, Event,
-    Failed, Found, ImageMade, MessageSealed, Next, StreamCut, WaitBegan,
+    Failed, Found, ImageMade, MessageSealed, Next, StreamCut, WaitBegan, WaitFor,
 };
 use crate::failure::FailureClass;
 use crate::ids::{CallId, EffectId, Timestamp};
@@ -60,15 +60,21 @@ impl Run {
             Event::ImageMade(e) => self.image_made(e),
             Event::TextStruck(_) => self.step.kept.clear(),
             Event::Failed(e) => self.failed(e),
+            Event::CandidateCooled(e) => self.counters.cool(e.candidate, e.until),
             Event::RetryScheduled(e) => {
                 self.phase = Phase::Retry { until: e.until };
                 self.attempt += 1;
+                self.counters.retry(e.candidate, e.thinking);
             }
-            Event::WaitBegan(e) => self.wait_began(e),
+            Event::WaitBegan(e) => self.wait_began(e, at),
             Event::CompactionBegun(e) => self.phase = Phase::Compacting { try_no: e.try_no },
-            Event::WaitEnded(_) | Event::Compacted(_) => {
-                self.phase = Phase::Preparing { stage: PrepareStage::Gathering }
+            Event::WaitEnded(e) => {
+                self.phase = Phase::Preparing { stage: PrepareStage::Gathering };
+                if e.on == WaitFor::Quota {
+                    self.counters.cooled(at);
+                }
             }
+            Event::Compacted(_) => self.phase = Phase::Preparing { stage: PrepareStage::Gathering },
             Event::CompactionFailed(e) => self.phase = Phase::Error { failure: e.failure.clone() },
             Event::EndingSet(e) => {
                 self.ending = Some(Ending { outcome: e.outcome, terminate: e.terminate, reset: e.reset, since: at });
@@ -147,7 +153,7 @@ impl Run {
 
     fn failed(&mut self, e: &Failed) {
         self.trace.push(e.failure.clone());
-        self.failed += 1;
+        self.counters.failed += 1;
         self.openings = 0;
         self.step.kept.extend(e.text);
         self.phase = match e.failure.class {
@@ -164,7 +170,7 @@ impl Run {
         if e.next == Next::Cut {
             return;
         }
-        self.failed = 0;
+        self.counters.answered();
         self.openings = 0;
         self.step.answered = true;
         match e.next {
@@ -180,7 +186,10 @@ impl Run {
         }
     }
 
-    fn wait_began(&mut self, e: &WaitBegan) {
+    fn wait_began(&mut self, e: &WaitBegan, at: Timestamp) {
+        if let (WaitFor::Quota, Some(until)) = (e.on, e.until) {
+            self.counters.waited_ms += until.since(at);
+        }
         self.phase = Phase::Awaiting { on: e.on, until: e.until };
     }
 
