@@ -37,7 +37,7 @@ pub use queue::{DropPolicy, Interrupt, QueueSettings};
 pub use settings::{Candidate, Limits, Policy, ResumeMode, Settings, Thinking, ToolClass, ToolSpec};
 pub use state::{
     Block, BlockList, BlockOf, Blocks, Call, Clock, Ending, Flags, InvalidSnapshot, Item, ItemCall, LegState,
-    Lifecycle, Message, PartialCall, Pause, Phase, PrepareStage, Process, ProcessState, QueueState, Queued, Run,
-    STATE_VERSION, Sent, Session, Stage, Step, Stream, Transcript, Unpaired,
+    Lifecycle, Message, MessageShows, PartialCall, Pause, Phase, PrepareStage, Process, ProcessState, QueueState,
+    QueueWatch, Queued, Run, STATE_VERSION, Sent, Session, Stage, Step, Stream, Transcript, Unpaired,
 };
 pub use views::Touched;

@@ -145,7 +145,13 @@ pub trait Read: Send + Sync {
         Ok(Line { start, segments, progress })
     }
 
-    /// The same with every entry that is still there: only where some were erased does it start at a snapshot.
+    /// The same up to one of its entries, and without progress.
+    fn line_until(&self, branch: BranchId, until: Seq) -> Result<Line, Error> {
+        let (start, segments) = line::recent(self, branch, until)?;
+        Ok(Line { start, segments, progress: vec![] })
+    }
+
+    /// The same as [`Read::line`] with every entry that is still there: only where some were erased does it start at a snapshot.
     fn history(&self, branch: BranchId) -> Result<Line, Error> {
         let (until, mut progress) = line::now(self, branch)?;
         let (start, segments) = line::whole(self, branch, until)?;

@@ -5,7 +5,7 @@ use engine::tables::lifecycle::{LifecycleCause, LifecycleKind};
 use engine::tables::transitions::RunState;
 use engine::{
     CallId, CallOutcome, CutCause, EffectId, EndingCause, Epoch, Failure, Flags, Found, Hash, Lane, Leg, MessageId,
-    Outcome, ProcessCause, ReceiptState, RunId, Thinking, Timestamp, ToolClass, Usage, WaitFor,
+    Outcome, ProcessCause, QueueMode, QueueState, ReceiptState, RunId, Thinking, Timestamp, ToolClass, Usage, WaitFor,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -31,6 +31,28 @@ pub struct Event {
     /// What happened.
     #[serde(flatten)]
     pub what: Stream,
+    /// The messages that show something else from here on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub queue: Vec<MessageShows>,
+}
+
+/// A message that shows something else of itself. It follows from what was recorded, as everything in a line does.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MessageShows {
+    /// The message.
+    #[schemars(with = "String")]
+    pub message: MessageId,
+    /// Its mode.
+    #[schemars(with = "names::QueueModeName")]
+    pub mode: QueueMode,
+    /// Where it stands, in the words of its mode.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<names::QueueStateName>")]
+    pub queue_state: Option<QueueState>,
+    /// Where the leg of it stands that steers, if it has two.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<names::QueueStateName>")]
+    pub steer_state: Option<QueueState>,
 }
 
 /// What happened, by stream.
@@ -376,6 +398,8 @@ pub enum QueueLine {
         #[schemars(with = "Option<names::LegName>")]
         leg: Option<Leg>,
     },
+    /// Messages show something else, and nothing else of what was recorded is told: the line's `queue` says which.
+    Shows,
     /// Its run waits for a place in a lane: told when the wait begins, to whoever begins to listen meanwhile, and once more
     /// when it has lasted 2 s. Such a line is in no journal.
     Waiting {
@@ -399,6 +423,13 @@ pub enum QueueLine {
         /// How long it waited, milliseconds.
         waited_ms: u64,
     },
+}
+
+impl From<engine::MessageShows> for MessageShows {
+    fn from(shows: engine::MessageShows) -> Self {
+        let engine::MessageShows { message, mode, queue_state, steer_state } = shows;
+        Self { message, mode, queue_state, steer_state }
+    }
 }
 
 impl Event {

@@ -299,6 +299,7 @@ fn answered_before(follower: &mut Follower<'_>, key: &str, ended: Ended) -> (Run
         run: Some(run_id),
         at: ended_at,
         what: Stream::Lifecycle(line),
+        queue: vec![],
     });
     (run_id, end)
 }

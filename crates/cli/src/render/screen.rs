@@ -129,7 +129,7 @@ impl Screen {
             }
             Stream::Queue(QueueLine::Entered { .. }) | Stream::State(StateLine::Changed { .. }) => self.queued = None,
             // Another message of the session changes nothing for the one that waits.
-            Stream::Queue(QueueLine::Accepted { .. } | QueueLine::Settled { .. })
+            Stream::Queue(QueueLine::Accepted { .. } | QueueLine::Settled { .. } | QueueLine::Shows)
             | Stream::Lifecycle(_)
             | Stream::Assistant(_)
             | Stream::Reasoning(_)

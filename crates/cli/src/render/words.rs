@@ -56,7 +56,8 @@ fn queue_note(line: &QueueLine) -> Option<String> {
         QueueLine::Waiting { .. }
         | QueueLine::Entered { .. }
         | QueueLine::Accepted { .. }
-        | QueueLine::Settled { .. } => None,
+        | QueueLine::Settled { .. }
+        | QueueLine::Shows => None,
     }
 }
 

@@ -1,6 +1,9 @@
 //! A message to a session in which a run is under way: what its mode makes of it, told to its sender and to whoever looks.
 
-use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+use bench::model_server::ModelServer;
+use serde_json::{Value, json};
 
 use crate::support::{Busy, HOLD, Home, Process, is_alive, pids, until};
 
@@ -162,4 +165,92 @@ fn r33_who_watches_a_message_that_another_run_takes_watches_that_run() {
     busy.home.run(&["runs", "wait", message]).expect_code(0);
     assert_ne!(busy.home.json(&["runs", "show", message])["run"], message);
     busy.home.run(&["runs", "abort", message]).expect_code(4);
+}
+
+/// What follows from the journal alone: not where its reader stands in it, nor in how many pieces a text came.
+fn recorded(lines: Vec<Value>) -> Vec<Value> {
+    let is_piece = |line: &Value| line["type"] == "delta" || line["type"] == "update";
+    let is_state = |line: &Value| line["stream"] == "state" && line["type"] == "changed";
+    let kept = lines.into_iter().filter(|line| !is_piece(line) && !is_state(line));
+    kept.map(|mut line| {
+        line.as_object_mut().expect("an object").remove("cursor");
+        line
+    })
+    .collect()
+}
+
+/// What each message has shown, in order, as `leg state`.
+fn shown(lines: &[Value]) -> BTreeMap<String, Vec<String>> {
+    let mut shown: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for shows in lines.iter().filter_map(|line| line["queue"].as_array()).flatten() {
+        let message = shown.entry(shows["message"].as_str().expect("a text").to_owned()).or_default();
+        for leg in ["queue_state", "steer_state"] {
+            message.extend(shows[leg].as_str().map(|state| format!("{leg} {state}")));
+        }
+    }
+    shown
+}
+
+/// R36: whoever follows a session is told where each message stands from the entry on that changes it, and whoever reads it
+/// back is told the same; the last that is told is what the receipt says.
+#[test]
+fn r36_lines_say_where_each_message_stands_live_and_read_back_alike() {
+    let server = ModelServer::start().unwrap();
+    let home = Home::new().served_by(&server).with("LIMULUS_TOOLS__EXEC__POLICY", "allow");
+    let owner = home.start(&["serve"]);
+    owner.until_err("serving");
+    let send = |mode: &str, text: &str| {
+        let sent = home.json(&["send", "--mode", mode, text]);
+        sent["message"].as_str().expect("a text").to_owned()
+    };
+    let mut messages = vec![send("followup", "hang=1 tokens=2")];
+    let follow = home.start(&["events", "--session", "main", "--follow", "--json"]);
+    let until_shown = |message: &str, state: &str| {
+        let is_it = |shows: &Value| shows["message"] == message && shows["queue_state"] == state;
+        let shows = |line: &Value| line["queue"].as_array().is_some_and(|shows| shows.iter().any(is_it));
+        follow.until_line(state, shows);
+    };
+    until("a request without an answer", || {
+        home.json(&["runs", "explain"])["waits_for"].as_str().is_some_and(|what| what.contains("first byte"))
+    });
+    // It comes too late for that request, and its run is ended before the next one.
+    messages.push(send("steer", "tokens=1"));
+    until_shown(&messages[1], "waiting");
+    home.run(&["runs", "abort"]).expect_code(0);
+    until_shown(&messages[1], "completed");
+    let hold = json!({ "command": "echo $$ >> pids; until test -e go; do sleep 0.02; done" });
+    messages.push(send("followup", &format!("call:exec {hold}\ntokens=1")));
+    until("a command that holds", || pids(&home.file("pids")).len() == 1);
+    messages.push(send("steer", "tokens=1"));
+    messages.push(send("steer_backlog", "tokens=1"));
+    home.run(&["runs", "pause"]).expect_code(0);
+    until_shown(&messages[3], "interrupted");
+    home.run(&["runs", "resume"]).expect_code(0);
+    until_shown(&messages[3], "steering");
+    messages.extend([send("collect", "tokens=1"), send("collect", "tokens=1")]);
+    home.put("go", "");
+    until_shown(&messages[6], "merged");
+    messages.push(send("followup", "tokens=1"));
+    let is_last = |line: &Value| line["run"] == messages[7].as_str() && line["type"] == "end";
+    follow.until_line("the last end", is_last);
+    owner.signal(rustix::process::Signal::TERM);
+    owner.finish();
+    let live = {
+        follow.signal(rustix::process::Signal::INT);
+        recorded(follow.finish().lines())
+    };
+    let again = recorded(home.run(&["events", "--session", "main", "--json"]).expect_code(0).lines());
+    assert_eq!(live[..], again[..live.len()]);
+
+    let shown = shown(&live);
+    let states: BTreeSet<&str> = shown.values().flatten().filter_map(|shown| Some(shown.split_once(' ')?.1)).collect();
+    let all = ["blocked", "collecting", "completed", "delivered", "executing"];
+    let all = all.into_iter().chain(["interrupted", "merged", "steering", "validating", "waiting"]);
+    assert_eq!(states, all.collect(), "{shown:?}");
+    for message in &messages {
+        let receipt = home.json(&["receipt", message]);
+        let last = |leg: &str| shown[message].iter().rev().find_map(|shown| shown.strip_prefix(leg)?.strip_prefix(' '));
+        assert_eq!(receipt["queue_state"].as_str(), last("queue_state"), "{receipt} {shown:?}");
+        assert_eq!(receipt["steer_state"].as_str(), last("steer_state"), "{receipt} {shown:?}");
+    }
 }

@@ -1,11 +1,11 @@
 //! What holds after every step, whatever the inputs were.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use engine::tables::limits::ENDED_PROCESSES;
 use engine::{
     Batch, Call, CallId, Effect, EffectKind, Event, Found, Leg, LegState, Lifecycle, MessageId, Phase, PrepareStage,
-    Process, ProcessState, ReceiptState, Record, Run, Session, Stage, ToolClass, WaitFor,
+    Process, ProcessState, QueueWatch, ReceiptState, Record, Run, Session, Stage, ToolClass, WaitFor,
 };
 
 use super::World;
@@ -63,9 +63,36 @@ pub(crate) fn check(world: &World) {
     check_starts(world);
     check_processes(world);
     check_receipts(world);
+    check_shows(world);
     if !session.closed {
         check_liveness(world);
     }
+}
+
+/// R36: what messages show, told entry by entry, is what they show at the end; from wherever one begins to tell it.
+fn check_shows(world: &World) {
+    let half = world.journal.len() / 2;
+    let mut watch = QueueWatch::at_rest();
+    let told: Vec<_> = world.journal.iter().map(|record| watch.see(&record.event, record.at)).collect();
+    let mut last = BTreeMap::new();
+    for change in told.iter().flatten() {
+        let of: &mut (Option<_>, Option<_>) = last.entry(change.message).or_default();
+        *of = (change.queue_state.or(of.0), change.steer_state.or(of.1));
+    }
+    let session = world.session();
+    for id in session.messages.keys() {
+        let (own, other) = last.get(id).copied().unwrap_or_default();
+        let now = (session.queue_state(*id), session.steer_state(*id));
+        // One that was taken back shows nothing; its settling says so.
+        assert!(now.0.is_none() || now.0 == own, "message {id} shows {own:?}, not {:?}", now.0);
+        assert!(now.1.is_none() || now.1 == other, "message {id} shows {other:?}, not {:?}", now.1);
+    }
+    if let Some(before) = world.recovered(&world.journal[..half]).session() {
+        let mut watch = QueueWatch::of(before.clone());
+        let again: Vec<_> = world.journal[half..].iter().map(|record| watch.see(&record.event, record.at)).collect();
+        assert_eq!(again, told[half..], "whoever begins here is told the same");
+    }
+    assert!(!watch.is_at_rest() || session.queue.is_empty() && session.run().is_none());
 }
 
 /// The recorded events alone give the same state; so do the entries with only the progress that is not sealed yet.

@@ -311,7 +311,8 @@ impl HomeReading {
     ) -> Result<(), Error> {
         let cursor = self.cursor.to_string();
         let what = Stream::State(what(cursor.clone()));
-        let event = protocol::Event { cursor, session: key.to_owned(), run, at: store.latest()?, what };
+        let (session, at) = (key.to_owned(), store.latest()?);
+        let event = protocol::Event { cursor, session, run, at, what, queue: vec![] };
         self.lines.push(Line { event, place: Cursor::default().place() });
         Ok(())
     }

@@ -51,9 +51,7 @@ impl Lines {
         let (mut position, _) = self.told.remove(session).unwrap_or_default();
         let source = Source { key, branch: batch.branch, bodies: &batch.bodies, store: self.store.as_ref() };
         take_up(&mut position, published, source);
-        for record in &batch.records {
-            position.see(record, published.epoch);
-        }
+        position.pass(&batch.records, published.epoch);
         self.keep(published, position);
     }
 
@@ -73,8 +71,9 @@ impl Lines {
     pub fn of(&mut self, published: &Published) -> Vec<Line> {
         let Published { session, key, batch, .. } = published;
         let begins = matches!(batch.records.first(), Some(Record { event: Event::Created(_) | Event::Opened(_), .. }));
+        let told = self.told.remove(session);
         let (mut position, before) =
-            self.told.remove(session).unwrap_or((Position::default(), (!begins).then_some(AT_REST)));
+            told.unwrap_or_else(|| if begins { Default::default() } else { (Position::at_rest(), Some(AT_REST)) });
         let source = Source { key, branch: batch.branch, bodies: &batch.bodies, store: self.store.as_ref() };
         let mut lines = vec![];
         take_up(&mut position, published, source);
@@ -96,7 +95,8 @@ impl Lines {
     /// A session at rest costs nothing.
     fn keep(&mut self, published: &Published, position: Position) {
         let now = state_of(published);
-        if now != AT_REST || !position.is_at_rest() {
+        let waits = published.batch.views.session.as_ref().is_some_and(|row| row.queued > 0);
+        if now != AT_REST || !position.is_at_rest() || waits {
             self.told.insert(published.session, (position, Some(now)));
         }
     }
@@ -134,5 +134,6 @@ pub fn rewound(session: &SessionRow, to: &Cursor, at: Timestamp) -> protocol::Ev
         run: session.run,
         at,
         what: Stream::State(StateLine::Rewound { to }),
+        queue: vec![],
     }
 }

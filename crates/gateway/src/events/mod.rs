@@ -8,6 +8,7 @@ mod home_cursor;
 mod hub;
 mod lines;
 mod spot;
+mod shows;
 mod subscription;
 mod telling;
 #[cfg(test)]
@@ -21,4 +22,4 @@ pub use home_cursor::HomeCursor;
 pub(crate) use hub::{End, Hub, Waiting, is_over};
 pub use lines::{Lines, rewound};
 pub(crate) use subscription::{CaughtUp, Target, split};
-pub use telling::{Line, run_end};
+pub use telling::Line;

@@ -318,6 +318,7 @@ mod tests {
         while let Some(more) = outbox.take().await {
             bytes.extend(more);
         }
+            queue: vec![],
         let text = String::from_utf8(bytes).unwrap();
         let frames = text.lines().map(|line| match serde_json::from_str(line).unwrap() {
             Frame::Event(EventFrame { payload, seq: Some(seq), subscription: Some(5), .. }) => {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use engine::{
     Body, BranchId, CallId, Content, Epoch, Event, Hash, MessageSealed, Outcome, Record, RunEnded, RunId, Seq,
-    SessionRow, Timestamp,
+    Timestamp,
 };
 use journal::{Entry, Error, Read};
 use protocol::event::{
@@ -13,6 +13,7 @@ use protocol::event::{
 };
 
 use super::cursor::{Cursor, Place};
+use super::shows::Shows;
 
 /// Characters of a call's arguments or output that a line shows; the whole is in the journal.
 const PREVIEW_CHARS: usize = 400;
@@ -49,6 +50,8 @@ pub(super) struct Position {
     calls: BTreeMap<CallId, (String, String)>,
     /// The end of a run, until what belongs to it is told.
     end: Option<Line>,
+    /// What messages show.
+    shows: Shows,
 }
 
 impl Source<'_> {
@@ -88,6 +91,11 @@ impl Source<'_> {
 }
 
 impl Position {
+    /// Of a session of which nothing waits and nothing is under way.
+    pub(super) fn at_rest() -> Self {
+        Self { shows: Shows::Nothing, ..Self::default() }
+    }
+
     /// Whoever has this cursor.
     pub(super) fn standing_at(cursor: Cursor) -> Self {
         Self { cursor, ..Self::default() }
@@ -106,6 +114,7 @@ impl Position {
             self.flush(lines);
         }
         let place = self.see(record, epoch);
+        let queue = self.shows.see(source, record);
         if let Event::MessageSealed(sealed) = event {
             self.learn(source, sealed);
         }
@@ -115,8 +124,10 @@ impl Position {
             Event::CompactionFailed(e) => Some(failed(&e.failure, following)),
             event => self.of_call(source, event).or_else(|| plain(source, event)),
         };
-        if let Some(what) = what {
+        let changed = || (!queue.is_empty()).then_some(Stream::Queue(QueueLine::Shows));
+        if let Some(what) = what.or_else(changed) {
             let mut line = self.line(source, record.at, place, what);
+            line.event.queue = queue;
             line.event.run = match event {
                 Event::MessageAccepted(e) => Some(RunId::from(e.message)),
                 Event::RunEnded(e) => Some(e.run),
@@ -136,8 +147,16 @@ impl Position {
         }
     }
 
+    /// Goes on behind records of which nobody is told.
+    pub(super) fn pass(&mut self, records: &[Record], epoch: Epoch) {
+        for record in records {
+            self.see(record, epoch);
+        }
+        self.shows = Shows::Unknown;
+    }
+
     /// Goes on behind a record.
-    pub(super) fn see(&mut self, record: &Record, epoch: Epoch) -> Place {
+    fn see(&mut self, record: &Record, epoch: Epoch) -> Place {
         let place = self.cursor.see(record, epoch);
         self.run = run_of(&record.event).or(self.run);
         if let Event::RunEnded(_) = &record.event {
@@ -155,6 +174,7 @@ impl Position {
             run: self.run,
             at,
             what,
+            queue: vec![],
         };
         Line { event, place }
     }
@@ -235,14 +255,6 @@ impl Position {
             _ => return None,
         }))
     }
-}
-
-/// The last line of a run, as the journal has it.
-pub fn run_end(store: &dyn Read, session: &SessionRow, entry: &Entry) -> Option<protocol::Event> {
-    let Event::RunEnded(ended) = &entry.event else { return None };
-    let source = Source { key: &session.key, branch: session.branch, bodies: &[], store };
-    let position = Position { run: Some(ended.run), ..Position::standing_at(Cursor::at(entry.epoch, entry.seq)) };
-    Some(position.line(source, entry.at, position.cursor.place(), run_ended(source, ended)).event)
 }
 
 fn run_ended(source: Source<'_>, e: &RunEnded) -> Stream {

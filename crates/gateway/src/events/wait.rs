@@ -37,6 +37,7 @@ pub(super) fn line(cursor: &Cursor, wish: &LaneWish, at: Timestamp, what: QueueL
         run: Some(wish.run),
         at,
         what: Stream::Queue(what),
+        queue: vec![],
     };
     Line { event, place: cursor.place() }
 }

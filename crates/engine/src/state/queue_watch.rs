@@ -1,0 +1,114 @@
+//! What the messages of a session show, followed entry by entry (R36): the session's own fold, without its conversation, for
+//! whoever tells of it. What may not live here: what a message shows, which `queue_states` says.
+
+use std::collections::BTreeMap;
+
+use super::queue_states::QueueState;
+use super::session::{Lifecycle, Session};
+use super::transcript::Transcript;
+use crate::event::{Created, Event, QueueMode};
+use crate::ids::{BranchId, MessageId, SessionId, Timestamp};
+
+/// A message that shows something else from an entry on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MessageShows {
+    /// Which.
+    pub message: MessageId,
+    /// The mode that it was accepted with.
+    pub mode: QueueMode,
+    /// What it shows, if that is what changed.
+    pub queue_state: Option<QueueState>,
+    /// What its other leg shows, if that is what changed.
+    pub steer_state: Option<QueueState>,
+}
+
+/// What a message shows, and its other leg.
+type Shown = (Option<QueueState>, Option<QueueState>);
+
+/// A session as far as its messages show where they stand. It costs what waits and what is under way, never the history.
+#[derive(Debug, Clone)]
+pub struct QueueWatch {
+    session: Session,
+    /// The messages that will show something else yet, with what they show.
+    open: BTreeMap<MessageId, Shown>,
+}
+
+impl QueueWatch {
+    /// Of any session in which nothing waits and nothing is under way: they are all alike.
+    pub fn at_rest() -> Self {
+        let (session, branch) = (SessionId(uuid::Uuid::nil()), BranchId(uuid::Uuid::nil()));
+        let created = Created { session, key: String::new(), agent: String::new(), branch };
+        let session = Session { lifecycle: Lifecycle::Idle, ..Session::created(&created, Timestamp(0)) };
+        Self { session, open: BTreeMap::new() }
+    }
+
+    /// Of this one.
+    pub fn of(session: Session) -> Self {
+        let waits = session.queue.iter().map(|queued| queued.message);
+        let runs = session.run().map(|run| run.inputs.clone()).unwrap_or_default();
+        let open = waits.chain(runs).map(|id| (id, (session.queue_state(id), session.steer_state(id))));
+        let open = open.filter(|(_, shown)| !is_over(*shown)).collect();
+        let mut watch = Self { session, open };
+        watch.forget();
+        watch
+    }
+
+    /// Goes on behind an event; gives what messages show from there on, where that is something else.
+    pub fn see(&mut self, event: &Event, at: Timestamp) -> Vec<MessageShows> {
+        if event.progress().is_some() {
+            return vec![];
+        }
+        self.session.apply(event, at);
+        if let Event::MessageAccepted(accepted) = event {
+            self.open.insert(accepted.message, (None, None));
+        }
+        let mut changes = vec![];
+        for (id, before) in &mut self.open {
+            let now = (self.session.queue_state(*id), self.session.steer_state(*id));
+            let (queue_state, steer_state) = (now.0.filter(|_| now.0 != before.0), now.1.filter(|_| now.1 != before.1));
+            *before = now;
+            let Some(message) = self.session.messages.get(id) else { continue };
+            if queue_state.is_some() || steer_state.is_some() {
+                changes.push(MessageShows { message: *id, mode: message.mode, queue_state, steer_state });
+            }
+        }
+        self.open.retain(|_, shown| !is_over(*shown));
+        self.forget();
+        changes
+    }
+
+    /// Whether nothing waits and nothing is under way.
+    pub fn is_at_rest(&self) -> bool {
+        let rests = matches!(self.session.lifecycle, Lifecycle::Ready | Lifecycle::Idle);
+        rests && self.open.is_empty() && self.session.held.is_none()
+    }
+
+    /// What shows nothing is not kept.
+    fn forget(&mut self) {
+        let Self { session, open } = self;
+        if session.messages.len() > open.len() {
+            session.messages.retain(|id, _| open.contains_key(id));
+        }
+        session.transcript = Transcript::default();
+        session.keys.clear();
+        session.dropped.clear();
+        session.processes.clear();
+    }
+}
+
+/// Whether neither leg will show anything else.
+fn is_over((queue_state, steer_state): Shown) -> bool {
+    let is_last = |state: Option<QueueState>| match state {
+        None | Some(QueueState::Delivered | QueueState::Completed | QueueState::Merged) => true,
+        Some(
+            QueueState::Waiting
+            | QueueState::Steering
+            | QueueState::Interrupted
+            | QueueState::Blocked
+            | QueueState::Executing
+            | QueueState::Collecting
+            | QueueState::Validating,
+        ) => false,
+    };
+    is_last(queue_state) && is_last(steer_state)
+}
