@@ -199,6 +199,12 @@ pub enum Report {
         /// Its number.
         epoch: Epoch,
     },
+    /// An owner took the session up, and its run waits for its place in the lane: what is asked for is decided on, and
+    /// nothing goes on by itself. `Opened` follows when it has its place, or needs none any more.
+    OpenedToWait {
+        /// Its number.
+        epoch: Epoch,
+    },
     /// The owner is leaving in order.
     Closing,
     /// An armed time has come.

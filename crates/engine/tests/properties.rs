@@ -11,8 +11,8 @@ use engine::tables::routing::MODES;
 use engine::tables::transitions::RunState;
 use engine::{
     Attached, BlockOf, BodyKind, Breakpoint, CallOutcome, Command, Content, DropPolicy, Effect, EffectId, EffectKind,
-    Failure, FailureClass, Found, Given, Hash, Interrupt, Lifecycle, MessageId, Override, Overrides, Part, Policy,
-    QueueMode, QueueSettings, Report, ResumeMode, RunId, Stage, Usage,
+    Epoch, Failure, FailureClass, Found, Given, Hash, Interrupt, Lifecycle, MessageId, Override, Overrides, Part,
+    Policy, QueueMode, QueueSettings, Report, ResumeMode, RunId, Stage, Usage,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence};
@@ -94,6 +94,8 @@ enum Control {
     Escalate,
     Override,
     Closing,
+    OpenToWait,
+    Turn,
     Due,
 }
 
@@ -114,6 +116,8 @@ fn control() -> impl Strategy<Value = Control> {
         2 => Just(Control::Escalate),
         1 => Just(Control::Override),
         1 => Just(Control::Closing),
+        1 => Just(Control::OpenToWait),
+        2 => Just(Control::Turn),
         1 => Just(Control::Due),
     ]
 }
@@ -385,6 +389,16 @@ fn offer_control(world: &mut World, control: Control) {
         }
         Control::Override => world.offer(Command::Override(Override::Model(Some("acme/two".into())))),
         Control::Closing => world.offer(Report::Closing),
+        Control::OpenToWait => {
+            world.crash();
+            world.epoch += 1;
+            world.offer(Report::OpenedToWait { epoch: Epoch(world.epoch) });
+        }
+        Control::Turn => {
+            if world.session().closed {
+                world.offer(Report::Opened { epoch: Epoch(world.epoch) });
+            }
+        }
         Control::Due => world.offer(Report::Due),
     }
 }

@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::conversation::Conversation;
 use crate::crashpoint;
-use crate::lanes::Turn;
+use crate::lanes::{Place, Turn};
 use crate::linger::Stay;
 use crate::perform::lane::{self, Wish};
 use crate::perform::{self, Job, Underway};
@@ -65,6 +65,8 @@ pub(crate) struct Actor<'a> {
     shared: &'a Arc<Shared>,
     present: &'a Present<'a>,
     mail: &'a mut Mailboxes,
+    /// What its run waits for that was under way: until then it only takes what is asked for.
+    place: &'a mut Option<Place>,
     pump: Pump<Caller>,
     unsaved: Unsaved,
     epoch: Epoch,
@@ -104,7 +106,7 @@ impl<'a> Actor<'a> {
     pub(crate) fn new(
         shared: &'a Arc<Shared>,
         present: &'a Present<'a>,
-        mail: &'a mut Mailboxes,
+        (mail, place): (&'a mut Mailboxes, &'a mut Option<Place>),
         recovered: Recovered,
     ) -> Self {
         let epoch = shared.journal.epoch();
@@ -112,6 +114,7 @@ impl<'a> Actor<'a> {
             shared,
             present,
             mail,
+            place,
             pump: Pump::new(recovered.machine),
             unsaved: recovered.unsaved,
             epoch,
@@ -161,6 +164,10 @@ impl<'a> Actor<'a> {
             }
             if self.closing && self.pump.is_quiet() {
                 return Exit::Closed;
+            }
+            if self.needs_no_place() {
+                self.go_on();
+                continue;
             }
             self.rest();
             if let Some(exit) = self.wait().await {
@@ -217,6 +224,19 @@ impl<'a> Actor<'a> {
         !self.closing && *self.leaving.borrow() != Leaving::No && !is_asking()
     }
 
+    /// Whether its run waits for a place that it needs no more: it is to end, or is held.
+    fn needs_no_place(&self) -> bool {
+        let session = self.pump.session();
+        let goes_on = |session: &Session| session.is_active() && session.run().is_some_and(|run| run.ending.is_none());
+        !self.closing && self.place.is_some() && !session.is_some_and(goes_on)
+    }
+
+    /// Its run waits no more.
+    fn go_on(&mut self) {
+        *self.place = None;
+        self.offer(Offer::report(Report::Opened { epoch: self.epoch }));
+    }
+
     /// Begins to wait for the time to leave, or stops waiting for it.
     fn rest(&mut self) {
         if self.closing || !self.pump.is_at_rest() {
@@ -257,6 +277,7 @@ impl<'a> Actor<'a> {
                 self.due = None;
                 self.offer(Offer::report(Report::Due));
             }
+            () = has_come(self.place) => self.go_on(),
             // What it means is looked at after each of these.
             Ok(()) = self.leaving.changed() => {}
             () = stayed => return self.present.leave(&self.mail.control).then_some(Exit::Rested),
@@ -396,7 +417,7 @@ impl<'a> Actor<'a> {
                 // What goes on in the background keeps its record.
                 engine::Event::CallSettled(e) if e.effect.is_some_and(|effect| session.process(effect).is_some()) => {}
                 engine::Event::CallSettled(settled) => self.shared.forget(settled),
-                engine::Event::LifecycleChanged(changed) => self.move_in_lane(session, changed.to),
+                engine::Event::LifecycleChanged(changed) => move_in_lane(self.shared, self.place, session, changed.to),
                 engine::Event::ProcessForgotten(forgotten) => self.shared.forget_process(forgotten.process),
                 _ => {}
             }
@@ -414,19 +435,10 @@ impl<'a> Actor<'a> {
         self.ask();
     }
 
-    /// A run that is held, paused or for a human to mend, keeps no other from running; one that is taken up again counts.
-    fn move_in_lane(&self, session: &Session, to: LifecycleKind) {
-        match (session.run(), to) {
-            (Some(run), LifecycleKind::Error | LifecycleKind::Suspended) => self.shared.lanes.leave(run.id),
-            (Some(run), LifecycleKind::Active) => self.shared.keep_lane(run.id, &session.key),
-            _ => {}
-        }
-    }
-
     /// Puts each open question to the terminal once; without one the answer is no.
     fn ask(&mut self) {
         let Some(session) = self.pump.session() else { return };
-        let Some(run) = session.run().filter(|_| session.is_active()) else { return };
+        let Some(run) = session.run().filter(|_| session.is_active() && !session.closed) else { return };
         let mut answers = vec![];
         for call in run.step.calls.iter().filter(|call| call.stage == Stage::Asking) {
             let Some(fingerprint) = call.fingerprint.filter(|_| self.asked.insert(call.id)) else { continue };
@@ -437,5 +449,28 @@ impl<'a> Actor<'a> {
         for answer in answers {
             self.offer(Offer { input: answer.into(), caller: None });
         }
+    }
+}
+
+/// A run that is held, paused or for a human to mend, keeps no other from running; one that is taken up again counts.
+fn move_in_lane(shared: &Arc<Shared>, place: &mut Option<Place>, session: &Session, to: LifecycleKind) {
+    match (session.run(), to) {
+        (Some(run), LifecycleKind::Error | LifecycleKind::Suspended) => shared.lanes.leave(run.id),
+        (Some(run), LifecycleKind::Active) => {
+            if place.is_some() {
+                // It was held and let go before it had the place that it waited for; that wait is over.
+                *place = Some(Box::pin(std::future::ready(())));
+            }
+            shared.keep_lane(run.id, &session.key);
+        }
+        _ => {}
+    }
+}
+
+/// Waits for a place, if one is waited for.
+async fn has_come(place: &mut Option<Place>) {
+    match place {
+        Some(place) => place.await,
+        None => std::future::pending().await,
     }
 }

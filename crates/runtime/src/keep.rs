@@ -8,7 +8,7 @@ use engine::{Command, Failure, FailureClass, Input, Report, RunId};
 use futures_util::FutureExt as _;
 
 use crate::actor::{Actor, Exit, Mailboxes, Offer};
-use crate::lanes::Turn;
+use crate::lanes::{Place, Turn};
 use crate::park::{Pause, park};
 use crate::recovered::{Recovered, recover};
 use crate::runtime::{Error, Shared, create};
@@ -33,25 +33,24 @@ pub(crate) async fn keep_running(shared: Arc<Shared>, name: Name, new: New) {
     let asked = beginning.as_ref().ok().and_then(|(recovered, _)| ask_lane(&shared, recovered));
     new.read.send_replace(Some(beginning.as_ref().map(|_| ()).map_err(Clone::clone)));
     let Ok((recovered, mut first)) = beginning else { return };
-    let mut next_up = match asked {
-        Some(Asked::GoesOn(turn)) => {
-            if !enter_lane(&shared, turn, &mut mail, &mut first).await {
-                return;
-            }
-            None
-        }
-        Some(Asked::NextUp(turn)) => Some(turn),
-        None => None,
+    let (mut next_up, mut place) = match asked {
+        Some(Asked::GoesOn(turn)) => match enter_lane(&shared, turn, &mut mail, &mut first).await {
+            Lane::GoesOn => (None, None),
+            Lane::Waits(place) => (None, Some(place)),
+            Lane::Left => return,
+        },
+        Some(Asked::NextUp(turn)) => (Some(turn), None),
+        None => (None, None),
     };
     let mut pause = Pause::default();
     let mut next = Some((recovered, first));
     while let Some((recovered, first)) = next.take() {
-        let actor = Actor::new(&shared, &present, &mut mail, recovered).with_turn(next_up.take());
+        let actor = Actor::new(&shared, &present, (&mut mail, &mut place), recovered).with_turn(next_up.take());
         let trouble = match AssertUnwindSafe(actor.run(first)).catch_unwind().await {
             Ok(Exit::Closed | Exit::Rested) => return,
             Ok(Exit::Full(error, run)) => {
                 let Some(offers) = park(&shared, &name.key, &mut mail, &error, &mut pause).await else { return };
-                next = taken_up(&shared, &name, offers, run);
+                next = taken_up(&shared, &name, offers, (run, place.is_some()));
                 continue;
             }
             Ok(Exit::Store(error)) => {
@@ -67,7 +66,7 @@ pub(crate) async fn keep_running(shared: Arc<Shared>, name: Name, new: New) {
 
 /// What the journal has of the session, and what its actor is told first. The journal is read on a thread that may wait.
 async fn read(shared: &Arc<Shared>, name: &Name) -> Result<Beginning, Error> {
-    let opened = Offer::report(Report::Opened { epoch: shared.journal.epoch() });
+    let opened = Offer::report(opening(shared, false));
     let Some(row) = shared.journal.session(&name.key)? else {
         return Ok((Recovered::default(), vec![create(&name.key, &name.agent), opened]));
     };
@@ -100,26 +99,40 @@ fn ask_lane(shared: &Arc<Shared>, recovered: &Recovered) -> Option<Asked> {
     }
 }
 
-/// A run that goes on takes its place in the lane first, as a new one would, unless it is to end. Says whether the actor is to
-/// run: a session that waits for its place when the runtime leaves is left as it is.
-async fn enter_lane(shared: &Shared, turn: Turn, mail: &mut Mailboxes, first: &mut Vec<Offer>) -> bool {
+/// How a run goes on that was under way.
+enum Lane {
+    /// At once: it has its place, or is to end.
+    GoesOn,
+    /// Something was asked of its session before it had its place.
+    Waits(Place),
+    /// The runtime leaves: the session is left as it is.
+    Left,
+}
+
+/// A run that goes on takes its place in the lane first, as a new one would, unless it is to end. Until something is asked of
+/// its session, there is nothing to record of the wait.
+async fn enter_lane(shared: &Shared, turn: Turn, mail: &mut Mailboxes, first: &mut Vec<Offer>) -> Lane {
     let mut leaving = shared.sessions.leaving();
-    let place = turn.come();
-    tokio::pin!(place);
-    loop {
-        tokio::select! {
-            biased;
-            Ok(_) = leaving.wait_for(|leaving| *leaving != Leaving::No) => return false,
-            Some(offer) = mail.control.recv() => {
-                let ends = matches!(offer.input, Input::Command(Command::Abort { .. } | Command::Terminate));
+    let mut place: Place = Box::pin(turn.come());
+    tokio::select! {
+        biased;
+        Ok(_) = leaving.wait_for(|leaving| *leaving != Leaving::No) => Lane::Left,
+        () = &mut place => Lane::GoesOn,
+        Some(offer) = mail.control.recv() => {
+            if matches!(offer.input, Input::Command(Command::Abort { .. } | Command::Terminate)) {
                 first.push(offer);
-                if ends {
-                    return true;
-                }
+                return Lane::GoesOn;
             }
-            () = &mut place => return true,
+            *first = vec![Offer::report(opening(shared, true)), offer];
+            Lane::Waits(place)
         }
     }
+}
+
+/// This owner takes a session up, in which a run may wait for its place.
+fn opening(shared: &Shared, waits: bool) -> Report {
+    let epoch = shared.journal.epoch();
+    if waits { Report::OpenedToWait { epoch } } else { Report::Opened { epoch } }
 }
 
 /// For a human to look at.
@@ -132,7 +145,12 @@ fn held(shared: &Shared, name: &Name, trouble: String) -> Option<Beginning> {
 }
 
 /// As after a crash: what was under way when there was no space is looked up or sent again.
-fn taken_up(shared: &Shared, name: &Name, offers: Vec<Offer>, run: Option<RunId>) -> Option<Beginning> {
+fn taken_up(
+    shared: &Shared,
+    name: &Name,
+    offers: Vec<Offer>,
+    (run, waits): (Option<RunId>, bool),
+) -> Option<Beginning> {
     let (recovered, mut first) = match rebuilt(shared, &name.key) {
         Rebuilt::Machine(recovered) => (*recovered, vec![]),
         Rebuilt::Nothing => (Recovered::default(), vec![create(&name.key, &name.agent)]),
@@ -151,7 +169,7 @@ fn taken_up(shared: &Shared, name: &Name, offers: Vec<Offer>, run: Option<RunId>
     if let Some(run) = run.filter(|run| !is_known(*run)) {
         shared.lanes.leave(run);
     }
-    first.push(Offer::report(Report::Opened { epoch: shared.journal.epoch() }));
+    first.push(Offer::report(opening(shared, waits)));
     first.extend(offers);
     Some((recovered, first))
 }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -72,6 +73,9 @@ impl fmt::Debug for Turn {
         f.debug_struct("Turn").field("wish", &self.wish).finish_non_exhaustive()
     }
 }
+
+/// Comes when a run has its place. Dropped before, the run asks no more.
+pub(crate) type Place = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl LaneDoor {
     pub(crate) fn new(news: Option<mpsc::UnboundedSender<LaneNews>>) -> Self {

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use engine::{
-    Answer, BodyKind, Candidate, Command, Content, Event, Failure, LaneBounds, MessageId, Overrides, QueueSettings,
-    RunId, Settings,
+    Answer, BodyKind, Candidate, Command, Content, Event, Failure, LaneBounds, MessageId, Overrides, QueueMode,
+    QueueSettings, ReceiptState, RunId, Seq, Settings,
 };
-use journal::Memory;
+use journal::{Journal as _, Memory, Read as _};
 use models::{Endpoint, ModelSet, Offline};
 use runtime::{Handle, LaneNews, Linger, Options, Published, Resolver, Runtime};
 use tokio::sync::mpsc;
@@ -45,6 +45,7 @@ impl Resolver for Fixed {
 
 struct Home {
     runtime: Runtime,
+    journal: Arc<Memory>,
     main: Arc<AtomicUsize>,
     events: mpsc::UnboundedReceiver<Published>,
     waits: mpsc::UnboundedReceiver<LaneNews>,
@@ -52,7 +53,11 @@ struct Home {
 
 /// A model that never says anything: a run stays where it is until it is ended.
 fn home(main: usize) -> Home {
-    let journal = Arc::new(Memory::new());
+    home_of(Arc::new(Memory::new()), main)
+}
+
+/// The next owner of this journal.
+fn home_of(journal: Arc<Memory>, main: usize) -> Home {
     journal.open();
     let (events_in, events) = mpsc::unbounded_channel();
     let (waits_in, waits) = mpsc::unbounded_channel();
@@ -67,21 +72,47 @@ fn home(main: usize) -> Home {
         questions: None,
         linger: Linger::default(),
     };
-    Home { runtime: Runtime::new(journal, options), main, events, waits }
+    Home { runtime: Runtime::new(journal.clone(), options), journal, main, events, waits }
+}
+
+fn message(text: &str) -> Command {
+    Command::Message {
+        message: MessageId(Uuid::now_v7()),
+        content: Content::text(BodyKind::Message, text),
+        mode: None,
+        queue: QueueSettings::default(),
+        key: None,
+        overrides: Overrides::default(),
+        attachments: vec![],
+    }
+}
+
+fn steer(text: &str) -> Command {
+    match message(text) {
+        Command::Message { message, content, queue, key, overrides, attachments, .. } => {
+            Command::Message { message, content, mode: Some(QueueMode::Steer), queue, key, overrides, attachments }
+        }
+        other => other,
+    }
 }
 
 impl Home {
+    /// Takes the session of this name up.
+    async fn open(&self, name: &str) -> Handle {
+        self.runtime.open(name, "main", vec![]).await.unwrap().0
+    }
+
+    /// What was recorded of the session of this name from this owner on.
+    fn recorded(&self, name: &str) -> Vec<&'static str> {
+        let branch = self.journal.session(name).unwrap().unwrap().branch;
+        let entries = self.journal.read(branch, Seq(1)).unwrap();
+        let of_this = entries.iter().filter(|entry| entry.epoch == self.journal.epoch());
+        of_this.map(|entry| entry.event.kind()).collect()
+    }
+
     /// Sends a message to the session of this name; it is accepted.
     async fn send(&self, name: &str) -> (Handle, RunId) {
-        let command = Command::Message {
-            message: MessageId(Uuid::now_v7()),
-            content: Content::text(BodyKind::Message, "tokens=20 go"),
-            mode: None,
-            queue: QueueSettings::default(),
-            key: None,
-            overrides: Overrides::default(),
-            attachments: vec![],
-        };
+        let command = message("tokens=20 go");
         let (handle, mut answers) = self.runtime.open(name, "main", vec![command]).await.unwrap();
         let Answer::Receipt(receipt) = answers.remove(0).await.unwrap().unwrap() else { panic!("no receipt") };
         (handle, receipt.run)
@@ -202,5 +233,81 @@ async fn r35_a_changed_bound_is_for_the_next_run() {
     home.main.store(1, Ordering::Relaxed);
     home.send("d").await;
     while home.next_wait_or_entry().await != "d" {}
+    home.runtime.shutdown().await.unwrap();
+}
+
+/// R11, R16: three runs were under way when their owner left, or was killed, and the next one has one place. Those that wait take
+/// what is asked of them meanwhile, and nothing of them goes on.
+#[tokio::test]
+async fn r11_r35_a_run_that_waits_for_its_place_after_a_restart_takes_what_is_asked() {
+    for killed in [false, true] {
+        let mut before = home(3);
+        for name in ["a", "b", "c"] {
+            before.send(name).await;
+            before.until_started(name).await;
+        }
+        if killed {
+            before.journal.crash_process();
+        } else {
+            before.runtime.shutdown().await.unwrap();
+        }
+        let mut home = home_of(Arc::clone(&before.journal), 1);
+        let (a, b, c) = (home.open("a").await, home.open("b").await, home.open("c").await);
+        home.until_started("a").await;
+        while home.waiting() != ["b", "c"] {
+            home.next_wait().await;
+        }
+
+        let Answer::Receipt(receipt) = b.command(steer("and this")).await.unwrap() else { panic!("no receipt") };
+        assert_eq!(receipt.state, ReceiptState::Queued);
+        let Answer::Receipt(later) = b.command(message("and then")).await.unwrap() else { panic!("no receipt") };
+        b.command(Command::Cancel { message: later.message, leg: None }).await.unwrap();
+        assert_eq!(home.waiting(), ["b", "c"]);
+        let kinds = home.recorded("b");
+        assert_eq!(kinds.last(), Some(&"message_settled"), "it is recorded when it is answered: {kinds:?}");
+        assert!(!kinds.contains(&"request_sent"), "{kinds:?}");
+
+        // Held, it waits for nothing; let go, it goes on at once.
+        c.command(Command::Pause { run: None, freeze: false }).await.unwrap();
+        home.until("c", |event| matches!(event, Event::Opened(_))).await;
+        assert_eq!(home.waiting(), ["b"]);
+        c.command(Command::Resume { run: None, drop: false }).await.unwrap();
+        home.until_started("c").await;
+
+        for (name, handle) in [("c", c), ("a", a)] {
+            handle.command(Command::Abort { run: None }).await.unwrap();
+            home.until(name, |event| matches!(event, Event::RunEnded(_))).await;
+        }
+        home.until_started("b").await;
+        let kinds = home.recorded("b");
+        assert!(kinds.contains(&"message_settled") && home.waiting().is_empty(), "{kinds:?}");
+        let steered = |event: &Event| matches!(event, Event::MessageSettled(e) if e.message == receipt.message);
+        let branch = home.journal.session("b").unwrap().unwrap().branch;
+        let entries = home.journal.read(branch, Seq(1)).unwrap();
+        assert!(entries.iter().any(|entry| steered(&entry.event)), "it is in the request that follows");
+        home.runtime.shutdown().await.unwrap();
+    }
+}
+
+/// R16: held and let go in one go, a run that waited for its place has it.
+#[tokio::test]
+async fn r16_r35_a_run_that_is_held_and_let_go_before_it_has_its_place_goes_on() {
+    let mut before = home(2);
+    for name in ["a", "b"] {
+        before.send(name).await;
+        before.until_started(name).await;
+    }
+    before.runtime.shutdown().await.unwrap();
+    let mut home = home_of(Arc::clone(&before.journal), 1);
+    let (_a, b) = (home.open("a").await, home.open("b").await);
+    home.until_started("a").await;
+    let held = b.send(Command::Pause { run: None, freeze: false });
+    let let_go = b.send(Command::Resume { run: None, drop: false });
+    held.await.unwrap();
+    let_go.await.unwrap();
+    home.until_started("b").await;
+    let aborted = b.command(Command::Abort { run: None }).await;
+    aborted.unwrap();
+    home.until("b", |event| matches!(event, Event::RunEnded(_))).await;
     home.runtime.shutdown().await.unwrap();
 }

@@ -94,3 +94,54 @@ fn r15_r35_a_run_that_waits_for_its_place_can_be_aborted() {
     let keys: Vec<_> = runs.as_array().expect("a list").iter().map(|run| run["key"].clone()).collect();
     assert_eq!(keys, ["agent:main:a", "agent:main:d"]);
 }
+
+/// R11, R16, R35: the owner is killed with three runs under way, and the next one has one place: what waits for it takes messages
+/// and settings, can be held, and says what it waits for.
+#[test]
+fn r11_r35_what_waits_for_its_place_after_a_restart_takes_what_is_asked() {
+    let home = Home::new().with("LIMULUS_TOOLS__EXEC__POLICY", "allow");
+    let owner = home.start(&["serve"]);
+    owner.until_err("serving");
+    for (nth, session) in ["a", "b", "c"].into_iter().enumerate() {
+        home.run(&["send", "--session", session, HOLD]).expect_code(0);
+        until("a command that holds", || pids(&home.file("pids")).len() == nth + 1);
+    }
+    owner.kill();
+    let home = home.with("LIMULUS_LANES__MAIN", "1");
+    let owner = home.start(&["serve"]);
+    owner.until_err("serving");
+    let explained = |session: &str| home.json(&["runs", "explain", "--session", session]);
+    let waits = |session: &str| {
+        explained(session)["waits_for"].as_str().is_some_and(|what| what.contains("a place in the lane main"))
+    };
+    until("two that wait", || waits("b") && waits("c"));
+
+    let sent = home.json(&["send", "--session", "b", "Who are you?"]);
+    assert_eq!((&sent["state"], &sent["mode"]), (&"queued".into(), &"steer".into()), "{sent}");
+    assert!(waits("b"), "{}", explained("b"));
+    let message = sent["message"].as_str().expect("a text");
+    let explained_message = home.json(&["runs", "explain", message]);
+    let what = explained_message["waits_for"].as_str().expect("words");
+    assert!(what.contains("which waits for a place in the lane main"), "{what}");
+    home.run(&["queue", "mode", "b", "followup"]).expect_code(0);
+    home.run(&["queue", "cancel", home.json(&["send", "--session", "b", "no"])["message"].as_str().expect("a text")])
+        .expect_code(0);
+    home.run(&["runs", "pause", "--session", "c"]).expect_code(0);
+    assert_eq!(explained("c")["state"], "paused");
+    home.run(&["runs", "resume", "--session", "c"]).expect_code(0);
+    until("it to go on without waiting", || !waits("c"));
+    assert!(waits("b"), "{}", explained("b"));
+
+    home.put("go", "");
+    for session in ["a", "b", "c"] {
+        home.run(&["runs", "wait", "--session", session]).expect_code(0);
+    }
+    let shown = home.json(&["runs", "show", "--session", "b"]);
+    assert!(
+        shown["text"].as_str().is_some_and(|text| text.contains("offline model")),
+        "it is steered into it: {shown}"
+    );
+    assert_eq!(pids(&home.file("pids")).len(), 3, "each command ran once");
+    owner.signal(Signal::TERM);
+    owner.finish().expect_code(0);
+}

@@ -2,7 +2,7 @@
 //! what must be looked up or sent again, and then the state leads on as always.
 
 use super::Machine;
-use crate::event::{CutCause, LifecycleChanged, Opened};
+use crate::event::{Closed, CutCause, LifecycleChanged, Opened};
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{Epoch, Moment};
 use crate::state::{Lifecycle, Session};
@@ -10,17 +10,33 @@ use crate::tables::lifecycle::{LifecycleCause, LifecycleKind};
 
 impl Machine {
     pub(super) fn opened(&mut self, epoch: Epoch, moment: Moment) {
-        let Some(last_activity) = self.session.as_ref().map(|session| session.last_activity) else { return };
-        self.emit(Opened { epoch, last_activity }, moment.now);
-        self.cut_stream(CutCause::Crash, moment);
-        self.lose_calls(moment);
-        if self.is_poison() {
-            return self.hold_poison(moment);
+        if !self.take_over(epoch, moment) {
+            return;
         }
         if self.session.as_ref().is_some_and(Session::is_active) {
             self.send_again(moment);
         }
         self.advance(moment);
+    }
+
+    /// Taken up and laid down again: as it is now, its owner left in order, so that nothing of it is wanted, no time runs, and
+    /// the opening that follows when its run has its place counts as none that was cut off.
+    pub(super) fn opened_to_wait(&mut self, epoch: Epoch, moment: Moment) {
+        self.take_over(epoch, moment);
+        self.emit(Closed { epoch }, moment.now);
+    }
+
+    /// What was under way becomes what must be looked up or sent again. Says whether it may go on.
+    fn take_over(&mut self, epoch: Epoch, moment: Moment) -> bool {
+        let Some(last_activity) = self.session.as_ref().map(|session| session.last_activity) else { return false };
+        self.emit(Opened { epoch, last_activity }, moment.now);
+        self.cut_stream(CutCause::Crash, moment);
+        self.lose_calls(moment);
+        if self.is_poison() {
+            self.hold_poison(moment);
+            return false;
+        }
+        true
     }
 
     fn is_poison(&self) -> bool {

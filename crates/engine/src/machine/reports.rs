@@ -14,6 +14,7 @@ impl Machine {
     pub(super) fn handle_report(&mut self, report: Report, moment: Moment) {
         match report {
             Report::Opened { epoch } => self.opened(epoch, moment),
+            Report::OpenedToWait { epoch } => self.opened_to_wait(epoch, moment),
             Report::Closing => self.closing(moment),
             Report::Due => self.expire(moment),
             Report::Escalated { failure } => self.escalate(failure, moment),

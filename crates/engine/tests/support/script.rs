@@ -241,6 +241,7 @@ fn report(world: &World, words: &Words) -> Option<Report> {
     let effect = |kinds: &[EffectKind]| find_effect(world, words, kinds, None);
     Some(match words.at(0) {
         "open" => Report::Opened { epoch: Epoch(words.number(1)) },
+        "open-to-wait" => Report::OpenedToWait { epoch: Epoch(words.number(1)) },
         "closing" => Report::Closing,
         "due" => Report::Due,
         "store-full" => Report::StoreFull,

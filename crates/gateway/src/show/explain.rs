@@ -134,9 +134,16 @@ fn queued(source: &Source<'_>, found: &FoundRun, session: &Session, owned: Owned
     }
     let waits = match (source.lane_wait(found.run), session.run(), owned) {
         (Some(wait), ..) => format!("a place in the lane {}: queued behind {}", wait.lane.name(), wait.behind_whom()),
-        (None, Some(run), Owned::Yes) => {
-            format!("run {} of its session, which is {}, to end", run.id, session.run_state().name())
-        }
+        (None, Some(run), Owned::Yes) => match source.lane_wait(run.id) {
+            Some(wait) => {
+                let (lane, behind) = (wait.lane.name(), wait.behind_whom());
+                format!(
+                    "run {} of its session, which waits for a place in the lane {lane}: queued behind {behind}",
+                    run.id
+                )
+            }
+            None => format!("run {} of its session, which is {}, to end", run.id, session.run_state().name()),
+        },
         _ => waits_for(session, &[], owned),
     };
     let cancel = way("take it back", format!("limulus queue cancel {}", found.run));

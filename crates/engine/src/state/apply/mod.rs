@@ -64,7 +64,8 @@ impl Session {
         let running = matches!(
             self.run_state(),
             RunState::Preparing | RunState::Streaming | RunState::ToolExec | RunState::Compacting | RunState::Error
-        ) && self.is_active();
+        ) && self.is_active()
+            && !self.closed;
         if let Some(run) = self.run_mut() {
             run.clock.set_running(running, at);
             run.passed = run.passed.filter(|passed| *passed == run.state());

@@ -196,8 +196,13 @@ impl World {
         self.open()
     }
 
+    /// Its run may wait for its place first, while messages and a pause are taken.
     fn open(&mut self) -> Result<(), String> {
         self.epoch += 1;
+        if self.chance.one_in(4) {
+            self.input(Report::OpenedToWait { epoch: Epoch(self.epoch) }, &Asked::Other)?;
+            self.while_it_waits()?;
+        }
         self.input(Report::Opened { epoch: Epoch(self.epoch) }, &Asked::Other)
     }
 

@@ -163,6 +163,17 @@ impl World {
         self.input(Command::Answer { call, fingerprint, allow, by: "me".into() }, &Asked::Other)
     }
 
+    /// What is asked for while its run waits for its place.
+    pub(super) fn while_it_waits(&mut self) -> Result<(), String> {
+        if self.chance.one_in(2) && self.messages < MESSAGES {
+            self.message()?;
+        }
+        if self.chance.one_in(4) {
+            self.pause()?;
+        }
+        Ok(())
+    }
+
     /// The process is gone, in order or not. What comes while it leaves is taken as well.
     fn restart(&mut self) -> Result<(), String> {
         if self.chance.one_in(3) {
