@@ -379,9 +379,9 @@ pub enum Answer {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// There is nothing of that kind.
-    #[error("{what} is not there")]
+    #[error("{what}")]
     NotFound {
-        /// What was named.
+        /// What is not there, as a sentence.
         what: String,
     },
     /// The same key came with other content.

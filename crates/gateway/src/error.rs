@@ -290,7 +290,7 @@ mod tests {
         check(through, ErrorCode::Unavailable, 74, "the journal could not be written: disk", "limulus resume");
         check(gone, ErrorCode::Unavailable, 74, "the journal could not be written: disk", "limulus resume");
         check(Refusal::Unsupported { what: "rewind" }, ErrorCode::Refused, 3, "rewind is not in this version", "help");
-        check(Refusal::NotFound { what: "it".into() }, ErrorCode::NotFound, 4, "it is not there", "runs list");
+        check(Refusal::NotFound { what: "it is over".into() }, ErrorCode::NotFound, 4, "it is over", "runs list");
         let what = "that question is not open any more; `limulus runs show` has what is asked now";
         check(Refusal::Stale, ErrorCode::Refused, 3, what, "open now");
     }

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use clap::Args;
+use engine::tables::lifecycle::LifecycleKind;
 use engine::{MessageId, QueueMode, ReceiptState, RunId, Timestamp};
 use gateway::SessionKey;
 use gateway::show::{lookup, name};
-use journal::Reader;
+use journal::{Read as _, Reader};
 use protocol::method::{Agent, AgentAnswer, AgentParams, RunParams};
 use serde::Serialize;
 use uuid::Uuid;
@@ -94,6 +95,9 @@ struct Handed {
     accepted_at: Timestamp,
     /// Whether somebody owns the home who answers it.
     served: bool,
+    /// The run of its session that is held, which comes first.
+    #[serde(skip)]
+    held: Option<RunId>,
 }
 
 pub(crate) async fn run(args: SendArgs, globals: &Globals) -> Result<(), CliError> {
@@ -123,7 +127,12 @@ pub(crate) async fn run(args: SendArgs, globals: &Globals) -> Result<(), CliErro
     let handed = handed?;
     closed?;
     match handed {
-        Taken::Message(handed) => print(&if args.writer.json { json(&handed) } else { lay_out(&handed) }),
+        Taken::Message(handed) if args.writer.json => print(&json(&handed)),
+        Taken::Message(handed) => {
+            let row = Reader::open(&globals.home)?.session(&handed.session)?;
+            let held = row.filter(|row| row.lifecycle == LifecycleKind::Suspended).and_then(|row| row.run);
+            print(&lay_out(&Handed { held, ..handed }))
+        }
         Taken::Command(text) => super::agent::say_command(&text, args.writer.json),
     }
 }
@@ -145,7 +154,8 @@ async fn hand_over(follower: &mut Follower<'_>, params: &AgentParams) -> Result<
         match accepted {
             Ok(AgentAnswer::Accepted { run_id, accepted_at, message, mode, state, ahead }) => {
                 let (session, served) = (params.session_key.clone(), !follower.is_owner());
-                let handed = Handed { message, session, mode, state, run: run_id, ahead, accepted_at, served };
+                let held = None;
+                let handed = Handed { message, session, mode, state, run: run_id, ahead, accepted_at, served, held };
                 return Ok(Taken::Message(handed));
             }
             Ok(AgentAnswer::Command { text }) => return Ok(Taken::Command(text)),
@@ -157,14 +167,18 @@ async fn hand_over(follower: &mut Follower<'_>, params: &AgentParams) -> Result<
 }
 
 fn lay_out(handed: &Handed) -> String {
-    let Handed { message, session, mode, state, run, ahead, served, .. } = handed;
+    let Handed { message, session, mode, state, run, ahead, served, held, .. } = handed;
     let place = ahead.map(|ahead| format!(", number {ahead} of those that wait")).unwrap_or_default();
     let mut page = Page::default();
     page.line(format!("message {message} to {session} ({}) is {}{place}", name(mode), name(state)));
     if run.to_string() != message.to_string() {
         page.line(format!("  run {run} takes it"));
     }
-    if !served {
+    if let Some(held) = held {
+        page.line(format!(
+            "  run {held} is paused: `limulus runs resume --session {session}` lets it go on, and what waits after it"
+        ));
+    } else if !served {
         page.line(format!("  nobody owns this home now: `limulus resume {session}` or `limulus serve` answers it"));
     }
     page.text()

@@ -23,7 +23,7 @@ impl Machine {
             other => other,
         };
         if self.session.is_none() {
-            return Err(Refusal::NotFound { what: "the session".into() });
+            return Err(no_session());
         }
         match command {
             Command::Create { .. } => unreachable!("taken above"),
@@ -62,11 +62,10 @@ impl Machine {
     }
 
     fn abort(&mut self, run: Option<RunId>, moment: Moment) -> Result<Answer, Refusal> {
-        let session = self.session.as_ref().ok_or(Refusal::NotFound { what: "the session".into() })?;
+        let session = self.session.as_ref().ok_or_else(no_session)?;
         let current = session.run().filter(|current| run.is_none_or(|run| run == current.id));
         let Some(current) = current else {
-            let what = run.map_or_else(|| "a run that is under way".to_owned(), |run| format!("run {run} under way"));
-            return Err(Refusal::NotFound { what });
+            return Err(not_under_way(run));
         };
         let ending = current.ending.is_some();
         match session.lifecycle {
@@ -119,11 +118,9 @@ impl Machine {
 
     /// The session, if this run is the one in it.
     pub(super) fn under_way(&self, run: Option<RunId>) -> Result<&Session, Refusal> {
-        let session = self.session.as_ref().ok_or(Refusal::NotFound { what: "the session".into() })?;
+        let session = self.session.as_ref().ok_or_else(no_session)?;
         match run {
-            Some(run) if session.run().is_none_or(|current| current.id != run) => {
-                Err(Refusal::NotFound { what: format!("run {run} under way") })
-            }
+            Some(run) if session.run().is_none_or(|current| current.id != run) => Err(not_under_way(Some(run))),
             Some(_) | None => Ok(session),
         }
     }
@@ -156,7 +153,7 @@ impl Machine {
     }
 
     fn recover_lifecycle(&mut self, force: bool, moment: Moment) -> Result<Answer, Refusal> {
-        let session = self.session.as_ref().ok_or(Refusal::NotFound { what: "the session".into() })?;
+        let session = self.session.as_ref().ok_or_else(no_session)?;
         let Lifecycle::Error { run, remedy, .. } = &session.lifecycle else {
             return Err(state_refusal(session, "there is nothing to mend"));
         };
@@ -174,7 +171,7 @@ impl Machine {
 
     /// Begins the conversation anew: at once, or when the run that is under way has ended.
     fn reset(&mut self, moment: Moment) -> Result<Answer, Refusal> {
-        let session = self.session.as_ref().ok_or(Refusal::NotFound { what: "the session".into() })?;
+        let session = self.session.as_ref().ok_or_else(no_session)?;
         match &session.lifecycle {
             Lifecycle::Terminated => {
                 return Err(state_refusal(session, "it was ended for good; use another session key"));
@@ -198,7 +195,7 @@ impl Machine {
 
     /// Changes one setting of the session; all of them are recorded.
     fn override_one(&mut self, change: Override, moment: Moment) -> Result<Answer, Refusal> {
-        let session = self.session.as_ref().ok_or(Refusal::NotFound { what: "the session".into() })?;
+        let session = self.session.as_ref().ok_or_else(no_session)?;
         let (thinking, verbose, queue_mode) = (session.thinking, session.verbose, session.queue_mode);
         let set = OverrideSet { model: session.model.clone(), thinking, verbose, queue_mode };
         let set = match change {
@@ -222,7 +219,7 @@ impl Machine {
     }
 
     fn terminate(&mut self, moment: Moment) -> Result<Answer, Refusal> {
-        let session = self.session.as_ref().ok_or(Refusal::NotFound { what: "the session".into() })?;
+        let session = self.session.as_ref().ok_or_else(no_session)?;
         if matches!(session.lifecycle, Lifecycle::Terminated) || session.is_active() && session.is_terminating() {
             return Ok(Answer::Done);
         }
@@ -249,6 +246,19 @@ impl Machine {
         let Some(from) = self.session.as_ref().map(|session| session.lifecycle.kind()) else { return };
         self.emit(LifecycleChanged { from, to, cause, failure: None, remedy: None }, moment.now);
     }
+}
+
+fn not_under_way(run: Option<RunId>) -> Refusal {
+    let what = match run {
+        Some(run) => format!("run {run} is not under way; `limulus runs show {run}` says what became of it"),
+        None => "no run is under way in this session".to_owned(),
+    };
+    Refusal::NotFound { what }
+}
+
+/// Nothing was asked of this session before it was made.
+pub(super) fn no_session() -> Refusal {
+    Refusal::NotFound { what: "there is no such session; the first message makes it".to_owned() }
 }
 
 pub(super) fn state_refusal(session: &Session, reason: &str) -> Refusal {

@@ -17,7 +17,9 @@ impl Machine {
             session.queue.iter().any(|queued| queued.message == message && leg.is_none_or(|leg| leg == queued.leg))
         });
         if !waits {
-            return Err(Refusal::NotFound { what: format!("message {message} in the queue") });
+            return Err(Refusal::NotFound {
+                what: format!("message {message} does not wait; `limulus receipt {message}` says what became of it"),
+            });
         }
         self.emit(MessageSettled { message, state: ReceiptState::Cancelled, run: None, leg, told: false }, moment.now);
         self.advance(moment);

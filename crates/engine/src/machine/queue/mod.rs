@@ -8,7 +8,7 @@ mod room;
 mod steer;
 
 use super::Machine;
-use super::commands::state_refusal;
+use super::commands::{no_session, state_refusal};
 use crate::body::{Attached, Content};
 use crate::event::{MessageAccepted, Overrides, Place, QueueMode, ReceiptState, WaitFor};
 use crate::ids::{MessageId, Moment, Timestamp};
@@ -33,7 +33,7 @@ pub(super) struct Offered {
 impl Machine {
     pub(super) fn message(&mut self, offered: Offered, moment: Moment) -> Result<Answer, Refusal> {
         let Offered { message, content, mode, queue, key, overrides, attachments } = offered;
-        let Some(session) = &self.session else { return Err(Refusal::NotFound { what: "the session".into() }) };
+        let Some(session) = &self.session else { return Err(no_session()) };
         let key_of = key.as_ref().filter(|_| !planted(Mutant::KeyForgotten));
         let known = key_of.and_then(|key| session.keys.get(key)).copied();
         if let Some(earlier) = known.or_else(|| session.messages.contains_key(&message).then_some(message)) {
@@ -52,7 +52,7 @@ impl Machine {
         self.emit(accepted, moment.now);
         self.take_way(route, &queue, moment);
         self.advance(moment);
-        let session = self.session.as_ref().ok_or(Refusal::NotFound { what: "the session".into() })?;
+        let session = self.session.as_ref().ok_or_else(no_session)?;
         Ok(Answer::Receipt(receipt(session, message)))
     }
 
