@@ -2,6 +2,7 @@
 //! their limits; the codec and a client. Its vocabulary (states, outcomes, ids) is the engine's. What may not live here:
 //! what a method does, and where a connection comes from.
 
+pub mod chat;
 mod client;
 mod codec;
 mod error;

@@ -4,6 +4,7 @@ use engine::{CallId, Hash, RunId, Timestamp};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
+use crate::chat::Chat;
 use crate::error::ErrorShape;
 use crate::event::{AGENT_EVENT, Event};
 
@@ -142,6 +143,11 @@ pub const EVENTS: &[EventSpec] = &[
         name: AGENT_EVENT,
         about: "Something happened in a session that is subscribed to.",
         payload: |generator| generator.subschema_for::<Event>(),
+    },
+    EventSpec {
+        name: Chat::NAME,
+        about: "What a run has answered so far, or in the end; told to subscriptions that ask for `chat`.",
+        payload: |generator| generator.subschema_for::<Chat>(),
     },
     EventSpec {
         name: Asked::NAME,

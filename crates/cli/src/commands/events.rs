@@ -98,6 +98,7 @@ impl Watch {
             run: None,
             whole: self.whole && self.seen.is_none(),
             from: self.seen.clone(),
+            chat: false,
         };
         let key = self.key.clone().unwrap_or_default();
         let mut follower = Follower::watch(door, self.screen)?;

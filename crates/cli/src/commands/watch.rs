@@ -132,6 +132,7 @@ impl Watch<'_> {
             run: Some(self.run.to_string()),
             whole: self.seen.is_none(),
             from: self.seen.clone(),
+            chat: false,
         };
         match follower.follow_from(&self.key, params).await {
             Ok(()) => {}

@@ -125,6 +125,7 @@ fn r60_all_that_an_owner_says_keeps_to_the_published_schema() {
     assert_eq!(named(&hello["payload"]["features"]["methods"]), methods);
     assert_eq!(named(&hello["payload"]["features"]["events"]), events);
     client.get("events.subscribe", &json!({ "session": "main", "whole": true }));
+    client.get("events.subscribe", &json!({ "session": "main", "chat": true }));
     let run = talk(&mut client);
     for (method, params) in [
         ("health", json!({})),
@@ -157,7 +158,8 @@ fn r60_all_that_an_owner_says_keeps_to_the_published_schema() {
     ] {
         assert_eq!(client.get(method, &params)["error"]["code"], code, "{method}");
     }
-    for told in ["ask", "answered", "agent", "lifecycle/start", "lifecycle/end", "assistant/delta", "queue/accepted"] {
+    let lines = ["lifecycle/start", "lifecycle/end", "assistant/delta", "queue/accepted"];
+    for told in ["ask", "answered", "agent", "chat"].into_iter().chain(lines) {
         assert!(client.heard.contains(told), "{told} was not heard: {:?}", client.heard);
     }
 }

@@ -141,6 +141,11 @@ impl Cursor {
         self.open.get(&effect).copied()
     }
 
+    /// How much text was seen of each effect that is open here, in bytes.
+    pub(super) fn open_text(&self) -> impl Iterator<Item = (EffectId, u64)> + '_ {
+        self.open.iter().map(|(effect, reached)| (*effect, reached.text))
+    }
+
     /// Whether so much of an effect was seen, of one that is open here.
     pub(super) fn has_reached(&self, (effect, end): (EffectId, u64)) -> bool {
         self.open.get(&effect).is_some_and(|reached| end <= reached.end)

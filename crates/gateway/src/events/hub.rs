@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::spot::Spot;
 use super::subscription::{CaughtUp, Encoded, Subscription, Target};
-use super::{Line, Lines};
+use super::{Chats, Line, Lines};
 use crate::asks::Asks;
 use crate::connection::{Caller, Slow};
 use crate::error::Error;
@@ -149,6 +149,13 @@ impl Hub {
         let subscription = Subscription::new(Arc::downgrade(caller), number, target, numbers);
         told.subscriptions.insert((caller.number, number), subscription);
         Ok(())
+    }
+
+    /// A subscription is told chat, which goes on from these.
+    pub(crate) fn chat(&self, caller: u64, number: u64, chats: Chats) {
+        if let Some(subscription) = self.lock().subscriptions.get_mut(&(caller, number)) {
+            subscription.chat(chats);
+        }
     }
 
     /// What happens from here on is kept for a subscription until it has caught up: what it reads in the journal from here

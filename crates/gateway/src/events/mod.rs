@@ -2,13 +2,14 @@
 //! not live here: who may read, and by which way it gets there.
 
 mod catch_up;
+mod chat;
 mod cursor;
 mod home;
 mod home_cursor;
 mod hub;
 mod lines;
-mod spot;
 mod shows;
+mod spot;
 mod subscription;
 mod telling;
 #[cfg(test)]
@@ -16,6 +17,7 @@ mod tests;
 pub(crate) mod wait;
 
 pub use catch_up::{CatchUp, before_run, catch_up};
+pub(crate) use chat::Chats;
 pub use cursor::{Cursor, InvalidCursor, Place, Since};
 pub use home::HomeReading;
 pub use home_cursor::HomeCursor;

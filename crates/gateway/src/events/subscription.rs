@@ -5,10 +5,13 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use engine::{Position, RunId};
+use protocol::chat::Chat;
+use protocol::notice::Notice as _;
+use serde::Serialize;
 
 use super::hub::Whose;
 use super::spot::Spot;
-use super::{Cursor, HomeCursor, Line};
+use super::{Chats, Cursor, HomeCursor, Line};
 use crate::connection::{Chunk, Outbox, Slow};
 use protocol::limits::BUFFERED_BYTES;
 
@@ -50,6 +53,8 @@ pub(crate) struct Subscription {
     numbers: BTreeMap<Option<RunId>, u64>,
     /// The cursor of its last line.
     cursor: String,
+    /// What it is told instead of lines, where it asked for chat.
+    chats: Option<Chats>,
 }
 
 /// How far it is.
@@ -94,16 +99,21 @@ impl Encoded {
     pub(crate) fn of(line: &Line) -> Self {
         let mut event = line.event.clone();
         event.cursor = String::new();
-        let bytes = serde_json::to_vec(&event).expect("a line is plain data");
-        let shared = bytes.strip_prefix(br#"{"cursor":"","#).expect("the cursor is the first of a line");
-        Self([shared, b"}\n"].concat().into())
+        Self(behind_cursor(&event))
     }
+}
+
+/// All that follows the cursor, which is empty here, and the end of the line.
+fn behind_cursor(told: &impl Serialize) -> Arc<[u8]> {
+    let bytes = serde_json::to_vec(told).expect("what is told is plain data");
+    let shared = bytes.strip_prefix(br#"{"cursor":"","#).expect("the cursor is the first of it");
+    [shared, b"}\n"].concat().into()
 }
 
 impl Subscription {
     pub(crate) fn new(caller: Whose, number: u64, target: Target, numbers: &str) -> Self {
         let numbers = read_numbers(numbers);
-        Self { caller, number, target, stage: Stage::Reads, numbers, cursor: String::new() }
+        Self { caller, number, target, stage: Stage::Reads, numbers, cursor: String::new(), chats: None }
     }
 
     /// From here on what happens is kept for it, until it has caught up.
@@ -130,6 +140,11 @@ impl Subscription {
     /// Where it stands.
     pub(crate) fn cursor(&self) -> &str {
         &self.cursor
+    }
+
+    /// It is told chat, which goes on from these.
+    pub(crate) fn chat(&mut self, chats: Chats) {
+        self.chats = Some(chats);
     }
 
     /// It begins here.
@@ -225,6 +240,13 @@ impl Subscription {
         if !self.wants(line) {
             return Ok(());
         }
+        let (name, shared) = match &mut self.chats {
+            None => ("agent", Arc::clone(&encoded.0)),
+            Some(chats) => match chats.hear(&line.event) {
+                Some(chat) => (Chat::NAME, behind_cursor(&chat)),
+                None => return Ok(()),
+            },
+        };
         let run = line.event.run;
         let seq = self.numbers.get(&run).copied().unwrap_or_default() + 1;
         let before = self.numbers.insert(run, seq);
@@ -234,10 +256,10 @@ impl Subscription {
         }
         let cursor = self.numbered(cursor);
         let head = format!(
-            r#"{{"type":"event","event":"agent","seq":{seq},"subscription":{},"payload":{{"cursor":"{cursor}","#,
+            r#"{{"type":"event","event":"{name}","seq":{seq},"subscription":{},"payload":{{"cursor":"{cursor}","#,
             self.number
         );
-        let sent = outbox.offer([Chunk::Own(head.into_bytes()), Chunk::Shared(Arc::clone(&encoded.0))]);
+        let sent = outbox.offer([Chunk::Own(head.into_bytes()), Chunk::Shared(shared)]);
         if sent.is_err() {
             // It was not told of this one.
             match before {
@@ -296,6 +318,7 @@ mod tests {
             run,
             at: Timestamp(7),
             what: Stream::Lifecycle(LifecycleLine::Start),
+            queue: vec![],
         };
         Arc::new(Line { event, place: cursor.place() })
     }
@@ -318,7 +341,6 @@ mod tests {
         while let Some(more) = outbox.take().await {
             bytes.extend(more);
         }
-            queue: vec![],
         let text = String::from_utf8(bytes).unwrap();
         let frames = text.lines().map(|line| match serde_json::from_str(line).unwrap() {
             Frame::Event(EventFrame { payload, seq: Some(seq), subscription: Some(5), .. }) => {

@@ -439,6 +439,10 @@ pub struct SubscribeParams {
     /// From the beginning of the session, the run or the home on; against `from`.
     #[serde(default)]
     pub whole: bool,
+    /// Of a session or a run: `chat` events instead of `agent` ones, with the whole answer so far at most every 150 ms and at the
+    /// end of each run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub chat: bool,
 }
 
 /// What `events.subscribe` gives, before the first event of it.

@@ -44,6 +44,7 @@ impl Watcher {
                 run: None,
                 from: cursor.clone(),
                 whole: cursor.is_none(),
+                chat: false,
             };
             if let Err(error) = client.call::<EventsSubscribe>(params).await {
                 ask_again(&error)?;

@@ -11,7 +11,8 @@ use protocol::method::{EventsSubscribe, NoResult, SubscribeParams, Subscribed, U
 use crate::connection::Caller;
 use crate::error::Error;
 use crate::events::{
-    CatchUp, CaughtUp, Cursor, HomeCursor, HomeReading, InvalidCursor, Line, Target, before_run, catch_up, split, wait,
+    CatchUp, CaughtUp, Chats, Cursor, HomeCursor, HomeReading, InvalidCursor, Line, Target, before_run, catch_up,
+    split, wait,
 };
 use crate::methods::given;
 use crate::service::Service;
@@ -49,7 +50,7 @@ pub(in crate::methods) async fn subscribe(
         Asked::Home(From::Now) => subscribing.home_from_now().await,
         Asked::Home(From::Beginning) => subscribing.home(HomeCursor::default()).await,
         Asked::Home(From::Cursor(cursor)) => subscribing.home(cursor).await,
-        Asked::Session(target, from) => subscribing.session(target, from).await,
+        Asked::Session(target, from) => subscribing.session(target, from, params.chat).await,
     };
     if subscribed.is_err() {
         hub.end(caller.number, number);
@@ -65,11 +66,20 @@ struct Subscribing<'a> {
 }
 
 impl Subscribing<'_> {
-    async fn session(&self, target: Target, from: From<Cursor>) -> Result<(), Error> {
+    async fn session(&self, target: Target, from: From<Cursor>, chat: bool) -> Result<(), Error> {
         // In this order: what is recorded after the look is heard.
         self.keep();
         let key = target.key().unwrap_or_default().to_owned();
-        let (begins, CatchUp { mut lines, cursor }) = self.read(move |journal| read(journal, &target, from)).await?;
+        let (begins, CatchUp { mut lines, cursor }, chats) = self
+            .read(move |journal| {
+                let (begins, caught_up) = read(journal, &target, from)?;
+                let chats = if chat { Some(chats(journal, &target, &begins)?) } else { None };
+                Ok((begins, caught_up, chats))
+            })
+            .await?;
+        if let Some(chats) = chats {
+            self.caller.service.hub.chat(self.caller.number, self.number, chats);
+        }
         lines.extend(self.wait(&key, &cursor));
         self.answer(&begins.to_string());
         self.go_live(&lines, CaughtUp::Session(Some(cursor))).await;
@@ -184,6 +194,9 @@ pub(in crate::methods) fn unsubscribe(caller: &Arc<Caller>, params: &Unsubscribe
 fn asked(service: &Service, params: &SubscribeParams) -> Result<(Asked, String), Error> {
     let numbers = params.from.as_deref().map_or("", |from| split(from).1).to_owned();
     let asked = match target(service, params)? {
+        Target::Home if params.chat => {
+            return Err(Error::invalid("chat is of a session or of a run", "name one of them"));
+        }
         Target::Home => Asked::Home(from(params)?),
         target => Asked::Session(target, from(params)?),
     };
@@ -240,6 +253,12 @@ fn read(journal: &dyn Journal, target: &Target, from: From<Cursor>) -> Result<(C
     };
     let caught_up = catch_up(journal, &row, &from)?;
     Ok((from, caught_up))
+}
+
+/// What had been answered by then of what is under way.
+fn chats(journal: &dyn Journal, target: &Target, begins: &Cursor) -> Result<Chats, Error> {
+    let row = target.key().map(|key| journal.session(key)).transpose()?.flatten();
+    Ok(row.map(|row| Chats::behind(journal, &row, begins)).transpose()?.unwrap_or_default())
 }
 
 /// Before the first entry of a session, or of a run.
