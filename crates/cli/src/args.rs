@@ -48,6 +48,8 @@ pub(crate) enum Command {
     Models(commands::models::ModelsArgs),
     /// What is in force, what is wrong with it, where it is; a file to begin with
     Config(commands::config::ConfigArgs),
+    /// What follows each class of failure, from the table that is obeyed
+    Recovery(commands::recovery::RecoveryArgs),
     /// The state machine, drawn from the table that it obeys
     Graph(commands::graph::GraphArgs),
     /// Completions for your shell: limulus se<Tab>

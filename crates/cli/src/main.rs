@@ -80,6 +80,7 @@ fn run(command: Command) -> Result<(), CliError> {
             wait_for(commands::models::run(args, &globals))
         }
         Command::Config(args) => commands::config::run(args, &globals?),
+        Command::Recovery(args) => commands::recovery::run(&args),
         Command::Graph(args) => commands::graph::run(args, &globals?),
         Command::Demo(args) => commands::demo::run(&args),
         Command::Completions(args) => commands::completions::run(args),

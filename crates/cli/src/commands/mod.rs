@@ -17,6 +17,7 @@ pub(crate) mod man;
 pub(crate) mod models;
 pub(crate) mod queue;
 pub(crate) mod receipt;
+pub(crate) mod recovery;
 pub(crate) mod resume;
 pub(crate) mod runs;
 pub(crate) mod send;

@@ -12,6 +12,7 @@ mod chat;
 mod config;
 mod damage;
 mod doctor;
+mod failover;
 mod formats;
 mod hold;
 mod independent;

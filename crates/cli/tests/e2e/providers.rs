@@ -23,7 +23,11 @@ pub(crate) fn r24_r51_a_request_that_fails_says_so_and_is_in_the_trace() {
         Fault { message: "cut=3x9 Hello", says: &["end mark"], requests: 2 },
     ];
     let server = ModelServer::start().unwrap();
-    let home = Home::new().served_by(&server).with("LIMULUS_REQUESTS__RETRIES", "1");
+    let home = Home::new()
+        .served_by(&server)
+        .with("LIMULUS_REQUESTS__RETRIES", "1")
+        // A limit would be waited out.
+        .with("LIMULUS_REQUESTS__MAX_WAIT_S", "1");
     for Fault { message, says, requests } in faults {
         let before = server.seen().len();
         let failed = home.run(&["agent", "-m", message]).expect_code(1);

@@ -57,6 +57,10 @@ beside_an_owner! {
         r62_commands_are_answered_without_a_model_and_hold_for_the_next_run,
         r62_a_new_conversation_begins_with_what_follows_the_command,
     }
+    failover {
+        r50_r51_a_key_that_is_refused_gives_way_to_the_next_and_a_model_to_its_fallback,
+        r51_when_all_have_failed_each_is_named,
+    }
     formats {
         r45_r66_a_conversation_with_reasoning_and_a_tool_on_each_wire_format,
         r45_an_image_that_is_attached_and_one_that_is_read_are_sent_on_each_wire_format,
@@ -133,6 +137,7 @@ const ONCE: &[(&str, &str, &str)] = &[
     ("config", "*", "no command of it speaks with an owner"),
     ("damage", "*", "the disk of the home is full, or its journal damaged, before anybody owns it"),
     ("doctor", "*", "a home is mended by a command that owns it alone"),
+    ("failover", "r50_a_wait_for_a_limit_outlives_a_kill_and_can_be_aborted", "kills the command that owns the home"),
     ("formats", "r45_a_file_that_cannot_be_attached_sends_nothing", "the owner has made the home"),
     ("hold", "*", "is about a second terminal: beside a service of its own, or where nobody owns the home any more"),
     ("independent", "*", "another program reads the home"),

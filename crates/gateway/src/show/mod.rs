@@ -28,6 +28,7 @@ use crate::events::wait;
 pub(crate) use explain::explain;
 pub use owner::owner;
 pub use sentence::name;
+pub(crate) use sentence::names;
 pub use session::fold_branch;
 pub use trace::trace;
 pub use words::{count, excerpt, never_began, printable, tokens};

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use engine::{
-    Body, CallId, CallOutcome, Event, Failure, FailureClass, Found, Item, MessageSealed, Opened, ProcessCause, Session,
-    ToolClass, WaitFor,
+    Body, CallId, CallOutcome, Candidate, Event, Failure, FailureClass, Found, Item, MessageSealed, Opened,
+    ProcessCause, Session, ToolClass, WaitFor,
 };
 use serde::Serialize;
 
@@ -21,6 +21,13 @@ pub(crate) struct Narrator<'a> {
     pub(crate) models: Vec<String>,
     pub(crate) texts: Texts<'a>,
     tools: BTreeMap<CallId, String>,
+}
+
+/// What candidates are called: with their profile where a model has several.
+pub(crate) fn names(candidates: &[Candidate]) -> Vec<String> {
+    let model = |candidate: &Candidate| format!("{}/{}", candidate.provider, candidate.model);
+    let several = |candidate| candidates.iter().filter(|other| model(other) == model(candidate)).count() > 1;
+    candidates.iter().map(|one| if several(one) { one.to_string() } else { model(one) }).collect()
 }
 
 impl<'a> Narrator<'a> {

@@ -9,7 +9,7 @@ use protocol::show::{Node, TraceLine};
 use super::Texts;
 use super::fold::{Left, Transition, fold, removed_to};
 use super::lookup::FoundRun;
-use super::sentence::Narrator;
+use super::sentence::{Narrator, names};
 use crate::error::Error;
 
 /// Reads a run's branch and traces it.
@@ -20,9 +20,8 @@ pub fn trace(read: &dyn Read, found: &FoundRun, texts: Texts<'_>) -> Result<Vec<
         None => None,
     };
     let candidates = settings.map(|settings| settings.candidates).unwrap_or_default();
-    let models = candidates.iter().map(|candidate| format!("{}/{}", candidate.provider, candidate.model)).collect();
     let line = read.history(branch)?;
-    let lines = project(found.run, &line, Narrator::new(models, texts))?;
+    let lines = project(found.run, &line, Narrator::new(names(&candidates), texts))?;
     match removed_to(&line).filter(|_| lines.is_empty()) {
         Some(at) => Err(Error::not_found(
             format!("the entries of the run {} are not there any more: all up to {at} were removed", found.run),

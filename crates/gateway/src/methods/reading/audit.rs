@@ -10,7 +10,7 @@ use protocol::show::{AuditLine, StateAt, Verification};
 use super::Reads;
 use crate::error::Error;
 use crate::show::audit::Auditor;
-use crate::show::{Source, lookup, texts};
+use crate::show::{Source, lookup, names, texts};
 
 impl Reads for SessionsAudit {
     fn read(source: &Source<'_>, params: AuditParams) -> Result<Audited, Error> {
@@ -68,7 +68,7 @@ fn lines(reader: &Reader, line: &[Segment], from: Option<Seq>) -> Result<Vec<Aud
 fn models(reader: &Reader, settings: Hash) -> Vec<String> {
     let settings = reader.body(&settings).ok().flatten().and_then(|bytes| Settings::from_bytes(&bytes).ok());
     let candidates = settings.map(|settings| settings.candidates).unwrap_or_default();
-    candidates.iter().map(|candidate| format!("{}/{}", candidate.provider, candidate.model)).collect()
+    names(&candidates)
 }
 
 /// The state after an entry: the fold of the entries up to it, from a snapshot only where some were removed.
