@@ -220,19 +220,21 @@ fn settings(workload: &Workload, seed: Seed) -> Settings {
         description: format!("The {} of the simulated world.", tool.name),
         schema: serde_json::json!({ "type": "object" }),
     });
+    // The same model with two keys: what one has failed of, the other is asked.
+    let candidate = |profile: &str| Candidate {
+        provider: "scripted".into(),
+        model: "script".into(),
+        profile: Some(profile.into()),
+        context_window: 100_000,
+        max_output: 1_000,
+        thinking: None,
+        images: true,
+    };
     Settings {
         agent: "main".into(),
         workspace: "/simulated".into(),
         date: "2026-01-01".into(),
-        candidates: vec![Candidate {
-            provider: "scripted".into(),
-            model: "script".into(),
-            profile: None,
-            context_window: 100_000,
-            max_output: 1_000,
-            thinking: None,
-            images: true,
-        }],
+        candidates: vec![candidate("first"), candidate("second")],
         limits: workload.limits,
         resume: seed.resume,
         exec: Policy::Ask,

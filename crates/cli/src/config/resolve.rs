@@ -1,5 +1,6 @@
 //! From the configuration to what one run is decided by. What may not live here: keys.
 
+use engine::tables::limits::{WINDOW_LEAST, WINDOW_SMALL};
 use engine::{Candidate, Limits, Overrides, Policy, Settings, Thinking};
 use models::{Api, Levels, level_name};
 use runtime::Wants;
@@ -40,9 +41,11 @@ impl Config {
             .map(|model| self.candidate(model, agent, subject.wants.thinking))
             .collect::<Result<Vec<_>, _>>()?;
         let (candidates, thought): (Vec<_>, Vec<_>) = candidates.into_iter().unzip();
-        let candidates = candidates.into_iter().flat_map(|candidate| self.with_each_profile(candidate)).collect();
+        let candidates: Vec<_> =
+            candidates.into_iter().flat_map(|candidate| self.with_each_profile(candidate)).collect();
         // What the first is not asked matters now; the others may never be tried.
-        let notes = note.into_iter().chain(thought.into_iter().next().flatten()).collect();
+        let small = candidates.first().and_then(small_window);
+        let notes = note.into_iter().chain(thought.into_iter().next().flatten()).chain(small).collect();
         let sent_from = subject.overrides.workspace.as_ref();
         let workspace = sent_from.or(self.flags.workspace.as_ref()).or(agent.workspace.as_ref());
         let workspace = self.environment.absolute(workspace.map_or(".", String::as_str))?;
@@ -156,6 +159,14 @@ impl Config {
             poison_after: runs.poison_after,
         }
     }
+}
+
+/// What is said of a model that can just be used.
+fn small_window(candidate: &Candidate) -> Option<String> {
+    let Candidate { provider, model, context_window, .. } = candidate;
+    (WINDOW_LEAST..WINDOW_SMALL).contains(context_window).then(|| {
+        format!("{provider}/{model} sees only {context_window} tokens: {WINDOW_SMALL} or more leave room for an agent's work")
+    })
 }
 
 /// The level that a model is asked for, and what to say where that is not the one that was wished for.

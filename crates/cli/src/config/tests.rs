@@ -244,7 +244,10 @@ fn models_come_in_order_each_once() {
         let wants = runtime::Wants { model: session_model, thinking: None };
         let subject = Subject { agent: "main", overrides, wants, date: "2026-11-21" };
         let candidates = config.resolve(subject).unwrap().settings.candidates;
-        candidates.iter().map(|c| format!("{}/{}", c.provider, c.model)).collect::<Vec<_>>()
+        let mut models: Vec<String> = candidates.iter().map(|c| format!("{}/{}", c.provider, c.model)).collect();
+        // Each stands with every profile.
+        models.dedup();
+        models
     };
     let none = Overrides::default();
     let one = Overrides { model: Some("acme/a/b".to_owned()), ..Overrides::default() };
@@ -255,6 +258,30 @@ fn models_come_in_order_each_once() {
     let candidate = &resolve(&config, &none).unwrap().settings.candidates[0];
     assert_eq!((candidate.context_window, candidate.max_output), (200_000, 4_096));
     assert_eq!(candidate.profile.as_deref(), Some("first"));
+}
+
+/// Each model stands with every key of its provider before the next model does.
+#[test]
+fn r50_r51_each_profile_is_a_candidate() {
+    let file = "[agents.main]\nmodel = \"acme/a\"\nfallbacks = [\"acme/b\"]\n[providers.acme]\napi = \"openai-chat\"\n\
+                base_url = \"http://h\"\n[[providers.acme.profiles]]\nname = \"work\"\nkey = \"k\"\n\
+                [[providers.acme.profiles]]\nname = \"home\"\nkey = \"l\"\n";
+    let config = load(file, &[("HOME", "/u")]).unwrap();
+    let candidates = resolve(&config, &Overrides::default()).unwrap().settings.candidates;
+    let names: Vec<String> = candidates.iter().map(ToString::to_string).collect();
+    assert_eq!(names, ["acme/a (work)", "acme/a (home)", "acme/b (work)", "acme/b (home)"]);
+}
+
+#[test]
+fn r42_a_model_with_little_room_is_named() {
+    for (window, is_named) in [(15_999, false), (16_000, true), (31_999, true), (32_000, false)] {
+        let file = format!("{ACME}\n[models.\"acme/small\"]\ncontext_window = {window}\nmax_output = 1000\n");
+        let config = load(&file, &[("HOME", "/u")]).unwrap();
+        let small = Overrides { model: Some("acme/small".to_owned()), ..Overrides::default() };
+        let notes = resolve(&config, &small).unwrap().notes.concat();
+        // One that cannot be used at all is refused when it is asked.
+        assert_eq!(notes.contains(&format!("sees only {window} tokens")), is_named, "{notes}");
+    }
 }
 
 #[test]

@@ -5,7 +5,8 @@ use std::io::{IsTerminal as _, Write as _, stderr, stdout};
 use std::time::{Duration, Instant};
 
 use engine::tables::lifecycle::LifecycleKind;
-use engine::{CallId, EffectId, Timestamp};
+use engine::tables::transitions::RunState;
+use engine::{CallId, EffectId, Timestamp, WaitFor};
 use protocol::Event;
 use protocol::event::{AssistantLine, Delta, QueueLine, StateLine, Stream, ToolLine};
 use protocol::notice::Parked;
@@ -67,6 +68,8 @@ pub(crate) struct Screen {
     style: Style,
     live: bool,
     status: Option<String>,
+    /// What the run waits for that no human can give.
+    waits_for: Option<String>,
     /// What is said while sessions wait for space.
     parked: Option<String>,
     /// The wait for a place in a lane, and how long it lasted when it was told.
@@ -87,6 +90,7 @@ impl Screen {
             style,
             live: stderr().is_terminal(),
             status: None,
+            waits_for: None,
             parked: None,
             queued: None,
             last_line: LastLine::Free,
@@ -108,11 +112,17 @@ impl Screen {
             self.draw_line(event);
         }
         self.queue(&event.what);
+        if let Stream::State(StateLine::Waiting { on: WaitFor::Quota, until }) = &event.what {
+            self.waits_for = Some(words::waits_for_a_model(*until));
+            self.status.clone_from(&self.waits_for);
+        }
         if let Stream::State(StateLine::Changed { state, lifecycle, flags }) = &event.what {
             let rests = matches!(lifecycle, LifecycleKind::Idle | LifecycleKind::Ready) && !flags.is_waiting;
             // A question on the screen says itself what is waited for, and its answer is typed behind it.
             let quiet = rests || flags.is_blocked;
-            self.status = (!quiet).then(|| words::state(*state, *flags).to_owned());
+            self.waits_for = self.waits_for.take().filter(|_| *state == RunState::Awaiting);
+            let told = self.waits_for.clone();
+            self.status = told.or_else(|| (!quiet).then(|| words::state(*state, *flags).to_owned()));
         }
         self.tick();
     }

@@ -1,7 +1,7 @@
 //! Events in a person's words: one line each, for stderr.
 
 use engine::tables::transitions::RunState;
-use engine::{CallOutcome, CutCause, Flags, WaitFor};
+use engine::{CallOutcome, CutCause, Flags, Timestamp, WaitFor};
 use protocol::event::{QueueLine, StateLine, Stream, ToolLine};
 use protocol::notice::ParkedSession;
 use protocol::show::LaneWait;
@@ -93,8 +93,8 @@ fn state_note(line: &StateLine) -> Option<String> {
         StateLine::Retry { thinking: Some(level), .. } => format!("↻ asks it to think less: {}", plain(level)),
         StateLine::Retry { until, try_no, .. } => format!("↻ try {try_no} at {}", clock(*until)),
         StateLine::Cooling { model, until: Some(until) } => format!("… {model} is left alone until {}", clock(*until)),
-        StateLine::Waiting { on: WaitFor::Quota, until: Some(until) } => {
-            format!("… every model has to be left alone: waits until {}, then goes on by itself", clock(*until))
+        StateLine::Waiting { on: WaitFor::Quota, until } => {
+            format!("… {}, then goes on by itself", waits_for_a_model(*until))
         }
         StateLine::Waiting { on, .. } if *on != WaitFor::Approval => format!("… waits for {}", plain(on)),
         StateLine::Ending { outcome, terminate: false } => format!("■ ending the run ({})", outcome.name()),
@@ -114,6 +114,12 @@ fn state_note(line: &StateLine) -> Option<String> {
         | StateLine::Changed { .. }
         | StateLine::Rewound { .. } => return None,
     })
+}
+
+/// What is said while no model may be asked.
+pub(super) fn waits_for_a_model(until: Option<Timestamp>) -> String {
+    let until = until.map(|until| format!(" until {}", clock(until))).unwrap_or_default();
+    format!("no model may be asked now: waits{until}")
 }
 
 /// What a session waits for that found no space, with which it goes on.

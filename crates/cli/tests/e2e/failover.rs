@@ -47,6 +47,21 @@ pub(crate) fn r51_when_all_have_failed_each_is_named() {
     home.assert_usable("main");
 }
 
+#[test]
+fn r42_a_model_that_sees_too_little_is_refused_before_anything_is_sent() {
+    let server = ModelServer::start().unwrap();
+    let home = Home::new().served_by(&server);
+    let config = home.path().join("config.toml");
+    std::fs::create_dir_all(home.path()).unwrap();
+    std::fs::write(&config, "[models.\"acme/scripted\"]\ncontext_window = 15999\nmax_output = 1000\n").unwrap();
+    let refused = home.run(&["agent", "-m", "Hello"]).expect_code(1);
+    assert!(refused.err.contains("15999") && refused.err.contains("16000"), "{}", refused.err);
+    assert_eq!(server.seen().len(), 0);
+    std::fs::write(&config, "[models.\"acme/scripted\"]\ncontext_window = 16000\nmax_output = 1000\n").unwrap();
+    let answered = home.run(&["agent", "-m", "tokens=1"]).expect_code(0);
+    assert!(answered.err.contains("sees only 16000 tokens"), "{}", answered.err);
+}
+
 /// R11: what is waited for is in the journal: neither a kill nor the next owner shortens it, and an abort ends it.
 #[test]
 fn r50_a_wait_for_a_limit_outlives_a_kill_and_can_be_aborted() {

@@ -138,6 +138,11 @@ const ONCE: &[(&str, &str, &str)] = &[
     ("damage", "*", "the disk of the home is full, or its journal damaged, before anybody owns it"),
     ("doctor", "*", "a home is mended by a command that owns it alone"),
     ("failover", "r50_a_wait_for_a_limit_outlives_a_kill_and_can_be_aborted", "kills the command that owns the home"),
+    (
+        "failover",
+        "r42_a_model_that_sees_too_little_is_refused_before_anything_is_sent",
+        "begins where there is no home",
+    ),
     ("formats", "r45_a_file_that_cannot_be_attached_sends_nothing", "the owner has made the home"),
     ("hold", "*", "is about a second terminal: beside a service of its own, or where nobody owns the home any more"),
     ("independent", "*", "another program reads the home"),

@@ -276,7 +276,7 @@ fn first(
             let level = counters.lowered.or(asked).and_then(lower)?;
             return Some(Strategy::LowerThinking { level });
         }
-        First::Nothing => 0,
+        First::Nothing => return None,
     };
     if counters.failed > most {
         return None;

@@ -178,21 +178,33 @@ pub(super) fn runs_keep_the_order(evidence: &Evidence<'_>) -> Result<(), Violati
     })
 }
 
-/// No request is tried more often than its limit over any number of openings, and no wait is cut short by one.
+/// No candidate is tried more often than the limit over any number of openings, no wait is cut short by one, and none that was
+/// given up is asked before its time.
 pub(super) fn counters_survive(evidence: &Evidence<'_>) -> Result<(), Violation> {
     let most = evidence.outside.plan.limits().retries + 1;
     let (mut failed, mut until) = (0, Timestamp(i64::MIN));
+    let mut given_up: BTreeMap<u32, Option<Timestamp>> = BTreeMap::new();
     for entry in &evidence.entries {
         match &entry.event {
-            Event::RunStarted(_) => failed = 0,
-            Event::MessageSealed(e) if e.next != Next::Cut => failed = 0,
+            Event::RunStarted(_) => (failed, given_up) = (0, BTreeMap::new()),
+            Event::MessageSealed(e) if e.next != Next::Cut => (failed, given_up) = (0, BTreeMap::new()),
             Event::Failed(e) if e.request.is_some() => {
                 failed += 1;
                 Invariant::Counters
-                    .holds(failed <= most, || format!("{failed} tries of a step, at most {most} are allowed"))?;
+                    .holds(failed <= most, || format!("{failed} tries of a candidate, at most {most} are allowed"))?;
             }
-            Event::RetryScheduled(e) => until = e.until,
-            Event::WaitEnded(e) if e.on == WaitFor::Retry => {
+            Event::CandidateCooled(e) => drop(given_up.insert(e.candidate, e.until)),
+            Event::RequestSent(e) => {
+                let free = given_up.get(&e.candidate).is_none_or(|until| until.is_some_and(|until| until <= entry.at));
+                Invariant::Counters.holds(free, || format!("{} was given up and is asked", e.candidate))?;
+            }
+            Event::RetryScheduled(e) => {
+                until = e.until;
+                failed = if e.candidate.is_some() { 0 } else { failed };
+            }
+            Event::WaitBegan(e) if e.on == WaitFor::Quota => until = e.until.unwrap_or(until),
+            Event::WaitEnded(e) if matches!(e.on, WaitFor::Retry | WaitFor::Quota) => {
+                failed = if e.on == WaitFor::Quota { 0 } else { failed };
                 Invariant::Counters
                     .holds(entry.at >= until, || format!("it was to wait until {until:?}, not {:?}", entry.at))?;
             }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use engine::{
-    Answer, ApprovalRow, Batch, CallId, CallOutcome, EffectId, Hash, ProcessAdopted, ProcessEnded, ReceiptState,
-    Record, RetryScheduled, Seq, TextAdded, Timestamp, ToolClass, Views, WaitEnded, WaitFor,
+    Answer, ApprovalRow, Batch, CallId, CallOutcome, CandidateCooled, EffectId, Hash, ProcessAdopted, ProcessEnded,
+    ReceiptState, Record, RetryScheduled, Seq, TextAdded, Timestamp, ToolClass, Views, WaitEnded, WaitFor,
 };
 
 use super::*;
@@ -86,6 +86,10 @@ pub(crate) const PLANTED: &[Planted] = &[
         append(outside, WaitEnded { on: WaitFor::Retry }.into());
     }),
     (Invariant::Counters, |outside| [0; 9].iter().for_each(|_| append(outside, event_of(outside, "failed")))),
+    (Invariant::Counters, |outside| {
+        append(outside, CandidateCooled { candidate: 0, model: String::new(), until: None }.into());
+        append(outside, event_of(outside, "request_sent"));
+    }),
     (Invariant::Once, |outside| outside.tools.starts.push(start_of(outside, ToolClass::Once))),
     (Invariant::Intent, |outside| {
         let start = start_of(outside, ToolClass::Idempotent);
