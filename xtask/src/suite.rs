@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use crate::heard::Heard;
 use crate::{Tally, faults, requirements, tidy};
 
 /// One stage. The order of the list is the order in which they run; each also runs alone, by `--only`.
@@ -58,10 +59,8 @@ pub(crate) const STAGES: &[Stage] = &[
         about: "programs of others judge the adapters: official clients, model servers for tests",
         action: Action::Cargo(&[
             "test",
-            "--package",
-            "models",
-            "--package",
-            "runtime",
+            // All of it, so that what was built for the tests is what is run.
+            "--workspace",
             "--profile",
             "ci",
             "--no-fail-fast",
@@ -130,22 +129,32 @@ pub(crate) fn stage_help() -> String {
     format!("\nStages of `test`:\n{}", stages.collect::<String>())
 }
 
-/// Runs the stages that are named, or all; the last line says how many checks held and how many did not.
+/// Runs the stages that are named, or all. What failed is told once more at the end, as a long log may be cut at its
+/// beginning; the last line says how many checks held and how many did not.
 pub(crate) fn run(root: &Path, only: &[String], out: &mut dyn Write) -> io::Result<bool> {
     let mut total = Tally::default();
+    let mut failures: Vec<String> = vec![];
     for stage in STAGES.iter().filter(|stage| only.is_empty() || only.iter().any(|name| name == stage.name)) {
         let started = Instant::now();
         writeln!(out, "== {}: {}", stage.name, stage.about)?;
-        let tally = match perform(&stage.action, root, out) {
+        let mut heard = Heard::new(out);
+        let tally = match perform(&stage.action, root, &mut heard) {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                writeln!(out, "{} cannot be run: {error}", stage.name)?;
+                writeln!(heard, "{} cannot be run: {error}", stage.name)?;
                 Tally::of(false)
             }
             outcome => outcome?,
         };
         total += tally;
         let Tally { passed, failed } = tally;
+        if failed > 0 {
+            failures.push(format!("what did not hold in {}:", stage.name));
+            failures.extend(heard.failures().iter().map(|line| format!("  {line}")));
+        }
         writeln!(out, "-- {}: {passed} held, {failed} did not, {:.1} s", stage.name, started.elapsed().as_secs_f64())?;
+    }
+    for line in failures {
+        writeln!(out, "{line}")?;
     }
     writeln!(out, "{} passed, {} failed", total.passed, total.failed)?;
     Ok(total.failed == 0)

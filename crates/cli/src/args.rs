@@ -46,6 +46,8 @@ pub(crate) enum Command {
     Setup(commands::setup::SetupArgs),
     /// What is known of models, and what works of one
     Models(commands::models::ModelsArgs),
+    /// Auth profiles: which are left alone and until when, which comes first
+    Profiles(commands::profiles::ProfilesArgs),
     /// What is in force, what is wrong with it, where it is; a file to begin with
     Config(commands::config::ConfigArgs),
     /// What follows each class of failure, from the table that is obeyed

@@ -100,12 +100,15 @@ impl Opening<'_> {
     async fn own(&self, journal: Arc<Sqlite>) -> Result<Door, CliError> {
         let (notes_in, notes) = mpsc::unbounded_channel();
         let config = Arc::clone(&self.config);
+        let logins = models::Logins::default();
         let options = ServiceOptions {
             home: self.globals.home.clone(),
             supervisor: std::env::current_exe()
                 .map_err(|error| CliError::bug(&format!("no path of this program: {error}")))?,
-            models: models::ModelSet::new().with_offline(models::Offline::with_pace(config.offline_pace())),
-            resolver: Box::new(ConfigResolver::new(config, notes_in.clone())),
+            models: models::ModelSet::new()
+                .with_offline(models::Offline::with_pace(config.offline_pace()))
+                .with_logins(logins.clone()),
+            resolver: Box::new(ConfigResolver::new(config, logins, notes_in.clone())),
             linger: Linger::default(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
         };

@@ -22,6 +22,7 @@ use tokio::sync::oneshot;
 
 use args::{Cli, Command};
 use commands::runs::Following;
+use commands::sessions::Writing;
 use config::Globals;
 use error::CliError;
 
@@ -67,8 +68,9 @@ fn run(command: Command) -> Result<(), CliError> {
         },
         Command::Events(args) => wait_for(commands::events::run(args, &globals?)),
         Command::Status(args) => commands::status::run(args, &globals?),
-        Command::Sessions(args) => match args.end() {
-            Ok(end) => wait_for(commands::end::run(end, &globals?)),
+        Command::Sessions(args) => match args.writing() {
+            Ok(Writing::End(end)) => wait_for(commands::end::run(end, &globals?)),
+            Ok(Writing::Compact(compact)) => wait_for(commands::compact::run(compact, &globals?)),
             Err(args) => commands::sessions::run(args, &globals?),
         },
         Command::Receipt(args) => commands::receipt::run(args, &globals?),
@@ -79,6 +81,8 @@ fn run(command: Command) -> Result<(), CliError> {
             let globals = globals?;
             wait_for(commands::models::run(args, &globals))
         }
+        Command::Profiles(args) if args.writes() => wait_for(commands::profiles::write(args, &globals?)),
+        Command::Profiles(args) => commands::profiles::read(&args, &globals?),
         Command::Config(args) => commands::config::run(args, &globals?),
         Command::Recovery(args) => commands::recovery::run(&args),
         Command::Graph(args) => commands::graph::run(args, &globals?),

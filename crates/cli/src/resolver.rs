@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::{Candidate, Failure, FailureClass, LaneBounds, Overrides, QueueSettings, Settings};
-use models::Endpoint;
+use models::{Endpoint, Logins};
 use runtime::{Resolver, Wants, Withheld};
 use tokio::sync::mpsc;
 
@@ -25,11 +25,14 @@ struct Current {
     /// Every key that this process has had: what was a secret stays one.
     secrets: Vec<String>,
     withheld: Withheld,
+    /// The tokens that requests are sent with.
+    logins: Logins,
 }
 
 impl ConfigResolver {
-    pub(crate) fn new(config: Arc<Config>, notes: mpsc::UnboundedSender<String>) -> Self {
-        let mut current = Current { seen: config.stamp(), config, secrets: vec![], withheld: Withheld::default() };
+    pub(crate) fn new(config: Arc<Config>, logins: Logins, notes: mpsc::UnboundedSender<String>) -> Self {
+        let (secrets, withheld) = (vec![], Withheld::default());
+        let mut current = Current { seen: config.stamp(), config, secrets, withheld, logins };
         current.withhold();
         Self { current: Mutex::new(current), notes }
     }
@@ -66,6 +69,7 @@ impl Current {
     /// Makes what is withheld anew.
     fn withhold(&mut self) {
         self.secrets.extend(self.config.secrets());
+        self.secrets.extend(self.logins.secrets());
         self.secrets.sort();
         self.secrets.dedup();
         self.withheld = Withheld {
@@ -77,7 +81,11 @@ impl Current {
 
     /// A file of a key or a header may hold another one than before.
     fn keep_secrets(&mut self) {
-        if self.config.secrets().iter().any(|secret| !self.secrets.contains(secret)) {
+        self.keep(&self.config.secrets());
+    }
+
+    fn keep(&mut self, secrets: &[String]) {
+        if secrets.iter().any(|secret| !self.secrets.contains(secret)) {
             self.withhold();
         }
     }
@@ -108,7 +116,10 @@ impl Resolver for ConfigResolver {
     }
 
     fn withheld(&self) -> Withheld {
-        self.current().withheld.clone()
+        let mut current = self.current();
+        let tokens = current.logins.secrets();
+        current.keep(&tokens);
+        current.withheld.clone()
     }
 
     fn lanes(&self) -> LaneBounds {
@@ -148,7 +159,7 @@ mod tests {
             let environment = Environment::of(&[("HOME", "/u")], "/now");
             let config = Config::load(folder.path(), &environment, Flags::default()).unwrap();
             let (notes_in, notes) = mpsc::unbounded_channel();
-            Self { folder, resolver: ConfigResolver::new(Arc::new(config), notes_in), notes }
+            Self { folder, resolver: ConfigResolver::new(Arc::new(config), Logins::default(), notes_in), notes }
         }
 
         fn put(&self, file: &str) {

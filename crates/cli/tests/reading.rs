@@ -60,7 +60,7 @@ impl Owner {
             attachments: vec![],
         });
         let effect = owner.effect(EffectKind::Lane);
-        owner.offer(Report::LaneEntered { effect, settings: Arc::new(settings()) });
+        owner.offer(Report::LaneEntered { effect, settings: Arc::new(settings()), cooling: vec![] });
         let effect = owner.effect(EffectKind::Prepare);
         owner.offer(Report::Prepared { effect, prompt: Content::text(BodyKind::Prompt, "You are a test.") });
         owner.say("Half an ");
@@ -101,11 +101,14 @@ fn settings() -> Settings {
             max_output: 8_192,
             thinking: None,
             images: true,
+            token_rate: 1_000,
+            can_refresh: false,
         }],
         limits: Limits::default(),
         resume: ResumeMode::Restart,
         exec: Policy::Ask,
         outside: Policy::Ask,
+        compaction: engine::Compaction::default(),
         web_fetch: Policy::Ask,
         tools: [].into(),
     }

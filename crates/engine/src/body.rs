@@ -72,12 +72,9 @@ impl Content {
     /// Names these bytes.
     pub fn new(kind: BodyKind, bytes: impl Into<Arc<[u8]>>) -> Self {
         let bytes = bytes.into();
-        let body = Body {
-            hash: Hash::of(&bytes),
-            bytes: bytes.len() as u64,
-            tokens: estimate_tokens(bytes.len() as u64),
-            kind,
-        };
+        let length = bytes.len() as u64;
+        let tokens = if kind == BodyKind::File { estimate_tokens(length) } else { text_tokens(&bytes) };
+        let body = Body { hash: Hash::of(&bytes), bytes: length, tokens, kind };
         Self { body, bytes }
     }
 
@@ -124,7 +121,59 @@ impl Attached {
     }
 }
 
-/// A first estimate, four bytes a token; the provider's own usage corrects it.
+/// About how many tokens so many bytes are, of which nothing else is known: four bytes a token.
 pub fn estimate_tokens(bytes: u64) -> u64 {
     bytes.div_ceil(4)
+}
+
+/// Tokens for each thousand letters, blanks, digits, other signs, letters of two bytes, and of three or more. Fitted to what the
+/// tokenizer `o200k_base` makes of English, Chinese and Russian prose, code, JSON, logs, listings, hashes and base64: 5 % off in the
+/// mean for pieces of 1,500 bytes.
+const PER_MILLE: [u64; 6] = [300, 166, 1_043, 191, 323, 881];
+
+/// About how many tokens a text is. Families of models differ by a factor ([`crate::Candidate::token_rate`]), and what a provider
+/// has counted goes before any estimate.
+pub fn text_tokens(bytes: &[u8]) -> u64 {
+    let mut counts = [0u64; 6];
+    // In pieces whose counts fit into a small number: so many bytes are looked at at once.
+    for piece in bytes.chunks(128) {
+        let count = |is: fn(u8) -> bool| u64::from(piece.iter().map(|byte| u8::from(is(*byte))).sum::<u8>());
+        let letters = count(|byte| (byte | 0x20).wrapping_sub(b'a') < 26);
+        let blanks = count(|byte| byte == b' ' || byte.wrapping_sub(b'\t') < 5);
+        let digits = count(|byte| byte.wrapping_sub(b'0') < 10);
+        let (ascii, two) = (count(|byte| byte < 0x80), count(|byte| byte.wrapping_sub(0xC0) < 0x20));
+        let more = count(|byte| byte >= 0xE0);
+        let signs = ascii - letters - blanks - digits;
+        for (sum, count) in counts.iter_mut().zip([letters, blanks, digits, signs, two, more]) {
+            *sum += count;
+        }
+    }
+    counts.iter().zip(PER_MILLE).map(|(count, per_mille)| count * per_mille).sum::<u64>().div_ceil(1_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r41_a_text_is_about_as_many_tokens_as_a_tokenizer_makes_of_it() {
+        // Counted with o200k_base.
+        let prose = "The horseshoe crab has outlived five mass extinctions, and it still comes ashore with the tide.";
+        let code = "let total: u64 = counts.iter().zip(weights).map(|(count, weight)| count * weight).sum();";
+        let chinese = "鲎已经活过了五次大灭绝，至今仍随着潮水上岸。";
+        let hash = "3f9a0c77d1e24b8896aa51c0b7d2e3f4";
+        for (text, counted) in [(prose, 24), (code, 25), (chinese, 21), (hash, 26)] {
+            let tokens = text_tokens(text.as_bytes());
+            assert!(tokens * 10 >= counted * 7 && tokens * 10 <= counted * 14, "{tokens}, not {counted}: {text}");
+        }
+        assert_eq!((text_tokens(b""), text_tokens(b"a"), text_tokens(b"2026")), (0, 1, 5));
+        // Pieces are counted alike.
+        let long = prose.repeat(100);
+        assert!(text_tokens(long.as_bytes()).abs_diff(100 * text_tokens(prose.as_bytes())) <= 100);
+    }
+
+    #[test]
+    fn an_image_is_no_text() {
+        assert_eq!(Content::new(BodyKind::File, vec![b'1'; 400]).body.tokens, 100);
+    }
 }

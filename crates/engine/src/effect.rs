@@ -3,7 +3,9 @@
 use crate::body::Body;
 use crate::event::EndingCause;
 use crate::ids::{CallId, EffectId, EffectKind, MessageId};
+use crate::ledger::Strike;
 use crate::settings::Thinking;
+use crate::tables::compaction::Rung;
 
 /// One thing that is wanted. Whoever carries it out finds its details in the state.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +34,19 @@ pub enum Effect {
         prompt: Body,
         /// How many items of the transcript it holds.
         items: u32,
+    },
+    /// Shorten the history.
+    Compact {
+        /// Its id.
+        id: EffectId,
+        /// Which way.
+        rung: Rung,
+        /// How many items a summary is to stand for.
+        items: u32,
+        /// What it is to keep above all.
+        focus: Option<Body>,
+        /// The place in the settings of the candidate that summarises where no other model does.
+        candidate: u32,
     },
     /// Check a call.
     CheckCall {
@@ -76,6 +91,13 @@ pub enum Effect {
         /// The effect that runs it.
         started: EffectId,
     },
+    /// Tell the ledger what failed.
+    Report {
+        /// Its id.
+        id: EffectId,
+        /// What.
+        strike: Strike,
+    },
     /// Follow a process until it has ended.
     HoldProcess {
         /// Its id.
@@ -99,17 +121,24 @@ impl Effect {
         Self::Lane { id, message }
     }
 
+    /// The effect that tells the ledger of this.
+    pub(crate) fn report(strike: Strike) -> Self {
+        Self::Report { id: EffectId { kind: EffectKind::Report, ..strike.request }, strike }
+    }
+
     /// Its id.
     pub fn id(&self) -> EffectId {
         match self {
             Self::Lane { id, .. }
             | Self::Prepare { id }
             | Self::Request { id, .. }
+            | Self::Compact { id, .. }
             | Self::CheckCall { id, .. }
             | Self::RunCall { id, .. }
             | Self::FindCall { id, .. }
             | Self::EndCall { id, .. }
             | Self::FreezeCall { id, .. }
+            | Self::Report { id, .. }
             | Self::HoldProcess { id, .. }
             | Self::EndProcess { id, .. } => *id,
         }

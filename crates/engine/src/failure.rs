@@ -46,10 +46,20 @@ pub enum FailureClass {
     Aborted,
     /// A budget's limit.
     Budget,
+    /// The same call came with the same result too often.
+    Loop,
     /// The journal cannot be written.
     Store,
     /// Anything else.
     Unknown,
+}
+
+impl FailureClass {
+    /// Its name, as it stands in records.
+    pub fn name(self) -> String {
+        let name = serde_json::to_value(self).ok();
+        name.and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default()
+    }
 }
 
 /// One failure, as it is kept in the trace of a run and shown to the user. Secrets are masked before it is made.

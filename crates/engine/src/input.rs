@@ -6,9 +6,10 @@ use crate::body::{Attached, Content};
 use crate::event::{Breakpoint, CallOutcome, Found, Leg, Overrides, QueueMode, ReceiptState, Usage};
 use crate::failure::Failure;
 use crate::ids::{BranchId, CallId, EffectId, Epoch, Hash, MessageId, RunId, SessionId, Timestamp};
+use crate::ledger::Cooled;
 use crate::queue::QueueSettings;
 use crate::settings::{Policy, Settings, Thinking};
-use crate::state::{BlockOf, LegState};
+use crate::state::{BlockOf, ItemAt, LegState};
 
 /// Something for the machine to decide on.
 #[derive(Debug, Clone)]
@@ -108,8 +109,22 @@ pub enum Command {
         /// By whom or what; shown to the model when denied.
         by: String,
     },
-    /// Summarise the history.
-    Compact,
+    /// Shorten the history: at the next boundary of the run that is under way, else by a run of its own.
+    Compact {
+        /// The id of that run's message, made by the runtime.
+        message: MessageId,
+        /// What is to be kept above all; may be empty.
+        focus: Content,
+        /// How the queue is configured.
+        queue: QueueSettings,
+    },
+    /// Take the last compaction back.
+    Uncompact {
+        /// Which, to be sure.
+        compaction: EffectId,
+        /// What its summary stood for, with the entries: the state before it has them.
+        restored: Vec<ItemAt>,
+    },
     /// Begin the conversation anew: a run that is under way is aborted, what waits stays.
     Reset,
     /// Change a setting of the session.
@@ -191,6 +206,22 @@ impl Given {
     }
 }
 
+/// What a compaction made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Shortened {
+    /// A summary of the items before the cut.
+    Summary {
+        /// Its text.
+        text: Content,
+        /// The model that wrote it, `PROVIDER/MODEL`; none = it is an extract.
+        by: Option<String>,
+        /// What it cost.
+        usage: Usage,
+    },
+    /// Long results, each as it is told from now on.
+    Results(Vec<(CallId, Content)>),
+}
+
 /// What can happen. A report about an effect names it, and is dropped and counted when it is not wanted.
 #[derive(Debug, Clone)]
 pub enum Report {
@@ -215,6 +246,8 @@ pub enum Report {
         effect: EffectId,
         /// What its run is decided by.
         settings: Arc<Settings>,
+        /// The candidates that the ledger says are to be left alone.
+        cooling: Vec<Cooled>,
     },
     /// The head of the queue cannot run (its model does not exist, say).
     LaneRefused {
@@ -236,6 +269,11 @@ pub enum Report {
         effect: EffectId,
         /// When it may.
         until: Option<Timestamp>,
+    },
+    /// The ledger has recorded a strike.
+    Reported {
+        /// The `report` effect.
+        effect: EffectId,
     },
     /// The workspace stands and the system prompt is made.
     Prepared {
@@ -263,9 +301,16 @@ pub enum Report {
         /// What it cost.
         usage: Usage,
     },
-    /// It failed, or `prepare` did.
+    /// A history was made shorter.
+    Shortened {
+        /// The `compact` effect.
+        effect: EffectId,
+        /// What was made.
+        made: Shortened,
+    },
+    /// It failed, or `prepare` or `compact` did.
     RequestFailed {
-        /// The `request` or `prepare` effect.
+        /// The `request`, `prepare` or `compact` effect.
         effect: EffectId,
         /// How.
         failure: Failure,

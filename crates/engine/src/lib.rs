@@ -11,6 +11,7 @@ mod failure;
 mod ids;
 mod input;
 mod lanes;
+mod ledger;
 mod machine;
 pub mod mutants;
 mod pump;
@@ -21,7 +22,7 @@ pub mod tables;
 mod views;
 
 pub use batch::{ApprovalRow, Batch, ReceiptRow, Record, RunRow, SessionRow, Views};
-pub use body::{Attached, Attachment, Body, BodyKind, Content, estimate_tokens};
+pub use body::{Attached, Attachment, Body, BodyKind, Content, estimate_tokens, text_tokens};
 pub use effect::Effect;
 pub use event::*;
 pub use failure::{Failure, FailureClass};
@@ -29,15 +30,18 @@ pub use ids::{
     BranchId, CallId, EffectId, EffectKind, Epoch, Hash, InvalidId, MessageId, Moment, Position, RunId, Seq, SessionId,
     Timestamp,
 };
-pub use input::{Answer, Command, Given, Input, Override, Part, Receipt, Refusal, Report};
+pub use input::{Answer, Command, Given, Input, Override, Part, Receipt, Refusal, Report, Shortened};
 pub use lanes::{Lane, LaneAnswer, LaneBounds, LaneWait, LaneWish, Lanes};
+pub use ledger::{Account, Cooled, Ledger, Rest, Strike, Turns};
 pub use machine::{IllegalEdge, Line, Machine, RecoverError, Segment, SettingsSource};
 pub use pump::{Do, Pump};
 pub use queue::{DropPolicy, Interrupt, QueueSettings};
-pub use settings::{Candidate, Limits, Policy, ResumeMode, Settings, Thinking, ToolClass, ToolSpec};
+pub use settings::{Candidate, Compaction, Limits, Policy, ResumeMode, Settings, Thinking, ToolClass, ToolSpec};
 pub use state::{
-    Block, BlockList, BlockOf, Blocks, Call, Clock, Ending, Flags, InvalidSnapshot, Item, ItemCall, LegState,
-    Lifecycle, Message, MessageShows, PartialCall, Pause, Phase, PrepareStage, Process, ProcessState, QueueState,
-    QueueWatch, Queued, Run, STATE_VERSION, Sent, Session, Stage, Step, Stream, Transcript, Unpaired,
+    Block, BlockList, BlockOf, Blocks, Call, Clock, Compacting, Counted, Ending, Flags, InvalidSnapshot, Item, ItemAt,
+    ItemCall, LegState, Lifecycle, Message, MessageShows, PartialCall, Pause, Phase, PrepareStage, Process,
+    ProcessState, QueueState, QueueWatch, Queued, Repeat, Repeats, Run, STATE_VERSION, Sent, Session, Stage, Step,
+    Stream, SummaryWish, Transcript, Unpaired,
 };
+pub use tables::compaction::{Rung, Window};
 pub use views::Touched;

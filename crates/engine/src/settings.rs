@@ -96,6 +96,13 @@ pub struct Candidate {
     /// Whether it sees images; to one that does not they are told as a line of text.
     #[serde(default = "seen", skip_serializing_if = "Clone::clone")]
     pub images: bool,
+    /// Tokens of its own for each thousand that a text is taken to have: families of models write the same text with more
+    /// or fewer.
+    #[serde(default = "as_estimated")]
+    pub token_rate: u32,
+    /// Whether its key is an access token that can be got anew where it is refused.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub can_refresh: bool,
 }
 
 impl fmt::Display for Candidate {
@@ -106,9 +113,34 @@ impl fmt::Display for Candidate {
     }
 }
 
+fn as_estimated() -> u32 {
+    1_000
+}
+
 /// Settings that were kept before this was asked had images sent to every model.
 fn seen() -> bool {
     true
+}
+
+/// How the history is shortened when it outgrows the model's window.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Compaction {
+    /// Whether that happens before the provider says so.
+    pub auto: bool,
+    /// Tokens that stay free beside the answer.
+    pub reserve: u64,
+    /// Tokens of the newest part that stay as they are.
+    pub keep: u64,
+    /// The model that summarises; none = the one that the run is with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Candidate>,
+}
+
+impl Default for Compaction {
+    fn default() -> Self {
+        Self { auto: true, reserve: 20_000, keep: 20_000, by: None }
+    }
 }
 
 /// The limits of a run, milliseconds unless the name says otherwise.
@@ -129,6 +161,19 @@ pub struct Limits {
     pub retries: u32,
     /// How many openings without progress make a poison run; 0 = never.
     pub poison_after: u32,
+    /// One summary of the history.
+    #[serde(default = "compact_ms")]
+    pub compact_ms: u64,
+    /// The same call with the same result so often, and nothing new between: the model is told; 0 = never.
+    #[serde(default)]
+    pub repeats_told: u32,
+    /// And so often: the run is stopped; 0 = never.
+    #[serde(default)]
+    pub repeats_most: u32,
+}
+
+fn compact_ms() -> u64 {
+    300_000
 }
 
 impl Default for Limits {
@@ -141,6 +186,9 @@ impl Default for Limits {
             max_wait_ms: 3_600_000,
             retries: 2,
             poison_after: 3,
+            compact_ms: compact_ms(),
+            repeats_told: 3,
+            repeats_most: 6,
         }
     }
 }
@@ -165,6 +213,9 @@ pub struct Settings {
     pub exec: Policy,
     /// Policy for paths outside the workspace.
     pub outside: Policy,
+    /// How the history is shortened.
+    #[serde(default)]
+    pub compaction: Compaction,
     /// Policy for fetching from the web.
     #[serde(default)]
     pub web_fetch: Policy,
@@ -176,6 +227,12 @@ impl Settings {
     /// The tool of this name.
     pub fn tool(&self, name: &str) -> Option<&ToolSpec> {
         self.tools.iter().find(|tool| tool.name == name)
+    }
+
+    /// About how many tokens the tools are told with.
+    pub fn tool_tokens(&self) -> u64 {
+        let of = |tool: &ToolSpec| tool.name.len() as u64 + tool.description.len() as u64 + written(&tool.schema);
+        crate::body::estimate_tokens(self.tools.iter().map(of).sum())
     }
 
     /// The candidate at this place.
@@ -192,5 +249,17 @@ impl Settings {
     /// Reads the body that [`Settings::content`] made.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, serde_json::Error> {
         serde_json::from_slice(bytes)
+    }
+}
+
+/// About how many bytes a value is written with.
+fn written(value: &serde_json::Value) -> u64 {
+    match value {
+        serde_json::Value::Null | serde_json::Value::Bool(_) | serde_json::Value::Number(_) => 4,
+        serde_json::Value::String(text) => text.len() as u64 + 2,
+        serde_json::Value::Array(items) => items.iter().map(|item| written(item) + 1).sum::<u64>() + 2,
+        serde_json::Value::Object(fields) => {
+            fields.iter().map(|(name, value)| name.len() as u64 + written(value) + 4).sum::<u64>() + 2
+        }
     }
 }

@@ -3,8 +3,9 @@
 
 mod support;
 
-use engine::{Effect, Event, Item, Leg, MessageId, Next, Outcome, QueueMode, ReceiptState, RunId, Stage};
+use engine::{Event, Item, Leg, MessageId, Next, Outcome, QueueMode, ReceiptState, RunId, Stage};
 use support::World;
+use support::rest::{come_to_rest, ends_of};
 use support::script::run_line;
 use uuid::Uuid;
 
@@ -97,61 +98,6 @@ fn send(world: &mut World, point: Point, message: &str, then: Then) {
     if matches!(then, Then::Lost | Then::Unheard) {
         run_line(world, message);
     }
-}
-
-/// Lets all that is under way go on until nothing is.
-fn come_to_rest(world: &mut World) {
-    for _ in 0..200 {
-        let session = world.session();
-        if session.run().is_some_and(|run| run.pause.is_some()) {
-            run_line(world, "resume");
-            continue;
-        }
-        if session.run().is_none() && session.queue.is_empty() {
-            return;
-        }
-        let Some(effect) = world.running.values().next().cloned() else {
-            let at = world.armed.expect("something is waited for");
-            world.now = world.now.max(at.0);
-            run_line(world, "due");
-            continue;
-        };
-        for line in carried_out(&effect) {
-            run_line(world, &line);
-        }
-    }
-    panic!("it does not come to rest: {:#?}", world.session());
-}
-
-fn carried_out(effect: &Effect) -> Vec<String> {
-    let lines = |lines: &[&str]| lines.iter().map(|&line| line.to_owned()).collect();
-    match effect {
-        Effect::Lane { .. } => lines(&["lane"]),
-        Effect::Prepare { .. } => lines(&["prepared"]),
-        Effect::Request { .. } => lines(&["say text \"That is all.\"", "end"]),
-        Effect::CheckCall { call, .. } => vec![format!("checked {} allow", call.index)],
-        Effect::RunCall { call, .. } => vec![format!("ended {} done \"ok\"", call.index)],
-        Effect::FindCall { call, .. } => vec![format!("found {} ended \"ok\"", call.index)],
-        Effect::EndCall { call, .. } => vec![format!("ended {} failed \"was ended\"", call.index)],
-        Effect::FreezeCall { .. } | Effect::HoldProcess { .. } | Effect::EndProcess { .. } => {
-            panic!("nobody asked for {effect:?}")
-        }
-    }
-}
-
-/// How often a leg came to an end, by what was recorded.
-fn ends_of(world: &World, message: MessageId, leg: Leg) -> usize {
-    let known = &world.session().messages[&message];
-    let run = known.leg(leg).run;
-    let is_leg = |at: Option<Leg>| known.steer.is_none() || at == Some(leg);
-    let ends = |event: &Event| match event {
-        Event::MessageSettled(e) if e.message == message && is_leg(e.leg) => {
-            matches!(e.state, ReceiptState::Cancelled | ReceiptState::Dropped)
-        }
-        Event::RunEnded(e) => e.run == run,
-        _ => false,
-    };
-    world.journal.iter().filter(|record| ends(&record.event)).count()
 }
 
 /// How many answers were given to a message: where its text is in the conversation, and a whole answer was given to a request

@@ -36,6 +36,11 @@ const CLASSES: [FailureClass; 9] = [
 const BACKOFF_MS: i64 = 500;
 const MAX_WAIT_MS: i64 = 3_600_000;
 
+/// Of the three profiles of each model the second one is logged in.
+fn can_refresh(candidate: usize) -> bool {
+    candidate % PROFILES == 1
+}
+
 /// What a person would do who reads the table of failures: so many requests fail like this, then one is answered. The
 /// provider says `says_ms` each time, or nothing.
 fn expected(class: FailureClass, mut failures: u32, says_ms: Option<i64>) -> Vec<Act> {
@@ -50,6 +55,8 @@ fn expected(class: FailureClass, mut failures: u32, says_ms: Option<i64>) -> Vec
             FailureClass::Network => 3,
             // The level that it was to have, and the five below it.
             FailureClass::ThinkingUnsupported => 6,
+            // One more with a new token, at once.
+            FailureClass::Auth if can_refresh(current) => 2,
             _ => 1,
         };
         for number in 1..=tries {
@@ -59,7 +66,7 @@ fn expected(class: FailureClass, mut failures: u32, says_ms: Option<i64>) -> Vec
                 return acts;
             }
             failures -= 1;
-            if number < tries && class != FailureClass::ThinkingUnsupported {
+            if number < tries && !matches!(class, FailureClass::ThinkingUnsupported | FailureClass::Auth) {
                 let others = (0..all).any(|other| other != current && free_at[other] <= now);
                 let delay = says_ms.unwrap_or(BACKOFF_MS);
                 if delay > if others { 60_000 } else { MAX_WAIT_MS } {
@@ -80,7 +87,10 @@ fn expected(class: FailureClass, mut failures: u32, says_ms: Option<i64>) -> Vec
         }
         let model = current / PROFILES;
         for (other, free_at) in free_at.iter_mut().enumerate() {
-            if other == current || class == FailureClass::ModelNotFound && other / PROFILES == model {
+            let same_key =
+                matches!(class, FailureClass::Auth | FailureClass::Billing) && other % PROFILES == current % PROFILES;
+            let same_model = class == FailureClass::ModelNotFound && other / PROFILES == model;
+            if other == current || same_key || same_model {
                 let minutes = [1, 5, 25, 60][given_up[other].min(3)];
                 given_up[other] += 1;
                 *free_at = if waits { now + says_ms.unwrap_or(0).max(minutes * 60_000) } else { i64::MAX };
@@ -110,6 +120,8 @@ fn begun() -> World {
             model: format!("model-{}", candidate / PROFILES),
             profile: Some(format!("profile-{}", candidate % PROFILES)),
             thinking: Some(Thinking::Xhigh),
+            token_rate: 1_000,
+            can_refresh: can_refresh(candidate),
             ..one.clone()
         });
     }
@@ -220,16 +232,21 @@ fn r51_when_all_have_failed_each_is_named_with_its_reason() {
         world.step(Report::RequestFailed { effect, failure });
     };
     say(&mut world, FailureClass::Auth, "wrong key");
+    say(&mut world, FailureClass::ModelNotFound, "not there");
+    // The first key is refused for every model.
     say(&mut world, FailureClass::Billing, "no credit");
     say(&mut world, FailureClass::AuthPermanent, "revoked");
-    say(&mut world, FailureClass::ModelNotFound, "not there");
-    say(&mut world, FailureClass::ModelNotFound, "gone");
     let ended = world.journal.iter().find_map(|record| match &record.event {
         Event::RunEnded(e) => e.failure.clone(),
         _ => None,
     });
     let ended = ended.expect("the run ended with a failure");
-    let expected = "All models failed (5):\nacme/model-0 (profile-0): wrong key\nacme/model-0 (profile-1): no credit\n\
-                    acme/model-0 (profile-2): revoked\nacme/model-1 (profile-0): not there\nacme/model-2 (profile-0): gone";
-    assert_eq!((ended.message.as_str(), ended.class), (expected, FailureClass::ModelNotFound));
+    let expected = "All models failed (9):\nacme/model-0 (profile-0): wrong key\nacme/model-0 (profile-1): not there\n\
+                    acme/model-1 (profile-1): no credit\nacme/model-1 (profile-2): revoked\n\
+                    acme/model-0 (profile-2): not asked (auth_permanent, left alone for 300 min)\n\
+                    acme/model-1 (profile-0): not asked (auth, left alone for 1 min)\n\
+                    acme/model-2 (profile-0): not asked (auth, left alone for 1 min)\n\
+                    acme/model-2 (profile-1): not asked (billing, left alone for 300 min)\n\
+                    acme/model-2 (profile-2): not asked (auth_permanent, left alone for 300 min)";
+    assert_eq!((ended.message.as_str(), ended.class), (expected, FailureClass::AuthPermanent));
 }

@@ -10,9 +10,10 @@ use engine::tables::limits::{PROCESS_MS, QUEUE_CAP};
 use engine::tables::routing::MODES;
 use engine::tables::transitions::RunState;
 use engine::{
-    Attached, BlockOf, BodyKind, Breakpoint, CallOutcome, Command, Content, DropPolicy, Effect, EffectId, EffectKind,
-    Epoch, Failure, FailureClass, Found, Given, Hash, Interrupt, Lifecycle, MessageId, Override, Overrides, Part,
-    Policy, QueueMode, QueueSettings, Report, ResumeMode, RunId, Stage, Usage,
+    Attached, BlockOf, BodyKind, Breakpoint, CallOutcome, Command, Content, Cooled, DropPolicy, Effect, EffectId,
+    EffectKind, Epoch, Failure, FailureClass, Found, Given, Hash, Interrupt, Item, Lifecycle, MessageId, Override,
+    Overrides, Part, Policy, QueueMode, QueueSettings, Report, ResumeMode, RunId, Rung, Shortened, Stage, Timestamp,
+    Usage,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence};
@@ -86,6 +87,8 @@ enum Control {
     Cancel(u8),
     Clear,
     Reset,
+    Compact,
+    Undo,
     Freeze,
     Break(usize),
     QueueMode(usize),
@@ -108,6 +111,8 @@ fn control() -> impl Strategy<Value = Control> {
         2 => (0..6_u8).prop_map(Control::Cancel),
         1 => Just(Control::Clear),
         1 => Just(Control::Reset),
+        3 => Just(Control::Compact),
+        4 => Just(Control::Undo),
         2 => Just(Control::Freeze),
         2 => (0..8_usize).prop_map(Control::Break),
         1 => (0..5_usize).prop_map(Control::QueueMode),
@@ -165,9 +170,11 @@ enum Start {
     Running,
     /// One is settled, and its command goes on in the background.
     Held,
+    /// Nothing is under way, and a summary stands for the older part of the conversation.
+    Summarised,
 }
 
-const STARTS: [(Start, &[&str]); 5] = [
+const STARTS: [(Start, &[&str]); 6] = [
     (Start::Queued, &["message \"hello\""]),
     (Start::Sent, &["message \"hello\"", "lane", "prepared"]),
     (Start::Calls, &["message \"hello\"", "lane", "prepared", "say call 0 ls {}", "say call 1 write {}", "end"]),
@@ -185,6 +192,24 @@ const STARTS: [(Start, &[&str]); 5] = [
             "end",
             "checked 0 allow",
             "ended 0 background \"it runs\"",
+        ],
+    ),
+    (
+        Start::Summarised,
+        &[
+            "message \"hello\" size=400",
+            "lane",
+            "prepared",
+            "say text \"answer\"",
+            "end",
+            "message \"and then\" size=400",
+            "lane",
+            "prepared",
+            "say text \"answer\"",
+            "end",
+            "compact",
+            "lane",
+            "shortened summary \"in short\"",
         ],
     ),
 ];
@@ -208,7 +233,7 @@ fn case() -> impl Strategy<Value = Case> {
 const CLASSES: [FailureClass; 9] = [
     FailureClass::Network,
     FailureClass::RateLimit,
-    FailureClass::Stalled,
+    FailureClass::Billing,
     FailureClass::Timeout,
     FailureClass::ContextOverflow,
     FailureClass::Refused,
@@ -220,12 +245,21 @@ const CLASSES: [FailureClass; 9] = [
 fn failure(class: usize) -> Failure {
     Failure {
         retry_after_ms: class.is_multiple_of(4).then_some(class as u64),
+        provider: Some("acme".into()),
+        model: Some("one".into()),
         ..Failure::new(CLASSES[class % 9], "no")
     }
 }
 
 fn text(kind: BodyKind, text: &str) -> Content {
     Content::text(kind, text)
+}
+
+/// What the ledger may say.
+fn cooling(world: &World, how: usize, class: usize) -> Vec<Cooled> {
+    let until = Timestamp(world.now + 500 * class as i64);
+    let cooled = Cooled { candidate: (class % 2) as u32, until, class: CLASSES[class % 9] };
+    if how.is_multiple_of(3) { vec![cooled] } else { vec![] }
 }
 
 /// Something that an effect of this kind may report.
@@ -235,12 +269,13 @@ fn report(world: &World, effect: EffectId, how: usize, class: usize) -> Report {
             let settings = Arc::new(world.settings.clone());
             match how % 8 {
                 0 => Report::LaneRefused { effect, settings, failure: failure(class) },
-                _ => Report::LaneEntered { effect, settings },
+                _ => Report::LaneEntered { effect, settings, cooling: cooling(world, how, class) },
             }
         }
         EffectKind::Prepare if how.is_multiple_of(6) => Report::RequestFailed { effect, failure: failure(class) },
         EffectKind::Prepare => Report::Prepared { effect, prompt: text(BodyKind::Prompt, "You are Limulus.") },
         EffectKind::Request => request_report(effect, how, class),
+        EffectKind::Compact => compact_report(world, effect, how, class),
         EffectKind::CheckCall => checked(world, effect, how),
         EffectKind::RunCall if how % 3 == 1 => {
             let offset = world.session().run().map_or(0, |run| {
@@ -248,6 +283,7 @@ fn report(world: &World, effect: EffectId, how: usize, class: usize) -> Report {
             });
             Report::CallOutput { effect, offset, text: "out".into() }
         }
+        EffectKind::Report => Report::Reported { effect },
         EffectKind::HoldProcess | EffectKind::EndProcess => {
             let outcome = [CallOutcome::Done, CallOutcome::Interrupted, CallOutcome::Unended][how % 3];
             Report::ProcessEnded { effect, outcome, how: "it is over".into() }
@@ -267,10 +303,35 @@ fn report(world: &World, effect: EffectId, how: usize, class: usize) -> Report {
             let outcome = [CallOutcome::Done, CallOutcome::Failed, CallOutcome::Unended][how % 3];
             let whole = (class.is_multiple_of(3)).then(|| text(BodyKind::Output, "all of it"));
             let in_background = outcome == CallOutcome::Done && class % 3 == 1 && effect.kind == EffectKind::RunCall;
-            let given = Given::new(outcome, text(BodyKind::Output, "it"));
+            let said = if class.is_multiple_of(5) { "it was long ".repeat(500) } else { "it".to_owned() };
+            let given = Given::new(outcome, text(BodyKind::Output, &said));
             Report::CallEnded { effect, given: Given { whole, in_background, ..given } }
         }
     }
+}
+
+fn compact_report(world: &World, effect: EffectId, how: usize, class: usize) -> Report {
+    let usage = Usage { input: 5, output: 2, ..Usage::default() };
+    let summary = |said: &str| {
+        let by = class.is_multiple_of(2).then(|| "acme/one".to_owned());
+        Shortened::Summary { text: text(BodyKind::Message, said), by, usage }
+    };
+    let cuts = matches!(world.running.get(&effect), Some(Effect::Compact { rung: Rung::Truncate, .. }));
+    let made = match how % 6 {
+        3 | 4 if cuts => cut_results(world),
+        0 => return Report::RequestFailed { effect, failure: failure(class) },
+        1 => summary(""),
+        2 => summary(&"no shorter ".repeat(400)),
+        5 => cut_results(world),
+        _ => summary("in short"),
+    };
+    Report::Shortened { effect, made }
+}
+
+fn cut_results(world: &World) -> Shortened {
+    let items = world.session().transcript.items().iter();
+    let results = items.filter_map(Item::long_result).map(|(call, _)| (call, text(BodyKind::Output, "cut")));
+    Shortened::Results(results.collect())
 }
 
 fn request_report(effect: EffectId, how: usize, class: usize) -> Report {
@@ -319,10 +380,12 @@ fn stray(world: &World, effect: EffectId, how: usize, class: usize) -> Report {
         | Report::Said { effect: about, .. }
         | Report::RequestEnded { effect: about, .. }
         | Report::RequestFailed { effect: about, .. }
+        | Report::Shortened { effect: about, .. }
         | Report::CallChecked { effect: about, .. }
         | Report::CallOutput { effect: about, .. }
         | Report::CallEnded { effect: about, .. }
         | Report::CallFound { effect: about, .. }
+        | Report::Reported { effect: about }
         | Report::ProcessEnded { effect: about, .. } => *about = effect,
         other => panic!("an effect does not report {other:?}"),
     }
@@ -376,6 +439,16 @@ fn offer_control(world: &mut World, control: Control) {
         }
         Control::Clear => world.offer(Command::Clear),
         Control::Reset => world.offer(Command::Reset),
+        Control::Compact => {
+            world.messages += 1;
+            let message = MessageId(Uuid::from_u128(u128::from(world.messages)));
+            let focus = text(BodyKind::Message, "the tide");
+            world.offer(Command::Compact { message, focus, queue: QueueSettings::default() });
+        }
+        Control::Undo => {
+            let undo = support::script::undo(world);
+            world.offer(undo);
+        }
         Control::Freeze => world.offer(Command::Pause { run: None, freeze: true }),
         Control::Break(at) => {
             let run = world.session().run().map_or(RunId(Uuid::from_u128(1)), |run| run.id);
@@ -456,9 +529,13 @@ fn offer(world: &mut World, op: &Op) -> bool {
 fn play(case: &Case) -> World {
     let mut world = World::open();
     world.settings.resume = if case.resume { ResumeMode::Continue } else { ResumeMode::Restart };
+    // Every call is told of, as if it went round in a circle.
+    (world.settings.limits.repeats_told, world.settings.limits.repeats_most) = (1, 4);
     world.settings.limits.retries = case.retries;
     world.settings.limits.poison_after = case.poison;
     world.settings.limits.deadline_ms = case.deadline;
+    // Little stays as it is, so that there is something to summarise.
+    world.settings.compaction.keep = 20;
     world.draw = case.draw;
     for line in STARTS[case.start as usize].1 {
         support::script::run_line(&mut world, line);
@@ -563,14 +640,16 @@ fn the_sequences_reach_every_kind_of_event() {
     use proptest::test_runner::TestRunner;
     let mut runner = TestRunner::deterministic();
     let mut seen = std::collections::BTreeSet::new();
-    for _ in 0..256 {
+    for _ in 0..1_024 {
         let case = case().new_tree(&mut runner).expect("a case").current();
         seen.extend(play(&case).journal.iter().map(|record| record.event.kind()));
     }
     // What no input of this version leads to.
-    let later = ["forked", "compacted", "compaction_begun", "delivery_started", "delivery_ended"];
+    let later = ["forked", "delivery_started", "delivery_ended"];
+    // What is the ledger's: engine/src/ledger.
+    let ledger = ["ledger_begun", "profile_cooled", "profile_answered", "profile_preferred", "profile_cleared"];
     // What takes more processes than a sequence begins: scripts/process_many.txt.
-    let later = [&later[..], &["process_forgotten"]].concat();
+    let later = [&later[..], &ledger[..], &["process_forgotten"]].concat();
     let missing: Vec<&&str> =
         engine::Event::KINDS.iter().filter(|kind| !seen.contains(*kind) && !later.contains(kind)).collect();
     assert!(missing.is_empty(), "never reached: {missing:?}");

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use engine::tables::lifecycle::{LifecycleCause, LifecycleKind};
 use engine::tables::routing::{Cell, MODES, Route, cells, route};
 use engine::{
-    Answer, BodyKind, Command, Content, Effect, Epoch, Event, Hash, Interrupt, Lifecycle, LifecycleChanged, Line,
-    Machine, MessageId, Moment, Overrides, Phase, QueueMode, QueueSettings, Report, Session, Timestamp, WaitEnded,
-    WaitFor,
+    Answer, BodyKind, Command, Compacting, Content, Effect, EffectId, EffectKind, Epoch, Event, Hash, Interrupt,
+    Lifecycle, LifecycleChanged, Line, Machine, MessageId, Moment, Overrides, Phase, QueueMode, QueueSettings, Report,
+    Rung, Session, Timestamp, WaitEnded, WaitFor,
 };
 use support::script::run;
 use uuid::Uuid;
@@ -103,7 +103,7 @@ fn r31_states_of_later_versions_have_their_cells() {
     check(awaiting(WaitFor::Children), Cell::Children);
     check(awaiting(WaitFor::Quota), Cell::Limit);
     check(awaiting(WaitFor::Budget), Cell::Limit);
-    check(Phase::Compacting { try_no: 1 }, Cell::Deciding);
+    check(Phase::Compacting(None), Cell::Deciding);
     let mut session = run(BEGUN).session().clone();
     for lifecycle in [Lifecycle::Initializing, Lifecycle::Recovering { run: None }] {
         session.lifecycle = lifecycle;
@@ -139,10 +139,10 @@ const LATER: &str = "
     budget | steer_backlog | message_accepted | active awaiting | steer followup
     budget | interrupt | message_accepted ending_set run_ended | idle idle | followup
     budget | suspend | message_accepted paused | suspended paused | followup
-    compacting | steer | message_accepted compaction_failed run_ended | idle idle | followup
-    compacting | followup | message_accepted compaction_failed run_ended | idle idle | followup
-    compacting | collect | message_accepted compaction_failed run_ended | idle idle | collect
-    compacting | steer_backlog | message_accepted compaction_failed message_settled run_ended | idle idle | followup
+    compacting | steer | message_accepted | active compacting | steer
+    compacting | followup | message_accepted | active compacting | followup
+    compacting | collect | message_accepted | active compacting | collect
+    compacting | steer_backlog | message_accepted | active compacting | steer followup
     compacting | interrupt | message_accepted ending_set run_ended | idle idle | followup
     compacting | suspend | message_accepted paused | suspended paused | followup
     initializing | steer | message_accepted | initializing idle | steer
@@ -175,12 +175,15 @@ fn later_states() -> Vec<(&'static str, Session)> {
     settling[0].lifecycle = Lifecycle::Initializing;
     settling[1].lifecycle = Lifecycle::Recovering { run: None };
     let [initializing, recovering] = settling;
+    let effect =
+        EffectId { run: MessageId(Uuid::from_u128(1)).into(), kind: EffectKind::Compact, ordinal: 1, try_no: 1 };
+    let compacting = Compacting { effect, rung: Rung::Summarise, items: 1, focus: None, since: Timestamp(0) };
     vec![
         ("answer", with(&asked, awaiting(WaitFor::Answer, None))),
         ("children", with(BEGUN, awaiting(WaitFor::Children, None))),
         ("quota", with(BEGUN, awaiting(WaitFor::Quota, Some(Timestamp(5_000))))),
         ("budget", with(BEGUN, awaiting(WaitFor::Budget, None))),
-        ("compacting", with(BEGUN, Phase::Compacting { try_no: 1 })),
+        ("compacting", with(BEGUN, Phase::Compacting(Some(compacting)))),
         ("initializing", initializing),
         ("recovering", recovering),
     ]

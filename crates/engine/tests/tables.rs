@@ -13,7 +13,7 @@ use engine::{Failure, FailureClass, Limits, Moment, Timestamp};
 use support::script::run;
 use support::{World, render};
 
-/// The design's transitions: from | by | to. `live` is every state of a run that is under way; `same` stays; `inside` is
+/// The design's transitions, and one more (`preparing | all_cooling`: the ledger says so before anything is asked): from | by | to. `live` is every state of a run that is under way; `same` stays; `inside` is
 /// any live state but streaming.
 const TRANSITIONS: &str = "
     idle                    | user_input         | preparing
@@ -43,7 +43,7 @@ const TRANSITIONS: &str = "
     compacting              | compact_fail       | error
     error                   | retryable          | retry
     retry                   | retry_due          | preparing
-    error                   | all_cooling        | awaiting
+    error, preparing        | all_cooling        | awaiting
     error                   | fatal              | completed
     live                    | timeout            | error
     live                    | deadline           | completed
@@ -194,12 +194,13 @@ fn r20_every_cell_of_the_lifecycle() {
 /// The design's error strategy: class | first | then | at the end.
 const STRATEGY: &str = "
     rate_limit, overloaded                           | retry once     | next profile | wait
-    auth, auth_permanent, billing                    |                | next profile | fail
+    auth                                             | refresh once   | next profile | fail
+    auth_permanent, billing                          |                | next profile | fail
     timeout, stalled, network, server, malformed     | retry          | next profile | fail
-    context_overflow                                 |                |              | end
+    context_overflow                                 | make room      |              | end
     thinking_unsupported                             | lower thinking |              | end
     model_not_found                                  |                | next model   | fail
-    invalid_request, refused, tool, deadline, aborted, budget | |                    | end
+    invalid_request, refused, tool, deadline, aborted, budget, loop | |              | end
     store, unknown                                   |                |              | hold
 ";
 
@@ -222,7 +223,7 @@ fn r24_r54_the_rule_of_every_class_of_failure() {
 /// What follows when the only candidate has failed so often.
 fn alone(failure: &Failure, failed: u32, limits: &Limits, draw: u64) -> Strategy {
     let counters = Counters { failed, ..Counters::default() };
-    recover(failure, &counters, &[], limits, Moment { now: Timestamp(0), draw })
+    recover(failure, &counters, (&[], None), limits, Moment { now: Timestamp(0), draw })
 }
 
 #[test]
@@ -379,7 +380,8 @@ fn r04_the_order_of_decisions_after_an_attempt() {
     // An overflow is neither retried nor counted as the provider's error.
     check_order("fail context_overflow \"too long\"", &["failed", "compaction_failed", ended, changed]);
     // What cannot be mended ends the run, what can is tried again.
-    check_order("fail auth \"no\"", &["failed", ended, changed]);
+    check_order("fail auth \"no\"", &["failed", "candidate_cooled", ended, changed]);
+    check_order("fail invalid_request \"no\"", &["failed", ended, changed]);
     check_order("fail rate_limit \"later\"", &["failed", "retry_scheduled"]);
     // Calls go before the end, whatever text is beside them.
     check_order("say text \"a\"\nsay call 0 ls {}\nend", &["message_sealed"]);

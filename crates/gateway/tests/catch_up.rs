@@ -36,6 +36,8 @@ impl Resolver for InFolder {
             max_output: 1_000,
             thinking: None,
             images: true,
+            token_rate: 1_000,
+            can_refresh: false,
         };
         let (workspace, tools) = (self.0.clone(), tools::specs());
         Ok(Settings { agent: agent.into(), workspace, tools, candidates: vec![candidate], ..Settings::default() })
@@ -286,7 +288,11 @@ fn thoughtful() -> Watched {
     let (key, agent) = (KEY.to_owned(), "main".to_owned());
     watched.events(1, vec![Created { session: SESSION, key, agent, branch: BRANCH }.into()], &[]);
     watched.events(1, vec![Opened { epoch: Epoch(1), last_activity: Timestamp(1) }.into()], &[]);
-    watched.events(1, vec![RequestSent { request: REQUEST, epoch: Epoch(1), candidate: 0, items: 1 }.into()], &[]);
+    watched.events(
+        1,
+        vec![RequestSent { tokens: 9, request: REQUEST, epoch: Epoch(1), candidate: 0, items: 1, probe: false }.into()],
+        &[],
+    );
     watched.events(1, vec![ReasoningAdded { effect: REQUEST, offset: 0, text: "Hmm, so".to_owned() }.into()], &[]);
     watched.events(1, vec![TextAdded { effect: REQUEST, offset: 7, text: "Once ".to_owned() }.into()], &[]);
     watched.events(1, vec![TextAdded { effect: REQUEST, offset: 12, text: "upon a ".to_owned() }.into()], &[]);

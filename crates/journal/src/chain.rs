@@ -2,7 +2,7 @@
 //!
 //! Both journals build on it, so that they cannot differ. What may not live here: any I/O.
 
-use engine::{Batch, BranchId, Epoch, Event, Hash, Position, Record, Seq, Timestamp, VERSION};
+use engine::{Batch, BranchId, Epoch, Event, Hash, Ledger, Position, Record, Seq, Timestamp, VERSION};
 
 use crate::{Entry, Error};
 
@@ -72,7 +72,10 @@ pub(crate) fn admit(batch: &Batch, head: Option<Head>, record: &Record) -> Resul
         Event::Created(e) if e.branch != branch || e.session != batch.session => {
             return Err(Error::BranchTaken { branch });
         }
-        Event::Created(_) | Event::Forked(_) => true,
+        Event::LedgerBegun(e) if e.branch != branch || batch.session != Ledger::SESSION => {
+            return Err(Error::BranchTaken { branch });
+        }
+        Event::Created(_) | Event::Forked(_) | Event::LedgerBegun(_) => true,
         _ => false,
     };
     match (begins, head) {

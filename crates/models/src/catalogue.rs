@@ -149,9 +149,26 @@ pub fn catalogue_date() -> &'static str {
     &CATALOGUE.date
 }
 
+/// Tokens that families of models make of a text, for each thousand that it is taken to have: the first whose name is in that of the
+/// model. What a provider counts corrects it from its first answer on.
+const TOKEN_RATES: &[(&str, u32)] =
+    &[("claude", 1_150), ("gpt-4.1", 1_000), ("gpt-4o", 1_000), ("gpt-5", 1_000), ("gpt-oss", 1_000), ("", 1_080)];
+
+/// How many tokens of its own a model makes of each thousand that a text is taken to have.
+pub fn token_rate(model: &str) -> u32 {
+    let model = model.to_ascii_lowercase();
+    TOKEN_RATES.iter().find(|(family, _)| model.contains(family)).map_or(1_000, |(_, rate)| *rate)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn r41_families_of_models_count_differently() {
+        assert_eq!(token_rate("anthropic/claude-sonnet-4-5"), 1_150);
+        assert_eq!((token_rate("GPT-5-mini"), token_rate("llama3.2")), (1_000, 1_080));
+    }
 
     #[test]
     fn every_default_is_a_model_of_its_provider() {

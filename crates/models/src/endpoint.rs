@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::login::Login;
+
 /// The wire formats that there is an adapter for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Api {
@@ -43,7 +45,7 @@ impl Api {
 }
 
 /// A key. Its value is neither shown by `Debug` nor serialisable.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Secret(Arc<str>);
 
 impl Secret {
@@ -80,6 +82,8 @@ pub struct Endpoint {
     pub headers: Vec<(String, Secret)>,
     /// The address of an HTTP proxy; none = as the environment says (`HTTPS_PROXY`, `NO_PROXY`).
     pub proxy: Option<String>,
+    /// How an access token is got that stands for the key; none = the key is one.
+    pub login: Option<Login>,
 }
 
 impl Endpoint {
@@ -90,7 +94,7 @@ impl Endpoint {
 
     /// An endpoint without headers of its own.
     pub fn new(api: Api, base_url: impl Into<String>, key: Option<Secret>) -> Self {
-        Self { api, base_url: base_url.into(), key, headers: vec![], proxy: None }
+        Self { api, base_url: base_url.into(), key, headers: vec![], proxy: None, login: None }
     }
 }
 

@@ -9,7 +9,7 @@ use crate::limits::DETAIL_CHARS;
 use crate::wait::Asked;
 
 /// What went wrong, before it is known who is told.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Fault {
     pub(crate) class: FailureClass,
     pub(crate) status: Option<u16>,
@@ -19,15 +19,36 @@ pub(crate) struct Fault {
     what: String,
     /// The provider's or the system's own words.
     detail: String,
+    /// What to do, where the class alone does not tell.
+    remedy: Option<String>,
 }
 
 impl Fault {
     pub(crate) fn new(class: FailureClass, what: impl Into<String>) -> Self {
-        Self { class, status: None, code: None, retry_after_ms: None, what: what.into(), detail: String::new() }
+        let (what, detail) = (what.into(), String::new());
+        Self { class, status: None, code: None, retry_after_ms: None, what, detail, remedy: None }
     }
 
     pub(crate) fn with_detail(self, detail: impl Into<String>) -> Self {
         Self { detail: detail.into(), ..self }
+    }
+
+    /// The same, with what to do about it.
+    pub(crate) fn with_remedy(self, remedy: String) -> Self {
+        Self { remedy: Some(remedy), ..self }
+    }
+
+    /// The same of somebody else than the provider.
+    pub(crate) fn behind(self, lead: &str) -> Self {
+        Self { what: format!("{lead} {}", self.what), ..self }
+    }
+
+    /// The same without this secret, wherever it was repeated.
+    pub(crate) fn without(mut self, secret: &Secret) -> Self {
+        for text in [&mut self.what, &mut self.detail].into_iter().chain(&mut self.code) {
+            *text = text.replace(secret.reveal(), "[key]");
+        }
+        self
     }
 
     /// An answer that is an error by its status; `asked` is what its headers ask for.
@@ -78,15 +99,21 @@ impl Subject {
         &self.endpoint
     }
 
+    /// Takes the token that the request is sent with.
+    pub(crate) fn set_key(&mut self, key: Secret) {
+        self.endpoint.key = Some(key);
+    }
+
     pub(crate) fn failure(&self, fault: Fault) -> Failure {
         let provider = &self.candidate.provider;
         let detail = shorten(&self.mask(&fault.detail));
+        let remedy = fault.remedy.unwrap_or_else(|| self.remedy(fault.class));
         let colon = if detail.is_empty() { "" } else { ": " };
         Failure {
             class: fault.class,
             status: fault.status,
             code: fault.code.map(|code| shorten(&self.mask(&code))),
-            message: format!("{provider} {}{colon}{detail}\n{}", self.mask(&fault.what), self.remedy(fault.class)),
+            message: format!("{provider} {}{colon}{detail}\n{remedy}", self.mask(&fault.what)),
             provider: Some(provider.clone()),
             model: Some(self.candidate.model.clone()),
             profile: self.candidate.profile.clone(),
@@ -102,6 +129,9 @@ impl Subject {
             None => format!("a profile in [[providers.{provider}.profiles]]"),
         };
         match class {
+            FailureClass::Auth | FailureClass::AuthPermanent if let Some(login) = &self.endpoint.login => {
+                login.remedy()
+            }
             FailureClass::Auth if self.endpoint.key.is_none() => format!("No key was sent: give {profile} one."),
             FailureClass::Auth => format!("Check the key of {profile}."),
             FailureClass::AuthPermanent => format!("The key of {profile} is not allowed to do this: use another one."),
@@ -189,6 +219,8 @@ mod tests {
             max_output: 100,
             thinking: None,
             images: true,
+            token_rate: 1_000,
+            can_refresh: false,
         };
         Subject::new(
             candidate,

@@ -38,6 +38,9 @@ pub(crate) const TAIL: Duration = Duration::from_secs(2);
 /// From the end mark to the end of the body, so that the connection can be used again.
 pub(crate) const DRAIN: Duration = Duration::from_millis(50);
 
+/// How long before its end an access token is used no more: as long as an answer may begin to take, mostly.
+pub(crate) const TOKEN_EARLY: Duration = Duration::from_mins(1);
+
 /// The longest wait that a provider may ask for, milliseconds: a day. More is an error of its clock.
 pub(crate) const RETRY_AFTER_MS: u64 = 24 * 60 * 60 * 1000;
 

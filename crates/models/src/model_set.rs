@@ -1,5 +1,6 @@
 //! All adapters in one place: a request goes to the format of its endpoint's API.
 
+use crate::login::Logins;
 use crate::model::{Model, Request, SaidStream};
 use crate::offline::Offline;
 use crate::unseen::without_images;
@@ -11,6 +12,7 @@ use crate::wire::{self, Clients, Format};
 pub struct ModelSet {
     offline: Offline,
     clients: Clients,
+    logins: Logins,
 }
 
 impl ModelSet {
@@ -24,6 +26,11 @@ impl ModelSet {
         Self { offline, ..self }
     }
 
+    /// The same set with the tokens that are kept here.
+    pub fn with_logins(self, logins: Logins) -> Self {
+        Self { logins, ..self }
+    }
+
     /// The body that this request is sent with: JSON, UTF-8; empty for the offline model.
     pub fn body(request: &Request) -> Vec<u8> {
         let body = |format: &dyn Format| format.body(&without_images(request.clone()));
@@ -34,7 +41,7 @@ impl ModelSet {
 impl Model for ModelSet {
     fn stream(&self, request: Request) -> SaidStream {
         match wire::format(request.endpoint.api) {
-            Some(format) => wire::exchange(&self.clients, format, without_images(request)),
+            Some(format) => wire::exchange(&self.clients, &self.logins, format, without_images(request)),
             None => self.offline.stream(request),
         }
     }

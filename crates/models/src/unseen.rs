@@ -132,6 +132,8 @@ mod tests {
                 max_output: 100,
                 thinking: None,
                 images,
+                token_rate: 1_000,
+                can_refresh: false,
             },
             system: Cached::from(Arc::from("")),
             messages,

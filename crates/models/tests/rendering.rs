@@ -92,6 +92,8 @@ fn request(system: &Arc<str>, tools: usize) -> Request {
             max_output: 77,
             thinking: None,
             images: true,
+            token_rate: 1_000,
+            can_refresh: false,
         },
         system: Cached::from(Arc::clone(system)),
         messages: vec![],

@@ -4,8 +4,9 @@
 use engine::tables::lifecycle::{LifecycleCause, LifecycleKind};
 use engine::tables::transitions::RunState;
 use engine::{
-    CallId, CallOutcome, CutCause, EffectId, EndingCause, Epoch, Failure, Flags, Found, Hash, Lane, Leg, MessageId,
-    Outcome, ProcessCause, QueueMode, QueueState, ReceiptState, RunId, Thinking, Timestamp, ToolClass, Usage, WaitFor,
+    CallId, CallOutcome, CompactionCause, CutCause, EffectId, EndingCause, Epoch, Failure, FailureClass, Flags, Found,
+    Hash, Lane, Leg, MessageId, Outcome, ProcessCause, QueueMode, QueueState, ReceiptState, RunId, Rung, Thinking,
+    Timestamp, ToolClass, Usage, WaitFor,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -71,6 +72,54 @@ pub enum Stream {
     State(StateLine),
     /// What becomes of messages.
     Queue(QueueLine),
+    /// How the history is made shorter.
+    Compaction(CompactionLine),
+}
+
+/// How the history is made shorter.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum CompactionLine {
+    /// It begins. The old history is in force until it is done.
+    Begun {
+        /// Why.
+        #[schemars(with = "String")]
+        cause: CompactionCause,
+        /// Which way.
+        #[schemars(with = "String")]
+        rung: Rung,
+        /// Which try of this way, from 1.
+        #[serde(rename = "try")]
+        try_no: u32,
+        /// About how many tokens the next request would hold.
+        tokens: u64,
+    },
+    /// The new history is in force.
+    Done {
+        /// About how many tokens it had before.
+        before: u64,
+        /// And has now.
+        after: u64,
+        /// The model that summarised, `PROVIDER/MODEL`; none = no model did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+        /// Results of calls that were cut, where that was the way.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        results: Option<u32>,
+    },
+    /// It was not made shorter.
+    Failed {
+        /// Why.
+        #[schemars(with = "serde_json::Value")]
+        failure: Failure,
+        /// Whether the run ends with it; its last line says so again.
+        ends_run: bool,
+    },
+    /// It was taken back: the old history is in force again.
+    Undone {
+        /// Messages and results that are told again.
+        items: u32,
+    },
 }
 
 /// The beginnings and ends of runs.
@@ -322,6 +371,16 @@ pub enum StateLine {
         /// Until when; none = not before another has answered.
         #[schemars(with = "Option<i64>")]
         until: Option<Timestamp>,
+        /// Why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "Option<String>")]
+        class: Option<FailureClass>,
+    },
+    /// The ledger has recorded what failed: every session of the home knows it now.
+    Reported {
+        /// The request that failed.
+        #[schemars(with = "String")]
+        request: EffectId,
     },
     /// The run waits.
     Waiting {
@@ -340,6 +399,11 @@ pub enum StateLine {
         /// Whether the session ends with it, for good.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         terminate: bool,
+    },
+    /// The model is told something that no user and no tool said.
+    Noted {
+        /// Its text.
+        text: String,
     },
     /// The lifecycle of the session is another.
     Lifecycle {

@@ -1,18 +1,22 @@
 //! The table of methods: what can be asked for, what each takes and gives. What each does is in the gateway.
 
 mod acting;
+mod history;
 mod holding;
+mod profiles;
 mod reading;
 
 pub use acting::*;
+pub use history::*;
 pub use holding::*;
+pub use profiles::*;
 pub use reading::*;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::show::{Explained, ReceiptStory, RunStory, Shown, StateAt, Status};
+use crate::show::{ContextStory, Explained, ReceiptStory, RunStory, Shown, StateAt, Status};
 
 /// A method: its name, what it takes, what it gives.
 pub trait Method {
@@ -99,6 +103,12 @@ methods! {
     SessionsAudit "sessions.audit": AuditParams => Audited;
     /// The state of a session after one of its entries.
     SessionsState "sessions.state": StateParams => StateAt;
+    /// What the model sees of a session, with what each part of it costs; or what its last summary stands for.
+    SessionsContext "sessions.context": ContextParams => ContextStory;
+    /// Makes the history of a session shorter. Answered when that is done, or when the run under way is to do it.
+    SessionsCompact "sessions.compact": CompactParams => Compacted;
+    /// Takes the last summary of a session back: what it stood for is in force again.
+    SessionsUncompact "sessions.uncompact": UncompactParams => Uncompacted;
     /// Takes up what is not finished: a session, or all.
     SessionsResume "sessions.resume": ResumeParams => Resumed;
     /// Ends a session for good: its run, its queue, all that it has in the background. Answered when that is over.
@@ -109,6 +119,12 @@ methods! {
     QueueClear "queue.clear": QueueClearParams => Cancelled;
     /// Says how the messages of a session are queued that do not say.
     QueueMode "queue.mode": QueueModeParams => QueueModeSet;
+    /// What the sessions of the home know of profiles: which are left alone and until when, which comes first.
+    ProfilesList "profiles.list": NoParams => ProfilesListed;
+    /// Puts a profile first among those of its provider.
+    ProfilesUse "profiles.use": ProfileUseParams => ProfileUsed;
+    /// Lets profiles be asked again at once, whatever failed.
+    ProfilesClear "profiles.clear": ProfileClearParams => ProfilesCleared;
     /// Answers a question.
     AsksAnswer "asks.answer": AnswerParams => NoResult;
     /// Tells what happens, from a place on.

@@ -10,6 +10,7 @@ use journal::Read;
 use models::{Answer, Block, Cached, CallOf, File, Held, Message};
 
 use crate::latest::Latest;
+use crate::summary::OPENING;
 
 /// The first `items` items of a transcript as messages, as the request that holds them has them.
 pub fn conversation(
@@ -27,7 +28,7 @@ pub(crate) const STEER_MARK: &str = "[STEER] ";
 const DROPPED_CHARS: usize = 160;
 
 /// What the model is asked after a message of its own that was cut off.
-const GO_ON: &str = "Your last message was cut off. Go on exactly where it stopped.";
+pub(crate) const GO_ON: &str = "Your last message was cut off. Go on exactly where it stopped.";
 
 /// Texts that are about to be rendered, and the messages that were.
 #[derive(Debug, Default)]
@@ -164,6 +165,8 @@ impl Conversation {
                     if dropped.is_empty() { text } else { format!("{}{text}", self.in_short(dropped, store)?).into() };
                 Message::User { text, files: self.files(attachments, store)? }
             }
+            Item::Summary { body, .. } => Message::user(format!("{OPENING}{}", self.text(body, store)?)),
+            Item::Note { body } => Message::user(self.text(body, store)?),
             Item::Assistant { text, reasoning, calls, blocks, images, .. } => {
                 let calls = calls.iter().map(|call| self.call(call, store)).collect::<Result<_, _>>()?;
                 let plain = Answer::plain(optional(reasoning)?, optional(text)?, calls);
@@ -265,6 +268,6 @@ fn taken<'a>(text: &mut &'a str, bytes: u64) -> Option<&'a str> {
 fn asked(before: &[Item], id: engine::CallId) -> Option<&ItemCall> {
     before.iter().rev().find_map(|item| match item {
         Item::Assistant { calls, .. } => calls.iter().find(|call| call.id == id),
-        Item::User { .. } | Item::Result { .. } => None,
+        _ => None,
     })
 }

@@ -9,8 +9,9 @@ use std::time::Duration;
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
 use engine::{
-    Answer, Batch, BranchId, CallId, CallOutcome, CallSettled, Candidate, Command, EffectId, Epoch, Failure, Flags,
-    Hash, LaneBounds, LaneWait, Overrides, Position, QueueSettings, Refusal, SessionId, Settings, Thinking, Timestamp,
+    Account, Answer, Batch, BranchId, CallId, CallOutcome, CallSettled, Candidate, Command, EffectId, Epoch, Failure,
+    Flags, Hash, LaneBounds, LaneWait, Ledger, Overrides, Position, QueueSettings, Refusal, Rest, SessionId, Settings,
+    Thinking, Timestamp,
 };
 use journal::Journal;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -22,6 +23,7 @@ use crate::conversation::STEER_MARK;
 use crate::keep::{Name, keep_running};
 use crate::lanes::{LaneDoor, LaneNews};
 use crate::latest::Latest;
+use crate::ledger::{self, HomeLedger};
 use crate::linger::{Linger, Places};
 use crate::park::Parked;
 use crate::post::{self, Letter};
@@ -189,6 +191,7 @@ pub(crate) struct Shared {
     pub(crate) models: models::ModelSet,
     pub(crate) clock: Clock,
     pub(crate) latest: Latest,
+    pub(crate) ledger: HomeLedger,
     pub(crate) resting: Resting,
     pub(crate) sessions: Sessions,
     pub(crate) places: Places,
@@ -311,6 +314,7 @@ impl Runtime {
             home: options.home,
             supervisor: options.supervisor,
             resolver: options.resolver,
+            ledger: HomeLedger::read(journal.as_ref()),
             journal,
             models: options.models,
             clock: Clock::after(latest),
@@ -371,6 +375,24 @@ impl Runtime {
     /// The sessions that wait for space, by key.
     pub fn parked(&self) -> watch::Receiver<BTreeMap<String, Parked>> {
         self.shared.parked.subscribe()
+    }
+
+    /// Puts a profile first among its provider's, or none; answered when it is recorded.
+    pub async fn prefer_profile(&self, provider: &str, profile: Option<&str>) -> Result<(), Error> {
+        let (provider, profile) = (provider.to_owned(), profile.map(str::to_owned));
+        let prefer = move |ledger: &mut Ledger, now| ledger.prefer(&provider, profile.as_deref(), now);
+        Ok(ledger::record(&self.shared, prefer).await?)
+    }
+
+    /// Lets the profiles of this provider and this name, or of any, be asked again, whatever failed. Gives what was left
+    /// alone; answered when it is recorded.
+    pub async fn clear_profiles(
+        &self,
+        provider: Option<String>,
+        profile: Option<String>,
+    ) -> Result<Vec<(Account, Rest)>, Error> {
+        let clear = move |ledger: &mut Ledger, now| ledger.clear(provider.as_deref(), profile.as_deref(), now);
+        Ok(ledger::record(&self.shared, clear).await?)
     }
 
     /// Takes up nothing new, and lets requests under way end within this time. What can be ended or answered still is.

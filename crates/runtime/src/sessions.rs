@@ -201,7 +201,7 @@ mod tests {
         let sessions = Sessions::default();
         let there = sessions.send("a", vec![]).unwrap();
         sessions.drain();
-        let compact = || vec![Offer { input: Command::Compact.into(), caller: None }];
+        let compact = || vec![Offer { input: Command::Rewind.into(), caller: None }];
         assert!(matches!(sessions.send("a", compact()), Err(Error::Leaving)));
         assert!(matches!(sessions.send("b", abort()), Err(Error::Leaving)));
         assert!(sessions.send("a", abort()).is_ok());

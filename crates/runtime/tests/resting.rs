@@ -24,6 +24,8 @@ impl Resolver for Offline {
             max_output: 1_000,
             thinking: None,
             images: true,
+            token_rate: 1_000,
+            can_refresh: false,
         };
         let (workspace, tools) = (self.0.clone(), tools::specs());
         Ok(Settings { agent: agent.into(), workspace, tools, candidates: vec![candidate], ..Settings::default() })

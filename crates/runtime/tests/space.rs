@@ -27,6 +27,8 @@ impl Resolver for Fixed {
             max_output: 1_000,
             thinking: None,
             images: true,
+            token_rate: 1_000,
+            can_refresh: false,
         };
         let workspace = std::env::temp_dir().display().to_string();
         Ok(Settings { agent: agent.into(), workspace, candidates: vec![candidate], ..Settings::default() })

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use engine::tables::limits::PROCESS_MS;
-use engine::tables::recovery::{First, rule_of};
+use engine::tables::limits::{BACKOFF_MOST_MS, PROCESS_MS};
+use engine::tables::recovery::{AtEnd, First, rule_of};
 use engine::{
-    BodyKind, BranchId, CallOutcome, Candidate, Content, FailureClass, Given, Hash, Limits, MessageId, Policy, RunId,
+    BodyKind, BranchId, CallOutcome, Candidate, Compaction, Content, Given, Hash, Limits, MessageId, Policy, RunId,
     SessionId, Settings, ToolClass, ToolSpec,
 };
 use uuid::Uuid;
 
-use crate::workload::{Ends, Life, Seed, Then, Turn, Workload};
+use crate::workload::{Ends, Life, Seed, Then, Turn, TurnFailure, Workload};
 
 /// A call of the script, found by its arguments: they are different for each.
 #[derive(Debug)]
@@ -125,11 +125,26 @@ impl Plan {
         (0..self.workload.runs.len()).find(|index| RunId::from(message_id(*index)) == run)
     }
 
-    /// How many requests of a run can fail by its script; none = without end.
+    /// How many requests of a run can fail by its script before it goes on by itself; none = it may end with them.
     pub fn failures(&self, run: usize) -> Option<u32> {
         let failures = self.workload.runs[run].turns.iter().filter_map(|turn| turn.failure);
-        let fails = |class: FailureClass| rule_of(class).first == First::Nothing;
-        failures.map(|failure| (!fails(failure.class)).then_some(failure.times)).sum()
+        let fails = |failure: &TurnFailure| {
+            let is_tried_again = matches!(rule_of(failure.class).first, First::Retry | First::RetryOnce);
+            let is_waited_for = failure.retry_after_ms.is_none_or(|ms| ms <= BACKOFF_MOST_MS);
+            !is_tried_again || !is_waited_for
+        };
+        failures.map(|failure| (!fails(&failure)).then_some(failure.times)).sum()
+    }
+
+    /// How long its scripts can have the runs wait for candidates to cool down, milliseconds. While one is waited for, a
+    /// failure of another that is none to wait for leaves nobody else to ask.
+    pub fn waits_ms(&self) -> u64 {
+        let turns = self.workload.runs.iter().flat_map(|run| &run.turns);
+        let failures: Vec<TurnFailure> = turns.filter_map(|turn| turn.failure).collect();
+        let is_waited_for =
+            |failure: &TurnFailure| failure.retry_after_ms.is_some() || rule_of(failure.class).at_end == AtEnd::Wait;
+        let waits = if failures.iter().any(is_waited_for) { failures.len() } else { 0 };
+        waits as u64 * self.limits().max_wait_ms
     }
 
     /// How long a run can be held up by silence and by calls that hang, milliseconds; none = for ever.
@@ -229,6 +244,8 @@ fn settings(workload: &Workload, seed: Seed) -> Settings {
         max_output: 1_000,
         thinking: None,
         images: true,
+        token_rate: 1_000,
+        can_refresh: false,
     };
     Settings {
         agent: "main".into(),
@@ -239,6 +256,8 @@ fn settings(workload: &Workload, seed: Seed) -> Settings {
         resume: seed.resume,
         exec: Policy::Ask,
         outside: Policy::Deny,
+        // The script's conversations are short: little of them stays.
+        compaction: Compaction { keep: 60, ..Compaction::default() },
         web_fetch: Policy::Deny,
         tools: tools.collect(),
     }

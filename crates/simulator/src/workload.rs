@@ -212,6 +212,12 @@ pub struct TurnFailure {
     pub class: FailureClass,
     /// After how many pieces; 0 = before the first byte.
     pub after: usize,
+    /// How many bytes of the piece after these come as well; at least one, and never all of it, if it is not 0.
+    #[serde(default)]
+    pub cut: usize,
+    /// How long the provider asks to wait.
+    #[serde(default)]
+    pub retry_after_ms: Option<u64>,
     /// How often.
     #[serde(default = "once")]
     pub times: u32,

@@ -24,7 +24,7 @@ class Run:
     @classmethod
     def of_snapshot(cls, state, session):
         run = cls(state["id"], session, state["started_at"], state["first_seq"], state["settings"], state["inputs"])
-        run.candidate, run.usage, run.failures = state["candidate"], state["usage"], state["trace"]
+        run.candidate, run.usage, run.failures = state["counters"]["candidate"], state["usage"], state["trace"]
         run.segments, run.kept = state["step"]["segments"], state["step"]["kept"]
         for call in state["step"]["calls"]:
             settled = call["stage"].get("settled") if isinstance(call["stage"], dict) else None
@@ -57,7 +57,8 @@ class Session:
         self.session, self.key, self.agent = state["id"], state["key"], state["agent"]
         self.created_at, self.messages = state["created_at"], state["messages"]
         self.last_activity, self.dropped = state["last_activity"], state["dropped"]
-        self.items = [{"seq": None, **item} for item in state["transcript"]["items"]]
+        transcript = state["transcript"]
+        self.items = [{"seq": seq, **item} for seq, item in zip(transcript["seqs"], transcript["items"])]
         life = state["lifecycle"]
         self.lifecycle, held = next(iter(life.items())) if isinstance(life, dict) else (life, None)
         # Of `active` and `suspended` the run is the value, of `error` and `recovering` it is a field.
@@ -110,6 +111,8 @@ class Session:
         message = {"body": event["body"], "key": event["key"], "mode": event["mode"], "state": "queued", "run": id_}
         if event.get("place") == "both":
             message["steer"] = {"state": "queued", "run": id_}
+        if event["overrides"].get("compact"):
+            message["compacts"] = True
         self.messages[id_] = {**message, "accepted_at": at}
 
     def settle(self, id_, leg, state, run=None):
@@ -153,6 +156,8 @@ class Session:
             if id_ in self.messages:
                 state = "started" if id_ == event["run"] else "merged"
                 self.settle(id_, self.leg_in(id_, event["run"]), state, event["run"])
+                if self.messages[id_].get("compacts"):
+                    continue
                 item = {"message": id_, "body": self.messages[id_]["body"]}
                 if self.dropped:
                     item["dropped"], self.dropped = self.dropped, []
@@ -160,6 +165,31 @@ class Session:
 
     def on_reset(self, event, seq, at):
         self.items, self.missing_calls = [], []
+
+    def on_compacted(self, event, seq, at):
+        def stays(item):
+            pinned = "user" in item and item["user"]["message"] in event.get("pinned", [])
+            return "summary" not in item and (item["seq"] >= event["kept_from"] or pinned)
+
+        summary = {"seq": seq, "summary": {"compaction": event["compaction"], "body": event["summary"]}}
+        self.items = [summary] + [item for item in self.items if stays(item)]
+        for name in TOKENS if self.run else ():
+            self.run.usage[name] += event.get("usage", {}).get(name, 0)
+
+    def on_results_cut(self, event, seq, at):
+        cut = {result["call"]: result["output"] for result in event["results"]}
+        for item in self.items:
+            if "result" in item and item["result"]["call"] in cut:
+                item["result"] = {**item["result"], "output": cut[item["result"]["call"]]}
+
+    def on_noted(self, event, seq, at):
+        self.items.append({"seq": seq, "note": {"body": event["body"]}})
+
+    def on_uncompacted(self, event, seq, at):
+        if not self.items or self.items[0].get("summary", {}).get("compaction") != event["compaction"]:
+            return
+        restored = [{"seq": of["seq"], **of["item"]} for of in event["restored"]]
+        self.items = restored + [item for item in self.items[1:] if item not in restored]
 
     def on_step_begun(self, event, seq, at):
         if self.run:

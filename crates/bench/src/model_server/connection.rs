@@ -7,8 +7,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::answer::{self, Asked};
-use super::script::Fault;
-use super::{Seen, Shared, wire};
+use super::script::{Fault, Odd};
+use super::{Seen, Shared, odd, wire};
 
 /// Bytes of a request's head; more is not a client of ours.
 const HEAD_BYTES: usize = 64 << 10;
@@ -20,6 +20,7 @@ enum Verdict {
     Stream(Box<Asked>, Option<Fault>),
     Refuse { status: u16, message: String, retry_after: Option<u32> },
     Hang,
+    Odd(Box<Asked>, Odd),
 }
 
 /// Answers requests until the client leaves.
@@ -41,6 +42,10 @@ pub(super) async fn serve(mut stream: TcpStream, shared: &Shared) -> io::Result<
                 stream.write_all(&wire::refusal(status, &message, retry_after)).await?;
             }
             Verdict::Hang => return gone(&mut stream, &mut unread).await,
+            Verdict::Odd(asked, odd) => {
+                stream.write_all(&odd::answer(&asked, odd)).await?;
+                return stream.shutdown().await;
+            }
         }
     }
     Ok(())
@@ -102,9 +107,14 @@ fn verdict(path: &str, body: &[u8], shared: &Shared) -> Verdict {
     match fault {
         None | Some(Fault::Cut { .. } | Fault::Stall { .. }) => Verdict::Stream(Box::new(asked), fault),
         Some(Fault::Hang { .. }) => Verdict::Hang,
+        Some(Fault::Odd { odd, .. }) => Verdict::Odd(Box::new(asked), odd),
         Some(Fault::Status { status, .. }) => {
             let retry_after = asked.script.retry_after;
-            Verdict::Refuse { status, message: "refused as the script says".to_owned(), retry_after }
+            let message = match status {
+                404 => format!("the model `{}` does not exist", asked.model),
+                _ => "refused as the script says".to_owned(),
+            };
+            Verdict::Refuse { status, message, retry_after }
         }
     }
 }

@@ -6,6 +6,7 @@
 
 mod answer;
 mod connection;
+mod odd;
 mod pairing;
 mod script;
 mod wire;
@@ -20,7 +21,7 @@ use std::time::SystemTime;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
-pub use script::{Call, Fault, Script, words};
+pub use script::{Call, Fault, Odd, Script, words};
 
 /// One request that came in.
 #[derive(Debug, Clone, PartialEq, Eq)]

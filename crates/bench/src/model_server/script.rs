@@ -20,6 +20,7 @@
 /// | `hang=TIMES` | so many requests never get a byte | |
 /// | `cut=WORDSxTIMES` | so many answers break off after this many words | |
 /// | `stall=WORDSxTIMES` | so many answers say nothing more after this many words | |
+/// | `odd=NAMExTIMES` | so many answers are no answers in order: one of [`Odd`] | |
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Script {
     /// The calls that are asked for, one a step.
@@ -78,15 +79,59 @@ pub enum Fault {
         /// So many of them.
         times: u32,
     },
+    /// They are answered with status 200, and not in order.
+    Odd {
+        /// In this way.
+        odd: Odd,
+        /// So many of them.
+        times: u32,
+    },
+}
+
+/// What comes in place of an answer in order, or around one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Odd {
+    /// The page of a captive portal.
+    Html,
+    /// JSON that is no stream.
+    Json,
+    /// The head, then the end of the connection.
+    Headers,
+    /// An error inside the stream, after a piece of text.
+    ErrorEvent,
+    /// A frame that is no JSON, after a piece of text.
+    BrokenFrame,
+    /// Text that is not UTF-8, after a piece of text.
+    BadUtf8,
+    /// The whole text, and no end mark.
+    NoEnd,
+    /// The whole answer with a byte order mark, comments, CR LF, events nobody knows, and more after its end.
+    Noise,
+}
+
+impl Odd {
+    /// All of them, by name.
+    pub const ALL: [(&'static str, Self); 8] = [
+        ("html", Self::Html),
+        ("json", Self::Json),
+        ("headers", Self::Headers),
+        ("error_event", Self::ErrorEvent),
+        ("broken_frame", Self::BrokenFrame),
+        ("bad_utf8", Self::BadUtf8),
+        ("no_end", Self::NoEnd),
+        ("noise", Self::Noise),
+    ];
 }
 
 impl Fault {
     /// How many requests it strikes.
     pub fn times(self) -> u32 {
         match self {
-            Self::Status { times, .. } | Self::Hang { times } | Self::Cut { times, .. } | Self::Stall { times, .. } => {
-                times
-            }
+            Self::Status { times, .. }
+            | Self::Hang { times }
+            | Self::Cut { times, .. }
+            | Self::Stall { times, .. }
+            | Self::Odd { times, .. } => times,
         }
     }
 }
@@ -153,6 +198,11 @@ impl Script {
                 let (words, times) = value.split_once('x')?;
                 self.fault = Some(Fault::Stall { words: words.parse().ok()?, times: times.parse().ok()? });
             }
+            "odd" => {
+                let (name, times) = value.split_once('x')?;
+                let (_, odd) = *Odd::ALL.iter().find(|(known, _)| *known == name)?;
+                self.fault = Some(Fault::Odd { odd, times: times.parse().ok()? });
+            }
             _ => return None,
         }
         Some(())
@@ -209,11 +259,12 @@ mod tests {
         assert_eq!(fault("hang=1"), Some(Fault::Hang { times: 1 }));
         assert_eq!(fault("cut=5x1"), Some(Fault::Cut { words: 5, times: 1 }));
         assert_eq!(fault("stall=5x1"), Some(Fault::Stall { words: 5, times: 1 }));
+        assert_eq!(fault("odd=no_endx1"), Some(Fault::Odd { odd: Odd::NoEnd, times: 1 }));
     }
 
     #[test]
     fn text_that_is_no_script_is_none() {
-        for text in ["hello", "x=1", "tokens=many", "fail=429"] {
+        for text in ["hello", "odd=evenx1", "x=1", "tokens=many", "fail=429"] {
             assert_eq!(Script::parse(text), None, "{text}");
         }
     }

@@ -22,6 +22,8 @@ pub(super) struct Frame {
     pub(super) bytes: Vec<u8>,
     /// Whether it carries a word of text: what a cut counts, and what a delay stands before.
     pub(super) is_word: bool,
+    /// Whether it belongs to the end: that nothing more comes, the usage, the end mark.
+    pub(super) is_end: bool,
 }
 
 /// The frames of an answer in order, the end mark included.
@@ -44,16 +46,23 @@ pub(super) fn frames(asked: &Asked) -> Vec<Frame> {
             frames.push(chunk(json!({ "tool_calls": [added] }), None));
         }
     }
-    frames.push(chunk(json!({}), Some(if call.is_some() { "tool_calls" } else { "stop" })));
+    let end = chunk(json!({}), Some(if call.is_some() { "tool_calls" } else { "stop" }));
+    frames.push(Frame { is_end: true, ..end });
     if asked.usage {
         let (read, wrote) = (10 * asked.messages, text.len() + 5 * usize::from(call.is_some()));
         let usage = json!({ "prompt_tokens": read, "completion_tokens": wrote, "total_tokens": read + wrote });
         let mut last = with_head(asked, "choices", json!([]));
         last["usage"] = usage;
-        frames.push(frame(&last));
+        frames.push(Frame { is_end: true, ..frame(&last) });
     }
-    frames.push(chunked(b"data: [DONE]\n\n"));
+    frames.push(Frame { is_end: true, ..chunked(b"data: [DONE]\n\n") });
     frames
+}
+
+/// A frame that says this.
+pub(super) fn said(asked: &Asked, text: &str) -> Frame {
+    let choices = json!([{ "index": 0, "delta": { "content": text }, "finish_reason": null }]);
+    frame(&with_head(asked, "choices", choices))
 }
 
 /// A whole answer with this status: a refusal, in the provider's own shape.
@@ -101,9 +110,10 @@ fn frame(chunk: &Value) -> Frame {
     chunked(format!("data: {chunk}\n\n").as_bytes())
 }
 
-fn chunked(data: &[u8]) -> Frame {
+/// One HTTP chunk of this.
+pub(super) fn chunked(data: &[u8]) -> Frame {
     let mut bytes = format!("{:x}\r\n", data.len()).into_bytes();
     bytes.extend_from_slice(data);
     bytes.extend_from_slice(b"\r\n");
-    Frame { bytes, is_word: false }
+    Frame { bytes, is_word: false, is_end: false }
 }

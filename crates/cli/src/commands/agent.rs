@@ -63,8 +63,13 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
     let text = text(&args.message)?;
     let key = SessionKey::parse(Some(&args.session))?;
     let config = Arc::new(Config::load(&globals.home, &globals.environment, args.writer.flags())?);
-    let overrides =
-        Overrides { workspace: None, model: args.model, deadline_ms: args.timeout.map(|s| s * 1000), allow: args.yes };
+    let overrides = Overrides {
+        workspace: None,
+        model: args.model,
+        deadline_ms: args.timeout.map(|s| s * 1000),
+        allow: args.yes,
+        compact: false,
+    };
     // What cannot run is said before anything is recorded.
     let subject =
         Subject { agent: &key.agent, overrides: &overrides, wants: runtime::Wants::default(), date: &today() };
@@ -228,6 +233,12 @@ impl Sent {
                 }
                 answer = answers.next(), if !has_answered => answer,
             };
+            // Both may have come since the first look.
+            while let Some(event) = follower.told() {
+                if let Some((run, end)) = self.see(&event)? {
+                    return Ok(Some(Ending::Run(run, end)));
+                }
+            }
             match answer {
                 Ok(AgentAnswer::Accepted { run_id, message, mode, .. }) => {
                     self.run = Some(run_id);

@@ -9,10 +9,10 @@ use gateway::show::{fold_branch, lookup};
 use journal::{Read, Reader};
 use protocol::method::{EndParams, SessionsEnd};
 
-use super::follower::{End, Follower, Happening};
+use super::follower::{End, Follower};
 use crate::args::WriterArgs;
 use crate::config::{Config, Globals};
-use crate::door::{failed, is_gone};
+use crate::door::failed;
 use crate::error::{CliError, Exit};
 
 /// End a session for good: its run, its queue, all that it has in the background. What was said stays readable.
@@ -40,8 +40,9 @@ pub(crate) async fn run(args: EndArgs, globals: &Globals) -> Result<(), CliError
 async fn end(follower: &mut Follower<'_>, reader: &Reader, key: &str) -> Result<(), CliError> {
     follower.follow(key).await.map_err(failed)?;
     let left = loop {
-        if let Some(left) = ask(follower, key).await? {
-            break left;
+        let params = EndParams { session_key: key.to_owned() };
+        if let Some(ended) = follower.ask::<SessionsEnd>(params).await? {
+            break ended.left;
         }
         follower.reopen().await?;
         // What has ended meanwhile is not asked for again.
@@ -61,31 +62,6 @@ async fn end(follower: &mut Follower<'_>, reader: &Reader, key: &str) -> Result<
         ),
         hint: format!("`limulus sessions show {key}` shows the commands; end what is left of them by hand"),
     })
-}
-
-/// Asks for it and draws what happens until it is done; gives what could not be ended, nothing when the owner went away.
-async fn ask(follower: &mut Follower<'_>, key: &str) -> Result<Option<Vec<String>>, CliError> {
-    let params = EndParams { session_key: key.to_owned() };
-    let mut answers = match follower.client().ask::<SessionsEnd>(params) {
-        Ok(answers) => answers,
-        Err(error) if is_gone(&error) => return Ok(None),
-        Err(error) => return Err(failed(error)),
-    };
-    loop {
-        tokio::select! {
-            biased;
-            happening = follower.next() => match happening? {
-                Happening::Told(_) => {}
-                Happening::Interrupt => super::agent::quit(),
-                Happening::Gone => return Ok(None),
-            },
-            answer = answers.next() => return match answer {
-                Ok(ended) => Ok(Some(ended.left)),
-                Err(error) if is_gone(&error) && !follower.is_owner() => Ok(None),
-                Err(error) => Err(failed(error)),
-            },
-        }
-    }
 }
 
 /// Whether the session has ended and nothing of it is being ended any more.

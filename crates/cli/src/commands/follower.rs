@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 use super::asking::Asking;
 use crate::args::WriterArgs;
 use crate::config::{Config, Globals};
-use crate::door::{Door, Here, Opening, failed};
+use crate::door::{Door, Here, Opening, failed, is_gone};
 use crate::error::{CliError, Exit};
 use crate::output;
 use crate::render::{Screen, Style};
@@ -30,7 +30,7 @@ const TICK: Duration = Duration::from_millis(120);
 const INTERRUPTS: usize = 2;
 
 /// Stands for the whole home.
-const HOME: &str = "";
+pub(crate) const HOME: &str = "";
 
 /// Whoever follows sessions on this terminal.
 pub(crate) struct Follower<'a> {
@@ -131,11 +131,6 @@ impl<'a> Follower<'a> {
         self.follow_from(key, params).await
     }
 
-    /// Follows the whole home from now on.
-    pub(crate) async fn follow_home(&mut self) -> Result<(), ClientError> {
-        self.follow_from(HOME, SubscribeParams::default()).await
-    }
-
     /// Whether the whole home is followed.
     pub(crate) fn follows_home(&self) -> bool {
         self.followed.contains_key(HOME)
@@ -184,6 +179,42 @@ impl<'a> Follower<'a> {
         }
     }
 
+    /// The next line that has come already, drawn. What was told before an answer is here where the answer is.
+    pub(crate) fn told(&mut self) -> Option<Box<Event>> {
+        loop {
+            let frame = self.door.events.try_recv().ok()?;
+            if let Some(event) = self.hear(&frame) {
+                return Some(event);
+            }
+        }
+    }
+
+    /// Asks for something and draws what happens until it is answered; nothing when the owner went away.
+    pub(crate) async fn ask<M: Method>(&mut self, params: M::Params) -> Result<Option<M::Result>, CliError> {
+        let mut answers = match self.client().ask::<M>(params) {
+            Ok(answers) => answers,
+            Err(error) if is_gone(&error) => return Ok(None),
+            Err(error) => return Err(failed(error)),
+        };
+        let answer = loop {
+            tokio::select! {
+                biased;
+                happening = self.next() => match happening? {
+                    Happening::Told(_) => {}
+                    Happening::Interrupt => super::agent::quit(),
+                    Happening::Gone => return Ok(None),
+                },
+                answer = answers.next() => break answer,
+            }
+        };
+        while self.told().is_some() {}
+        match answer {
+            Ok(answer) => Ok(Some(answer)),
+            Err(error) if is_gone(&error) && !self.is_owner() => Ok(None),
+            Err(error) => Err(failed(error)),
+        }
+    }
+
     /// Asks for the end of a run; a second Ctrl-C ends this process at once, as a crash would.
     pub(crate) fn abort(&mut self, params: AbortParams) {
         self.screen.say("■ aborting; Ctrl-C again quits at once");
@@ -205,7 +236,7 @@ impl<'a> Follower<'a> {
             let client = self.door.client.clone();
             match self.follow_again(&client).await {
                 Ok(()) => break,
-                Err(error) if crate::door::is_gone(&error) => {}
+                Err(error) if is_gone(&error) => {}
                 Err(error) => return Err(failed(error)),
             }
         }
@@ -359,7 +390,7 @@ pub(crate) async fn change<T>(
     let answer = loop {
         match call(follower.client()).await {
             Ok(answer) => break Ok(answer),
-            Err(error) if crate::door::is_gone(&error) => follower.reopen().await?,
+            Err(error) if is_gone(&error) => follower.reopen().await?,
             Err(error) => break Err(failed(error)),
         }
     };

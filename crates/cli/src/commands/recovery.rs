@@ -33,6 +33,7 @@ struct Row {
     first: &'static str,
     then: &'static str,
     at_end: &'static str,
+    others_leave_alone: &'static str,
 }
 
 fn rows() -> Vec<Row> {
@@ -41,19 +42,19 @@ fn rows() -> Vec<Row> {
         first: rule.first.name(),
         then: rule.then.name(),
         at_end: rule.at_end.name(),
+        others_leave_alone: rule.cools.name(),
     };
     RULES.iter().map(row).collect()
 }
 
 fn table() -> String {
     let mut page = Page::default();
-    let line = |class: &str, first: &str, then: &str, at_end: &str| {
-        format!("{class:<21}{first:<16}{then:<14}{at_end}").trim_end().to_owned()
+    let line = |class: &str, first: &str, then: &str, at_end: &str, others: &str| {
+        format!("{class:<21}{first:<16}{then:<14}{at_end:<12}{others}").trim_end().to_owned()
     };
-    page.line(line("class", "first", "then", "at the end"));
-    for Row { class, first, then, at_end } in rows() {
-        let class = serde_json::to_value(class).ok().and_then(|name| name.as_str().map(str::to_owned));
-        page.line(line(&class.unwrap_or_default(), first, then, at_end));
+    page.line(line("class", "first", "then", "at the end", "others leave alone"));
+    for Row { class, first, then, at_end, others_leave_alone } in rows() {
+        page.line(line(&class.name(), first, then, at_end, others_leave_alone));
     }
     let minutes = COOLDOWNS_MS.map(|ms| (ms / 60_000).to_string()).join(", ");
     page.line("");
@@ -64,12 +65,16 @@ fn table() -> String {
         BACKOFF_MOST_MS / 1000,
         Limits::default().retries
     ));
+    page.line("refresh     the same request at once with a new access token, where the profile is logged in (kind = \"oauth\")");
     page.line(format!(
         "wait        until the soonest candidate may be asked again: when it said, at least {minutes} minutes, longer each \
          time; all waits together within `requests.max_wait_s` (default {})",
         Limits::default().max_wait_ms / 1000
     ));
     page.line("fail        the run ends with it, unless another candidate only has to be left alone for a while");
+    page.line(
+        "others      what every session of this home leaves alone from then on: `limulus profiles list` shows it, and until when",
+    );
     page.line("end         the run ends with it");
     page.line("hold        the run is kept for a human: `limulus resume KEY --force` takes it up again");
     page.text()
@@ -82,7 +87,10 @@ mod tests {
     #[test]
     fn r24_r54_the_table_is_printed_as_the_engine_obeys_it() {
         let text = table();
-        assert!(text.contains("\nrate_limit           retry once      next profile  wait\n"), "{text}");
+        assert!(
+            text.contains("\nrate_limit           retry once      next profile  wait        model with this profile: "),
+            "{text}"
+        );
         assert!(text.contains("\nmodel_not_found                      next model    fail\n"), "{text}");
         let printed: Vec<serde_json::Value> = serde_json::from_str(&json(&rows())).unwrap();
         assert_eq!(printed.len(), RULES.len());

@@ -1,19 +1,20 @@
 //! `limulus resume`: takes up what was not finished, and waits until each run has ended or waits for a human.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use clap::Args;
 use engine::tables::lifecycle::LifecycleKind;
 use engine::{Lifecycle, Outcome, SessionRow};
 use gateway::SessionKey;
+use gateway::events::{Cursor, HomeReading};
 use gateway::show::fold_branch;
 use journal::{Read, Reader};
 use protocol::event::{StateLine, Stream};
-use protocol::method::{AbortParams, ResumeParams, SessionsResume};
+use protocol::method::{AbortParams, ResumeParams, SessionsResume, SubscribeParams};
 use protocol::{ClientError, Event};
 
-use super::follower::{End, Follower, Happening};
+use super::follower::{End, Follower, HOME, Happening};
 use crate::args::WriterArgs;
 use crate::config::{Config, Globals};
 use crate::door::{failed, is_gone};
@@ -37,10 +38,15 @@ pub(crate) async fn run(args: ResumeArgs, globals: &Globals) -> Result<(), CliEr
     let config = Arc::new(Config::load(&globals.home, &globals.environment, args.writer.flags())?);
     // Nothing to take up is no reason to make a home.
     let reader = Reader::open(&globals.home)?;
-    let rows = rows(&reader, key.as_ref())?;
-    let sessions = if key.is_some() { 1 } else { rows.len() };
+    let open = rows(&reader, key.as_ref())?;
+    let sessions = if key.is_some() { 1 } else { open.len() };
+    let begin = Begin::before(&reader, &open)?;
+    // An owner may go on with them meanwhile: what ends behind this look is told, and what ended before is not waited for.
+    let known: BTreeSet<_> = open.iter().map(|row| row.session).collect();
+    let rows: Vec<_> = rows(&reader, key.as_ref())?.into_iter().filter(|row| known.contains(&row.session)).collect();
     let mut follower = Follower::open(globals, config, &args.writer, sessions).await?;
-    let taken = take_up(&mut follower, &reader, &rows, ResumeParams { session_key: args.key, force: args.force }).await;
+    let params = ResumeParams { session_key: args.key, force: args.force };
+    let taken = take_up(&mut follower, &reader, &rows, params, begin).await;
     let closed = follower.close(End::of(&taken)).await;
     taken.and(closed)
 }
@@ -49,7 +55,7 @@ pub(crate) async fn run(args: ResumeArgs, globals: &Globals) -> Result<(), CliEr
 pub(super) async fn follow_one(follower: &mut Follower<'_>, reader: &Reader, key: &str) -> Result<(), CliError> {
     let rows = rows(reader, Some(&SessionKey::parse(Some(key))?))?;
     let params = ResumeParams { session_key: Some(key.to_owned()), force: false };
-    take_up(follower, reader, &rows, params).await
+    take_up(follower, reader, &rows, params, Begin::default()).await
 }
 
 /// What there is to take up, or to tell a human.
@@ -69,6 +75,7 @@ async fn take_up(
     reader: &Reader,
     rows: &[SessionRow],
     mut params: ResumeParams,
+    begin: Begin,
 ) -> Result<(), CliError> {
     if rows.is_empty() {
         follower.screen.say("nothing is unfinished");
@@ -81,6 +88,7 @@ async fn take_up(
         busy: rows.iter().filter(|row| !held(row)).map(|row| (row.key.clone(), Busy::default())).collect(),
         outcomes: vec![],
         held: rows.iter().find(held).map(|row| row.key.clone()),
+        begin,
     };
     while !following.busy.is_empty() {
         // What is followed is followed again by opening again; what was not yet, because the owner went away, is now.
@@ -113,12 +121,31 @@ fn why(read: &dyn Read, key: &str) -> String {
 /// Sessions that are followed each by itself; more are followed as the whole home.
 const MOST_FOLLOWED: usize = 200;
 
+/// From where sessions are followed, as cursors.
+#[derive(Debug, Default)]
+struct Begin {
+    home: Option<String>,
+    sessions: BTreeMap<String, String>,
+}
+
+impl Begin {
+    /// Where these stand now.
+    fn before(read: &dyn Read, rows: &[SessionRow]) -> Result<Self, CliError> {
+        if rows.len() > MOST_FOLLOWED {
+            return Ok(Self { home: Some(HomeReading::now(read)?.to_string()), ..Self::default() });
+        }
+        let now = |row: &SessionRow| Ok((row.key.clone(), Cursor::now(read, row.branch)?.to_string()));
+        Ok(Self { sessions: rows.iter().map(now).collect::<Result<_, CliError>>()?, ..Self::default() })
+    }
+}
+
 /// What is followed, and what became of it so far.
 struct Following<'a> {
     reader: &'a Reader,
     busy: BTreeMap<String, Busy>,
     outcomes: Vec<Outcome>,
     held: Option<String>,
+    begin: Begin,
 }
 
 impl Following<'_> {
@@ -126,11 +153,15 @@ impl Following<'_> {
         if follower.follows_home() {
             return Ok(());
         }
-        if self.busy.len() > MOST_FOLLOWED {
-            return follower.follow_home().await;
+        if let Some(from) = self.begin.home.clone() {
+            return follower
+                .follow_from(HOME, SubscribeParams { from: Some(from), ..SubscribeParams::default() })
+                .await;
         }
         for key in self.busy.keys().filter(|key| follower.cursor(key).is_empty()).cloned().collect::<Vec<_>>() {
-            follower.follow(&key).await?;
+            let from = self.begin.sessions.get(&key).cloned();
+            let params = SubscribeParams { session: Some(key.clone()), from, ..SubscribeParams::default() };
+            follower.follow_from(&key, params).await?;
         }
         Ok(())
     }
@@ -164,7 +195,8 @@ impl Following<'_> {
             }
         }
         let Some(lifecycle) = self.busy.get_mut(&event.session).and_then(|busy| busy.see(event)) else { return Ok(()) };
-        if is_unfinished(self.reader, &event.session)? {
+        // What it was before it was mended, or goes on all the same.
+        if goes_on(self.reader, &event.session, lifecycle)? {
             return Ok(());
         }
         self.busy.remove(&event.session);
@@ -180,9 +212,11 @@ fn is_open(row: &SessionRow) -> bool {
     row.unfinished || row.lifecycle == LifecycleKind::Error
 }
 
-/// Whether a session that has no run to follow ends processes still. It is looked at again whenever something is told of it.
-fn is_unfinished(read: &dyn Read, key: &str) -> Result<bool, CliError> {
-    Ok(read.session(key)?.is_some_and(|row| row.unfinished))
+/// Whether a session of which a line says that it rests goes on: it ends processes still, or needs a human no more. It is
+/// looked at again whenever something is told of it.
+fn goes_on(read: &dyn Read, key: &str, rests: LifecycleKind) -> Result<bool, CliError> {
+    let is_mended = |row: &SessionRow| rests == LifecycleKind::Error && row.lifecycle != LifecycleKind::Error;
+    Ok(read.session(key)?.is_some_and(|row| row.unfinished || is_mended(&row)))
 }
 
 /// A session that is followed until it goes on by itself no more.

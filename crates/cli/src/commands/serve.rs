@@ -59,11 +59,14 @@ pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliErr
     let mut signals = Signals::new()?;
     let journal = own(&globals.home, args.writer.wait).await?;
     let (epoch, (notes_in, mut notes)) = (journal.epoch(), mpsc::unbounded_channel());
+    let logins = models::Logins::default();
     let options = ServiceOptions {
         home: globals.home.clone(),
         supervisor: program,
-        models: models::ModelSet::new().with_offline(models::Offline::with_pace(config.offline_pace())),
-        resolver: Box::new(ConfigResolver::new(config, notes_in)),
+        models: models::ModelSet::new()
+            .with_offline(models::Offline::with_pace(config.offline_pace()))
+            .with_logins(logins.clone()),
+        resolver: Box::new(ConfigResolver::new(config, logins, notes_in)),
         linger: Linger::default(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     };

@@ -1,11 +1,14 @@
-//! `limulus sessions list` and `limulus sessions show`. Ending a session is in `end`: it writes.
+//! `limulus sessions list`, `sessions show` and `sessions context`. What writes is in `end` and `compact`.
 
 use clap::{Args, Subcommand};
 use engine::Flags;
 use gateway::show::name;
-use protocol::method::{SessionParams, SessionsList, SessionsListParams, SessionsListed, SessionsShow};
-use protocol::show::{ItemStory, Listed, ProcessStory, Role, Shown};
+use protocol::method::{
+    ContextParams, SessionParams, SessionsContext, SessionsList, SessionsListParams, SessionsListed, SessionsShow,
+};
+use protocol::show::{ContextStory, ItemStory, Listed, ProcessStory, Role, Shown};
 
+use super::compact::CompactArgs;
 use super::end::EndArgs;
 use crate::args::PageArgs;
 use crate::config::Globals;
@@ -22,13 +25,20 @@ pub(crate) struct SessionsArgs {
 }
 
 impl SessionsArgs {
-    /// What `sessions end` is given, if it is that: the one command here that writes.
-    pub(crate) fn end(self) -> Result<EndArgs, Self> {
+    /// What is given to a command that writes, if it is one.
+    pub(crate) fn writing(self) -> Result<Writing, Self> {
         match self.command {
-            SessionsCommand::End(end) => Ok(end),
+            SessionsCommand::End(end) => Ok(Writing::End(end)),
+            SessionsCommand::Compact(compact) => Ok(Writing::Compact(compact)),
             command => Err(Self { command }),
         }
     }
+}
+
+/// The commands that write.
+pub(crate) enum Writing {
+    End(EndArgs),
+    Compact(CompactArgs),
 }
 
 /// What can be asked of sessions.
@@ -50,6 +60,19 @@ enum SessionsCommand {
         #[arg(long)]
         json: bool,
     },
+    /// What the model sees of a session: every part with about how many tokens it is
+    Context {
+        /// NAME, or agent:AGENT:NAME [default: agent:main:main]
+        key: Option<String>,
+        /// Show what the last summary stands for instead
+        #[arg(long)]
+        dropped: bool,
+        /// Print one JSON object, texts whole
+        #[arg(long)]
+        json: bool,
+    },
+    /// Make the history of a session shorter: a summary stands for all but its newest part. What was said stays readable
+    Compact(CompactArgs),
     /// End a session for good: its run, its queue, all that it has in the background; what was said stays readable
     End(EndArgs),
 }
@@ -68,7 +91,13 @@ pub(crate) fn run(args: SessionsArgs, globals: &Globals) -> Result<(), CliError>
             let session = ask::<SessionsShow>(globals, SessionParams { session_key: key, limit: None })?;
             if as_json { json(&session) } else { lay_out(&session, &zone) }
         }
-        SessionsCommand::End(_) => return Err(CliError::bug("`sessions end` was taken for a command that reads")),
+        SessionsCommand::Context { key, dropped, json: as_json } => {
+            let context = ask::<SessionsContext>(globals, ContextParams { session_key: key, dropped })?;
+            if as_json { json(&context) } else { lay_out_context(&context, dropped) }
+        }
+        SessionsCommand::End(_) | SessionsCommand::Compact(_) => {
+            return Err(CliError::bug("a command that writes was taken for one that reads"));
+        }
     })
 }
 
@@ -87,6 +116,33 @@ fn lay_out_list(sessions: &[Listed], zone: &Zone) -> String {
     columns(&std::iter::once(heading).chain(rows).collect::<Vec<_>>())
 }
 
+/// A line for each part, and what they come to.
+fn lay_out_context(context: &ContextStory, dropped: bool) -> String {
+    let heading = ["TOKENS", "ENTRY", "PART", "TEXT"].map(str::to_owned);
+    let rows = context.parts.iter().map(|part| {
+        let seq = part.seq.map(|seq| seq.to_string()).unwrap_or_default();
+        [part.tokens.to_string(), seq, name(&part.what), excerpt(&part.text, 90)]
+    });
+    let table = columns(&std::iter::once(heading).chain(rows).collect::<Vec<_>>());
+    if dropped {
+        let tokens: u64 = context.parts.iter().map(|part| part.tokens).sum();
+        return format!(
+            "{table}\na summary stands for these {}, about {tokens} tokens\n",
+            count(context.parts.len(), "item")
+        );
+    }
+    let model = context.model.as_ref().map(|model| format!(" to {model}")).unwrap_or_default();
+    let counted =
+        context.counted.map(|counted| format!("; of the last one {counted} were counted")).unwrap_or_default();
+    let bounds = context.window.zip(context.threshold).map(|(window, threshold)| {
+        format!(
+            "its window has {window}; the history is made shorter when a request would hold more than {threshold}\n"
+        )
+    });
+    let tokens = context.tokens;
+    format!("{table}\nthe next request{model} holds about {tokens} tokens{counted}\n{}", bounds.unwrap_or_default())
+}
+
 fn lay_out(session: &Shown, zone: &Zone) -> String {
     let mut page = Page::default();
     page.line(format!(
@@ -100,7 +156,7 @@ fn lay_out(session: &Shown, zone: &Zone) -> String {
         page.indented("  trouble: ", trouble);
     }
     if let Some(at) = &session.removed_to {
-        page.line(format!("the entries up to {at} were removed; what is without a number here is from its snapshot"));
+        page.line(format!("the entries up to {at} were removed; what came with them is here from the snapshot there"));
     }
     for item in session.transcript.iter().flatten() {
         lay_out_item(&mut page, item);
@@ -156,7 +212,7 @@ fn lay_out_item(page: &mut Page, item: &ItemStory) {
     match item.role {
         // The model reads the whole of it, a person seldom.
         Role::Tool => page.line(format!("  {}", excerpt(&item.text, 200))),
-        Role::User | Role::Assistant => page.indented("  ", &item.text),
+        Role::User | Role::Assistant | Role::Summary | Role::Note => page.indented("  ", &item.text),
     }
     for file in &item.attachments {
         let (name, kind) = (excerpt(&file.name, 60), excerpt(&file.media_type, 40));

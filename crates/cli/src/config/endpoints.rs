@@ -6,8 +6,9 @@ use std::fmt;
 use models::{Api, Endpoint, SECRET_HEADER_BYTES, Secret};
 use serde::{Deserialize, Deserializer};
 
+use super::Config;
+use super::credentials::{Credential, Profile};
 use super::error::{ConfigError, Origin};
-use super::{Config, Profile};
 
 /// A provider that is known by its name. The variable of its key makes it without any configuration.
 pub(super) struct BuiltIn {
@@ -112,7 +113,18 @@ impl<'de> Deserialize<'de> for KeySource {
 pub(super) struct Route<'a> {
     pub(super) api: &'a str,
     base_url: &'a str,
-    pub(super) profiles: Vec<(&'a str, KeySource)>,
+    pub(super) profiles: Vec<(&'a str, Credential<'a>)>,
+}
+
+fn by_variable(key: &str) -> Credential<'static> {
+    Credential::Key(KeySource::Variable(key.to_owned()))
+}
+
+/// What a profile sends.
+fn credential<'a>(provider: &str, route: &'a Route<'_>, profile: &str) -> Result<&'a Credential<'a>, ConfigError> {
+    let found = route.profiles.iter().find(|(name, _)| *name == profile).map(|(_, credential)| credential);
+    let (provider, profile) = (provider.to_owned(), profile.to_owned());
+    found.ok_or(ConfigError::UnknownProfile { provider, profile })
 }
 
 impl Config {
@@ -120,8 +132,7 @@ impl Config {
     pub(super) fn route(&self, provider: &str) -> Option<Route<'_>> {
         let known = built_in(provider);
         if let Some(configured) = self.values.providers.get(provider) {
-            let profile = |profile: &'_ Profile| profile.key.clone();
-            let profiles = configured.profiles.iter().filter_map(|p| Some((p.name.as_str(), profile(p)?)));
+            let profiles = configured.profiles.iter().filter_map(|p| Some((p.name.as_str(), p.credential()?)));
             return Some(Route {
                 api: configured.api.as_deref().or(known.map(|known| known.api.name()))?,
                 base_url: configured.base_url.as_deref().or(known.map(|known| known.base_url))?,
@@ -135,7 +146,7 @@ impl Config {
         known.filter(is_there).map(|known| Route {
             api: known.api.name(),
             base_url: known.base_url,
-            profiles: known.key.map(|key| (BY_VARIABLE, KeySource::Variable(key.to_owned()))).into_iter().collect(),
+            profiles: known.key.map(|key| (BY_VARIABLE, by_variable(key))).into_iter().collect(),
         })
     }
 
@@ -185,9 +196,10 @@ impl Config {
         let mut wrong = vec![];
         for (name, provider) in &self.values.providers {
             for profile in &provider.profiles {
-                let read = profile.key.as_ref().map(|key| self.read_key(key));
+                let unread = profile.sources().filter_map(|source| self.read_key(source).err());
                 let (provider, profile) = (name.clone(), profile.name.clone());
-                wrong.extend(read.and_then(Result::err).map(|detail| ConfigError::Key { provider, profile, detail }));
+                let error = |detail| ConfigError::Key { provider: provider.clone(), profile: profile.clone(), detail };
+                wrong.extend(unread.map(error));
             }
             for (header, source) in &provider.headers {
                 let (provider, header) = (name.clone(), header.clone());
@@ -206,8 +218,12 @@ impl Config {
             known: self.providers(),
         })?;
         let api = Api::from_name(route.api).expect("the table of keys takes no other");
-        let key = profile.map(|profile| self.key(provider, &route, profile)).transpose()?;
-        let mut endpoint = Endpoint::new(api, route.base_url, key);
+        let mut endpoint = Endpoint::new(api, route.base_url, None);
+        if let Some(profile) = profile {
+            let credential = credential(provider, &route, profile)?;
+            endpoint.login = self.login(provider, profile, credential)?;
+            endpoint.key = self.key(provider, profile, credential)?;
+        }
         if let Some(configured) = self.values.providers.get(provider) {
             endpoint.proxy.clone_from(&configured.proxy);
             for (name, source) in &configured.headers {
@@ -222,14 +238,11 @@ impl Config {
         Ok(endpoint)
     }
 
-    fn key(&self, provider: &str, route: &Route<'_>, profile: &str) -> Result<Secret, ConfigError> {
-        let source = route.profiles.iter().find(|(name, _)| *name == profile).map(|(_, source)| source);
+    /// The key of a profile that has one.
+    fn key(&self, provider: &str, profile: &str, credential: &Credential<'_>) -> Result<Option<Secret>, ConfigError> {
+        let Credential::Key(source) = credential else { return Ok(None) };
         let (provider, profile) = (provider.to_owned(), profile.to_owned());
-        match source.map(|source| self.read_key(source)) {
-            Some(Ok(key)) => Ok(key),
-            Some(Err(detail)) => Err(ConfigError::Key { provider, profile, detail }),
-            None => Err(ConfigError::UnknownProfile { provider, profile }),
-        }
+        self.read_key(source).map(Some).map_err(|detail| ConfigError::Key { provider, profile, detail })
     }
 
     /// The key, or why there is none.
@@ -280,7 +293,7 @@ impl Config {
     }
 
     fn key_sources(&self) -> impl Iterator<Item = &KeySource> {
-        self.values.providers.values().flat_map(|provider| &provider.profiles).filter_map(|p| p.key.as_ref())
+        self.values.providers.values().flat_map(|provider| &provider.profiles).flat_map(Profile::sources)
     }
 
     fn header_sources(&self) -> impl Iterator<Item = &KeySource> {

@@ -120,6 +120,14 @@ pub(crate) enum ConfigError {
         /// What it may hold.
         expected: String,
     },
+    /// A key of a profile that is for profiles of another kind.
+    #[error("`{key}` is not for a profile of kind \"{kind}\"")]
+    Misplaced {
+        /// The key.
+        key: String,
+        /// The kind that its profile has.
+        kind: &'static str,
+    },
     /// No such agent.
     #[error("there is no agent `{agent}`")]
     UnknownAgent {
@@ -187,6 +195,10 @@ impl ConfigError {
             Self::UnknownVariable { nearest, .. } => format!("the nearest known one is {nearest}"),
             Self::Value { expected, .. } => format!("it takes {expected}"),
             Self::Missing { expected, .. } => format!("add it to config.toml: it takes {expected}"),
+            Self::Misplaced { kind, .. } => {
+                let other = if *kind == "key" { "oauth" } else { "key" };
+                format!("take it away, or write kind = \"{other}\" beside it")
+            }
             Self::UnknownAgent { agent, known } => {
                 format!("add [agents.{agent}] to config.toml; there are: {}", known.join(", "))
             }

@@ -51,7 +51,8 @@ impl Config {
                 None => KeyStatus::NotConfigured,
             };
         };
-        let Some((_, source)) = route.profiles.first() else { return KeyStatus::NotNeeded };
+        let Some((_, credential)) = route.profiles.first() else { return KeyStatus::NotNeeded };
+        let source = credential.source();
         let shown = if source.is_reference() { format!("{source:?}") } else { "in the configuration".to_owned() };
         match self.read_key(source) {
             Ok(_) => KeyStatus::There { source: shown },

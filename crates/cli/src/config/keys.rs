@@ -27,6 +27,10 @@ pub(super) enum Kind {
     Dollars,
     /// An address that begins with `http://` or `https://`.
     Address,
+    /// One that secrets may be sent to: `https://`, or `http://` on this machine.
+    SafeAddress,
+    /// `file:PATH` of a secret that is written anew. A value that is something else never reaches a message.
+    SecretFile,
 }
 
 /// A year: nothing that a person waits for is longer.
@@ -49,6 +53,8 @@ pub(super) const KEYS: &[(&[&str], Kind)] = &[
     (&["agents", "*", "queue"], MODES),
     (&["runs", "deadline_s"], Kind::Number(1, YEAR_S)),
     (&["runs", "poison_after"], Kind::Number(0, 1_000_000)),
+    (&["runs", "repeats_told"], Kind::Number(0, 1_000_000)),
+    (&["runs", "repeats_most"], Kind::Number(0, 1_000_000)),
     (&["runs", "resume"], Kind::Word(&["restart", "continue"])),
     (&["requests", "first_byte_s"], Kind::Number(1, YEAR_S)),
     (&["requests", "silent_s"], Kind::Number(1, YEAR_S)),
@@ -59,6 +65,11 @@ pub(super) const KEYS: &[(&[&str], Kind)] = &[
     (&["tools", "outside", "policy"], POLICIES),
     (&["tools", "web_fetch", "policy"], POLICIES),
     (&["tools", "web_fetch", "allow_private"], Kind::Flag),
+    (&["compaction", "auto"], Kind::Flag),
+    (&["compaction", "model"], Kind::Model),
+    (&["compaction", "reserve"], Kind::Number(0, TOKENS)),
+    (&["compaction", "keep"], Kind::Number(1, TOKENS)),
+    (&["compaction", "limit_s"], Kind::Number(1, YEAR_S)),
     (&["queue", "mode"], MODES),
     (&["queue", "debounce_ms"], Kind::Number(0, 1_000 * YEAR_S)),
     (&["queue", "cap"], Kind::Number(1, 10_000)),
@@ -75,7 +86,11 @@ pub(super) const KEYS: &[(&[&str], Kind)] = &[
     (&["providers", "*", "proxy"], Kind::Address),
     (&["providers", "*", "headers", "*"], Kind::Secret),
     (&["providers", "*", "profiles", "*", "name"], Kind::Text),
+    (&["providers", "*", "profiles", "*", "kind"], Kind::Word(&["key", "oauth"])),
     (&["providers", "*", "profiles", "*", "key"], Kind::Secret),
+    (&["providers", "*", "profiles", "*", "token_url"], Kind::SafeAddress),
+    (&["providers", "*", "profiles", "*", "client_id"], Kind::Text),
+    (&["providers", "*", "profiles", "*", "refresh"], Kind::SecretFile),
     (&["models", "*", "context_window"], Kind::Number(1_000, TOKENS)),
     (&["models", "*", "max_output"], Kind::Number(1, TOKENS)),
     (&["models", "*", "thinking"], THINKING),
@@ -124,6 +139,8 @@ impl Kind {
             (Self::Dollars, Value::Float(dollars)) => (0.0..=MOST_DOLLARS).contains(dollars),
             (Self::Dollars, Value::Integer(dollars)) => (0..=MOST_DOLLARS as i64).contains(dollars),
             (Self::Address, Value::String(text)) => text.starts_with("http://") || text.starts_with("https://"),
+            (Self::SafeAddress, Value::String(text)) => models::may_hold_tokens(text),
+            (Self::SecretFile, Value::String(text)) => is_file(text),
             _ => false,
         }
     }
@@ -141,6 +158,11 @@ impl Kind {
             Self::Words(words) => format!("a list of {}", words.join(", ")),
             Self::Dollars => "US dollars per million tokens, such as 2.5".to_owned(),
             Self::Address => "an address that begins with http:// or https://".to_owned(),
+            Self::SafeAddress => "an address that begins with https://, or with http:// on this machine".to_owned(),
+            Self::SecretFile => {
+                "file:PATH, of a file that holds the refresh token and nothing else; new ones are written there"
+                    .to_owned()
+            }
         }
     }
 
@@ -148,7 +170,13 @@ impl Kind {
     pub(super) fn parse(self, text: &str) -> Value {
         let as_text = || Value::String(text.to_owned());
         match self {
-            Self::Text | Self::Secret | Self::Model | Self::Word(_) | Self::Address => as_text(),
+            Self::Text
+            | Self::Model
+            | Self::Word(_)
+            | Self::Address
+            | Self::SafeAddress
+            | Self::Secret
+            | Self::SecretFile => as_text(),
             Self::Number(..) => text.trim().parse().map_or_else(|_| as_text(), Value::Integer),
             Self::Flag => text.trim().parse().map_or_else(|_| as_text(), Value::Boolean),
             Self::Dollars => text.trim().parse().map_or_else(|_| as_text(), Value::Float),
@@ -163,8 +191,9 @@ impl Kind {
     pub(super) fn masked(self, value: &Value) -> Value {
         match (self, value) {
             (Self::Secret, Value::String(text)) if KeySource::of(text).is_reference() => value.clone(),
-            (Self::Secret, _) => Value::String(MASK.to_owned()),
-            (Self::Address, Value::String(text)) => Value::String(without_password(text)),
+            (Self::SecretFile, Value::String(text)) if is_file(text) => value.clone(),
+            (Self::Secret | Self::SecretFile, _) => Value::String(MASK.to_owned()),
+            (Self::Address | Self::SafeAddress, Value::String(text)) => Value::String(without_password(text)),
             _ => value.clone(),
         }
     }
@@ -172,7 +201,7 @@ impl Kind {
     /// The value as a message quotes it.
     pub(super) fn shown(self, value: &Value) -> String {
         const MOST_CHARS: usize = 60;
-        if self == Self::Secret {
+        if matches!(self, Self::Secret | Self::SecretFile) {
             return "what it holds".to_owned();
         }
         let text = match &self.masked(value) {
@@ -195,6 +224,10 @@ fn without_password(address: &str) -> String {
         Some((_, host)) => format!("{MASK}@{host}{path}"),
         None => address.to_owned(),
     }
+}
+
+fn is_file(text: &str) -> bool {
+    text.strip_prefix("file:").is_some_and(|path| !path.trim().is_empty())
 }
 
 fn is_model(text: &str) -> bool {

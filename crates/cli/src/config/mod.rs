@@ -1,8 +1,9 @@
 //! The configuration: where values come from (`layers`), what there is (`keys`), what a run is decided by (`resolve`),
-//! where a model is served (`endpoints`); and what can be said of it: what is in force (`effective`), what is wrong or
+//! where a model is served (`endpoints`) and with what (`credentials`); and what can be said of it: what is in force (`effective`), what is wrong or
 //! doubtful (`review`), whether its file has changed (`reload`), what every key is for (`reference`, `schema`). What may not live here: reading or writing of
 //! anything but configuration.
 
+mod credentials;
 mod effective;
 mod endpoints;
 mod environment;
@@ -12,6 +13,7 @@ mod key_status;
 mod keys;
 mod layers;
 mod nearest;
+mod profiles;
 mod reference;
 mod reload;
 mod resolve;
@@ -26,7 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{DropPolicy, Interrupt, LaneBounds, Policy, QueueMode, QueueSettings, ResumeMode, Thinking};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
 pub(crate) use effective::{Effective, Setting};
 pub(crate) use endpoints::{KeySource, key_variables};
@@ -40,6 +42,7 @@ pub(crate) use resolve::{Resolved, Subject};
 pub(crate) use review::{Remark, Review};
 pub(crate) use schema::schema;
 
+use credentials::Profile;
 use layers::Layers;
 
 /// The name of the file in the home.
@@ -96,8 +99,14 @@ impl Config {
         let values: Values = whole.try_into().expect("every value was checked against the table of keys");
         let mut wrong = layers.wrong().to_vec();
         for (name, provider) in &values.providers {
-            // What is there with a wrong value was told as that.
-            let missing = provider.missing(name).into_iter().filter(|(key, _)| !layers.is_wrong(key));
+            // What is there with a wrong value was told as that; of a profile whose kind is wrong nothing more is known.
+            let of_no_kind =
+                |key: &str| key.rsplit_once('.').is_some_and(|(table, _)| layers.is_wrong(&format!("{table}.kind")));
+            // First, for what is missing beside it may only be the kind.
+            let misplaced = provider.misplaced(name).into_iter().filter(|(key, _)| !of_no_kind(key));
+            wrong.extend(misplaced.map(|(key, kind)| ConfigError::Misplaced { key, kind }));
+            let missing = provider.missing(name).into_iter();
+            let missing = missing.filter(|(key, _)| !layers.is_wrong(key) && !of_no_kind(key));
             wrong.extend(missing.map(|(key, expected)| ConfigError::Missing { key, expected: expected.to_owned() }));
         }
         let missing = values.models.iter().filter_map(|(model, figures)| figures.missing(model));
@@ -146,6 +155,7 @@ struct Values {
     runs: Runs,
     requests: Requests,
     tools: Tools,
+    compaction: Compaction,
     queue: Queue,
     lanes: Lanes,
     serve: Serve,
@@ -172,7 +182,19 @@ struct Agent {
 struct Runs {
     deadline_s: u64,
     poison_after: u32,
+    repeats_told: u32,
+    repeats_most: u32,
     resume: ResumeMode,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Compaction {
+    auto: bool,
+    model: Option<String>,
+    reserve: u64,
+    keep: u64,
+    limit_s: u64,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -253,7 +275,7 @@ struct Provider {
     proxy: Option<String>,
     #[serde(default)]
     headers: BTreeMap<String, KeySource>,
-    #[serde(default, deserialize_with = "in_order")]
+    #[serde(default, deserialize_with = "credentials::in_order")]
     profiles: Vec<Profile>,
 }
 
@@ -269,29 +291,21 @@ impl Provider {
         if self.base_url.is_none() && !is_known {
             missing.push((key("base_url"), "the address of the API, such as \"http://127.0.0.1:9911/v1\""));
         }
-        for (number, _) in self.profiles.iter().enumerate().filter(|(_, profile)| profile.key.is_none()) {
-            missing.push((key(&format!("profiles.{number}.key")), "env:NAME, file:PATH or the key itself"));
+        for (number, profile) in self.profiles.iter().enumerate() {
+            missing.extend(
+                profile.missing().map(|(part, expected)| (key(&format!("profiles.{number}.{part}")), expected)),
+            );
         }
         missing
     }
-}
 
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Profile {
-    #[serde(default = "unnamed")]
-    name: String,
-    key: Option<KeySource>,
-}
-
-fn unnamed() -> String {
-    "default".to_owned()
-}
-
-/// The entries of a list come by their numbers, so that a variable can set one of them.
-fn in_order<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Profile>, D::Error> {
-    let by_number: BTreeMap<String, Profile> = BTreeMap::deserialize(deserializer)?;
-    let mut profiles: Vec<(String, Profile)> = by_number.into_iter().collect();
-    profiles.sort_by_key(|(number, _)| number.parse::<u32>().unwrap_or(u32::MAX));
-    Ok(profiles.into_iter().map(|(_, profile)| profile).collect())
+    /// The keys of its profiles that are for another kind of profile, with the kind that theirs has.
+    fn misplaced(&self, name: &str) -> Vec<(String, &'static str)> {
+        let table = layers::dotted(&["providers".to_owned(), name.to_owned()]);
+        let misplaced = |(number, profile): (usize, &Profile)| {
+            let key = |part: &str| (format!("{table}.profiles.{number}.{part}"), profile.kind.name());
+            profile.misplaced().map(key).collect::<Vec<_>>()
+        };
+        self.profiles.iter().enumerate().flat_map(misplaced).collect()
+    }
 }

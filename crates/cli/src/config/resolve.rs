@@ -1,10 +1,11 @@
 //! From the configuration to what one run is decided by. What may not live here: keys.
 
 use engine::tables::limits::{WINDOW_LEAST, WINDOW_SMALL};
-use engine::{Candidate, Limits, Overrides, Policy, Settings, Thinking};
+use engine::{Candidate, Compaction, Limits, Overrides, Policy, Settings, Thinking};
 use models::{Api, Levels, level_name};
 use runtime::Wants;
 
+use super::credentials::Credential;
 use super::endpoints::key_variables;
 use super::error::ConfigError;
 use super::{Agent, Config};
@@ -60,10 +61,18 @@ impl Config {
             resume: self.values.runs.resume,
             exec: leave(exec),
             outside: leave(self.values.tools.outside.policy.unwrap_or(exec)),
+            compaction: self.compaction(agent)?,
             web_fetch: leave(self.values.tools.web_fetch.policy.unwrap_or(exec)),
             tools: tools::specs(),
         };
         Ok(Resolved { settings, notes })
+    }
+
+    fn compaction(&self, agent: &Agent) -> Result<Compaction, ConfigError> {
+        let super::Compaction { auto, model, reserve, keep, .. } = &self.values.compaction;
+        let by = model.as_ref().map(|model| self.candidate(model, agent, None)).transpose()?;
+        let by = by.map(|(candidate, _)| candidate);
+        Ok(Compaction { auto: *auto, reserve: *reserve, keep: *keep, by })
     }
 
     fn agent(&self, name: &str) -> Result<&Agent, ConfigError> {
@@ -131,6 +140,8 @@ impl Config {
             provider: provider.to_owned(),
             model: name.to_owned(),
             profile: route.profiles.first().map(|(name, _)| (*name).to_owned()),
+            token_rate: models::token_rate(name),
+            can_refresh: route.profiles.first().is_some_and(|(_, credential)| credential.can_refresh()),
             context_window: figures.context_window,
             max_output: figures.max_output,
             thinking,
@@ -142,8 +153,12 @@ impl Config {
     /// A model with each of its provider's profiles, in their order.
     fn with_each_profile(&self, candidate: Candidate) -> Vec<Candidate> {
         let profiles = self.route(&candidate.provider).map(|route| route.profiles).unwrap_or_default();
-        let with = |name: &str| Candidate { profile: Some(name.to_owned()), ..candidate.clone() };
-        let each: Vec<Candidate> = profiles.iter().map(|(name, _)| with(name)).collect();
+        let with = |(name, credential): &(&str, Credential<'_>)| Candidate {
+            profile: Some((*name).to_owned()),
+            can_refresh: credential.can_refresh(),
+            ..candidate.clone()
+        };
+        let each: Vec<Candidate> = profiles.iter().map(with).collect();
         if each.is_empty() { vec![candidate] } else { each }
     }
 
@@ -157,6 +172,9 @@ impl Config {
             max_wait_ms: requests.max_wait_s * 1000,
             retries: requests.retries,
             poison_after: runs.poison_after,
+            repeats_told: runs.repeats_told,
+            repeats_most: runs.repeats_most,
+            compact_ms: self.values.compaction.limit_s * 1000,
         }
     }
 }

@@ -93,9 +93,10 @@ fn is_told(error: &ConfigError, errors: &[ConfigError]) -> bool {
     let ConfigError::UnknownProvider { provider, .. } = error else { return false };
     let table = dotted(&["providers".to_owned(), provider.clone()]) + ".";
     errors.iter().any(|error| match error {
-        ConfigError::UnknownKey { key, .. } | ConfigError::Value { key, .. } | ConfigError::Missing { key, .. } => {
-            key.starts_with(&table)
-        }
+        ConfigError::UnknownKey { key, .. }
+        | ConfigError::Value { key, .. }
+        | ConfigError::Missing { key, .. }
+        | ConfigError::Misplaced { key, .. } => key.starts_with(&table),
         _ => false,
     })
 }

@@ -68,6 +68,9 @@ fn kind_schema(kind: Kind) -> Value {
         Kind::Words(words) => json!({"type": "array", "items": kind_schema(Kind::Word(words))}),
         Kind::Dollars => json!({"type": "number", "minimum": 0, "maximum": MOST_DOLLARS}),
         Kind::Address => json!({"type": "string", "pattern": "^https?://"}),
+        // Which hosts are of this machine is looked at more closely when it is read.
+        Kind::SafeAddress => json!({"type": "string", "pattern": r"^(https://|http://(localhost|127\.|\[::1\]))"}),
+        Kind::SecretFile => json!({"type": "string", "pattern": r"^file:\s*\S"}),
     }
 }
 
@@ -139,6 +142,9 @@ mod tests {
             "[providers.openai]\nbase_url = \"ftp://x\"",
             "[providers.openai]\nprofiles = \"x\"",
             "[[providers.openai.profiles]]\nkye = \"x\"",
+            "[[providers.openai.profiles]]\nkind = \"login\"\nkey = \"x\"",
+            "[[providers.openai.profiles]]\nkind = \"oauth\"\nclient_id = \"c\"\nrefresh = \"x\"",
+            "[[providers.openai.profiles]]\nkind = \"oauth\"\nclient_id = \"c\"\nrefresh = \"file:x\"\ntoken_url = \"http://h/t\"",
             "[queue]\ncut = 1\nmark = \" \"",
         ] {
             assert_ne!(wrong(text), [""; 0], "{text}");

@@ -64,7 +64,7 @@ impl Asker {
 
     /// Whether a key is sent.
     pub(super) fn has_key(&self) -> bool {
-        self.endpoint.key.is_some()
+        self.endpoint.key.is_some() || self.endpoint.login.is_some()
     }
 
     /// The format that is spoken.

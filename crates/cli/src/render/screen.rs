@@ -143,6 +143,7 @@ impl Screen {
             | Stream::Lifecycle(_)
             | Stream::Assistant(_)
             | Stream::Reasoning(_)
+            | Stream::Compaction(_)
             | Stream::Tool(_)
             | Stream::State(_) => {}
         }

@@ -2,7 +2,7 @@
 
 use engine::tables::transitions::RunState;
 use engine::{CallOutcome, CutCause, Flags, Timestamp, WaitFor};
-use protocol::event::{QueueLine, StateLine, Stream, ToolLine};
+use protocol::event::{CompactionLine, QueueLine, StateLine, Stream, ToolLine};
 use protocol::notice::ParkedSession;
 use protocol::show::LaneWait;
 
@@ -38,8 +38,30 @@ pub(super) fn note(what: &Stream) -> Option<String> {
         Stream::Tool(line) => call_note(line),
         Stream::State(line) => state_note(line),
         Stream::Queue(line) => queue_note(line),
+        Stream::Compaction(line) => compaction_note(line),
         Stream::Lifecycle(_) | Stream::Assistant(_) | Stream::Reasoning(_) => None,
     }
+}
+
+fn compaction_note(line: &CompactionLine) -> Option<String> {
+    Some(match line {
+        CompactionLine::Begun { rung, try_no, tokens, .. } => {
+            let again = if *try_no > 1 { format!(", try {try_no}") } else { String::new() };
+            format!("⇲ makes room: {}{again} (the next request would hold about {tokens} tokens)", rung.name())
+        }
+        CompactionLine::Done { before, after, by, results } => {
+            let how = match (by, results) {
+                (Some(by), _) => format!("summarised by {by}"),
+                (None, Some(results)) => format!("{results} long results cut"),
+                (None, None) => "an extract stands for the older part".to_owned(),
+            };
+            format!("⇲ the history is shorter: {before} → {after} tokens, {how}")
+        }
+        CompactionLine::Failed { failure, ends_run: false } => format!("✗ the history was not made shorter: {failure}"),
+        CompactionLine::Undone { items } => format!("⇱ the older part of the history is back: {items} items"),
+        // The command that follows the run says what it failed of.
+        CompactionLine::Failed { ends_run: true, .. } => return None,
+    })
 }
 
 /// A wait of this long is said on a line of its own (R35).
@@ -92,11 +114,15 @@ fn state_note(line: &StateLine) -> Option<String> {
         StateLine::Retry { model: Some(model), .. } => format!("↻ now asks {model}"),
         StateLine::Retry { thinking: Some(level), .. } => format!("↻ asks it to think less: {}", plain(level)),
         StateLine::Retry { until, try_no, .. } => format!("↻ try {try_no} at {}", clock(*until)),
-        StateLine::Cooling { model, until: Some(until) } => format!("… {model} is left alone until {}", clock(*until)),
+        StateLine::Cooling { model, until: Some(until), class } => {
+            let why = class.map(|class| format!(" ({})", plain(&class))).unwrap_or_default();
+            format!("… {model} is left alone until {}{why}", clock(*until))
+        }
         StateLine::Waiting { on: WaitFor::Quota, until } => {
             format!("… {}, then goes on by itself", waits_for_a_model(*until))
         }
         StateLine::Waiting { on, .. } if *on != WaitFor::Approval => format!("… waits for {}", plain(on)),
+        StateLine::Noted { text } => format!("! the model is told: {text}"),
         StateLine::Ending { outcome, terminate: false } => format!("■ ending the run ({})", outcome.name()),
         StateLine::Ending { outcome, terminate: true } => {
             format!("■ ending the run ({}), and its session for good", outcome.name())
@@ -109,6 +135,7 @@ fn state_note(line: &StateLine) -> Option<String> {
         StateLine::Failed { ends_run: true, .. }
         // The failure itself has been told.
         | StateLine::Cooling { until: None, .. }
+        | StateLine::Reported { .. }
         | StateLine::Waiting { .. }
         | StateLine::Lifecycle { .. }
         | StateLine::Changed { .. }

@@ -97,7 +97,7 @@ const DAMAGES: [Damage; 11] = [
         let home = copy(good());
         change(&database(&home), |bytes| {
             // The last of them: what was a leaf before its table grew may be the root by now.
-            let found = find_all(bytes, b"run_ended{\"run\"");
+            let found = find_all(bytes, b"created{\"session\"");
             bytes[found[found.len() - 1] / PAGE_BYTES * PAGE_BYTES] ^= 0x40;
         });
         home

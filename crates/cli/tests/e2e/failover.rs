@@ -16,23 +16,34 @@ fn home(server: &ModelServer) -> Home {
         .with("LIMULUS_REQUESTS__RETRIES", "0")
 }
 
+/// The models that were asked by the last run of a session, in order.
+fn asked(home: &Home, session: &str) -> Vec<String> {
+    let trace = home.run(&["runs", "trace", "--session", session]).expect_code(0).out;
+    let sent = trace.lines().filter_map(|line| line.split_once("request_sent")?.1.split_once(" to "));
+    sent.filter_map(|(_, to)| Some(to.split_once(',')?.0.to_owned())).collect()
+}
+
+const FIRST: &str = "acme/scripted (first)";
+const SECOND: &str = "acme/scripted (second)";
+
 #[test]
 pub(crate) fn r50_r51_a_key_that_is_refused_gives_way_to_the_next_and_a_model_to_its_fallback() {
     let server = ModelServer::start().unwrap();
     let home = home(&server);
-    for (refusals, asked) in [(1, "(second)"), (2, "acme/other (first)")] {
-        let answer = home.run(&["agent", "-m", &format!("fail=401x{refusals} tokens=2")]).expect_code(0);
-        assert_eq!(answer.out, "word0 word1\n");
-        assert!(answer.err.contains("401") && answer.err.contains(&format!("{asked}\n")), "{}", answer.err);
-        let trace = home.run(&["runs", "trace"]).expect_code(0).out;
-        assert!(trace.contains(asked) && trace.contains("is not asked before another has answered"), "{trace}");
-        let shown = home.json(&["runs", "show"]);
-        assert_eq!(shown["model"].as_str().map(|model| model.contains("other")), Some(refusals == 2), "{shown}");
-    }
+    let answer = home.run(&["agent", "-m", "fail=401x1 tokens=2"]).expect_code(0);
+    assert_eq!(answer.out, "word0 word1\n");
+    assert!(answer.err.contains("401") && answer.err.contains("now asks acme/scripted (second)\n"), "{}", answer.err);
+    assert_eq!(asked(&home, "main"), [FIRST, SECOND]);
+    let trace = home.run(&["runs", "trace"]).expect_code(0).out;
+    assert!(trace.contains("acme/scripted (first) is not asked for 60 s: auth"), "{trace}");
+    assert!(trace.contains("acme/other (first) is not asked for 60 s: auth"), "it is the same key: {trace}");
+    // A server that fails gives way to the next model, for the key that may be asked.
+    let answer = home.run(&["agent", "-m", "fail=500x1 tokens=2"]).expect_code(0);
+    assert!(answer.err.contains("now asks acme/other (second)\n"), "{}", answer.err);
+    assert!(home.json(&["runs", "show"])["model"].as_str().unwrap().contains("other"));
     // The next run begins with the model that was chosen.
     home.run(&["agent", "-m", "tokens=1"]).expect_code(0);
-    let shown = home.json(&["runs", "show"]);
-    assert!(!shown["model"].as_str().unwrap().contains("other"), "{shown}");
+    assert_eq!(asked(&home, "main"), [SECOND]);
     assert_eq!(server.violations(), [""; 0]);
 }
 
@@ -42,9 +53,65 @@ pub(crate) fn r51_when_all_have_failed_each_is_named() {
     let home = home(&server);
     let failed = home.run(&["agent", "-m", "fail=401x9 Hello"]).expect_code(1);
     assert!(failed.err.contains("All models failed (4)"), "{}", failed.err);
-    assert!(failed.err.contains("acme/other (second): "), "{}", failed.err);
-    assert_eq!(server.seen().len(), 4);
+    assert!(failed.err.contains("acme/scripted (second): "), "{}", failed.err);
+    assert!(failed.err.contains("acme/other (second): not asked (auth, left alone for 1 min)"), "{}", failed.err);
+    assert_eq!(server.seen().len(), 2);
+    // Nobody is left to be asked, and a key may have been mended: the first is asked all the same, and that is said.
     home.assert_usable("main");
+    let trace = home.run(&["runs", "trace"]).expect_code(0).out;
+    assert!(trace.contains("a probe: it has failed and not answered since"), "{trace}");
+}
+
+/// R11: also across owners that are killed.
+#[test]
+pub(crate) fn r50_what_one_session_learns_of_a_key_all_know_and_the_user_can_say_otherwise() {
+    let server = ModelServer::start().unwrap();
+    let home = home(&server);
+    let state = |profile: &str| {
+        let listed = home.run(&["profiles", "list", "--json"]).expect_code(0).out;
+        let rows: Vec<serde_json::Value> = serde_json::from_str(&listed).unwrap();
+        rows.into_iter().find(|row| row["profile"] == profile).expect("a profile that is configured")
+    };
+    assert_eq!(state("first")["left_alone"], serde_json::json!([]), "where nothing has run yet");
+    home.run(&["agent", "--session", "one", "-m", "fail=402x1 tokens=1"]).expect_code(0);
+    assert_eq!(asked(&home, "one"), [FIRST, SECOND]);
+    let alone = state("first")["left_alone"].clone();
+    assert_eq!((&alone[0]["class"], &alone[0]["model"]), (&"billing".into(), &serde_json::Value::Null), "{alone}");
+    let hours = (alone[0]["until"].as_i64().unwrap() - alone[0]["since"].as_i64().unwrap()) / 3_600_000;
+    assert_eq!(hours, 5);
+    assert_eq!(state("second")["last_good"], true);
+    // Another session does not ask it, and says so.
+    let told = home.run(&["agent", "--session", "two", "-m", "tokens=1"]).expect_code(0);
+    assert_eq!(asked(&home, "two"), [SECOND]);
+    assert!(told.err.contains("acme/scripted (first) is left alone until"), "{}", told.err);
+    // It may be asked again as soon as somebody says so, and comes first where somebody wants that.
+    let cleared = home.run(&["profiles", "clear", "acme/first"]).expect_code(0).out;
+    assert_eq!(cleared, "acme/first may be asked again (it was left alone for billing)\n");
+    assert_eq!(state("first")["left_alone"], serde_json::json!([]));
+    home.run(&["agent", "--session", "two", "-m", "tokens=1"]).expect_code(0);
+    assert_eq!(asked(&home, "two"), [SECOND], "the last one that answered");
+    home.run(&["profiles", "use", "acme/first"]).expect_code(0);
+    home.run(&["agent", "--session", "three", "-m", "tokens=1"]).expect_code(0);
+    assert_eq!(asked(&home, "three"), [FIRST]);
+    home.run(&["profiles", "use", "acme/nobody"]).expect_code(4).expect_err("acme/first, acme/second");
+    assert_eq!(server.violations(), [""; 0]);
+}
+
+/// R11: what was told of a key is known to every owner after, wherever the one that was told is killed.
+#[test]
+fn r50_no_kill_shortens_what_a_key_is_left_alone_for() {
+    let server = ModelServer::start().unwrap();
+    let home = home(&server);
+    let agent = home.start(&["agent", "--session", "one", "--json", "-m", "fail=402x1 tokens=500 delay_ms=20"]);
+    // It is told of the failure: from then on it is known, whether or not the ledger has it already.
+    agent.until_line("the key that is left alone", |line| line["type"] == "cooling");
+    agent.kill();
+    home.run(&["agent", "--session", "two", "-m", "tokens=1"]).expect_code(0);
+    home.run(&["resume"]).expect_code(0);
+    home.run(&["agent", "--session", "three", "-m", "tokens=1"]).expect_code(0);
+    assert_eq!(asked(&home, "three"), [SECOND]);
+    let refused = server.seen().iter().filter(|seen| seen.status == 402).count();
+    assert_eq!(refused, 1);
 }
 
 #[test]
@@ -85,5 +152,8 @@ fn r50_a_wait_for_a_limit_outlives_a_kill_and_can_be_aborted() {
     let ended = resumed.finish();
     assert_eq!(server.seen().len(), 1, "nothing was sent meanwhile: {}", ended.err);
     assert_eq!(home.json(&["runs", "show"])["outcome"], "aborted");
+    // Else the next run would wait for the limit as well.
+    let cleared = home.run(&["profiles", "clear", "--json"]).expect_code(0);
+    assert!(cleared.out.contains("rate_limit"), "{}", cleared.out);
     home.assert_usable("main");
 }

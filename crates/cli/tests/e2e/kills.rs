@@ -2,7 +2,7 @@
 
 use bench::model_server::ModelServer;
 
-use crate::support::{Home, Process, is_alive, pids, until};
+use crate::support::{Does, Home, Planned, Process, is_alive, pids, said, until, whole};
 
 /// A command that writes its pid, then lines; between the second and the third it waits for a file.
 const COUNT: &str =
@@ -177,4 +177,56 @@ fn r11_a_poison_run_is_held_until_a_human_says_go_on() {
     home.run(&["resume", "bad", "--force"]).expect_code(0);
     assert_eq!(run_of(&home, "bad")["outcome"], "completed");
     home.assert_usable("bad");
+}
+
+/// The same beside others, in a service: only what cuts it off is held, and told so on every way to it.
+#[test]
+fn r11_a_poison_run_is_held_and_the_other_sessions_of_its_home_go_on() {
+    let server = Planned::start(|number, asked| {
+        let body = asked.body.to_string();
+        match () {
+            // Whoever sends this is killed, up to the time that a human insists.
+            () if body.contains("Bring it down.") && number < 4 => Does::Hold(String::new()),
+            () if body.contains("Be cut once.") && number < 4 => Does::Hold(said(&["So "])),
+            () => Does::Answer(whole(&["So it is."])),
+        }
+    });
+    let home = Home::new().served_at(&server.base_url);
+    let serve = |requests: usize| {
+        let owner = home.start(&["serve"]);
+        owner.until_err("serving");
+        server.until_asked(requests);
+        owner
+    };
+    let first = home.start(&["serve"]);
+    first.until_err("serving");
+    home.run(&["send", "--session", "bad", "Bring it down."]).expect_code(0);
+    server.until_asked(1);
+    first.kill();
+    serve(2).kill();
+    let third = serve(3);
+    home.run(&["send", "--session", "good", "Be cut once."]).expect_code(0);
+    server.until_asked(4);
+    third.kill();
+
+    // At the third opening after it the one is held, the other goes on, and a new one is answered.
+    let owner = serve(5);
+    home.run(&["runs", "wait", "--session", "good"]).expect_code(0);
+    assert_eq!(run_of(&home, "good")["text"], "So it is.");
+    home.assert_usable("new");
+    let shown = home.json(&["sessions", "show", "bad"]);
+    assert_eq!(shown["lifecycle"], "error", "{shown}");
+    let refused = home.run(&["agent", "--session", "bad", "-m", "And now?"]).expect_code(3);
+    assert!(refused.verdict().contains("--force"), "{refused:?}");
+    let held = home.run(&["resume", "bad"]).expect_code(3);
+    let remedy = "limulus resume agent:main:bad --force";
+    assert!(held.verdict().contains(remedy) && held.err.contains("3 times"), "{held:?}");
+    let bad = |server: &Planned| server.seen().iter().filter(|asked| asked.body.to_string().contains("Bring")).count();
+    assert_eq!(bad(&server), 3, "held: it is not sent a fourth time");
+
+    home.run(&["resume", "bad", "--force"]).expect_code(0);
+    assert_eq!(run_of(&home, "bad")["text"], "So it is.");
+    assert_eq!(bad(&server), 4);
+    home.assert_usable("bad");
+    drop(owner);
 }

@@ -65,6 +65,28 @@ pub(crate) fn r15_r49_a_call_past_its_limit_is_ended_whatever_it_does() {
 
 /// What a command leaves in the background when it ends is ended with it.
 #[test]
+pub(crate) fn r52_a_run_that_goes_round_in_a_circle_is_told_so_and_then_stopped() {
+    let server = ModelServer::start().unwrap();
+    let home = Home::new().served_by(&server);
+    let stopped = home.run(&["agent", "-m", "rounds=9 tool=ls tokens=1"]).expect_code(1);
+    let told = "! the model is told: Note from limulus: your call of `ls` has had the same arguments and the same result 3 times";
+    assert_eq!(stopped.err.matches(told).count(), 1, "{stopped:?}");
+    let verdict = stopped.verdict();
+    assert!(verdict.contains("the same call of `ls` came with the same result 6 times"), "{verdict}");
+    assert!(verdict.contains("runs.repeats_most"), "it says what can be done: {verdict}");
+    let messages: Vec<usize> = server.seen().iter().map(|seen| seen.messages).collect();
+    assert_eq!(messages, [2, 4, 6, 9, 11, 13], "the note is one message more from the fourth request on");
+    let context = home.json(&["sessions", "context"]);
+    let notes = context["parts"].as_array().expect("parts").iter().filter(|part| part["what"] == "note").count();
+    assert_eq!(notes, 1, "{context}");
+    home.assert_usable("main");
+
+    let home = home.with("LIMULUS_RUNS__REPEATS_TOLD", "0").with("LIMULUS_RUNS__REPEATS_MOST", "0");
+    let quiet = home.run(&["agent", "--session", "free", "-m", "rounds=9 tool=ls tokens=1"]).expect_code(0);
+    assert!(quiet.out.contains("word0") && !quiet.err.contains("Note from limulus"), "{quiet:?}");
+}
+
+#[test]
 pub(crate) fn r15_a_command_leaves_nothing_behind() {
     let home = Home::new();
     let daemon = "run `setsid sh -c 'echo $$ >> pids; exec sleep 300' & until test -s pids; do sleep 0.01; done`";

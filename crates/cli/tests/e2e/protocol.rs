@@ -139,6 +139,8 @@ fn r60_all_that_an_owner_says_keeps_to_the_published_schema() {
         ("agent", json!({ "message": "/status", "sessionKey": "main", "idempotencyKey": "k9" })),
         ("sessions.list", json!({})),
         ("sessions.show", json!({ "sessionKey": "main" })),
+        ("sessions.context", json!({ "sessionKey": "main" })),
+        ("sessions.compact", json!({ "sessionKey": "main" })),
         ("sessions.audit", json!({ "verify": true })),
         ("sessions.state", json!({ "at": "9" })),
         ("sessions.resume", json!({})),
@@ -155,6 +157,7 @@ fn r60_all_that_an_owner_says_keeps_to_the_published_schema() {
         ("runs.break", json!({ "run": run, "beforeTool": "ls" }), "NOT_FOUND"),
         ("runs.break", json!({ "run": run, "beforeTool": "ls", "onState": "error" }), "INVALID_REQUEST"),
         ("receipts.get", json!({}), "INVALID_REQUEST"),
+        ("sessions.uncompact", json!({ "sessionKey": "other" }), "NOT_FOUND"),
     ] {
         assert_eq!(client.get(method, &params)["error"]["code"], code, "{method}");
     }

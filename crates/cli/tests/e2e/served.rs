@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, PipeReader, PipeWriter, Read as _, Write as _, pipe};
+use std::net::Shutdown;
+use std::os::unix::net::{UnixListener, UnixStream};
 
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::process::Signal;
@@ -366,6 +368,12 @@ fn r11_r43_who_follows_the_home_misses_nothing_when_its_owners_are_killed() {
     let mut owner = serve(&home);
     let follower = home.start(&["events", "--follow", "--whole", "--json"]);
     for session in ["one", "two", "three"] {
+        // Pieces are told while they are open alone, so the follower must be with this owner before they are said.
+        let heard = format!("heard-{session}");
+        home.run(&["agent", "--session", &heard, "-m", "Who are you?"]).expect_code(0);
+        follower.until_line("the owner's first end", |line| {
+            line["session"] == format!("agent:main:{heard}") && line["type"] == "end"
+        });
         let agent = home.start(&["agent", "--session", session, "--json", "-m", STORY]);
         let key = format!("agent:main:{session}");
         follower.until_line("text of it", |line| line["session"] == *key && line["type"] == "delta");
@@ -476,4 +484,37 @@ fn r15_a_command_whose_output_nobody_reads_can_be_ended() {
     });
     owner.finish().expect_code(130);
     drop(read);
+}
+
+/// The owner goes on with a run while `resume` looks for it: what ends before it listens is told all the same.
+#[test]
+fn r43_what_ends_while_resume_is_on_its_way_to_the_owner_is_told() {
+    let home = Home::new();
+    let _owner = serve(&home);
+    let agent = home.start(&["agent", "--key", "k1", "--yes", "-m", HOLD]);
+    holding(&home, 1);
+    agent.kill();
+    // Its way to the owner is longer than the run.
+    let (socket, behind) = (home.path().join("limulus.sock"), home.path().join("behind.sock"));
+    std::fs::rename(&socket, &behind).expect("the socket is there");
+    let listener = UnixListener::bind(&socket).expect("nobody else listens");
+    let resume = home.start(&["resume", "main"]);
+    let (near, _) = listener.accept().expect("it looks for the owner");
+    home.put("go", "");
+    until("the end of the run", || home.json(&["receipt", "k1"])["state"] == "ended");
+    let far = UnixStream::connect(&behind).expect("the owner listens");
+    let copy = |from: &UnixStream, to: &UnixStream| {
+        let (mut from, mut to) = (from.try_clone().expect("a handle"), to.try_clone().expect("a handle"));
+        std::thread::spawn(move || {
+            let _ = std::io::copy(&mut from, &mut to);
+            let _ = to.shutdown(Shutdown::Write);
+        })
+    };
+    let copies = [copy(&near, &far), copy(&far, &near)];
+    let resumed = resume.finish().expect_code(0);
+    assert!(resumed.out.contains("exit status 0"), "{resumed:?}");
+    drop((near, far));
+    for copied in copies {
+        copied.join().expect("it ends with its connection");
+    }
 }

@@ -57,9 +57,17 @@ beside_an_owner! {
         r62_commands_are_answered_without_a_model_and_hold_for_the_next_run,
         r62_a_new_conversation_begins_with_what_follows_the_command,
     }
+    compaction {
+        r25_r52_a_turn_of_thirty_tools_never_reaches_the_providers_overflow,
+        r52_thirty_results_at_once_are_cut_before_they_are_sent,
+        r52_an_overflow_is_compacted_and_then_told_readably,
+        r14_a_summary_that_goes_wrong_leaves_the_old_history,
+        r62_a_history_is_made_shorter_on_demand_and_that_is_taken_back,
+    }
     failover {
         r50_r51_a_key_that_is_refused_gives_way_to_the_next_and_a_model_to_its_fallback,
         r51_when_all_have_failed_each_is_named,
+        r50_what_one_session_learns_of_a_key_all_know_and_the_user_can_say_otherwise,
     }
     formats {
         r45_r66_a_conversation_with_reasoning_and_a_tool_on_each_wire_format,
@@ -70,6 +78,7 @@ beside_an_owner! {
         r49_a_run_past_its_limit_ends_with_its_text_kept,
         r15_the_limit_of_a_run_ends_its_command,
         r15_r49_a_call_past_its_limit_is_ended_whatever_it_does,
+        r52_a_run_that_goes_round_in_a_circle_is_told_so_and_then_stopped,
         r15_a_command_leaves_nothing_behind,
         r45_a_command_may_print_a_gigabyte,
     }
@@ -134,10 +143,16 @@ const ONCE: &[(&str, &str, &str)] = &[
         "r36_what_waits_says_where_it_stands_and_a_steer_has_the_mark_that_is_configured",
         "is beside a service of its own",
     ),
+    (
+        "compaction",
+        "r11_r14_a_kill_in_a_compaction_leaves_the_old_history_and_the_next_owner_goes_on",
+        "kills the command that owns the home",
+    ),
     ("config", "*", "no command of it speaks with an owner"),
     ("damage", "*", "the disk of the home is full, or its journal damaged, before anybody owns it"),
     ("doctor", "*", "a home is mended by a command that owns it alone"),
     ("failover", "r50_a_wait_for_a_limit_outlives_a_kill_and_can_be_aborted", "kills the command that owns the home"),
+    ("failover", "r50_no_kill_shortens_what_a_key_is_left_alone_for", "kills the command that owns the home"),
     (
         "failover",
         "r42_a_model_that_sees_too_little_is_refused_before_anything_is_sent",
@@ -148,6 +163,7 @@ const ONCE: &[(&str, &str, &str)] = &[
     ("independent", "*", "another program reads the home"),
     ("kills", "*", "kills the command that owns the home; `served` kills owners beside others"),
     ("lanes", "*", "is beside a service of its own, with one place"),
+    ("logins", "*", "starts its own service, or looks at what a process by itself does"),
     ("models", "*", "no command of it speaks with an owner"),
     ("owner", "*", "is about commands that own the home"),
     ("protocol", "*", "starts its own service"),

@@ -126,10 +126,17 @@ events! {
     "call_ending" CallEnding Synced;
     "call_settled" CallSettled Synced;
     "compacted" Compacted Synced;
+    "results_cut" ResultsCut Synced;
+    "uncompacted" Uncompacted Synced;
+    "compaction_asked" CompactionAsked Synced;
+    "noted" Noted Synced;
     "wait_began" WaitBegan Synced;
     "wait_ended" WaitEnded Synced;
     "retry_scheduled" RetryScheduled Synced;
     "candidate_cooled" CandidateCooled Synced;
+    "profile_cooled" ProfileCooled Synced;
+    "profile_preferred" ProfilePreferred Synced;
+    "profile_cleared" ProfileCleared Synced;
     "ending_set" EndingSet Synced;
     "run_ended" RunEnded Synced;
     "breakpoint_set" BreakpointSet Synced;
@@ -155,6 +162,9 @@ events! {
     "compaction_begun" CompactionBegun Written;
     "compaction_failed" CompactionFailed Written;
     "failed" Failed Written;
+    "reported" Reported Written;
+    "ledger_begun" LedgerBegun Written;
+    "profile_answered" ProfileAnswered Written;
     "text_added" TextAdded Progress;
     "reasoning_added" ReasoningAdded Progress;
     "call_part_added" CallPartAdded Progress;
@@ -210,7 +220,12 @@ impl Event {
                 [e.text, e.reasoning, e.blocks].into_iter().chain(calls).flatten().chain(all(&e.images)).collect()
             }
             Self::CallSettled(e) => std::iter::once(e.output).chain(e.whole).chain(all(&e.attachments)).collect(),
+            Self::CompactionBegun(e) => e.focus.into_iter().collect(),
+            Self::CompactionAsked(e) => e.focus.into_iter().collect(),
             Self::Compacted(e) => vec![e.summary],
+            Self::ResultsCut(e) => e.results.iter().map(|result| result.output).collect(),
+            Self::Uncompacted(e) => e.restored.iter().flat_map(|of| of.item.bodies()).copied().collect(),
+            Self::Noted(e) => vec![e.body],
             Self::RunEnded(e) => e.text.clone(),
             _ => vec![],
         }

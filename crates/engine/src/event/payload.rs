@@ -3,14 +3,15 @@
 use serde::{Deserialize, Serialize};
 
 use super::words::{
-    CallOutcome, CutCause, EndingCause, Found, Leg, Next, Outcome, Overrides, PauseCause, Place, ProcessCause,
-    QueueMode, ReceiptState, SealedCall, Usage, WaitFor,
+    CallOutcome, CompactionCause, CutCause, CutResult, EndingCause, Found, Leg, Next, Note, Outcome, Overrides,
+    PauseCause, Place, ProcessCause, QueueMode, ReceiptState, SealedCall, Usage, WaitFor,
 };
 use crate::body::{Attachment, Body};
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureClass};
 use crate::ids::{BranchId, CallId, EffectId, Epoch, Hash, MessageId, RunId, Seq, SessionId, Timestamp};
 use crate::settings::{Policy, Thinking, ToolClass};
-use crate::state::BlockOf;
+use crate::state::{BlockOf, ItemAt};
+use crate::tables::compaction::Rung;
 use crate::tables::lifecycle::{LifecycleCause, LifecycleKind};
 use crate::tables::transitions::RunState;
 
@@ -129,6 +130,12 @@ payload! {
         candidate: u32,
         /// How many items of the transcript it holds.
         items: u32,
+        /// About how many tokens those are, with the system prompt and the tools.
+        #[serde(default, skip_serializing_if = "is_default")]
+        tokens: u64,
+        /// Whether it is a probe: its candidate has failed, and not answered since.
+        #[serde(default, skip_serializing_if = "is_default")]
+        probe: bool,
     }
     /// Its first byte came.
     RequestOpened {
@@ -254,22 +261,86 @@ payload! {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         attachments: Vec<Attachment>,
     }
-    /// The history is being summarised.
+    /// The history is being shortened.
     CompactionBegun {
-        /// Which try, from 1.
+        /// Which try of this way, from 1.
         try_no: u32,
+        /// The effect that does it.
+        compaction: EffectId,
+        /// Why.
+        cause: CompactionCause,
+        /// Which way.
+        rung: Rung,
+        /// How many items of the transcript a summary is to stand for.
+        items: u32,
+        /// About how many tokens the next request would hold.
+        tokens: u64,
+        /// What the user wants it to keep above all.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        focus: Option<Body>,
     }
     /// The history before an entry is replaced by its summary.
     Compacted {
+        /// The effect that made it.
+        compaction: EffectId,
         /// The summary.
         summary: Body,
-        /// The first entry that is kept.
+        /// The first entry whose messages are kept; the next one, if none are.
         kept_from: Seq,
+        /// Messages of the user from before it that are kept all the same.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pinned: Vec<MessageId>,
+        /// About how many tokens the history had before.
+        before: u64,
+        /// And has now.
+        after: u64,
+        /// The model that made it, `PROVIDER/MODEL`; none = it is an extract.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+        /// What it cost.
+        #[serde(default, skip_serializing_if = "is_default")]
+        usage: Usage,
+        /// Whether the run goes on after it; false = nothing else was asked of it.
+        goes_on: bool,
     }
-    /// The history could not be summarised; the old one stays in force.
+    /// Long results of calls are cut.
+    ResultsCut {
+        /// The effect that did it.
+        compaction: EffectId,
+        /// Which.
+        results: Vec<CutResult>,
+        /// About how many tokens the history had before.
+        before: u64,
+        /// And has now.
+        after: u64,
+    }
+    /// A compaction is taken back: what its summary stood for is in force again.
+    Uncompacted {
+        /// The compaction.
+        compaction: EffectId,
+        /// The items that its summary stood for, with their entries.
+        restored: Vec<ItemAt>,
+    }
+    /// The run is to shorten its history before its next request.
+    CompactionAsked {
+        /// What the user wants it to keep above all.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        focus: Option<Body>,
+    }
+    /// The model is told something that no user and no tool said.
+    Noted {
+        /// Of what.
+        note: Note,
+        /// In these words.
+        body: Body,
+    }
+    /// The history could not be shortened; the old one stays in force.
     CompactionFailed {
         /// Why.
         failure: Failure,
+        /// The way that failed; `nothing` = none was left.
+        #[serde(default)]
+        rung: Rung,
     }
     /// A request failed.
     Failed {
@@ -293,6 +364,7 @@ payload! {
         on: WaitFor,
     }
     /// A failed request will be tried again.
+    #[derive(Default)]
     RetryScheduled {
         /// When.
         until: Timestamp,
@@ -307,6 +379,12 @@ payload! {
         /// The lower thinking level that it will be at; none = the same, for another candidate its own.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         thinking: Option<Thinking>,
+        /// After a history that could not be shortened: the way that is tried next; none = it is not about that.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rung: Option<Rung>,
+        /// And whether the next request goes out with the history as it is.
+        #[serde(default, skip_serializing_if = "is_default")]
+        as_it_is: bool,
     }
     /// A candidate is not tried for now.
     CandidateCooled {
@@ -316,6 +394,65 @@ payload! {
         model: String,
         /// Until when; none = not before another has answered.
         until: Option<Timestamp>,
+        /// Why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        class: Option<FailureClass>,
+        /// Its request that failed, of which other sessions are to know; none = it is given up with another candidate, or the
+        /// ledger said so.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        request: Option<EffectId>,
+    }
+    /// The ledger has recorded what failed: it is owed no more.
+    Reported {
+        /// The request that failed.
+        request: EffectId,
+    }
+    /// The home's ledger begins, on a branch of its own.
+    LedgerBegun {
+        /// That branch.
+        branch: BranchId,
+    }
+    /// A profile failed: no session asks it before a time.
+    ProfileCooled {
+        /// The provider's name in the configuration.
+        provider: String,
+        /// The profile's name; none = it has none.
+        profile: Option<String>,
+        /// The model that it is left alone with; none = all of them.
+        model: Option<String>,
+        /// Why.
+        class: FailureClass,
+        /// Until when.
+        until: Timestamp,
+        /// How often in a row: each time it is for longer.
+        strikes: u32,
+        /// The request that failed: it counts once.
+        request: EffectId,
+    }
+    /// A profile answered that was not the last that did, or was left alone.
+    ProfileAnswered {
+        /// The provider's name in the configuration.
+        provider: String,
+        /// The profile's name; none = it has none.
+        profile: Option<String>,
+        /// The model that answered.
+        model: String,
+        /// When it was asked: what it was left alone for since then still holds.
+        since: Timestamp,
+    }
+    /// A profile is to be asked first.
+    ProfilePreferred {
+        /// The provider's name in the configuration.
+        provider: String,
+        /// The profile's name; none = no more than the others.
+        profile: Option<String>,
+    }
+    /// A profile may be asked again, whatever failed.
+    ProfileCleared {
+        /// The provider's name in the configuration.
+        provider: String,
+        /// The profile's name; none = it has none.
+        profile: Option<String>,
     }
     /// The run is to end so; it does when nothing of it runs any more.
     EndingSet {
@@ -343,6 +480,9 @@ payload! {
         /// Of one that was interrupted: its last entry before this, the checkpoint that it can be taken up from.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         checkpoint: Option<Seq>,
+        /// Whether it had nothing to do but to shorten the history.
+        #[serde(default, skip_serializing_if = "is_default")]
+        compacted: bool,
     }
     /// The run is held at a checkpoint.
     Paused {

@@ -1,7 +1,7 @@
 //! Which edge of the transition table an event takes.
 
-use super::words::{CallOutcome, Next, Outcome, WaitFor};
-use super::{Event, MessageSealed, WaitBegan, WaitEnded};
+use super::words::{CallOutcome, CompactionCause, Next, Outcome, WaitFor};
+use super::{Event, Failed, MessageSealed, RunEnded, WaitBegan, WaitEnded};
 use crate::failure::FailureClass;
 use crate::tables::lifecycle::LifecycleCause;
 use crate::tables::transitions::Trigger;
@@ -19,27 +19,19 @@ impl Event {
             | Self::ImageMade(_) => Some(Trigger::TextDelta),
             Self::MessageSealed(e) => sealed(e),
             Self::StreamCut(_) => Some(Trigger::StreamCut),
-            Self::Failed(e) => Some(match e.failure.class {
-                FailureClass::ContextOverflow => Trigger::ContextOverflow,
-                FailureClass::Refused if e.request.is_none() => Trigger::Refused,
-                FailureClass::Timeout | FailureClass::Stalled => Trigger::Timeout,
-                _ => Trigger::StopError,
-            }),
+            Self::Failed(e) => Some(failed(e)),
             Self::CallSettled(e) if e.outcome == CallOutcome::Skipped => Some(Trigger::Skipped),
             Self::CallSettled(_) => Some(Trigger::ToolResult),
             Self::CallAsked(_) => Some(Trigger::ApprovalRequested),
             Self::AskAnswered(e) => Some(if e.allow { Trigger::ApprovalGiven } else { Trigger::Denied }),
             Self::WaitBegan(e) => wait_began(e),
             Self::WaitEnded(e) => wait_ended(e),
-            Self::Compacted(_) => Some(Trigger::CompactSuccess),
+            Self::CompactionBegun(e) if e.cause != CompactionCause::Overflow => Some(Trigger::ContextOverflow),
+            Self::Compacted(e) => e.goes_on.then_some(Trigger::CompactSuccess),
+            Self::ResultsCut(_) => Some(Trigger::CompactSuccess),
             Self::CompactionFailed(_) => Some(Trigger::CompactFail),
             Self::RetryScheduled(_) => Some(Trigger::Retryable),
-            Self::RunEnded(e) => Some(match e.outcome {
-                Outcome::Completed => Trigger::StopCompleted,
-                Outcome::Failed => Trigger::Fatal,
-                Outcome::Aborted | Outcome::Interrupted => Trigger::Abort,
-                Outcome::TimedOut => Trigger::Deadline,
-            }),
+            Self::RunEnded(e) => Some(run_ended(e)),
             Self::Opened(_) => Some(Trigger::Opened),
             Self::Paused(_) => Some(Trigger::Pause),
             Self::Resumed(_) => Some(Trigger::Resume),
@@ -65,7 +57,16 @@ impl Event {
             | Self::CallLost(_)
             | Self::CallFound(_)
             | Self::CompactionBegun(_)
+            | Self::CompactionAsked(_)
+            | Self::Uncompacted(_)
+            | Self::Noted(_)
             | Self::CandidateCooled(_)
+            | Self::Reported(_)
+            | Self::LedgerBegun(_)
+            | Self::ProfileCooled(_)
+            | Self::ProfileAnswered(_)
+            | Self::ProfilePreferred(_)
+            | Self::ProfileCleared(_)
             | Self::EndingSet(_)
             | Self::OverrideSet(_)
             | Self::DeliveryStarted(_)
@@ -76,6 +77,33 @@ impl Event {
             | Self::ProcessForgotten(_)
             | Self::OutputAdded(_) => None,
         }
+    }
+}
+
+fn run_ended(e: &RunEnded) -> Trigger {
+    match &e.failure {
+        _ if e.compacted => Trigger::CompactSuccess,
+        // A limit of its own, before its next request.
+        Some(failure) if failure.class == FailureClass::Loop => Trigger::LimitReached,
+        _ => ended(e.outcome),
+    }
+}
+
+fn failed(e: &Failed) -> Trigger {
+    match e.failure.class {
+        FailureClass::ContextOverflow => Trigger::ContextOverflow,
+        FailureClass::Refused if e.request.is_none() => Trigger::Refused,
+        FailureClass::Timeout | FailureClass::Stalled => Trigger::Timeout,
+        _ => Trigger::StopError,
+    }
+}
+
+fn ended(outcome: Outcome) -> Trigger {
+    match outcome {
+        Outcome::Completed => Trigger::StopCompleted,
+        Outcome::Failed => Trigger::Fatal,
+        Outcome::Aborted | Outcome::Interrupted => Trigger::Abort,
+        Outcome::TimedOut => Trigger::Deadline,
     }
 }
 

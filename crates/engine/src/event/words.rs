@@ -88,6 +88,9 @@ pub struct Overrides {
     pub deadline_ms: Option<u64>,
     /// Everything that would be asked is allowed.
     pub allow: bool,
+    /// The message is no question: its run shortens the history, and keeps above all what the message names.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub compact: bool,
 }
 
 /// How a run ended.
@@ -226,6 +229,11 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// Tokens of the whole request.
+    pub fn prompt(&self) -> u64 {
+        self.input.saturating_add(self.cached).saturating_add(self.cache_written)
+    }
+
     /// Adds another's figures to these.
     pub fn add(&mut self, other: &Self) {
         self.input += other.input;
@@ -252,6 +260,38 @@ pub struct SealedCall {
     pub arguments: Body,
     /// The answer that it was sealed with, when it will never run.
     pub answer: Option<Body>,
+}
+
+/// Why the history is shortened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CompactionCause {
+    /// The next request would hold more than leaves the answer its place.
+    Threshold,
+    /// The provider said that a request is too long.
+    Overflow,
+    /// Room was not made, or too little.
+    Again,
+    /// The user asked for it.
+    Command,
+}
+
+/// What limulus itself tells the model of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Note {
+    /// The same call came with the same result, again and again.
+    Repeats,
+}
+
+/// A long result of a call, cut to its beginning and its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CutResult {
+    /// The call.
+    pub call: CallId,
+    /// What is told of it from now on.
+    pub output: Body,
 }
 
 /// What a run waits for.

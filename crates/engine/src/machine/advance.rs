@@ -1,12 +1,15 @@
 //! What follows from the state alone. Called after every input until nothing more follows.
 
-use super::Machine;
-use crate::event::{CandidateCooled, CompactionFailed, RetryScheduled, StepBegun, WaitBegan, WaitEnded, WaitFor};
+use super::{Machine, sentences};
+use crate::body::{BodyKind, Content};
+use crate::event::{CandidateCooled, Note, Noted, Outcome, RetryScheduled, StepBegun, WaitBegan, WaitEnded, WaitFor};
 use crate::failure::{Failure, FailureClass};
-use crate::ids::{Moment, Timestamp};
-use crate::settings::{ResumeMode, Thinking};
-use crate::state::{Lifecycle, Phase, PrepareStage};
-use crate::tables::recovery::{AtEnd, Strategy, given_up, recover, rule_of};
+use crate::ids::{EffectId, Moment, Timestamp};
+use crate::ledger::Cooled;
+use crate::settings::{Candidate, Limits, ResumeMode, Thinking};
+use crate::state::{Lifecycle, Phase, PrepareStage, Repeat, Session};
+use crate::tables::compaction::{History, Rung};
+use crate::tables::recovery::{AtEnd, Cools, Pick, Strategy, cooling_until, given_up, recover, rule_of};
 use crate::tables::timers::Timer;
 
 impl Machine {
@@ -44,62 +47,131 @@ impl Machine {
                 let failure = failure.clone();
                 self.advance_error(&failure, moment)
             }
-            Phase::Compacting { .. } => {
-                self.fail_compaction(moment);
+            Phase::Compacting(None) => {
+                self.advance_overflow(moment);
                 true
             }
-            Phase::Preparing { .. } | Phase::Streaming(_) | Phase::Awaiting { .. } | Phase::Retry { .. } => false,
+            Phase::Preparing { .. }
+            | Phase::Streaming(_)
+            | Phase::Compacting(Some(_))
+            | Phase::Awaiting { .. }
+            | Phase::Retry { .. } => false,
         }
     }
 
     /// The next step of the run, or its first once the prompt is there.
     fn advance_preparing(&mut self, moment: Moment) -> bool {
-        let Some(run) = self.session.as_ref().and_then(crate::state::Session::run) else { return false };
-        let Some(prompt) = run.prompt else { return false };
-        if run.step.answered {
-            let step = run.step.no + 1;
+        let Some(run) = self.session.as_ref().and_then(Session::run) else { return false };
+        let alone = run.counters.room.alone;
+        let (prompt, answered, step) = (run.prompt, run.step.answered, run.step.no + 1);
+        if prompt.is_none() && !alone {
+            return false;
+        }
+        if answered && !self.check_repeats(moment) {
+            return true;
+        }
+        if let Pick::Ask(candidate) = self.pick(moment)
+            && self.compact_first(candidate, moment)
+        {
+            return true;
+        }
+        if let Some(prompt) = prompt.filter(|_| answered) {
             self.emit(StepBegun { step, prompt }, moment.now);
         }
         self.send_request(moment);
-        // A request that was refused here is decided on like any failure.
-        matches!(self.phase(), Some(Phase::Error { .. }))
+        // A request that was refused here is decided on like any failure, and a wait is a state to stop in.
+        matches!(self.phase(), Some(Phase::Error { .. } | Phase::Awaiting { .. }))
+    }
+
+    /// Tells the model that it goes round in a circle, or stops the run. Says whether it goes on.
+    fn check_repeats(&mut self, moment: Moment) -> bool {
+        let Limits { repeats_told, repeats_most, .. } = self.limits();
+        let Some(run) = self.session.as_ref().and_then(Session::run) else { return false };
+        let Some(Repeat { tool, times, .. }) = run.repeats.most() else { return true };
+        let (tool, times, is_told) = (tool.clone(), *times, run.repeats.told);
+        if repeats_most > 0 && times >= repeats_most {
+            let message = format!(
+                "the same call of `{tool}` came with the same result {times} times, so the run was stopped \
+                 (`runs.repeats_most`); say what it should do instead, or raise the limit"
+            );
+            self.end_run(Outcome::Failed, Some(Failure::new(FailureClass::Loop, message)), moment);
+            return false;
+        }
+        if repeats_told > 0 && times >= repeats_told && !is_told {
+            let body = self.keep(Content::text(BodyKind::Message, &sentences::repeated(&tool, times, repeats_most)));
+            self.emit(Noted { note: Note::Repeats, body }, moment.now);
+        }
+        true
     }
 
     fn advance_error(&mut self, failure: &Failure, moment: Moment) -> bool {
-        let Some(run) = self.session.as_ref().and_then(crate::state::Session::run) else { return false };
+        let Some(run) = self.session.as_ref().and_then(Session::run) else { return false };
         let counters = run.counters.clone();
         let chain = self.settings.as_ref().map_or(&[][..], |settings| &settings.candidates);
         let given_up = given_up(failure, &counters, chain);
-        match recover(failure, &counters, chain, &self.limits(), moment) {
+        let request = run.failed_request();
+        let class = failure.class;
+        match recover(failure, &counters, (chain, self.window_in_use()), &self.limits(), moment) {
             Strategy::Fail => {
-                let failure = all_failed(failure, &run.trace);
+                let gone = given_up.iter().map(|at| (*at, class, cooling_until(failure, &counters, moment)));
+                let cooling = counters.cooling.iter().filter_map(|of| Some((of.candidate, of.class?, of.until)));
+                let skipped: Vec<_> = gone.chain(cooling).collect();
+                let all = all_failed(failure, &run.trace, (&skipped, chain), moment.now);
+                // The run forgets it; other sessions are to know.
+                if rule_of(class).cools != Cools::Nothing && !counters.room.broke {
+                    let until = cooling_until(failure, &counters, moment);
+                    self.give_up(&given_up, until, (class, request), moment);
+                }
                 self.settle_kept(ResumeMode::Continue, moment);
-                self.end_run(crate::event::Outcome::Failed, Some(failure), moment);
+                let too_long = counters.room.broke && counters.room.history == History::TooLong;
+                let failure = if too_long { self.too_long() } else { all };
+                self.end_run(Outcome::Failed, Some(failure), moment);
             }
             Strategy::Hold => {
                 // Whoever takes it up again tries again.
-                self.try_again(0, None, None, moment);
+                self.try_again(0, TryWith::Same, moment);
                 self.escalate(failure.clone(), moment);
             }
-            Strategy::Retry { delay_ms } => self.try_again(delay_ms, None, None, moment),
-            Strategy::LowerThinking { level } => self.try_again(0, None, Some(level), moment),
+            Strategy::Retry { delay_ms } => self.try_again(delay_ms, TryWith::Same, moment),
+            Strategy::LowerThinking { level } => self.try_again(0, TryWith::Thinking(level), moment),
+            Strategy::MakeRoom { delay_ms, rung, as_it_is } => {
+                self.try_again(delay_ms, TryWith::Room { rung, as_it_is }, moment);
+            }
             Strategy::Rotate { candidate, cooling } => {
-                self.give_up(&given_up, cooling, moment);
-                self.try_again(0, Some(candidate), None, moment);
+                self.give_up(&given_up, cooling, (class, request), moment);
+                self.try_again(0, TryWith::Candidate(candidate), moment);
             }
             Strategy::Wait { until, cooling } => {
                 self.settle_kept(self.resume_mode(), moment);
-                self.give_up(&given_up, cooling, moment);
+                self.give_up(&given_up, cooling, (class, request), moment);
                 self.emit(WaitBegan { on: WaitFor::Quota, until: Some(until) }, moment.now);
             }
         }
         true
     }
 
-    fn give_up(&mut self, candidates: &[u32], until: Option<Timestamp>, moment: Moment) {
+    fn give_up(
+        &mut self,
+        candidates: &[u32],
+        until: Option<Timestamp>,
+        (class, request): (FailureClass, Option<EffectId>),
+        moment: Moment,
+    ) {
+        let in_use = self.session.as_ref().and_then(Session::run).map(|run| run.counters.candidate);
+        let shared = rule_of(class).cools != Cools::Nothing;
         for candidate in candidates {
             let model = self.name_of(*candidate);
-            self.emit(CandidateCooled { candidate: *candidate, model, until }, moment.now);
+            let request = request.filter(|_| shared && Some(*candidate) == in_use);
+            self.emit(CandidateCooled { candidate: *candidate, model, until, class: Some(class), request }, moment.now);
+        }
+    }
+
+    /// What the ledger says at the start of a run is the run's own knowledge from then on.
+    pub(super) fn leave_alone(&mut self, cooling: &[Cooled], moment: Moment) {
+        for Cooled { candidate, until, class } in cooling {
+            let (candidate, until, class) = (*candidate, Some(*until), Some(*class));
+            let model = self.name_of(candidate);
+            self.emit(CandidateCooled { candidate, model, until, class, request: None }, moment.now);
         }
     }
 
@@ -108,27 +180,24 @@ impl Machine {
         of.map(ToString::to_string).unwrap_or_default()
     }
 
-    fn try_again(&mut self, delay_ms: u64, candidate: Option<u32>, thinking: Option<Thinking>, moment: Moment) {
+    fn try_again(&mut self, delay_ms: u64, with: TryWith, moment: Moment) {
         self.settle_kept(self.resume_mode(), moment);
-        let Some(run) = self.session.as_ref().and_then(crate::state::Session::run) else { return };
+        let Some(run) = self.session.as_ref().and_then(Session::run) else { return };
         let (until, try_no) = (moment.now.plus(delay_ms), run.attempt + 1);
-        let model = candidate.map(|candidate| self.name_of(candidate));
-        self.emit(RetryScheduled { until, try_no, candidate, model, thinking }, moment.now);
+        let again = RetryScheduled { until, try_no, ..RetryScheduled::default() };
+        let again = match with {
+            TryWith::Same => again,
+            TryWith::Thinking(level) => RetryScheduled { thinking: Some(level), ..again },
+            TryWith::Room { rung, as_it_is } => RetryScheduled { rung: Some(rung), as_it_is, ..again },
+            TryWith::Candidate(candidate) => {
+                let model = Some(self.name_of(candidate));
+                RetryScheduled { candidate: Some(candidate), model, ..again }
+            }
+        };
+        self.emit(again, moment.now);
         if delay_ms == 0 {
             self.emit(WaitEnded { on: WaitFor::Retry }, moment.now);
         }
-    }
-
-    /// Until histories can be summarised, an overflow is a readable end.
-    pub(super) fn fail_compaction(&mut self, moment: Moment) {
-        let said =
-            self.session.as_ref().and_then(|s| s.run()).and_then(|run| run.trace.last()).map(ToString::to_string);
-        let message = format!(
-            "the conversation is longer than the model's window ({}); start a new session with `--session NAME`, or use a model with a larger window",
-            said.unwrap_or_default()
-        );
-        let failure = Failure::new(FailureClass::ContextOverflow, message);
-        self.emit(CompactionFailed { failure }, moment.now);
     }
 
     /// Everything whose time has come, soonest first.
@@ -143,7 +212,7 @@ impl Machine {
     }
 
     fn expire_one(&mut self, timer: Timer, moment: Moment) {
-        use crate::event::{CutCause, EndingCause, Outcome, ProcessCause};
+        use crate::event::{CutCause, EndingCause, ProcessCause};
         let limits = self.limits();
         match timer {
             Timer::RunDeadline => self.begin_ending(Outcome::TimedOut, CutCause::Deadline, moment),
@@ -156,6 +225,10 @@ impl Machine {
                 self.request_expired(Failure::new(FailureClass::Stalled, message), moment);
             }
             Timer::CallLimit(call) => self.end_call(call, EndingCause::Limit, moment),
+            Timer::Compaction => {
+                let message = format!("no summary within {} s (`compaction.limit_s`)", limits.compact_ms / 1000);
+                self.compaction_failed(Failure::new(FailureClass::Timeout, message), moment);
+            }
             Timer::RetryDue => self.emit(WaitEnded { on: WaitFor::Retry }, moment.now),
             Timer::QuotaReset => self.emit(WaitEnded { on: WaitFor::Quota }, moment.now),
             Timer::EndGrace => self.give_up_calls(moment),
@@ -173,22 +246,49 @@ impl Machine {
     }
 }
 
-/// The failure that a run ends with: where several candidates were tried, what became of each, a line each.
-fn all_failed(last: &Failure, trace: &[Failure]) -> Failure {
+/// What is another when a run tries again.
+#[derive(Clone, Copy)]
+enum TryWith {
+    Same,
+    Candidate(u32),
+    Thinking(Thinking),
+    Room { rung: Rung, as_it_is: bool },
+}
+
+/// Who was not asked, why, and until when others leave it alone.
+type Skipped = (u32, FailureClass, Option<Timestamp>);
+
+/// The failure that a run ends with: where there were several candidates, what became of each, a line each.
+fn all_failed(
+    last: &Failure,
+    trace: &[Failure],
+    (skipped, chain): (&[Skipped], &[Candidate]),
+    now: Timestamp,
+) -> Failure {
     let who = |failure: &Failure| (failure.provider.clone(), failure.model.clone(), failure.profile.clone());
     let mut tried: Vec<&Failure> = vec![];
     for failure in trace {
         tried.retain(|before| who(before) != who(failure));
         tried.push(failure);
     }
-    if tried.len() < 2 || rule_of(last.class).at_end == AtEnd::End {
-        return last.clone();
-    }
     let lines = tried.iter().map(|failure| {
         let name = |part: &Option<String>| part.clone().unwrap_or_else(|| "?".to_owned());
         let profile = failure.profile.as_ref().map(|profile| format!(" ({profile})")).unwrap_or_default();
         format!("\n{}/{}{profile}: {failure}", name(&failure.provider), name(&failure.model))
     });
-    let message = format!("All models failed ({}):{}", tried.len(), lines.collect::<String>());
+    let is_tried = |of: &Candidate| {
+        let named = (Some(of.provider.clone()), Some(of.model.clone()), of.profile.clone());
+        tried.iter().any(|failure| who(failure) == named)
+    };
+    let not_asked = (0..).zip(chain).filter(|(_, candidate)| !is_tried(candidate)).filter_map(|(at, candidate)| {
+        let (_, class, until) = skipped.iter().find(|(skipped, ..)| *skipped == at)?;
+        let minutes = until.map(|until| format!(", left alone for {} min", until.since(now).div_ceil(60_000)));
+        Some(format!("\n{candidate}: not asked ({}{})", class.name(), minutes.unwrap_or_default()))
+    });
+    let lines: Vec<String> = lines.chain(not_asked).collect();
+    if lines.len() < 2 || rule_of(last.class).at_end == AtEnd::End {
+        return last.clone();
+    }
+    let message = format!("All models failed ({}):{}", lines.len(), lines.concat());
     Failure { message, ..last.clone() }
 }

@@ -44,7 +44,8 @@ impl Machine {
             Command::Override(change) => self.override_one(change, moment),
             Command::Recover { force } => self.recover_lifecycle(force, moment),
             Command::Terminate => self.terminate(moment),
-            Command::Compact => Err(Refusal::Unsupported { what: "compaction" }),
+            Command::Compact { message, focus, queue } => self.compact(message, focus, queue, moment),
+            Command::Uncompact { compaction, restored } => self.uncompact(compaction, restored, moment),
             Command::Rewind => Err(Refusal::Unsupported { what: "rewind" }),
             Command::Fork => Err(Refusal::Unsupported { what: "fork" }),
         }

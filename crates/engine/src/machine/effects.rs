@@ -4,7 +4,7 @@ use super::Machine;
 use super::calls::has_turn;
 use crate::effect::Effect;
 use crate::ids::{EffectId, EffectKind};
-use crate::state::{Call, Lifecycle, Phase, PrepareStage, Process, ProcessState, Run, Session, Stage};
+use crate::state::{Call, Compacting, Lifecycle, Phase, PrepareStage, Process, ProcessState, Run, Session, Stage};
 use crate::tables::recovery::Counters;
 
 impl Machine {
@@ -24,6 +24,7 @@ impl Machine {
             _ => {}
         }
         wanted.extend(session.processes.iter().filter_map(process));
+        wanted.extend(session.owed.iter().cloned().map(Effect::report));
         wanted
     }
 
@@ -43,11 +44,15 @@ fn request(session: &Session, run: &Run) -> Option<Effect> {
         return None;
     }
     let sent = match &run.phase {
-        Phase::Preparing { stage: PrepareStage::Gathering } if run.prompt.is_none() => {
+        Phase::Preparing { stage: PrepareStage::Gathering } if run.prompt.is_none() && !run.counters.room.alone => {
             return Some(Effect::Prepare { id: run.effect(EffectKind::Prepare, 1, run.attempt) });
         }
         Phase::Preparing { stage: PrepareStage::Sent(sent) } => sent,
         Phase::Streaming(stream) => &stream.sent,
+        Phase::Compacting(Some(Compacting { effect, rung, items, focus, .. })) => {
+            let (id, rung, items, focus, candidate) = (*effect, *rung, *items, *focus, run.counters.candidate);
+            return Some(Effect::Compact { id, rung, items, focus, candidate });
+        }
         _ => return None,
     };
     let prompt = run.prompt.filter(|_| sent.epoch == session.epoch)?;

@@ -5,7 +5,7 @@ use crate::event::{CallOutcome, CutCause, EndingCause, EndingSet, Outcome, Reset
 use crate::failure::{Failure, FailureClass};
 use crate::ids::Moment;
 use crate::mutants::{Mutant, planted};
-use crate::state::{Call, Run, Session, Stage};
+use crate::state::{Call, Phase, Run, Session, Stage};
 use crate::tables::lifecycle::{LifecycleCause, LifecycleKind};
 
 impl Machine {
@@ -72,7 +72,9 @@ impl Machine {
         self.miss_steers(moment);
         let head = self.session.as_ref().map(|session| session.head);
         let checkpoint = head.filter(|_| outcome == Outcome::Interrupted);
-        let ended = RunEnded { run, outcome, failure, text, usage, checkpoint };
+        let compacted = self.phase().is_some_and(|phase| matches!(phase, Phase::Compacting(_)));
+        let compacted = compacted && outcome == Outcome::Completed;
+        let ended = RunEnded { run, outcome, failure, text, usage, checkpoint, compacted };
         self.emit(ended.clone(), moment.now);
         if planted(Mutant::TerminalTwice) {
             let again = ended.into();

@@ -7,6 +7,7 @@ mod advance;
 mod breakpoints;
 mod calls;
 mod commands;
+mod compaction;
 mod effects;
 mod ending;
 mod opening;

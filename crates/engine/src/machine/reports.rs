@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use super::Machine;
-use crate::event::{CallChecked, Closed, CutCause, Failed, Outcome, OutputAdded, RunStarted};
+use crate::event::{CallChecked, Closed, CutCause, Failed, Outcome, OutputAdded, Reported, RunStarted};
 use crate::failure::Failure;
 use crate::ids::{CallId, EffectId, EffectKind, Moment};
 use crate::input::{Part, Report};
 use crate::settings::Settings;
 use crate::state::{Call, Phase, Session};
+use crate::tables::compaction::Rung;
 
 impl Machine {
     pub(super) fn handle_report(&mut self, report: Report, moment: Moment) {
@@ -35,7 +36,13 @@ impl Machine {
             return;
         };
         match report {
-            Report::LaneEntered { settings, .. } => self.run_started(effect, &settings, moment),
+            Report::LaneEntered { settings, cooling, .. } => {
+                self.run_started(effect, &settings, moment);
+                self.leave_alone(&cooling, moment);
+            }
+            Report::Reported { .. } => {
+                self.emit(Reported { request: EffectId { kind: EffectKind::Request, ..effect } }, moment.now);
+            }
             Report::LaneRefused { settings, failure, .. } => self.run_refused(effect, &settings, failure, moment),
             Report::Prepared { prompt, .. } => self.prepared(prompt, moment),
             Report::RequestOpened { .. } => self.request_opened(effect, moment),
@@ -44,6 +51,10 @@ impl Machine {
             Report::RequestEnded { usage, .. } => {
                 self.request_ended(effect, usage, moment);
                 self.finish_answered(moment);
+            }
+            Report::Shortened { made, .. } => self.shortened(effect, made, moment),
+            Report::RequestFailed { failure, .. } if effect.kind == EffectKind::Compact => {
+                self.compaction_failed(failure, moment);
             }
             Report::RequestFailed { failure, .. } => self.request_failed(effect, failure, moment),
             Report::ProcessEnded { outcome, how, .. } => self.process_ended(effect, outcome, how, moment),
@@ -96,8 +107,8 @@ impl Machine {
     fn run_refused(&mut self, lane: EffectId, settings: &Arc<Settings>, failure: Failure, moment: Moment) {
         self.run_started(lane, settings, moment);
         self.emit(Failed { request: None, failure: failure.clone(), text: None }, moment.now);
-        if matches!(self.phase(), Some(Phase::Compacting { .. })) {
-            self.fail_compaction(moment);
+        if matches!(self.phase(), Some(Phase::Compacting(_))) {
+            self.fail_compaction(failure.clone(), Rung::Nothing, moment);
         }
         self.end_run(Outcome::Failed, Some(failure), moment);
     }
@@ -122,19 +133,21 @@ impl Machine {
 
 /// The effect that a report is about, if it is of a kind that reports so.
 fn effect_of(report: &Report) -> Option<EffectId> {
-    use EffectKind::{CheckCall, EndCall, EndProcess, FindCall, HoldProcess, Lane, Prepare, Request, RunCall};
+    use EffectKind::{CheckCall, Compact, EndCall, EndProcess, FindCall, HoldProcess, Lane, Prepare, Request, RunCall};
     let (effect, kinds): (_, &[EffectKind]) = match report {
         Report::LaneEntered { effect, .. } | Report::LaneRefused { effect, .. } => (effect, &[Lane]),
         Report::Prepared { effect, .. } => (effect, &[Prepare]),
         Report::RequestOpened { effect } | Report::Said { effect, .. } | Report::RequestEnded { effect, .. } => {
             (effect, &[Request])
         }
-        Report::RequestFailed { effect, .. } => (effect, &[Request, Prepare]),
+        Report::RequestFailed { effect, .. } => (effect, &[Request, Prepare, Compact]),
+        Report::Shortened { effect, .. } => (effect, &[Compact]),
         Report::CallChecked { effect, .. } => (effect, &[CheckCall]),
         Report::CallOutput { effect, .. } => (effect, &[RunCall]),
         Report::CallEnded { effect, .. } => (effect, &[RunCall, EndCall]),
         Report::CallFound { effect, .. } => (effect, &[FindCall]),
         Report::ProcessEnded { effect, .. } => (effect, &[HoldProcess, EndProcess]),
+        Report::Reported { effect } => (effect, &[EffectKind::Report]),
         _ => return None,
     };
     Some(*effect).filter(|effect| kinds.contains(&effect.kind))

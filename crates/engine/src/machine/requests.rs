@@ -4,7 +4,7 @@ use super::Machine;
 use crate::body::{BodyKind, Content};
 use crate::event::{
     BlockSigned, CallPartAdded, CutCause, Failed, ImageMade, MessageSealed, Next, ReasoningAdded, RequestOpened,
-    RequestSent, SealedCall, StreamCut, TextAdded, TextStruck, Usage,
+    RequestSent, SealedCall, StreamCut, TextAdded, TextStruck, Usage, WaitBegan, WaitFor,
 };
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{CallId, EffectId, EffectKind, Moment};
@@ -14,6 +14,7 @@ use crate::mutants::{Mutant, planted};
 use crate::settings::{Candidate, ResumeMode, ToolClass};
 use crate::state::{Blocks, PartialCall, Phase, PrepareStage, Session, Stream};
 use crate::tables::limits::{CALLS_PER_MESSAGE, STREAM_BYTES, WINDOW_LEAST};
+use crate::tables::recovery::{Pick, pick};
 
 impl Machine {
     /// Sends the request that the transcript stands for now: the same again is a new try, another is a new number.
@@ -24,7 +25,11 @@ impl Machine {
             let failure = Failure::new(FailureClass::Refused, message);
             return self.emit(Failed { request: None, failure, text: None }, moment.now);
         }
-        if let Some(failure) = self.too_small() {
+        let candidate = match self.pick(moment) {
+            Pick::Ask(candidate) => candidate,
+            Pick::Wait(until) => return self.emit(WaitBegan { on: WaitFor::Quota, until: Some(until) }, moment.now),
+        };
+        if let Some(failure) = self.too_small(candidate) {
             return self.emit(Failed { request: None, failure, text: None }, moment.now);
         }
         self.take_steers(moment);
@@ -38,13 +43,19 @@ impl Machine {
         } else {
             run.effect(EffectKind::Request, ordinal + 1, 1)
         };
-        let (epoch, candidate) = (session.epoch, run.counters.candidate);
-        self.emit(RequestSent { request, epoch, candidate, items }, moment.now);
+        let (epoch, probe) = (session.epoch, run.counters.is_probe(candidate));
+        let tokens = self.request_tokens(candidate);
+        self.emit(RequestSent { request, epoch, candidate, items, tokens, probe }, moment.now);
+    }
+
+    pub(super) fn pick(&self, moment: Moment) -> Pick {
+        let counters = self.session.as_ref().and_then(Session::run).map(|run| &run.counters);
+        let chain = self.settings.as_ref().map_or(&[][..], |settings| &settings.candidates);
+        counters.map_or(Pick::Ask(0), |counters| pick(counters, chain, &self.limits(), moment.now))
     }
 
     /// The context guard: what an agent sends does not fit into a model's window that is too small.
-    fn too_small(&self) -> Option<Failure> {
-        let candidate = self.session.as_ref()?.run()?.counters.candidate;
+    fn too_small(&self, candidate: u32) -> Option<Failure> {
         let Candidate { provider, model, context_window, .. } = self.settings.as_ref()?.candidate(candidate)?;
         if *context_window >= WINDOW_LEAST {
             return None;

@@ -13,6 +13,15 @@ pub(super) const INTERRUPTED: &str = "Interrupted: the process that ran this was
 /// A call that could not be ended.
 pub(super) const UNENDED: &str = "Could not be ended within its limit; something of it may still be running.";
 
+/// Before the next request of a run that goes round in a circle.
+pub(super) fn repeated(tool: &str, times: u32, most: u32) -> String {
+    let stop = if most == 0 { String::new() } else { format!(" After {most} times this run is stopped.") };
+    format!(
+        "Note from limulus: your call of `{tool}` has had the same arguments and the same result {times} times, and no other \
+         call has brought anything new between. Do not make it again: try something else, or say what you need.{stop}"
+    )
+}
+
 /// A call that a human did not allow.
 pub(super) fn denied(by: &str) -> String {
     format!("Not run: not allowed ({by}).")

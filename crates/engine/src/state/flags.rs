@@ -52,7 +52,7 @@ fn active(run: &Run, flags: Flags) -> Flags {
     let phase = &run.phase;
     Flags {
         is_streaming: matches!(phase, Phase::Streaming(_)),
-        is_compacting: matches!(phase, Phase::Compacting { .. }),
+        is_compacting: matches!(phase, Phase::Compacting(_)),
         is_waiting: matches!(
             phase,
             Phase::Preparing { stage: PrepareStage::Sent(_) }

@@ -8,6 +8,7 @@ mod process;
 mod queue;
 mod queue_states;
 mod queue_watch;
+mod repeats;
 mod run;
 mod session;
 mod snapshot;
@@ -20,7 +21,10 @@ pub use process::{Process, ProcessState};
 pub use queue::{LegState, Message, Queued};
 pub use queue_states::QueueState;
 pub use queue_watch::{MessageShows, QueueWatch};
-pub use run::{Clock, Ending, PartialCall, Pause, Phase, PrepareStage, Run, Sent, Step, Stream};
+pub use repeats::{Repeat, Repeats};
+pub use run::{
+    Clock, Compacting, Ending, PartialCall, Pause, Phase, PrepareStage, Run, Sent, Step, Stream, SummaryWish,
+};
 pub use session::{Lifecycle, Session};
 pub use snapshot::{InvalidSnapshot, STATE_VERSION};
-pub use transcript::{Item, ItemCall, Transcript, Unpaired};
+pub use transcript::{Counted, Item, ItemAt, ItemCall, Transcript, Unpaired};

@@ -50,6 +50,9 @@ pub struct Message {
     /// The other leg of one that is steered and follows up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steer: Option<LegState>,
+    /// Whether its run does nothing but shorten the history.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub compacts: bool,
     /// When it was accepted.
     pub accepted_at: Timestamp,
 }

@@ -83,7 +83,7 @@ impl Session {
                 | Phase::ToolExec => QueueState::Steering,
                 Phase::Preparing { stage: PrepareStage::Sent(_) }
                 | Phase::Awaiting { .. }
-                | Phase::Compacting { .. }
+                | Phase::Compacting(_)
                 | Phase::Error { .. }
                 | Phase::Retry { .. } => QueueState::Waiting,
             },

@@ -4,10 +4,12 @@ use serde::{Deserialize, Serialize};
 
 use super::blocks::BlockList;
 use super::call::Call;
+use super::repeats::Repeats;
 use crate::body::{Attachment, Body};
 use crate::event::{Breakpoint, Outcome, PauseCause, Usage, WaitFor};
 use crate::failure::Failure;
 use crate::ids::{CallId, EffectId, EffectKind, Epoch, Hash, MessageId, RunId, Seq, Timestamp};
+use crate::tables::compaction::Rung;
 use crate::tables::recovery::Counters;
 use crate::tables::transitions::RunState;
 
@@ -40,10 +42,16 @@ pub struct Run {
     pub openings: u32,
     /// The number, try and length of the last request.
     pub request: (u32, u32, u32),
+    /// How often it began to shorten the history; numbers these effects.
+    pub compactions: u32,
+    /// The user asked for a summary.
+    pub summary: Option<SummaryWish>,
     /// The failures so far.
     pub trace: Vec<Failure>,
     /// What it cost so far.
     pub usage: Usage,
+    /// Calls that brought nothing new.
+    pub repeats: Repeats,
     /// Calls that could not be ended.
     pub unended: Vec<CallId>,
     /// Set once its end is decided.
@@ -93,11 +101,8 @@ pub enum Phase {
         /// Until when at most.
         until: Option<Timestamp>,
     },
-    /// The history is being summarised.
-    Compacting {
-        /// Which try, from 1.
-        try_no: u32,
-    },
+    /// The history is being shortened; none = how is decided next.
+    Compacting(Option<Compacting>),
     /// A failure is being decided on.
     Error {
         /// Which.
@@ -108,6 +113,28 @@ pub enum Phase {
         /// When.
         until: Timestamp,
     },
+}
+
+/// A summary that the user asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SummaryWish {
+    /// What it is to keep above all.
+    pub focus: Option<Body>,
+}
+
+/// A history that is being shortened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Compacting {
+    /// The effect that does it.
+    pub effect: EffectId,
+    /// Which way.
+    pub rung: Rung,
+    /// How many items a summary is to stand for.
+    pub items: u32,
+    /// What the user wants it to keep above all.
+    pub focus: Option<Body>,
+    /// Since when, or since it was taken up again.
+    pub since: Timestamp,
 }
 
 /// How far a request is before its first byte.
@@ -133,6 +160,8 @@ pub struct Sent {
     pub at: Timestamp,
     /// How many items of the transcript it holds.
     pub items: u32,
+    /// About how many tokens it holds.
+    pub tokens: u64,
 }
 
 /// An answer that is streaming in: the only text that the state holds.
@@ -237,8 +266,11 @@ impl Run {
             calls: 0,
             openings: 0,
             request: (0, 0, 0),
+            compactions: 0,
+            summary: None,
             trace: vec![],
             usage: Usage::default(),
+            repeats: Repeats::default(),
             unended: vec![],
             ending: None,
             breakpoints: vec![],
@@ -255,7 +287,7 @@ impl Run {
             Phase::Streaming(_) => RunState::Streaming,
             Phase::ToolExec => RunState::ToolExec,
             Phase::Awaiting { .. } => RunState::Awaiting,
-            Phase::Compacting { .. } => RunState::Compacting,
+            Phase::Compacting(_) => RunState::Compacting,
             Phase::Error { .. } => RunState::Error,
             Phase::Retry { .. } => RunState::Retry,
         }
@@ -273,6 +305,12 @@ impl Run {
             Phase::Streaming(stream) => Some(&stream.sent),
             _ => None,
         }
+    }
+
+    /// The request that was sent last; none when none was.
+    pub(crate) fn failed_request(&self) -> Option<EffectId> {
+        let (ordinal, try_no, _) = self.request;
+        (ordinal > 0).then(|| self.effect(EffectKind::Request, ordinal, try_no))
     }
 
     /// A call of the step that is under way.

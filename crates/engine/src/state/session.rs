@@ -12,6 +12,7 @@ use crate::body::Body;
 use crate::event::QueueMode;
 use crate::failure::Failure;
 use crate::ids::{BranchId, Epoch, MessageId, Seq, SessionId, Timestamp};
+use crate::ledger::Strike;
 use crate::settings::Thinking;
 use crate::tables::lifecycle::LifecycleKind;
 use crate::tables::transitions::RunState;
@@ -47,6 +48,8 @@ pub struct Session {
     pub dropped: Vec<Body>,
     /// The conversation.
     pub transcript: Transcript,
+    /// Strikes that the ledger has not confirmed yet, in order.
+    pub owed: Vec<Strike>,
     /// Commands in the background, in the order in which they came there.
     pub processes: Vec<Process>,
     /// The model for its next runs, `PROVIDER/MODEL`; none = the agent's.

@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::body::{Attachment, Body};
-use crate::ids::{CallId, EffectId, MessageId};
+use crate::body::{Attachment, Body, BodyKind};
+use crate::ids::{CallId, EffectId, Hash, MessageId, Seq};
+use crate::settings::Settings;
+use crate::tables::limits::{IMAGE_TOKENS, LONG_RESULT_TOKENS, MESSAGE_TOKENS, PINNED_TOKENS};
 
 /// One item of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,6 +44,18 @@ pub enum Item {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         images: Vec<Attachment>,
     },
+    /// What stands for the items that were before it.
+    Summary {
+        /// The compaction that made it.
+        compaction: EffectId,
+        /// Its text.
+        body: Body,
+    },
+    /// What limulus itself tells the model.
+    Note {
+        /// Its text.
+        body: Body,
+    },
     /// The result of a call.
     Result {
         /// Which.
@@ -69,9 +83,35 @@ impl Item {
                 let own = [text, reasoning, blocks].into_iter().flatten();
                 own.chain(calls.iter().map(|call| &call.arguments)).chain(images).collect()
             }
+            Self::Summary { body, .. } | Self::Note { body } => vec![body],
             Self::Result { output, attachments, .. } => {
                 [output].into_iter().chain(attachments.iter().map(|attachment| &attachment.body)).collect()
             }
+        }
+    }
+
+    /// About how many tokens it is told with.
+    pub fn tokens(&self) -> u64 {
+        let of = |body: &Body| match body.kind {
+            BodyKind::File => body.tokens.min(IMAGE_TOKENS),
+            // What they hold is in the texts that they order.
+            BodyKind::Blocks => 0,
+            _ => body.tokens,
+        };
+        let calls = match self {
+            Self::Assistant { calls, .. } => calls.len() as u64,
+            Self::User { .. } | Self::Summary { .. } | Self::Note { .. } | Self::Result { .. } => 0,
+        };
+        self.bodies().into_iter().map(of).sum::<u64>() + (1 + calls) * MESSAGE_TOKENS
+    }
+}
+
+impl Item {
+    /// The call and the output of a result that is long.
+    pub fn long_result(&self) -> Option<(CallId, Body)> {
+        match self {
+            Self::Result { call, output, .. } if output.tokens > LONG_RESULT_TOKENS => Some((*call, *output)),
+            _ => None,
         }
     }
 }
@@ -89,14 +129,45 @@ pub struct ItemCall {
     pub arguments: Body,
 }
 
+/// An item, with the entry that it came with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ItemAt {
+    /// The entry.
+    pub seq: Seq,
+    /// The item.
+    pub item: Item,
+}
+
 /// The conversation since the last compaction.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transcript {
     items: Vec<Item>,
+    /// The entry that each item came with.
+    seqs: Vec<Seq>,
+    /// About how many tokens they are told with.
+    tokens: u64,
     /// How many items the last request held; these are known to be paired.
     sent: usize,
+    /// About how many tokens those were.
+    sent_tokens: u64,
+    /// What the provider counted.
+    counted: Option<Counted>,
     /// How often it began anew: what was rendered of an older one is of no use.
     resets: u32,
+}
+
+/// What a provider counted of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counted {
+    /// Tokens of the whole request.
+    pub tokens: u64,
+    /// Of these, what its items were taken to be.
+    pub items: u64,
+    /// The settings that it was sent under.
+    pub settings: Hash,
+    /// The place of its candidate in them.
+    pub candidate: u32,
 }
 
 /// A call without its result, or a result without its call.
@@ -122,8 +193,36 @@ impl Transcript {
         &self.items
     }
 
-    pub(crate) fn push(&mut self, item: Item) {
+    /// The entry that each item came with.
+    pub fn seqs(&self) -> &[Seq] {
+        &self.seqs
+    }
+
+    /// About how many tokens the items are told with.
+    pub fn tokens(&self) -> u64 {
+        self.tokens
+    }
+
+    /// What the provider counted of the last request that it answered; none since the history was changed.
+    pub fn counted(&self) -> Option<Counted> {
+        self.counted
+    }
+
+    /// About how many tokens a request holds that has all of it: as the provider counted the last one, and what has come
+    /// since; an estimate of everything where it has not.
+    pub fn request_tokens(&self, (hash, settings): (Hash, &Settings), candidate: u32, prompt: Option<&Body>) -> u64 {
+        let rate = settings.candidate(candidate).map_or(1_000, |candidate| u64::from(candidate.token_rate));
+        let rated = |tokens: u64| tokens.saturating_mul(rate) / 1_000;
+        match self.counted.filter(|counted| (counted.settings, counted.candidate) == (hash, candidate)) {
+            Some(counted) => counted.tokens + rated(self.tokens.saturating_sub(counted.items)),
+            None => rated(self.tokens + prompt.map_or(0, |prompt| prompt.tokens) + settings.tool_tokens()),
+        }
+    }
+
+    pub(crate) fn push(&mut self, item: Item, seq: Seq) {
+        self.tokens += item.tokens();
         self.items.push(item);
+        self.seqs.push(seq);
     }
 
     /// How often it began anew.
@@ -132,11 +231,128 @@ impl Transcript {
     }
 
     pub(crate) fn reset(&mut self) {
-        *self = Self { resets: self.resets + 1, ..Self::default() };
+        self.replace(vec![]);
+    }
+
+    /// These from now on, with their entries.
+    fn replace(&mut self, items: Vec<(Seq, Item)>) {
+        let tokens = items.iter().map(|(_, item)| item.tokens()).sum();
+        let (seqs, items) = items.into_iter().unzip();
+        *self = Self { items, seqs, tokens, resets: self.resets + 1, ..Self::default() };
+    }
+
+    fn take(&mut self) -> impl Iterator<Item = (Seq, Item)> + use<> {
+        std::mem::take(&mut self.seqs).into_iter().zip(std::mem::take(&mut self.items))
+    }
+
+    /// Where the history may be cut so that the newest part, of about `keep` tokens, stays whole: after a call's result, and
+    /// not within what came with one entry. As far as such a place is, more or less of it stays; none if there is none.
+    pub(crate) fn cut(&self, keep: u64) -> Option<usize> {
+        let is_place = |at: &usize| {
+            let begins = matches!(self.items[*at], Item::User { .. } | Item::Assistant { .. });
+            begins && self.seqs[*at] != self.seqs[*at - 1]
+        };
+        let mut kept = 0;
+        let fits = |at: &usize| {
+            kept += self.items[*at].tokens();
+            kept <= keep
+        };
+        let from = (1..self.items.len()).rev().take_while(fits).last().unwrap_or(self.items.len());
+        (from..self.items.len()).find(is_place).or_else(|| (1..from).rev().find(is_place))
+    }
+
+    /// The entry from which on messages are kept when the history is cut there; `next` is the one to come.
+    pub(crate) fn kept_from(&self, cut: usize, next: Seq) -> Seq {
+        self.seqs.get(cut).copied().unwrap_or(next)
+    }
+
+    /// Which of these messages stay though they are before the cut.
+    pub(crate) fn pinned(&self, cut: usize, inputs: &[MessageId]) -> Vec<MessageId> {
+        let stays = |item: &Item| match item {
+            Item::User { message, .. } if inputs.contains(message) && item.tokens() <= PINNED_TOKENS => Some(*message),
+            _ => None,
+        };
+        self.items[..cut.min(self.items.len())].iter().filter_map(stays).collect()
+    }
+
+    /// About how many tokens are before the cut and do not stay.
+    pub(crate) fn dropped(&self, cut: usize, pinned: &[MessageId]) -> u64 {
+        let goes = |item: &&Item| !matches!(item, Item::User { message, .. } if pinned.contains(message));
+        self.items[..cut.min(self.items.len())].iter().filter(goes).map(Item::tokens).sum()
+    }
+
+    /// Whether a call's result could be cut.
+    pub(crate) fn has_long_results(&self) -> bool {
+        self.items.iter().any(|item| item.long_result().is_some())
+    }
+
+    /// A summary stands for all that came with earlier entries, but for what is pinned.
+    pub(crate) fn compact(&mut self, summary: Item, kept_from: Seq, pinned: &[MessageId], seq: Seq) {
+        let stays = |(at, item): &(Seq, Item)| match item {
+            Item::Summary { .. } => false,
+            Item::User { message, .. } => *at >= kept_from || pinned.contains(message),
+            Item::Assistant { .. } | Item::Note { .. } | Item::Result { .. } => *at >= kept_from,
+        };
+        let kept: Vec<_> = self.take().filter(stays).collect();
+        self.replace([(seq, summary)].into_iter().chain(kept).collect());
+    }
+
+    /// What a summary stands for that keeps what came from this entry on.
+    pub fn before(&self, kept_from: Seq) -> Vec<ItemAt> {
+        let goes = |(seq, item): &(&Seq, &Item)| matches!(item, Item::Summary { .. }) || **seq < kept_from;
+        self.seqs
+            .iter()
+            .zip(&self.items)
+            .filter(goes)
+            .map(|(seq, item)| ItemAt { seq: *seq, item: item.clone() })
+            .collect()
+    }
+
+    /// The summary gives way to what it stood for.
+    pub(crate) fn uncompact(&mut self, of: EffectId, restored: &[ItemAt]) {
+        if self.compaction() != Some(of) {
+            return;
+        }
+        let pinned = |item: &Item| restored.iter().any(|of| of.item == *item);
+        let kept: Vec<_> = self.take().skip(1).filter(|(_, item)| !pinned(item)).collect();
+        let restored = restored.iter().map(|of| (of.seq, of.item.clone()));
+        self.replace(restored.chain(kept).collect());
+    }
+
+    /// The compaction whose summary it begins with.
+    pub fn compaction(&self) -> Option<EffectId> {
+        match self.items.first() {
+            Some(Item::Summary { compaction, .. }) => Some(*compaction),
+            _ => None,
+        }
+    }
+
+    /// These results are told so from now on.
+    pub(crate) fn cut_results(&mut self, results: &[(CallId, Body)]) {
+        let cut = |(seq, mut item): (Seq, Item)| {
+            if let Item::Result { call, output, .. } = &mut item
+                && let Some((_, cut)) = results.iter().find(|(of, _)| of == call)
+            {
+                *output = *cut;
+            }
+            (seq, item)
+        };
+        let items = self.take().map(cut).collect();
+        self.replace(items);
     }
 
     pub(crate) fn set_sent(&mut self, items: usize) {
         self.sent = items.min(self.items.len());
+        self.sent_tokens = self.tokens;
+    }
+
+    /// The provider counted this many tokens in the last request, which was taken to hold `expected`. A count that cannot be
+    /// true is none.
+    pub(crate) fn count(&mut self, tokens: u64, expected: u64, settings: Hash, candidate: u32) {
+        let is_likely = tokens > 0 && tokens <= expected.saturating_mul(8) && expected <= tokens.saturating_mul(8);
+        if is_likely {
+            self.counted = Some(Counted { tokens, items: self.sent_tokens, settings, candidate });
+        }
     }
 
     /// Checks what has come since the last request; what that held was checked then.
@@ -161,7 +377,7 @@ fn check(items: &[Item]) -> Result<(), Unpaired> {
                 }
                 None => return Err(Unpaired::Result { call: *call }),
             },
-            Item::User { .. } | Item::Assistant { .. } => {
+            Item::User { .. } | Item::Assistant { .. } | Item::Summary { .. } | Item::Note { .. } => {
                 if let Some(call) = open.first() {
                     return Err(Unpaired::Call { call: *call });
                 }

@@ -37,6 +37,30 @@ pub const BACKOFF_MOST_MS: u64 = 60_000;
 /// How long a candidate is not tried that has no capacity and does not say when it has, milliseconds: longer each time.
 pub const COOLDOWNS_MS: [u64; 4] = [60_000, 5 * 60_000, 25 * 60_000, 60 * 60_000];
 
+/// How long a profile is not used whose key is refused for good or that has no credit, milliseconds; doubled each time.
+pub const DISABLED_MS: u64 = 5 * 60 * 60_000;
+
+/// And how long at most, milliseconds.
+pub const DISABLED_MOST_MS: u64 = 24 * 60 * 60_000;
+
+/// How often in a run a summary follows when the provider says that a request is too long: more would go round in a circle.
+pub const OVERFLOW_SUMMARIES: u32 = 3;
+
+/// Tokens of a message of the user that stays as it is when its run goes on behind a summary: a longer one is summarised too.
+pub const PINNED_TOKENS: u64 = 4_000;
+
+/// Tokens of a call's result that is long: where room is needed, only its beginning and its end stay.
+pub const LONG_RESULT_TOKENS: u64 = 1_000;
+
+/// Different calls with their results of which a run knows whether they came before.
+pub const REPEATS_REMEMBERED: usize = 16;
+
+/// Tokens that an image is taken to cost, whatever its size in bytes: models scale large ones down.
+pub const IMAGE_TOKENS: u64 = 1_600;
+
+/// Tokens around a message: its role and its marks.
+pub const MESSAGE_TOKENS: u64 = 8;
+
 /// Tokens below which a model's window holds no agent's work: instructions, tools and one result fill it.
 pub const WINDOW_LEAST: u64 = 16_000;
 

@@ -155,7 +155,7 @@ impl Cell {
             Phase::Awaiting { on: WaitFor::Children, .. } => Self::Children,
             Phase::Awaiting { on: WaitFor::Quota | WaitFor::Budget, .. } => Self::Limit,
             Phase::Awaiting { on: WaitFor::Retry, .. }
-            | Phase::Compacting { .. }
+            | Phase::Compacting(_)
             | Phase::Error { .. }
             | Phase::Retry { .. } => Self::Deciding,
         }

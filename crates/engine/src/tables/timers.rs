@@ -17,6 +17,8 @@ pub enum Timer {
     Silent,
     /// A call is past its limit: it is ended.
     CallLimit(CallId),
+    /// No summary came: the old history stays in force.
+    Compaction,
     /// A failed request may be tried again.
     RetryDue,
     /// A candidate has cooled down.
@@ -76,12 +78,13 @@ fn phase_times(run: &Run, limits: &Limits) -> Option<(Timestamp, Timer)> {
             Some((sent.at.plus(limits.first_byte_ms), Timer::FirstByte))
         }
         Phase::Streaming(stream) => Some((stream.last_at.plus(limits.silent_ms), Timer::Silent)),
+        Phase::Compacting(Some(compacting)) => Some((compacting.since.plus(limits.compact_ms), Timer::Compaction)),
         Phase::Retry { until } => Some((*until, Timer::RetryDue)),
         Phase::Awaiting { on: WaitFor::Quota, until: Some(until) } => Some((*until, Timer::QuotaReset)),
         Phase::Preparing { stage: PrepareStage::Gathering | PrepareStage::Reserving }
         | Phase::ToolExec
         | Phase::Awaiting { .. }
-        | Phase::Compacting { .. }
+        | Phase::Compacting(None)
         | Phase::Error { .. } => None,
     }
 }

@@ -227,7 +227,7 @@ pub const EDGES: &[Edge] = &[
     edge(&[Compacting], Trigger::CompactFail, &[Error]).node("error").note("the old history stays in force"),
     edge(&[Error], Trigger::Retryable, &[Retry]),
     edge(&[Retry], Trigger::RetryDue, &[Preparing]).node("prepare"),
-    edge(&[Error], Trigger::AllCooling, &[Awaiting]).note("a quota, until its reset"),
+    edge(&[Error, Preparing], Trigger::AllCooling, &[Awaiting]).note("a quota, until its reset"),
     edge(&[Error], Trigger::Fatal, &[Completed]).node("end").note("with the failure"),
     edge(LIVE, Trigger::Timeout, &[Error]).node("error").note("a request's limit, or the longest wait"),
     edge(LIVE, Trigger::Deadline, &[Completed]).node("end").note("the run's own limit; text is kept"),

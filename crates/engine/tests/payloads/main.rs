@@ -1,18 +1,21 @@
 //! What is on disk: every kind of event as payload and back, ids as text and back. A change here is a change of the
 //! format, and the page that describes it (`page`) says the same.
 
+use engine::tables::compaction::Rung;
 use engine::tables::lifecycle::{LifecycleCause, LifecycleKind};
 use engine::tables::transitions::RunState;
 use engine::{
     Attachment, BlockOf, BlockSigned, Body, BodyKind, BranchId, BreakpointSet, CallAsked, CallChecked, CallEnding,
     CallFound, CallId, CallLost, CallOutcome, CallPartAdded, CallSettled, CallStarted, CandidateCooled, Closed,
-    Compacted, CompactionBegun, CompactionFailed, Created, CutCause, DeliveryEnded, DeliveryStarted, EffectId,
-    EffectKind, EndingCause, EndingSet, Epoch, Event, Failed, Failure, FailureClass, Forked, Found, Gathered, Hash,
-    ImageMade, Leg, LifecycleChanged, MessageAccepted, MessageId, MessageSealed, MessageSettled, Next, Opened, Outcome,
-    OutputAdded, OverrideSet, Overrides, PauseCause, Paused, Place, Policy, ProcessAdopted, ProcessCause, ProcessEnded,
-    ProcessEnding, ProcessForgotten, QueueMode, ReasoningAdded, ReceiptState, RequestOpened, RequestSent, Reset,
-    Resumed, RetryScheduled, RunEnded, RunId, RunStarted, SealedCall, Seq, SessionId, StepBegun, StreamCut, TextAdded,
-    TextStruck, Thinking, Timestamp, ToolClass, UnreadableEvent, Usage, VERSION, WaitBegan, WaitEnded, WaitFor,
+    Compacted, CompactionAsked, CompactionBegun, CompactionCause, CompactionFailed, Created, CutCause, CutResult,
+    DeliveryEnded, DeliveryStarted, EffectId, EffectKind, EndingCause, EndingSet, Epoch, Event, Failed, Failure,
+    FailureClass, Forked, Found, Gathered, Hash, ImageMade, Item, ItemAt, LedgerBegun, Leg, LifecycleChanged,
+    MessageAccepted, MessageId, MessageSealed, MessageSettled, Next, Note, Noted, Opened, Outcome, OutputAdded,
+    OverrideSet, Overrides, PauseCause, Paused, Place, Policy, ProcessAdopted, ProcessCause, ProcessEnded,
+    ProcessEnding, ProcessForgotten, ProfileAnswered, ProfileCleared, ProfileCooled, ProfilePreferred, QueueMode,
+    ReasoningAdded, ReceiptState, Reported, RequestOpened, RequestSent, Reset, ResultsCut, Resumed, RetryScheduled,
+    RunEnded, RunId, RunStarted, SealedCall, Seq, SessionId, StepBegun, StreamCut, TextAdded, TextStruck, Thinking,
+    Timestamp, ToolClass, Uncompacted, UnreadableEvent, Usage, VERSION, WaitBegan, WaitEnded, WaitFor,
 };
 use uuid::Uuid;
 
@@ -21,12 +24,12 @@ mod page;
 /// The kinds of the design, synced, written, progress; beside them `image_made`, `block_signed`, `gathered`, `breakpoint_set`, `reset` and those of processes.
 const KINDS: &str = "
     created forked opened closed message_accepted message_settled gathered run_started request_sent message_sealed call_asked
-    ask_answered call_started call_ending call_settled compacted wait_began wait_ended retry_scheduled candidate_cooled
-    ending_set
+    ask_answered call_started call_ending call_settled compacted results_cut uncompacted compaction_asked noted wait_began wait_ended retry_scheduled candidate_cooled
+    profile_cooled profile_preferred profile_cleared ending_set
     run_ended breakpoint_set reset paused resumed lifecycle_changed override_set delivery_started delivery_ended
     process_adopted process_ending process_ended process_forgotten
     step_begun request_opened stream_cut text_struck call_checked call_lost call_found image_made compaction_begun
-    compaction_failed failed
+    compaction_failed failed reported ledger_begun profile_answered
     text_added reasoning_added call_part_added block_signed output_added";
 
 const ID: Uuid = Uuid::from_u128(7);
@@ -64,8 +67,13 @@ fn usage() -> Usage {
 
 fn session_samples() -> Vec<Event> {
     let message = MessageId(ID);
-    let overrides =
-        Overrides { workspace: Some("/w".into()), model: Some("acme/two".into()), deadline_ms: Some(5), allow: true };
+    let overrides = Overrides {
+        workspace: Some("/w".into()),
+        model: Some("acme/two".into()),
+        deadline_ms: Some(5),
+        allow: true,
+        compact: true,
+    };
     vec![
         Created { session: SessionId(ID), key: "agent:main:main".into(), agent: "main".into(), branch: BranchId(ID) }
             .into(),
@@ -87,7 +95,7 @@ fn session_samples() -> Vec<Event> {
             .into(),
         Gathered { messages: vec![message] }.into(),
         RunStarted { run: RUN, inputs: vec![message], settings: HASH }.into(),
-        RequestSent { request: EFFECT, epoch: Epoch(2), candidate: 1, items: 4 }.into(),
+        RequestSent { request: EFFECT, epoch: Epoch(2), candidate: 1, items: 4, tokens: 9, probe: true }.into(),
         MessageSealed {
             request: EFFECT,
             text: Some(BODY),
@@ -133,7 +141,32 @@ fn call_samples() -> Vec<Event> {
 
 fn run_samples() -> Vec<Event> {
     vec![
-        Compacted { summary: BODY, kept_from: Seq(3) }.into(),
+        Compacted {
+            compaction: EFFECT,
+            summary: BODY,
+            kept_from: Seq(3),
+            pinned: vec![MessageId(ID)],
+            before: 100,
+            after: 10,
+            by: Some("acme/m".into()),
+            usage: Usage { input: 5, ..Usage::default() },
+            goes_on: true,
+        }
+        .into(),
+        ResultsCut {
+            compaction: EFFECT,
+            results: vec![CutResult { call: CALL, output: BODY }],
+            before: 100,
+            after: 10,
+        }
+        .into(),
+        Uncompacted {
+            compaction: EFFECT,
+            restored: vec![ItemAt { seq: Seq(2), item: Item::Summary { compaction: EFFECT, body: BODY } }],
+        }
+        .into(),
+        CompactionAsked { focus: Some(BODY) }.into(),
+        Noted { note: Note::Repeats, body: BODY }.into(),
         WaitBegan { on: WaitFor::Approval, until: Some(Timestamp(8)) }.into(),
         WaitEnded { on: WaitFor::Quota }.into(),
         RetryScheduled {
@@ -142,9 +175,30 @@ fn run_samples() -> Vec<Event> {
             candidate: Some(1),
             model: Some("acme/two".into()),
             thinking: Some(Thinking::Low),
+            rung: Some(Rung::Truncate),
+            as_it_is: true,
         }
         .into(),
-        CandidateCooled { candidate: 0, model: "acme/one".into(), until: Some(Timestamp(9)) }.into(),
+        CandidateCooled {
+            candidate: 0,
+            model: "acme/one".into(),
+            until: Some(Timestamp(9)),
+            class: Some(FailureClass::Auth),
+            request: Some(EFFECT),
+        }
+        .into(),
+        ProfileCooled {
+            provider: "acme".into(),
+            profile: Some("home".into()),
+            model: Some("one".into()),
+            class: FailureClass::RateLimit,
+            until: Timestamp(9),
+            strikes: 1,
+            request: EFFECT,
+        }
+        .into(),
+        ProfilePreferred { provider: "acme".into(), profile: Some("home".into()) }.into(),
+        ProfileCleared { provider: "acme".into(), profile: Some("home".into()) }.into(),
         EndingSet { outcome: Outcome::TimedOut, terminate: true, reset: true }.into(),
         RunEnded {
             run: RUN,
@@ -153,6 +207,7 @@ fn run_samples() -> Vec<Event> {
             text: vec![BODY],
             usage: usage(),
             checkpoint: Some(Seq(4)),
+            compacted: true,
         }
         .into(),
         BreakpointSet { run: RUN, before_tool: Some("exec".into()), on_state: Some(RunState::Retry) }.into(),
@@ -200,9 +255,27 @@ fn written_samples() -> Vec<Event> {
         CallLost { call: CALL }.into(),
         CallFound { call: CALL, found: Found::NeverStarted }.into(),
         ImageMade { request: EFFECT, image: attachment() }.into(),
-        CompactionBegun { try_no: 1 }.into(),
-        CompactionFailed { failure: failure() }.into(),
+        CompactionBegun {
+            try_no: 1,
+            compaction: EFFECT,
+            cause: CompactionCause::Threshold,
+            rung: Rung::Summarise,
+            items: 4,
+            tokens: 100,
+            focus: Some(BODY),
+        }
+        .into(),
+        CompactionFailed { failure: failure(), rung: Rung::Summarise }.into(),
         Failed { request: Some(EFFECT), failure: failure(), text: Some(BODY) }.into(),
+        Reported { request: EFFECT }.into(),
+        LedgerBegun { branch: BranchId(Uuid::nil()) }.into(),
+        ProfileAnswered {
+            provider: "acme".into(),
+            profile: Some("home".into()),
+            model: "one".into(),
+            since: Timestamp(8),
+        }
+        .into(),
     ]
 }
 

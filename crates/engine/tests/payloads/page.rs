@@ -114,6 +114,7 @@ impl Check<'_> {
             "call" => text.parse::<CallId>().is_ok(),
             "effect" => text.parse::<EffectId>().is_ok(),
             "hash" => text.parse::<Hash>().is_ok(),
+            "item" => serde_json::from_value::<engine::Item>(value.clone()).is_ok(),
             "bool" => value.is_boolean(),
             "number" => value.is_u64() && self.with(place, (-1).into()).is_err(),
             "time" => self.with(place, (-1).into()).is_ok() && self.with(place, "1".into()).is_err(),
@@ -203,5 +204,8 @@ fn r17_the_page_lists_the_fields_of_a_session() {
         cells.iter().flat_map(|row| row[0].split(", ")).map(|name| name.trim_matches('`')).collect();
     listed.sort_unstable();
     assert_eq!(names(session.as_object().expect("an object")), listed);
-    assert_eq!(names(session["transcript"].as_object().expect("an object")), ["items", "resets", "sent"]);
+    assert_eq!(
+        names(session["transcript"].as_object().expect("an object")),
+        ["counted", "items", "resets", "sent", "sent_tokens", "seqs", "tokens"]
+    );
 }

@@ -175,8 +175,9 @@ fn check_leg(world: &World, (id, leg): (MessageId, Leg), LegState { state, run }
 /// Whatever is not terminal has a wanted effect, an armed time, or waits for a human.
 fn check_liveness(world: &World) {
     let session = world.session();
-    let of_process = |kind| matches!(kind, EffectKind::HoldProcess | EffectKind::EndProcess);
-    let effects = world.running.keys().any(|effect| !of_process(effect.kind));
+    // What goes on whatever becomes of the run.
+    let goes_on = |kind| matches!(kind, EffectKind::HoldProcess | EffectKind::EndProcess | EffectKind::Report);
+    let effects = world.running.keys().any(|effect| !goes_on(effect.kind));
     match &session.lifecycle {
         Lifecycle::Initializing | Lifecycle::Recovering { .. } => panic!("a session never rests so"),
         Lifecycle::Ready | Lifecycle::Idle => {
@@ -215,10 +216,11 @@ fn moves(world: &World, run: &Run) -> bool {
                 processes.filter(|process| process.state == ProcessState::Running).map(|process| process.until);
             world.armed == limits.chain([*until]).min()
         }
+        Phase::Compacting(Some(_)) => runs(EffectKind::Compact),
         // Decided on in the batch that leads there.
         Phase::Preparing { stage: PrepareStage::Reserving }
         | Phase::Awaiting { .. }
-        | Phase::Compacting { .. }
+        | Phase::Compacting(None)
         | Phase::Error { .. } => false,
     }
 }

@@ -5,15 +5,16 @@
 
 pub(crate) mod invariants;
 pub(crate) mod render;
+pub(crate) mod rest;
 pub(crate) mod script;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use engine::{
-    Batch, BranchId, Candidate, Command, Content, Do, Effect, EffectId, Epoch, Event, Hash, Input, Limits, Line,
-    Machine, Moment, Policy, Pump, QueueSettings, Record, Report, ResumeMode, Segment, Session, SessionId, SessionRow,
-    Settings, Timestamp, ToolClass, ToolSpec,
+    Batch, BranchId, Candidate, Command, Compaction, Content, Do, Effect, EffectId, Epoch, Event, Hash, Input, Limits,
+    Line, Machine, Moment, Policy, Pump, QueueSettings, Record, Report, ResumeMode, Segment, Session, SessionId,
+    SessionRow, Settings, Timestamp, ToolClass, ToolSpec,
 };
 use uuid::Uuid;
 
@@ -257,6 +258,8 @@ pub(crate) fn settings() -> Settings {
         max_output: 4_096,
         thinking: None,
         images: true,
+        token_rate: 1_000,
+        can_refresh: false,
     };
     Settings {
         agent: "main".into(),
@@ -267,6 +270,7 @@ pub(crate) fn settings() -> Settings {
         resume: ResumeMode::Restart,
         exec: Policy::Allow,
         outside: Policy::Ask,
+        compaction: Compaction::default(),
         web_fetch: Policy::Ask,
         tools: [
             tool("ls", ToolClass::ReadOnly),

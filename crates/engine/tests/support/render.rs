@@ -29,6 +29,8 @@ fn fields(world: &World, value: &Value) -> String {
 fn show(world: &World, key: &str, value: &Value) -> Option<String> {
     match value {
         Value::Null => None,
+        // An estimate, whose figures no script is about.
+        Value::Number(_) if key == "tokens" => None,
         Value::Array(items) if items.is_empty() => None,
         Value::Array(items) => {
             let items: Vec<String> = items.iter().filter_map(|item| show(world, key, item)).collect();
@@ -120,6 +122,7 @@ fn short_words(text: &str) -> String {
 fn start(effect: &Effect) -> String {
     let more = match effect {
         Effect::Lane { .. } | Effect::Prepare { .. } => String::new(),
+        Effect::Compact { rung, items, .. } => format!("rung={rung:?} items={items}").to_lowercase(),
         Effect::Request { candidate, thinking, items, .. } => {
             let at = thinking.map(|level| format!(" thinking={level:?}")).unwrap_or_default();
             format!("candidate={candidate} items={items}{at}")
@@ -130,6 +133,11 @@ fn start(effect: &Effect) -> String {
         }
         Effect::EndCall { call, started, why, .. } => {
             format!("call={} started={} why={why:?}", short(&call.to_string()), short(&started.to_string()))
+        }
+        Effect::Report { strike, .. } => {
+            let profile = strike.profile.as_deref().unwrap_or("-");
+            let probe = if strike.probe { " probe" } else { "" };
+            format!("{}/{}@{profile} {}{probe}", strike.provider, strike.model, word(&strike.class))
         }
         Effect::HoldProcess { process, .. } | Effect::EndProcess { process, .. } => {
             format!("process={}", short(&process.to_string()))

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use engine::BodyKind;
 use engine::{
-    Attached, BlockOf, Breakpoint, CallId, CallOutcome, Candidate, Command, Content, Effect, EffectId, EffectKind,
-    Epoch, Failure, FailureClass, Found, Given, Hash, Input, MessageId, Override, Overrides, Part, Policy, Report,
-    ResumeMode, RunId, Usage,
+    Attached, BlockOf, Breakpoint, CallId, CallOutcome, Candidate, Command, Content, Cooled, Effect, EffectId,
+    EffectKind, Epoch, Event, Failure, FailureClass, Found, Given, Hash, Input, Item, MessageId, Override, Overrides,
+    Part, Policy, Report, ResumeMode, RunId, Shortened, Timestamp, Usage,
 };
 use uuid::Uuid;
 
@@ -87,6 +87,7 @@ fn world_line(world: &mut World, words: &Words) -> bool {
         "set" => set(world, words.at(1), words.at(2)),
         "begin" => quietly(world, &["create", "open 1", "message \"hello\"", "lane", "prepared"]),
         "finish" => quietly(world, &["say text \"Done.\"", "end", "state"]),
+        "round" => round(world, words),
         "wait" => world.now += words.number(1) as i64,
         "slow" => world.append_ms = words.number(1) as i64,
         "crash" => {
@@ -125,8 +126,12 @@ fn candidate(text: &str) -> Candidate {
     let (text, thinking) = text.split_once('/').map_or((text, None), |(text, level)| (text, Some(level)));
     let (model, profile) = text.split_once('@').map_or((text, None), |(model, profile)| (model, Some(profile)));
     let thinking = thinking.map(|level| serde_json::from_value(level.into()).expect("a level"));
+    let (profile, can_refresh) = profile.map_or((None, false), |name| {
+        let known = name.strip_suffix('+');
+        (Some(known.unwrap_or(name).to_owned()), known.is_some())
+    });
     let one = crate::support::settings().candidates.remove(0);
-    Candidate { model: model.to_owned(), profile: profile.map(str::to_owned), thinking, ..one }
+    Candidate { model: model.to_owned(), profile, thinking, can_refresh, ..one }
 }
 
 /// Lines that every script has: only what the last of them led to is shown.
@@ -144,9 +149,13 @@ fn set(world: &mut World, key: &str, value: &str) {
     let number = || value.parse().expect("a number");
     let limits = &mut world.settings.limits;
     match key {
-        // `two@second/high`: the model `two` with the profile `second` at the level `high`.
+        // `two@second/high`: the model `two` with the profile `second` at the level `high`; `two@second+` can be refreshed.
         "chain" => world.settings.candidates = value.split_whitespace().map(candidate).collect(),
         "window" => world.settings.candidates[0].context_window = number(),
+        "keep" => world.settings.compaction.keep = number(),
+        "reserve" => world.settings.compaction.reserve = number(),
+        "auto" => world.settings.compaction.auto = value == "on",
+        "summary" => limits.compact_ms = number(),
         "resume" => {
             world.settings.resume = if value == "continue" { ResumeMode::Continue } else { ResumeMode::Restart };
         }
@@ -155,6 +164,8 @@ fn set(world: &mut World, key: &str, value: &str) {
         "silent" => limits.silent_ms = number(),
         "call" => limits.call_ms = number(),
         "max_wait" => limits.max_wait_ms = number(),
+        "told" => limits.repeats_told = number() as u32,
+        "stopped" => limits.repeats_most = number() as u32,
         "retries" => limits.retries = number() as u32,
         "poison" => limits.poison_after = number() as u32,
         "draw" => world.draw = number(),
@@ -166,6 +177,13 @@ fn set(world: &mut World, key: &str, value: &str) {
         "interrupt" => world.queue.interrupt = word(value).expect("a way"),
         _ => panic!("no setting {key}"),
     }
+}
+
+/// A call, and its result.
+fn round(world: &mut World, words: &Words) {
+    let (call, ended) =
+        (format!("say call 0 ls {}", words.at(3)), format!("ended 0 {} \"{}\"", words.at(1), words.at(2)));
+    quietly(world, &[&call, "end", "checked 0 allow", &ended]);
 }
 
 fn command(world: &mut World, words: &Words) -> Option<Command> {
@@ -195,7 +213,12 @@ fn command(world: &mut World, words: &Words) -> Option<Command> {
             let fingerprint = if words.at(3) == "stale" { Hash::of(b"other") } else { fingerprint(call) };
             Command::Answer { call, fingerprint, allow: words.at(2) == "yes", by: "the user".into() }
         }
-        "compact" => Command::Compact,
+        "compact" => {
+            world.messages += 1;
+            let message = MessageId(Uuid::from_u128(u128::from(world.messages)));
+            Command::Compact { message, focus: Content::text(BodyKind::Message, words.at(1)), queue: world.queue }
+        }
+        "undo" => undo(world),
         "rewind" => Command::Rewind,
         "fork" => Command::Fork,
         "override" => Command::Override(match words.at(1) {
@@ -216,16 +239,48 @@ fn word<T: serde::de::DeserializeOwned>(text: &str) -> Option<T> {
     (!text.is_empty()).then(|| serde_json::from_value(value).expect("a word"))
 }
 
+/// What the last summary stood for, as the state before it has it.
+pub(crate) fn undo(world: &World) -> Command {
+    let compacted = world.journal.iter().enumerate().rev().find_map(|(at, record)| match &record.event {
+        Event::Compacted(e) => Some((at, e.compaction, e.kept_from)),
+        _ => None,
+    });
+    let none = EffectId { run: RunId(Uuid::nil()), kind: EffectKind::Compact, ordinal: 1, try_no: 1 };
+    let Some((at, compaction, kept_from)) = compacted else {
+        return Command::Uncompact { compaction: none, restored: vec![] };
+    };
+    let before = world.recovered(&world.journal[..at]);
+    let restored = before.session().map(|session| session.transcript.before(kept_from)).unwrap_or_default();
+    Command::Uncompact { compaction, restored }
+}
+
+/// What a compaction makes: a summary, or all long results cut.
+fn shortened(world: &World, words: &Words) -> Shortened {
+    let usage = Usage { input: 7, output: 3, ..Usage::default() };
+    if words.at(1) == "results" {
+        let items = world.session().transcript.items().iter();
+        let cut = |(call, _)| (call, Content::text(BodyKind::Output, "cut"));
+        return Shortened::Results(items.filter_map(Item::long_result).map(cut).collect());
+    }
+    let text = Content::text(BodyKind::Message, &sized(words, 2));
+    Shortened::Summary { text, by: words.option("by").map(str::to_owned), usage }
+}
+
+/// A text as it is written, or of so many bytes.
+fn sized(words: &Words, at: usize) -> String {
+    match words.option("size") {
+        Some(size) => "x".repeat(size.parse().expect("a number")),
+        None => words.at(at).to_owned(),
+    }
+}
+
 fn message(world: &mut World, words: &Words) -> Command {
     let number = words.option("id").map(|id| id.parse().expect("a number"));
     let number = number.unwrap_or_else(|| {
         world.messages += 1;
         world.messages
     });
-    let text = match words.option("size") {
-        Some(size) => "x".repeat(size.parse().expect("a number")),
-        None => words.at(1).to_owned(),
-    };
+    let text = sized(words, 1);
     Command::Message {
         message: MessageId(Uuid::from_u128(u128::from(number))),
         content: Content::text(BodyKind::Message, &text),
@@ -251,16 +306,19 @@ fn report(world: &World, words: &Words) -> Option<Report> {
             effect: effect(&[EffectKind::Prepare]),
             prompt: Content::text(BodyKind::Prompt, "You are Limulus."),
         },
+        "reported" => Report::Reported { effect: effect(&[EffectKind::Report]) },
         "first-byte" => Report::RequestOpened { effect: effect(&[EffectKind::Request]) },
         "say" => Report::Said { effect: effect(&[EffectKind::Request]), part: part(words) },
-        "end" => Report::RequestEnded {
-            effect: effect(&[EffectKind::Request]),
-            usage: Usage { input: 10, output: 5, ..Usage::default() },
-        },
+        "end" => {
+            let input = words.option("input").map_or(10, |input| input.parse().expect("a number"));
+            let usage = Usage { input, output: 5, ..Usage::default() };
+            Report::RequestEnded { effect: effect(&[EffectKind::Request]), usage }
+        }
         "fail" => Report::RequestFailed {
-            effect: effect(&[EffectKind::Request, EffectKind::Prepare]),
+            effect: effect(&[EffectKind::Request, EffectKind::Prepare, EffectKind::Compact]),
             failure: of_candidate(world, failure(words, 1)),
         },
+        "shortened" => Report::Shortened { effect: effect(&[EffectKind::Compact]), made: shortened(world, words) },
         "process-ended" => Report::ProcessEnded {
             effect: effect(&[EffectKind::HoldProcess, EffectKind::EndProcess]),
             outcome: serde_json::from_value(words.at(1).into()).expect("an outcome"),
@@ -274,13 +332,27 @@ fn lane(world: &World, words: &Words, effect: EffectId) -> Report {
     let settings = Arc::new(world.settings.clone());
     match words.at(1) {
         "refused" => Report::LaneRefused { effect, settings, failure: failure(words, 2) },
-        _ => Report::LaneEntered { effect, settings },
+        _ => Report::LaneEntered { effect, settings, cooling: cooling(words.at(1)) },
     }
+}
+
+/// What the ledger says: `CANDIDATE@UNTIL@CLASS …`.
+fn cooling(words: &str) -> Vec<Cooled> {
+    let cooled = |word: &str| {
+        let parts: Vec<&str> = word.split('@').collect();
+        let [candidate, until, class] = parts[..] else { panic!("not CANDIDATE@UNTIL@CLASS: {word}") };
+        Cooled {
+            candidate: candidate.parse().expect("a number"),
+            until: Timestamp(until.parse().expect("a time")),
+            class: serde_json::from_value(class.into()).expect("a class of failure"),
+        }
+    };
+    words.split_whitespace().map(cooled).collect()
 }
 
 fn part(words: &Words) -> Part {
     match words.at(1) {
-        "text" => Part::Text(words.at(2).to_owned()),
+        "text" => Part::Text(sized(words, 2)),
         "reasoning" => Part::Reasoning(words.at(2).to_owned()),
         "image" => Part::Image(Attached::new("image/png", words.at(2), words.at(2).as_bytes())),
         "signature" => {
@@ -329,7 +401,7 @@ fn failure(words: &Words, at: usize) -> Failure {
 
 fn call_report(world: &World, words: &Words) -> Option<Report> {
     let effect = |kinds: &[EffectKind]| find_effect(world, words, kinds, Some(words.number(1) as u32));
-    let output = |at: usize| Content::text(BodyKind::Output, words.at(at));
+    let output = |at: usize| Content::text(BodyKind::Output, &sized(words, at));
     let outcome = |at: usize| serde_json::from_value(words.at(at).into()).expect("an outcome");
     Some(match words.at(0) {
         "checked" => {
@@ -412,7 +484,9 @@ fn call_of(effect: &Effect) -> Option<u32> {
         Effect::Lane { .. }
         | Effect::Prepare { .. }
         | Effect::Request { .. }
+        | Effect::Compact { .. }
         | Effect::FreezeCall { .. }
+        | Effect::Report { .. }
         | Effect::HoldProcess { .. }
         | Effect::EndProcess { .. } => None,
     }

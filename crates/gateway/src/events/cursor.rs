@@ -97,7 +97,7 @@ impl Cursor {
     }
 
     /// Whoever begins now: all that there is counts as seen.
-    pub(crate) fn now(store: &dyn Read, branch: BranchId) -> Result<Self, Error> {
+    pub fn now(store: &dyn Read, branch: BranchId) -> Result<Self, Error> {
         let last = store.last(branch)?;
         let tail = store.tail(branch, Seq(last.0.max(1)))?;
         let mut cursor = Self::default();

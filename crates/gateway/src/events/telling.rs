@@ -9,7 +9,7 @@ use engine::{
 };
 use journal::{Entry, Error, Read};
 use protocol::event::{
-    AssistantLine, Delta, LifecycleLine, QueueLine, ReasoningLine, RunEnd, StateLine, Stream, ToolLine,
+    AssistantLine, CompactionLine, Delta, LifecycleLine, QueueLine, ReasoningLine, RunEnd, StateLine, Stream, ToolLine,
 };
 
 use super::cursor::{Cursor, Place};
@@ -121,7 +121,10 @@ impl Position {
         let what = match event {
             Event::RunEnded(ended) => Some(run_ended(source, ended)),
             Event::Failed(e) => Some(failed(&e.failure, following)),
-            Event::CompactionFailed(e) => Some(failed(&e.failure, following)),
+            Event::CompactionFailed(e) => {
+                let ends_run = ends_run(following);
+                Some(Stream::Compaction(CompactionLine::Failed { failure: e.failure.clone(), ends_run }))
+            }
             event => self.of_call(source, event).or_else(|| plain(source, event)),
         };
         let changed = || (!queue.is_empty()).then_some(Stream::Queue(QueueLine::Shows));
@@ -271,11 +274,15 @@ fn run_ended(source: Source<'_>, e: &RunEnded) -> Stream {
 }
 
 /// What follows a failure is decided in the same batch.
-fn failed<'e>(failure: &engine::Failure, mut following: impl Iterator<Item = &'e Event>) -> Stream {
-    let decided = following
-        .find(|event| matches!(event, Event::RunEnded(_) | Event::RetryScheduled(_) | Event::CandidateCooled(_)));
-    let ends_run = matches!(decided, Some(Event::RunEnded(_)));
-    Stream::State(StateLine::Failed { failure: failure.clone(), ends_run })
+fn failed<'e>(failure: &engine::Failure, following: impl Iterator<Item = &'e Event>) -> Stream {
+    Stream::State(StateLine::Failed { failure: failure.clone(), ends_run: ends_run(following) })
+}
+
+fn ends_run<'e>(mut following: impl Iterator<Item = &'e Event>) -> bool {
+    let decided = following.find(|event| {
+        matches!(event, Event::RunEnded(_) | Event::RetryScheduled(_) | Event::WaitBegan(_) | Event::CompactionBegun(_))
+    });
+    matches!(decided, Some(Event::RunEnded(_)))
 }
 
 fn plain(source: Source<'_>, event: &Event) -> Option<Stream> {
@@ -302,7 +309,26 @@ fn plain(source: Source<'_>, event: &Event) -> Option<Stream> {
             model: e.model.clone(),
             thinking: e.thinking,
         }),
-        Event::CandidateCooled(e) => Stream::State(StateLine::Cooling { model: e.model.clone(), until: e.until }),
+        Event::CompactionBegun(e) => Stream::Compaction(CompactionLine::Begun {
+            cause: e.cause,
+            rung: e.rung,
+            try_no: e.try_no,
+            tokens: e.tokens,
+        }),
+        Event::Compacted(e) => {
+            let (before, after, by) = (e.before, e.after, e.by.clone());
+            Stream::Compaction(CompactionLine::Done { before, after, by, results: None })
+        }
+        Event::ResultsCut(e) => {
+            let (before, after, results) = (e.before, e.after, Some(e.results.len() as u32));
+            Stream::Compaction(CompactionLine::Done { before, after, by: None, results })
+        }
+        Event::Uncompacted(e) => Stream::Compaction(CompactionLine::Undone { items: e.restored.len() as u32 }),
+        Event::Noted(e) => Stream::State(StateLine::Noted { text: source.text(&e.body.hash) }),
+        Event::CandidateCooled(e) => {
+            Stream::State(StateLine::Cooling { model: e.model.clone(), until: e.until, class: e.class })
+        }
+        Event::Reported(e) => Stream::State(StateLine::Reported { request: e.request }),
         Event::WaitBegan(e) => Stream::State(StateLine::Waiting { on: e.on, until: e.until }),
         Event::EndingSet(e) => Stream::State(StateLine::Ending { outcome: e.outcome, terminate: e.terminate }),
         Event::LifecycleChanged(e) => Stream::State(StateLine::Lifecycle {

@@ -71,7 +71,10 @@ impl Session {
                 let opened = Opened { epoch: Epoch(1), last_activity: Timestamp(1) };
                 (vec![Created { session, key, agent: "main".to_owned(), branch }.into(), opened.into()], vec![])
             }
-            2 => (vec![RequestSent { request, epoch: Epoch(1), candidate: 0, items: 1 }.into()], vec![]),
+            2 => (
+                vec![RequestSent { tokens: 9, request, epoch: Epoch(1), candidate: 0, items: 1, probe: false }.into()],
+                vec![],
+            ),
             3..=5 => {
                 let (offset, text) = (self.text.len() as u64, "text ".repeat(1 + draw % 3));
                 self.text.push_str(&text);
@@ -117,8 +120,15 @@ impl Session {
                 (self.step, self.is_over) = (1, self.run == 2);
                 let (from, to, cause) = (LifecycleKind::Active, LifecycleKind::Idle, LifecycleCause::Escalated);
                 let changed = LifecycleChanged { from, to, cause, failure: None, remedy: None };
-                let ended =
-                    RunEnded { run, outcome: Outcome::Completed, failure: None, text: vec![], usage, checkpoint: None };
+                let ended = RunEnded {
+                    compacted: false,
+                    run,
+                    outcome: Outcome::Completed,
+                    failure: None,
+                    text: vec![],
+                    usage,
+                    checkpoint: None,
+                };
                 (vec![ended.into(), changed.into()], vec![])
             }
         }

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use protocol::method::{
     Agent, AgentWait, AsksAnswer, EventsSubscribe, EventsUnsubscribe, HealthGet, METHODS, Method, NoParams,
-    QueueCancel, QueueClear, QueueMode, RunsAbort, RunsBreak, RunsPause, RunsResume, SessionsEnd, SessionsResume,
+    ProfilesClear, ProfilesUse, QueueCancel, QueueClear, QueueMode, RunsAbort, RunsBreak, RunsPause, RunsResume,
+    SessionsCompact, SessionsEnd, SessionsResume, SessionsUncompact,
 };
 use protocol::{ErrorShape, Request, Response};
 use serde_json::Value;
@@ -43,12 +44,24 @@ async fn answer(caller: &Arc<Caller>, id: &str, method: &str, params: Value) -> 
         SessionsResume::NAME => {
             given::<SessionsResume>(acting::resume(caller, self::params::<SessionsResume>(params)?).await?)
         }
+        SessionsCompact::NAME => {
+            given::<SessionsCompact>(acting::compact(caller, self::params::<SessionsCompact>(params)?).await?)
+        }
+        SessionsUncompact::NAME => {
+            given::<SessionsUncompact>(acting::uncompact(caller, self::params::<SessionsUncompact>(params)?).await?)
+        }
         SessionsEnd::NAME => {
             given::<SessionsEnd>(acting::terminate(caller, self::params::<SessionsEnd>(params)?).await?)
         }
         QueueCancel::NAME => given::<QueueCancel>(acting::cancel(caller, self::params::<QueueCancel>(params)?).await?),
         QueueClear::NAME => given::<QueueClear>(acting::clear(caller, self::params::<QueueClear>(params)?).await?),
         QueueMode::NAME => given::<QueueMode>(acting::mode(caller, self::params::<QueueMode>(params)?).await?),
+        ProfilesUse::NAME => {
+            given::<ProfilesUse>(acting::use_profile(caller, self::params::<ProfilesUse>(params)?).await?)
+        }
+        ProfilesClear::NAME => {
+            given::<ProfilesClear>(acting::clear_profiles(caller, self::params::<ProfilesClear>(params)?).await?)
+        }
         AsksAnswer::NAME => given::<AsksAnswer>(acting::answer(caller, self::params::<AsksAnswer>(params)?).await?),
         EventsSubscribe::NAME => {
             acting::subscribe(caller, id, self::params::<EventsSubscribe>(params)?).await?;

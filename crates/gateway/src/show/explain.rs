@@ -81,6 +81,7 @@ fn consequence(run: &Run, timer: Timer) -> String {
             let tool = run.call(call).map_or("the call", |call| call.tool.as_str());
             format!("`{tool}` is ended")
         }
+        Timer::Compaction => "the old history stays in force".to_owned(),
         Timer::RetryDue => "the request is sent again".to_owned(),
         Timer::QuotaReset => "a model may be asked again, and is".to_owned(),
         Timer::EndGrace => "it ends without what could not be ended".to_owned(),

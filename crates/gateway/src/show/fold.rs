@@ -31,7 +31,16 @@ pub(crate) enum Left {
 
 /// Walks through the entries of a line, then folds the progress of what is open. Where entries were removed it begins with
 /// the snapshot that stands for them.
-pub(crate) fn fold(line: &Line, mut visit: impl FnMut(&Transition<'_>)) -> Result<Session, RecoverError> {
+pub(crate) fn fold(line: &Line, visit: impl FnMut(&Transition<'_>)) -> Result<Session, RecoverError> {
+    walk(line, |_, _| {}, visit)
+}
+
+/// The same with a look at the session before each entry.
+pub(crate) fn walk(
+    line: &Line,
+    mut before: impl FnMut(&Session, &Entry),
+    mut visit: impl FnMut(&Transition<'_>),
+) -> Result<Session, RecoverError> {
     let mut session = line.start.as_ref().map(|start| start.session.clone());
     for (branch, entry) in line.entries() {
         let Some(session) = &mut session else {
@@ -48,6 +57,7 @@ pub(crate) fn fold(line: &Line, mut visit: impl FnMut(&Transition<'_>)) -> Resul
         }
         let (from, run) = (session.run_state(), session.run().map(|run| run.id));
         let owner = (session.epoch, if session.closed { Left::InOrder } else { Left::Not });
+        before(session, entry);
         session.apply(&entry.event, entry.at);
         let to = if matches!(entry.event, Event::RunEnded(_)) { RunState::Completed } else { session.run_state() };
         let run = run.or_else(|| session.run().map(|run| run.id));

@@ -3,6 +3,7 @@
 //! own fold), and how a shape is laid out for people.
 
 pub(crate) mod audit;
+pub(crate) mod context;
 mod explain;
 pub(crate) mod fold;
 pub mod lookup;

@@ -94,7 +94,7 @@ impl Scene {
     /// The head of the queue starts, up to its first request.
     pub fn enter_lane(&mut self, resume: ResumeMode) {
         let effect = self.effect(EffectKind::Lane);
-        self.offer(Report::LaneEntered { effect, settings: Arc::new(settings(resume)) });
+        self.offer(Report::LaneEntered { effect, settings: Arc::new(settings(resume)), cooling: vec![] });
         let effect = self.effect(EffectKind::Prepare);
         self.offer(Report::Prepared { effect, prompt: Content::text(BodyKind::Prompt, "You are a test.") });
     }
@@ -181,6 +181,7 @@ impl Scene {
 
 fn settings(resume: ResumeMode) -> Settings {
     Settings {
+        compaction: engine::Compaction::default(),
         agent: "main".to_owned(),
         workspace: "/w".to_owned(),
         date: "2025-11-21".to_owned(),
@@ -192,6 +193,8 @@ fn settings(resume: ResumeMode) -> Settings {
             max_output: 8_192,
             thinking: None,
             images: true,
+            token_rate: 1_000,
+            can_refresh: false,
         }],
         limits: Limits::default(),
         resume,

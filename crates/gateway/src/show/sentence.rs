@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use engine::{
     Body, CallId, CallOutcome, Candidate, Event, Failure, FailureClass, Found, Item, MessageSealed, Opened,
-    ProcessCause, Session, ToolClass, WaitFor,
+    ProcessCause, Rung, Session, ToolClass, WaitFor,
 };
 use serde::Serialize;
 
@@ -75,7 +75,15 @@ impl<'a> Narrator<'a> {
             | Event::MessageSealed(_)
             | Event::Failed(_)
             | Event::CandidateCooled(_)
+            | Event::Reported(_)
             | Event::RetryScheduled(_) => return self.of_request(event, transition),
+            Event::Noted(e) => format!("the model is told: {}", excerpt(&(self.texts)(&e.body)?, 3 * EXCERPT_CHARS)),
+            Event::CompactionBegun(_)
+            | Event::CompactionAsked(_)
+            | Event::Compacted(_)
+            | Event::ResultsCut(_)
+            | Event::Uncompacted(_)
+            | Event::CompactionFailed(_) => of_history(event),
             _ => return of_run(event),
         }))
     }
@@ -86,21 +94,29 @@ impl<'a> Narrator<'a> {
             Event::RequestSent(e) => {
                 let model = self.model(e.candidate);
                 let again = if e.request.try_no > 1 { format!(", try {}", e.request.try_no) } else { String::new() };
-                format!("request {}{again} to {model}, {}", e.request.ordinal, count(e.items as usize, "item"))
+                let probe = if e.probe { ", a probe: it has failed and not answered since" } else { "" };
+                format!("request {}{again} to {model}, {}{probe}", e.request.ordinal, count(e.items as usize, "item"))
             }
             Event::StreamCut(e) => format!("{}; {} had come", name(&e.cause), bytes(e.text.as_ref())),
             Event::TextStruck(e) => format!("what had come of request {} is struck", e.request.ordinal),
             Event::MessageSealed(e) => self.sealed(e)?,
             Event::Failed(e) => failed(&e.failure, e.text.as_ref()),
+            Event::Reported(_) => "other sessions are told of it".to_owned(),
             Event::RetryScheduled(e) => {
                 let with = e.model.as_ref().map(|model| format!(" with {model}")).unwrap_or_default();
                 let at = e.thinking.map(|level| format!(" at thinking level {}", name(&level))).unwrap_or_default();
-                format!("try {}{with}{at} in {} ms", e.try_no, e.until.since(transition.entry.at))
+                let how = match e.rung {
+                    Some(_) if e.as_it_is => " with the history as it is".to_owned(),
+                    Some(rung) => format!(" to make room ({})", rung.name()),
+                    None => String::new(),
+                };
+                format!("try {}{with}{at}{how} in {} ms", e.try_no, e.until.since(transition.entry.at))
             }
             Event::CandidateCooled(e) => {
                 let until = e.until.map(|until| format!("for {} s", until.since(transition.entry.at).div_ceil(1000)));
                 let until = until.unwrap_or_else(|| "before another has answered".to_owned());
-                format!("{} is not asked {until}", e.model)
+                let why = e.class.map(|class| format!(": {}", name(&class))).unwrap_or_default();
+                format!("{} is not asked {until}{why}", e.model)
             }
             _ => return Ok(None),
         }))
@@ -194,7 +210,6 @@ fn of_run(event: &Event) -> Result<Option<String>, Error> {
             let why = e.failure.as_ref().map(|failure| format!(": {}", failed(failure, None)));
             format!("{}{}; {}", e.outcome.name(), why.unwrap_or_default(), tokens(&e.usage))
         }
-        Event::CompactionFailed(e) => failed(&e.failure, None),
         Event::ProcessAdopted(e) => format!("{} goes on in the background", e.process.process_name()),
         Event::ProcessEnding(e) => match e.why {
             ProcessCause::Limit => format!("{} is past its limit", e.process.process_name()),
@@ -205,6 +220,31 @@ fn of_run(event: &Event) -> Result<Option<String>, Error> {
         Event::OverrideSet(e) => e.model.clone().unwrap_or_else(|| "the agent's model".to_owned()),
         _ => return Ok(None),
     }))
+}
+
+/// What became of the history.
+fn of_history(event: &Event) -> String {
+    match event {
+        Event::CompactionBegun(e) => {
+            let way = match e.rung {
+                Rung::Summarise => format!("a summary of {}", count(e.items as usize, "item")),
+                rung => rung.name().to_owned(),
+            };
+            let again = if e.try_no > 1 { format!(", try {}", e.try_no) } else { String::new() };
+            format!("{way}{again} ({}); the next request would hold about {} tokens", name(&e.cause), e.tokens)
+        }
+        Event::CompactionAsked(_) => "the user asks for a summary before the next request".to_owned(),
+        Event::Compacted(e) => {
+            let by = e.by.as_deref().unwrap_or("an extract");
+            format!("{} → {} tokens by {by}; what came from entry {} on stays", e.before, e.after, e.kept_from)
+        }
+        Event::ResultsCut(e) => {
+            format!("{} → {} tokens: {} cut", e.before, e.after, count(e.results.len(), "long result"))
+        }
+        Event::Uncompacted(e) => format!("taken back: {} in force again", count(e.restored.len(), "item")),
+        Event::CompactionFailed(e) => failed(&e.failure, None),
+        _ => String::new(),
+    }
 }
 
 fn failed(failure: &Failure, kept: Option<&Body>) -> String {

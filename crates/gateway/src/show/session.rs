@@ -119,15 +119,11 @@ fn queue(read: &dyn Read, row: &SessionRow, session: &Session) -> Result<Vec<(Qu
 
 /// The conversation, each item with the entry that put it there.
 fn transcript(line: &Line, limit: Option<usize>, texts: Texts<'_>) -> Result<(Session, Vec<ItemStory>), Error> {
-    let mut seqs: Vec<Option<Seq>> = vec![];
-    seqs.resize(line.start.as_ref().map_or(0, |start| start.session.transcript.items().len()), None);
-    let session = fold(line, |transition| {
-        seqs.resize(transition.session.transcript.items().len(), Some(transition.entry.seq));
-    })?;
+    let session = fold(line, |_| {})?;
     let items = session.transcript.items();
     let left_out = limit.map_or(0, |limit| items.len().saturating_sub(limit));
-    let items = items.iter().zip(seqs).skip(left_out);
-    let items = items.map(|(item, seq)| item_story(item, seq, texts)).collect::<Result<Vec<_>, _>>()?;
+    let items = items.iter().zip(session.transcript.seqs()).skip(left_out);
+    let items = items.map(|(item, seq)| item_story(item, Some(*seq), texts)).collect::<Result<Vec<_>, _>>()?;
     Ok((session, items))
 }
 
@@ -144,6 +140,8 @@ fn item_story(item: &Item, seq: Option<Seq>, texts: Texts<'_>) -> Result<ItemSto
     };
     Ok(match item {
         Item::User { body, attachments, .. } => bare(Role::User, texts(body)?, attachments),
+        Item::Summary { body, .. } => bare(Role::Summary, texts(body)?, &[]),
+        Item::Note { body } => bare(Role::Note, texts(body)?, &[]),
         Item::Assistant { request, text, calls, images, .. } => {
             let calls = calls
                 .iter()

@@ -79,7 +79,7 @@ fn run_waits_for(run: &Run, questions: &[ApprovalRow]) -> String {
             WaitFor::Retry => "its next try",
         }
         .to_owned(),
-        Phase::Compacting { .. } => "the summary of its history".to_owned(),
+        Phase::Compacting(_) => "the summary of its history".to_owned(),
         Phase::Error { failure } => format!("what follows from a failure: {failure}"),
         Phase::Retry { .. } => "its next try".to_owned(),
     }

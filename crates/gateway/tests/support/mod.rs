@@ -39,6 +39,8 @@ impl Resolver for Here {
             max_output: 10_000,
             thinking: None,
             images: true,
+            token_rate: 1_000,
+            can_refresh: false,
         };
         let workspace = overrides.workspace.clone().unwrap_or_else(|| self.0.clone());
         let exec = if overrides.allow { Policy::Allow } else { Policy::Ask };

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use engine::mutants::{Mutant, planted};
 use engine::{
-    ApprovalRow, Batch, BranchId, CallId, Content, EffectId, Event, Hash, MessageId, Position, ReceiptRow, Record,
-    RunId, RunRow, Seq, SessionId, SessionRow, Timestamp,
+    ApprovalRow, Batch, BranchId, CallId, Content, EffectId, Event, Hash, Ledger, MessageId, Position, ReceiptRow,
+    Record, RunId, RunRow, Seq, SessionId, SessionRow, Timestamp,
 };
 
 use crate::chain::{self, Head};
@@ -144,7 +144,8 @@ impl Tables {
 
     /// The first entries behind a position, with open progress where these are the last.
     pub(super) fn page(&self, behind: Position, limit: usize) -> Page {
-        let entries = self.branches.iter().flat_map(|(id, branch)| branch.entries.iter().map(|entry| (*id, entry)));
+        let sessions = self.branches.iter().filter(|(id, _)| **id != Ledger::BRANCH);
+        let entries = sessions.flat_map(|(id, branch)| branch.entries.iter().map(|entry| (*id, entry)));
         let mut entries: Vec<_> = entries.filter(|(_, entry)| entry.position > behind).collect();
         entries.sort_by_key(|(_, entry)| entry.position);
         let is_last = entries.len() < limit;
@@ -215,7 +216,7 @@ impl Tables {
     fn keep(&mut self, kept: &Kept) {
         let batch = &kept.append.batch;
         let mut entries = kept.entries.iter();
-        if !self.branches.contains_key(&batch.branch) {
+        if !self.branches.contains_key(&batch.branch) && batch.branch != Ledger::BRANCH {
             self.begun.push((batch.branch, batch.session));
         }
         for record in &batch.records {

@@ -165,11 +165,16 @@ impl Member<'_, '_> {
             _ => (None, Head::EMPTY),
         };
         let sql = "INSERT INTO branches(uuid, kind, session, parent, parent_seq, created_at) \
-                   VALUES (?1, 'session', ?2, ?3, ?4, ?5)";
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+        let is_ledger = matches!(record.event, Event::LedgerBegun(_));
         let session = batch.session.0.as_bytes();
+        let (kind, of) = if is_ledger { ("ledger", None) } else { ("session", Some(session)) };
         let (parent, parent_seq) = (parent.map(|(id, _)| id), parent.map(|(_, seq)| seq.0 as i64));
-        self.execute(sql, params![batch.branch.0.as_bytes(), session, parent, parent_seq, record.at.0])?;
+        self.execute(sql, params![batch.branch.0.as_bytes(), kind, of, parent, parent_seq, record.at.0])?;
         let id = self.statements.connection().last_insert_rowid();
+        if is_ledger {
+            return Ok(Branch { id, head });
+        }
         if let Event::Created(created) = &record.event {
             let sql = "INSERT INTO sessions(uuid, key, branch) VALUES (?1, ?2, ?3) ON CONFLICT(key) DO NOTHING";
             if self.execute(sql, params![session, created.key, id])? == 0 {

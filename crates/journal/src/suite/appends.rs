@@ -25,7 +25,7 @@ fn r10_every_kind_of_event_reads_back(store: &mut Store) {
     let mut script = Script::new(1);
     let first = script.begin();
     let (events, bodies) = every_other_kind();
-    let kinds: BTreeSet<_> = events.iter().map(Event::kind).chain(["created", "forked"]).collect();
+    let kinds: BTreeSet<_> = events.iter().map(Event::kind).chain(["created", "forked", "ledger_begun"]).collect();
     assert_eq!(kinds, Event::KINDS.iter().copied().collect(), "a kind is missing from the samples");
 
     let all = script.batch(events, bodies);

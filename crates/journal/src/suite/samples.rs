@@ -1,17 +1,20 @@
 //! One of every kind of event, and rows for the views. What may not live here: tests.
 
+use engine::tables::compaction::Rung;
 use engine::tables::lifecycle::{LifecycleCause, LifecycleKind};
 use engine::tables::transitions::RunState;
 use engine::{
     ApprovalRow, AskAnswered, Attachment, BlockOf, BlockSigned, Body, BodyKind, BreakpointSet, CallAsked, CallChecked,
     CallEnding, CallFound, CallId, CallLost, CallOutcome, CallPartAdded, CallSettled, CallStarted, CandidateCooled,
-    Closed, Compacted, CompactionBegun, CompactionFailed, Content, CutCause, DeliveryEnded, DeliveryStarted, EffectId,
-    EffectKind, EndingCause, EndingSet, Epoch, Event, Failed, Failure, FailureClass, Found, Gathered, Hash, ImageMade,
-    Leg, LifecycleChanged, MessageAccepted, MessageId, MessageSealed, MessageSettled, Next, Opened, Outcome,
-    OutputAdded, OverrideSet, Overrides, PauseCause, Paused, Place, Policy, ProcessAdopted, ProcessCause, ProcessEnded,
-    ProcessEnding, ProcessForgotten, QueueMode, ReasoningAdded, ReceiptRow, ReceiptState, RequestOpened, RequestSent,
-    Reset, Resumed, RetryScheduled, RunEnded, RunId, RunRow, RunStarted, SealedCall, Seq, SessionRow, StepBegun,
-    StreamCut, TextAdded, TextStruck, Thinking, Timestamp, ToolClass, Usage, WaitBegan, WaitEnded, WaitFor,
+    Closed, Compacted, CompactionAsked, CompactionBegun, CompactionCause, CompactionFailed, Content, CutCause,
+    CutResult, DeliveryEnded, DeliveryStarted, EffectId, EffectKind, EndingCause, EndingSet, Epoch, Event, Failed,
+    Failure, FailureClass, Found, Gathered, Hash, ImageMade, Item, ItemAt, Leg, LifecycleChanged, MessageAccepted,
+    MessageId, MessageSealed, MessageSettled, Next, Note, Noted, Opened, Outcome, OutputAdded, OverrideSet, Overrides,
+    PauseCause, Paused, Place, Policy, ProcessAdopted, ProcessCause, ProcessEnded, ProcessEnding, ProcessForgotten,
+    ProfileAnswered, ProfileCleared, ProfileCooled, ProfilePreferred, QueueMode, ReasoningAdded, ReceiptRow,
+    ReceiptState, Reported, RequestOpened, RequestSent, Reset, ResultsCut, Resumed, RetryScheduled, RunEnded, RunId,
+    RunRow, RunStarted, SealedCall, Seq, SessionRow, StepBegun, StreamCut, TextAdded, TextStruck, Thinking, Timestamp,
+    ToolClass, Uncompacted, Usage, WaitBegan, WaitEnded, WaitFor,
 };
 
 use super::{Script, id};
@@ -80,12 +83,13 @@ pub(crate) fn struck(ordinal: u32) -> Event {
     TextStruck { request: effect(EffectKind::Request, ordinal) }.into()
 }
 
-/// One of every kind but `created` and `forked`, with the bodies that they name.
+/// One of every kind but those that begin a branch, with the bodies that they name.
 pub(crate) fn every_other_kind() -> (Vec<Event>, Vec<Content>) {
     let content = text("a body: \u{1f980} \"quoted\"\n");
     let body = content.body;
     let mut events = of_a_run(body);
     events.extend(of_calls(body));
+    events.extend(of_histories(body));
     events.extend(of_waits(body));
     events.extend(of_streams());
     (events, vec![content])
@@ -118,7 +122,7 @@ fn of_a_run(body: Body) -> Vec<Event> {
         Gathered { messages: vec![MessageId(id(77)), MessageId(id(78))] }.into(),
         RunStarted { run: run(), inputs: vec![MessageId(id(77))], settings: body.hash }.into(),
         StepBegun { step: 1, prompt: body }.into(),
-        RequestSent { request, epoch: Epoch(1), candidate: 0, items: 3 }.into(),
+        RequestSent { request, epoch: Epoch(1), candidate: 0, items: 3, tokens: 9, probe: false }.into(),
         RequestOpened { request }.into(),
         StreamCut { request, cause: CutCause::Crash, text: Some(body) }.into(),
         TextStruck { request }.into(),
@@ -142,6 +146,7 @@ fn of_a_run(body: Body) -> Vec<Event> {
             text: vec![body, body],
             usage: USAGE,
             checkpoint: None,
+            compacted: false,
         }
         .into(),
     ]
@@ -171,6 +176,41 @@ fn of_calls(body: Body) -> Vec<Event> {
     ]
 }
 
+fn of_histories(body: Body) -> Vec<Event> {
+    let (compaction, call) = (effect(EffectKind::Compact, 1), CallId { run: run(), step: 1, index: 0 });
+    let failure = Failure::new(FailureClass::Server, "busy");
+    vec![
+        CompactionBegun {
+            try_no: 1,
+            compaction,
+            cause: CompactionCause::Threshold,
+            rung: Rung::Summarise,
+            items: 4,
+            tokens: 100,
+            focus: None,
+        }
+        .into(),
+        Compacted {
+            compaction,
+            summary: body,
+            kept_from: Seq(4),
+            pinned: vec![MessageId(id(77))],
+            before: 100,
+            after: 10,
+            by: Some("acme/m".into()),
+            usage: Usage { input: 5, ..Usage::default() },
+            goes_on: true,
+        }
+        .into(),
+        ResultsCut { compaction, results: vec![CutResult { call, output: body }], before: 100, after: 10 }.into(),
+        Uncompacted { compaction, restored: vec![ItemAt { seq: Seq(2), item: Item::Summary { compaction, body } }] }
+            .into(),
+        CompactionAsked { focus: Some(body) }.into(),
+        Noted { note: Note::Repeats, body }.into(),
+        CompactionFailed { failure, rung: Rung::Summarise }.into(),
+    ]
+}
+
 fn of_waits(body: Body) -> Vec<Event> {
     let failure =
         Failure { status: Some(529), retry_after_ms: Some(9), ..Failure::new(FailureClass::Overloaded, "busy") };
@@ -178,23 +218,43 @@ fn of_waits(body: Body) -> Vec<Event> {
     let remedy = Some("limulus resume KEY --force".to_owned());
     let (delivery, process) = (effect(EffectKind::Deliver, 1), effect(EffectKind::RunCall, 1));
     vec![
-        CompactionBegun { try_no: 1 }.into(),
-        Compacted { summary: body, kept_from: Seq(4) }.into(),
-        CompactionFailed { failure: failure.clone() }.into(),
         Failed { request: None, failure: failure.clone(), text: Some(body) }.into(),
         WaitBegan { on: WaitFor::Quota, until: Some(Timestamp(99)) }.into(),
         WaitEnded { on: WaitFor::Quota }.into(),
-        RetryScheduled { until: Timestamp(5), try_no: 2, candidate: None, model: None, thinking: None }.into(),
+        RetryScheduled { until: Timestamp(5), try_no: 2, rung: Some(Rung::Truncate), ..RetryScheduled::default() }
+            .into(),
         RetryScheduled {
             until: Timestamp(5),
             try_no: 3,
             candidate: Some(1),
             model: Some("acme/two (b)".into()),
             thinking: Some(Thinking::Low),
+            ..RetryScheduled::default()
         }
         .into(),
-        CandidateCooled { candidate: 0, model: "acme/one".into(), until: Some(Timestamp(60_005)) }.into(),
-        CandidateCooled { candidate: 1, model: "acme/two (b)".into(), until: None }.into(),
+        CandidateCooled {
+            candidate: 0,
+            model: "acme/one".into(),
+            until: Some(Timestamp(60_005)),
+            class: Some(FailureClass::RateLimit),
+            request: Some(effect(EffectKind::Request, 1)),
+        }
+        .into(),
+        CandidateCooled { candidate: 1, model: "acme/two (b)".into(), until: None, class: None, request: None }.into(),
+        Reported { request: effect(EffectKind::Request, 1) }.into(),
+        ProfileCooled {
+            provider: "acme".into(),
+            profile: Some("b".into()),
+            model: None,
+            class: FailureClass::Billing,
+            until: Timestamp(60_005),
+            strikes: 2,
+            request: effect(EffectKind::Request, 1),
+        }
+        .into(),
+        ProfileAnswered { provider: "acme".into(), profile: None, model: "one".into(), since: Timestamp(7) }.into(),
+        ProfilePreferred { provider: "acme".into(), profile: Some("b".into()) }.into(),
+        ProfileCleared { provider: "acme".into(), profile: Some("b".into()) }.into(),
         EndingSet { outcome: Outcome::TimedOut, terminate: true, reset: false }.into(),
         Paused { cause: PauseCause::Interrupt, freeze: false, call: None, state: None }.into(),
         BreakpointSet { run: run(), before_tool: Some("exec".to_owned()), on_state: None }.into(),

@@ -279,7 +279,9 @@ impl Script {
             Act::Create => self.created(),
             Act::Accept => return with(long("message"), &|body| self.accepted(body)),
             Act::Start => return self.started(),
-            Act::Request => RequestSent { request, epoch: engine::Epoch(1), candidate: 0, items: 1 }.into(),
+            Act::Request => {
+                RequestSent { request, epoch: engine::Epoch(1), candidate: 0, items: 1, tokens: 9, probe: false }.into()
+            }
             Act::Text(at) => {
                 let text = TextAdded { effect: request, offset: at * 300, text: "t".repeat(300) };
                 let opened = (at == 0).then(|| RequestOpened { request }.into());
@@ -348,6 +350,7 @@ impl Script {
             text: vec![text],
             usage,
             checkpoint: None,
+            compacted: false,
         }
         .into()
     }

@@ -113,6 +113,8 @@ mod tests {
             max_output,
             thinking: level,
             images: true,
+            token_rate: 1_000,
+            can_refresh: false,
         };
         let asked = serde_json::to_value(asked(&candidate, true)).unwrap();
         assert_eq!(asked, *expected, "{model} {level:?} {max_output}");

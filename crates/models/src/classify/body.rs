@@ -53,6 +53,11 @@ impl ErrorBody {
         if let Some(behind) = &behind {
             message = format!("{message}: {behind}");
         }
+        // Token servers (RFC 6749) have the code where others have their words, and these beside it.
+        let named = error.as_str().filter(|code| code.contains('_') && !code.contains(char::is_whitespace));
+        if let (Some(code), Some(description)) = (named, value.get("error_description").and_then(plain)) {
+            message = format!("{code}: {description}");
+        }
         let mut words = String::new();
         // A wrong value is at times said without the name of what it is of.
         for word in kinds.iter().flatten().chain([&message]).chain(&field("param")) {
@@ -62,6 +67,7 @@ impl ErrorBody {
         let status = kinds.iter().flatten().find_map(|code| code.parse().ok()).filter(|code| (400..600).contains(code));
         let is_number = |code: &&String| code.parse::<u64>().is_ok();
         let code = kinds.iter().flatten().find(|code| !is_number(code)).or(kinds.iter().flatten().next()).cloned();
+        let code = code.or_else(|| named.map(str::to_owned));
         let retry_after_ms = wait::of_body(error, &words);
         Self { message, code, status, retry_after_ms, words, is_page: false }
     }

@@ -115,6 +115,8 @@ mod tests {
             max_output,
             thinking: level,
             images: true,
+            token_rate: 1_000,
+            can_refresh: false,
         };
         assert_eq!(&json!(thinking(&candidate)), expected, "{model} {level:?}");
     }

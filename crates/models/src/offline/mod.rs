@@ -72,7 +72,9 @@ fn answer(request: &Request) -> Vec<Said> {
             text.len()
         }
     };
-    let input = request.system.len() + request.messages.iter().map(|message| message.bytes()).sum::<usize>();
+    let tools = request.tools.iter().map(|tool| tool.description.len() + tool.schema.to_string().len()).sum::<usize>();
+    let messages = request.messages.iter().map(|message| message.bytes()).sum::<usize>();
+    let input = request.system.len() + tools + messages;
     let [input, output] = [input, output].map(|bytes| estimate_tokens(bytes as u64));
     said.push(Said::Ended { usage: Usage { input, output, ..Usage::default() }, is_counted: false });
     said

@@ -218,6 +218,8 @@ async fn ask(messages: &[Message]) -> (Option<CallOf>, String) {
             max_output: 1,
             thinking: None,
             images: true,
+            token_rate: 1_000,
+            can_refresh: false,
         },
         system: Cached::from(Arc::from("prompt")),
         messages: messages.iter().cloned().map(Cached::from).collect(),

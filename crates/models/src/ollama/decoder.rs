@@ -12,6 +12,9 @@ pub(super) struct Decoder {
 
 impl Decode for Decoder {
     fn take(&mut self, frame: &wire::Frame<'_>) -> Result<(), Fault> {
+        if self.answer.is_done() {
+            return Ok(());
+        }
         let line = serde_json::from_slice::<Frame>(frame.data).map_err(|_| Fault::not_a_frame(frame.data))?;
         if line.error.is_some() {
             return Err(Fault::in_stream(ErrorBody::of_bytes(frame.data)));

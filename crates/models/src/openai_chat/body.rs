@@ -229,6 +229,8 @@ mod tests {
                 max_output: 77,
                 thinking: None,
                 images: true,
+                token_rate: 1_000,
+                can_refresh: false,
             },
             system: Cached::from(Arc::from("")),
             messages: Vec::new(),

@@ -10,7 +10,7 @@ use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Proxy, Response, Url, redirect, retry};
 use tokio::time::timeout;
 
-use super::{Format, Framing};
+use super::{BEARER, Format, Framing};
 use crate::endpoint::Endpoint;
 use crate::fault::{Fault, Subject};
 use crate::limits;
@@ -29,7 +29,7 @@ pub(crate) struct Clients {
 }
 
 impl Clients {
-    fn client(&self, url: &Url, proxy: Option<&str>) -> Result<Client, Fault> {
+    pub(crate) fn client(&self, url: &Url, proxy: Option<&str>) -> Result<Client, Fault> {
         let is_secure = url.scheme() == "https" || proxy.is_some();
         let place = match (proxy, is_secure) {
             (Some(proxy), _) => self.place_of(proxy),
@@ -69,7 +69,13 @@ impl Clients {
             self.client(&url, endpoint.proxy.as_deref())?.post(url.clone()).headers(headers(format, endpoint)?);
         let response =
             request.body(body).send().await.map_err(|error| unreachable(&url, endpoint.proxy.as_deref(), &error))?;
-        if response.status().is_success() { Ok(response) } else { Err(refusal(response).await) }
+        if !response.status().is_success() {
+            return Err(refusal(response).await);
+        }
+        match encoding(&response) {
+            Some(encoding) => Err(encoded(&encoding)),
+            None => Ok(response),
+        }
     }
 }
 
@@ -95,11 +101,14 @@ fn headers(format: &dyn Format, endpoint: &Endpoint) -> Result<HeaderMap, Fault>
     let mut headers = HeaderMap::new();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(header::ACCEPT, HeaderValue::from_static(accepted(format.framing())));
+    // A stream that is compressed on its way waits until there is enough of it.
+    headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     for (name, value) in format.headers() {
         headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
     }
     if let Some(key) = endpoint.key.as_ref().filter(|key| !key.reveal().is_empty()) {
-        let (name, before) = format.key_header();
+        // Access tokens go where they go everywhere (RFC 6750), whatever the format has for keys.
+        let (name, before) = if endpoint.login.is_some() { BEARER } else { format.key_header() };
         headers.insert(HeaderName::from_static(name), secret(&format!("{before}{}", key.reveal()), "the key")?);
     }
     for (name, value) in &endpoint.headers {
@@ -135,15 +144,27 @@ fn no_proxy(error: &reqwest::Error) -> Fault {
     Fault::new(FailureClass::InvalidRequest, "has a `proxy` that is no address").with_detail(causes(error))
 }
 
-fn unreachable(url: &Url, proxy: Option<&str>, error: &reqwest::Error) -> Fault {
+pub(crate) fn unreachable(url: &Url, proxy: Option<&str>, error: &reqwest::Error) -> Fault {
     let what = if error.is_connect() || error.is_timeout() { "could not be reached" } else { "did not answer" };
     let proxy = proxy.and_then(|address| Url::parse(address).ok());
     let through = proxy.map(|proxy| format!(" through the proxy {}", shown(&proxy))).unwrap_or_default();
     Fault::new(FailureClass::Network, format!("{what} at {}{through}", shown(url))).with_detail(causes(error))
 }
 
+/// How an answer is encoded, if it is.
+fn encoding(response: &Response) -> Option<String> {
+    let value = response.headers().get(header::CONTENT_ENCODING)?;
+    let value = String::from_utf8_lossy(value.as_bytes()).trim().to_lowercase();
+    Some(value).filter(|value| !value.is_empty() && value != "identity")
+}
+
+fn encoded(encoding: &str) -> Fault {
+    let what = format!("answered in an encoding that was not asked for ({encoding})");
+    Fault::new(FailureClass::Malformed, what)
+}
+
 /// A connection that broke while an answer came.
-pub(super) fn broken(error: &reqwest::Error) -> Fault {
+pub(crate) fn broken(error: &reqwest::Error) -> Fault {
     Fault::cut().with_detail(causes(error))
 }
 
@@ -164,7 +185,7 @@ fn shown(url: &Url) -> String {
 }
 
 /// What an error answer means. Its body is read as far as it comes within the limits.
-async fn refusal(mut response: Response) -> Fault {
+pub(crate) async fn refusal(mut response: Response) -> Fault {
     let status = response.status();
     if status.is_redirection() {
         let target =
@@ -176,8 +197,10 @@ async fn refusal(mut response: Response) -> Fault {
     }
     let asked = wait::of_headers(response.headers(), Timestamp::now());
     let mut body = Vec::new();
+    // One that is encoded says nothing: the status alone does.
+    let is_readable = encoding(&response).is_none();
     let reading = async {
-        while body.len() < limits::BODY_BYTES {
+        while is_readable && body.len() < limits::BODY_BYTES {
             let Ok(Some(bytes)) = response.chunk().await else { return };
             body.extend_from_slice(&bytes[..bytes.len().min(limits::BODY_BYTES - body.len())]);
         }

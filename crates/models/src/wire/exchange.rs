@@ -11,6 +11,7 @@ use super::{Decode, Format, Frame, Framing, TooLong};
 use crate::classify::ErrorBody;
 use crate::fault::{Fault, Subject};
 use crate::limits::{BODY_BYTES, DRAIN, EVENT_BYTES, TAIL};
+use crate::login::Logins;
 use crate::model::{Request, Said};
 
 /// ```text
@@ -75,6 +76,7 @@ impl Reader {
 
 pub(super) struct Exchange {
     clients: Clients,
+    logins: Logins,
     format: &'static dyn Format,
     subject: Subject,
     request_bytes: usize,
@@ -83,10 +85,11 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    pub(super) fn new(clients: Clients, format: &'static dyn Format, request: Request) -> Self {
+    pub(super) fn new(clients: Clients, logins: Logins, format: &'static dyn Format, request: Request) -> Self {
         let body = format.body(&request);
         Self {
             clients,
+            logins,
             format,
             request_bytes: body.len(),
             decoder: format.decoder(&request),
@@ -101,16 +104,27 @@ impl Exchange {
                 return Some(Ok(said));
             }
             self.stage = match std::mem::replace(&mut self.stage, Stage::Over) {
-                Stage::Ready(body) => match self.clients.send(self.format, &self.subject, body).await {
+                Stage::Ready(body) => match self.send(body).await {
                     Ok(response) => Stage::reading(response, self.format.framing()),
                     Err(fault) => Stage::Closing(Err(fault)),
                 },
                 Stage::Reading(reading) => self.read(reading).await.unwrap_or_else(|fault| Stage::Closing(Err(fault))),
                 Stage::Closing(Ok(said)) => return Some(Ok(said)),
-                Stage::Closing(Err(fault)) => return Some(Err(self.subject.failure(fault))),
+                Stage::Closing(Err(fault)) => {
+                    self.logins.told(self.subject.endpoint(), fault.class);
+                    return Some(Err(self.subject.failure(fault)));
+                }
                 Stage::Over => return None,
             };
         }
+    }
+
+    async fn send(&mut self, body: Vec<u8>) -> Result<Response, Fault> {
+        if let Some(login) = &self.subject.endpoint().login {
+            let token = self.logins.token(login).await?;
+            self.subject.set_key(token);
+        }
+        self.clients.send(self.format, &self.subject, body).await
     }
 
     /// Takes the next bytes.
@@ -158,12 +172,13 @@ impl Exchange {
     }
 
     fn end_of_body(&mut self, reading: &mut Reading) -> Result<Stage, Fault> {
-        if let Some(frame) = reading.reader.last_frame()
-            && let Err(fault) = self.decoder.take(&frame)
-        {
-            // A frame that is not closed and cannot be read was cut, whatever it looks like.
-            let is_cut = fault.class == FailureClass::Malformed && !self.decoder.answer().is_finished();
-            return Err(if is_cut { Fault::cut() } else { fault });
+        if let Some(frame) = reading.reader.last_frame() {
+            let is_begun = frame.data.starts_with(b"{");
+            if let Err(fault) = self.decoder.take(&frame) {
+                // A frame that is not closed and cannot be read was cut, if it begins as one.
+                let is_cut = fault.class == FailureClass::Malformed && !self.decoder.answer().is_finished();
+                return Err(if is_cut && is_begun { Fault::cut() } else { fault });
+            }
         }
         if self.decoder.answer().is_untouched() {
             let content_type = reading.response.headers().get(header::CONTENT_TYPE);

@@ -17,7 +17,7 @@ use engine::{Candidate, Usage};
 use futures_util::{StreamExt, stream};
 
 pub(crate) use answer::{Answer, Stop, malformed};
-pub(crate) use client::Clients;
+pub(crate) use client::{Clients, broken, refusal, unreachable};
 pub(crate) use function::Tool;
 pub(crate) use json::Json;
 
@@ -25,10 +25,14 @@ use crate::anthropic::Anthropic;
 use crate::endpoint::Api;
 use crate::fault::Fault;
 use crate::gemini::Gemini;
+use crate::login::Logins;
 use crate::model::{Request, SaidStream};
 use crate::ollama::Ollama;
 use crate::openai_chat::OpenAiChat;
 use crate::openai_responses::OpenAiResponses;
+
+/// Where most formats have the key.
+pub(crate) const BEARER: (&str, &str) = ("authorization", "Bearer ");
 
 /// A wire format.
 pub(crate) trait Format: Sync {
@@ -37,7 +41,7 @@ pub(crate) trait Format: Sync {
 
     /// The header that carries the key, and what stands before it there.
     fn key_header(&self) -> (&'static str, &'static str) {
-        ("authorization", "Bearer ")
+        BEARER
     }
 
     /// Headers that each request carries.
@@ -107,7 +111,12 @@ pub(crate) fn format(api: Api) -> Option<&'static dyn Format> {
 }
 
 /// Sends a request and reads its answer.
-pub(crate) fn exchange(clients: &Clients, format: &'static dyn Format, request: Request) -> SaidStream {
-    let exchange = Box::new(exchange::Exchange::new(clients.clone(), format, request));
+pub(crate) fn exchange(
+    clients: &Clients,
+    logins: &Logins,
+    format: &'static dyn Format,
+    request: Request,
+) -> SaidStream {
+    let exchange = Box::new(exchange::Exchange::new(clients.clone(), logins.clone(), format, request));
     stream::unfold(exchange, |mut exchange| async move { exchange.next().await.map(|said| (said, exchange)) }).boxed()
 }

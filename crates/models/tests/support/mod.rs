@@ -24,6 +24,8 @@ pub(crate) enum Reply {
     Keep(Vec<u8>),
     /// These bytes, then nothing until the client goes.
     Hang(Vec<u8>),
+    /// These bytes, then the connection is reset.
+    Reset(Vec<u8>),
 }
 
 pub(crate) struct Server {
@@ -69,6 +71,12 @@ async fn connection(mut socket: TcpStream, seen: Arc<Seen>, reply: Arc<impl Fn(u
                 // The client may have gone before the end, of an answer that is too long for instance.
                 let _ = socket.write_all(&bytes).await;
                 let _ = socket.shutdown().await;
+                return;
+            }
+            Reply::Reset(bytes) => {
+                let _ = socket.write_all(&bytes).await;
+                // Closed with nothing kept: the client gets a reset, not an end.
+                let _ = socket.set_zero_linger();
                 return;
             }
             Reply::Hang(bytes) => {
@@ -142,6 +150,8 @@ pub(crate) fn request_of(api: Api, base_url: &str) -> Request {
             max_output: 4_096,
             thinking: None,
             images: true,
+            token_rate: 1_000,
+            can_refresh: false,
         },
         system: Cached::from(Arc::from("be brief")),
         messages: vec![Cached::from(Message::user("hi"))],

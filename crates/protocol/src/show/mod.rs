@@ -2,6 +2,7 @@
 //! may not live here: how a shape is made from a journal, and how it is laid out for people.
 
 mod audit;
+mod context;
 mod explained;
 mod lane;
 pub(crate) mod names;
@@ -12,6 +13,7 @@ mod status;
 mod trace;
 
 pub use audit::{AuditLine, StateAt, Verification};
+pub use context::{ContextKind, ContextPart, ContextStory};
 pub use explained::{Explained, Way};
 pub use lane::{LaneHolder, LaneWait};
 pub use receipt::ReceiptStory;

@@ -213,6 +213,10 @@ pub enum Role {
     Assistant,
     /// What a call gave.
     Tool,
+    /// What stands for the older part of the conversation.
+    Summary,
+    /// What limulus itself told the model.
+    Note,
 }
 
 /// A call as the model asked for it.

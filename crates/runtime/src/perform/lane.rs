@@ -39,7 +39,11 @@ pub(crate) fn enter_free(shared: &Shared, wish: Wish, message: MessageId, sessio
 fn entered(shared: &Shared, wish: Wish, effect: EffectId) -> Report {
     let wants = Wants { model: wish.model.as_deref(), thinking: wish.thinking };
     match shared.resolver.settings(&wish.agent, wants, &wish.overrides) {
-        Ok(settings) => Report::LaneEntered { effect, settings: shared.latest.settings(settings) },
+        Ok(mut settings) => {
+            shared.ledger.order(&mut settings.candidates);
+            let cooling = shared.ledger.cooling(&settings.candidates, shared.clock.now());
+            Report::LaneEntered { effect, settings: shared.latest.settings(settings), cooling }
+        }
         Err(failure) => {
             let settings = Settings { agent: wish.agent, ..Settings::default() };
             Report::LaneRefused { effect, settings: Arc::new(settings), failure }

@@ -1,12 +1,14 @@
 //! How each effect is carried out: one file an effect. Each ends by reporting what happened; none decides what follows.
 
 mod check_call;
+mod compact;
 mod end_call;
 mod find_call;
 mod freeze_call;
 pub(crate) mod lane;
 mod prepare;
 mod process;
+mod report;
 mod request;
 mod run_call;
 
@@ -15,7 +17,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use engine::{
-    Body, CallId, Effect, EffectId, Failure, FailureClass, Hash, ProcessState, Report, RunId, Session, Settings,
+    Body, CallId, Candidate, Effect, EffectId, Failure, FailureClass, Hash, ProcessState, Report, RunId, Rung, Session,
+    Settings,
 };
 use futures_util::FutureExt as _;
 use tokio::sync::mpsc;
@@ -93,6 +96,10 @@ pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<Underway, jour
             order.candidate.thinking = thinking.or(order.candidate.thinking);
             spawn(reporter.clone(), request::perform(shared, order, reporter))
         }
+        Effect::Compact { rung, items, focus, candidate, .. } => {
+            let order = shortening(job, *rung, *items as usize, focus.as_ref(), *candidate)?;
+            spawn(reporter.clone(), compact::perform(shared, order, reporter))
+        }
         Effect::CheckCall { id, call } => {
             let (context, request) = call_request(job, *call, *id)?;
             spawn(reporter.clone(), check_call::perform(settings(job), context, request, reporter))
@@ -118,6 +125,7 @@ pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<Underway, jour
             let task = spawn(reporter, freeze_call::perform(Arc::clone(&freezing)));
             return Ok(Underway { task, freezing: Some(freezing) });
         }
+        Effect::Report { strike, .. } => spawn(reporter.clone(), report::perform(shared, strike.clone(), reporter)),
         Effect::HoldProcess { process, .. } => spawn(reporter.clone(), process::hold(shared, *process, reporter)),
         Effect::EndProcess { process, .. } => spawn(reporter.clone(), process::end(shared, *process, reporter)),
     };
@@ -149,7 +157,24 @@ fn order(job: &mut Job<'_>, candidate: u32, prompt: &Body, items: usize) -> Resu
     let mark = job.shared.resolver.mark();
     let messages = job.conversation.render(&job.session.transcript, items, &mark, store)?;
     let candidate = settings.candidates[candidate as usize].clone();
-    Ok(request::Order { candidate, system, messages, tools, cache_key: cache_key(job.session) })
+    let other = |of: &Candidate| of.provider == candidate.provider && of.profile != candidate.profile;
+    let alone = !settings.candidates.iter().any(other);
+    Ok(request::Order { candidate, alone, system, messages, tools, cache_key: cache_key(job.session) })
+}
+
+fn shortening(
+    job: &Job<'_>,
+    rung: Rung,
+    items: usize,
+    focus: Option<&Body>,
+    candidate: u32,
+) -> Result<compact::Order, journal::Error> {
+    let settings = settings(job);
+    let own = &settings.compaction.by;
+    let candidate = own.clone().unwrap_or_else(|| settings.candidates[candidate as usize].clone());
+    let focus = focus.map(|focus| job.conversation.text(focus, job.shared.journal.as_ref())).transpose()?;
+    let (transcript, focus) = (job.session.transcript.clone(), focus.map(|focus| focus.to_string()));
+    Ok(compact::Order { rung, items, transcript, candidate, focus })
 }
 
 /// The same for every request of a session, and nothing of it can be read there.

@@ -2,17 +2,20 @@
 
 use std::sync::Arc;
 
-use engine::{Candidate, Failure, FailureClass, Report, ToolSpec};
+use engine::{Candidate, Failure, FailureClass, Report, Timestamp, ToolSpec};
 use futures_util::StreamExt as _;
 use models::{Cached, Message, Model as _, Request, Said};
 
 use super::Reporter;
 use crate::crashpoint;
+use crate::ledger;
 use crate::runtime::Shared;
 
 /// A request, all but the place that it goes to: keys are looked up when it is sent and are in no record.
 pub(super) struct Order {
     pub(super) candidate: Candidate,
+    /// Whether its provider has no other profile in the run's settings.
+    pub(super) alone: bool,
     pub(super) system: Cached<Arc<str>>,
     pub(super) messages: Vec<Cached<Message>>,
     pub(super) tools: Cached<Arc<[ToolSpec]>>,
@@ -21,13 +24,13 @@ pub(super) struct Order {
 
 pub(super) async fn perform(shared: Arc<Shared>, order: Order, reporter: Reporter) {
     let effect = reporter.effect();
-    let Order { candidate, system, messages, tools, cache_key } = order;
-    let (provider, model, profile) = (candidate.provider.clone(), candidate.model.clone(), candidate.profile.clone());
+    let Order { candidate, alone, system, messages, tools, cache_key } = order;
+    let (asked, since) = (candidate.clone(), shared.clock.now());
     // Every failure names its candidate, whoever it comes from.
     let named = |mut failure: Failure| {
-        failure.provider = Some(provider.clone());
-        failure.model = Some(model.clone());
-        failure.profile.clone_from(&profile);
+        failure.provider = Some(asked.provider.clone());
+        failure.model = Some(asked.model.clone());
+        failure.profile.clone_from(&asked.profile);
         failure
     };
     let endpoint = match shared.resolver.endpoint(&candidate) {
@@ -41,11 +44,31 @@ pub(super) async fn perform(shared: Arc<Shared>, order: Order, reporter: Reporte
         let report = match said {
             Ok(Said::Opened) => Report::RequestOpened { effect },
             Ok(Said::Part(part)) => Report::Said { effect, part },
-            Ok(Said::Ended { usage, .. }) => return reporter.report(Report::RequestEnded { effect, usage }).await,
+            Ok(Said::Ended { usage, .. }) => {
+                // Told at once: the effect is stopped when its end is decided on.
+                answered(&shared, asked, alone, since);
+                return reporter.report(Report::RequestEnded { effect, usage }).await;
+            }
             Err(failure) => return reporter.report(Report::RequestFailed { effect, failure: named(failure) }).await,
         };
         reporter.report(report).await;
     }
     let failure = Failure::new(FailureClass::Network, "the answer stopped before its end mark");
     reporter.report(Report::RequestFailed { effect, failure: named(failure) }).await;
+}
+
+/// Lets the ledger know, where that changes whom anyone asks.
+fn answered(shared: &Arc<Shared>, candidate: Candidate, alone: bool, since: Timestamp) {
+    if shared.ledger.is_news(&candidate, alone, since) {
+        let shared = Arc::clone(shared);
+        tokio::spawn(async move {
+            // One that is lost is told by the next answer.
+            let _ = ledger::record(&shared, move |ledger, now| {
+                if ledger.is_news(&candidate, alone, since) {
+                    ledger.answered(&candidate, since, now);
+                }
+            })
+            .await;
+        });
+    }
 }

@@ -57,6 +57,8 @@ impl Served {
             max_output: 8_192,
             thinking: self.thinking,
             images: self.provider != "deepseek",
+            token_rate: 1_000,
+            can_refresh: false,
         }
     }
 

@@ -227,7 +227,7 @@ impl<'a> World<'a> {
         match effect {
             Effect::Lane { .. } => {
                 self.begun += 1;
-                [Report::LaneEntered { effect: id, settings: Arc::new(self.settings()) }].into()
+                [Report::LaneEntered { effect: id, settings: Arc::new(self.settings()), cooling: vec![] }].into()
             }
             Effect::Prepare { .. } => {
                 let prompt = Content::text(BodyKind::Prompt, self.case.system);
@@ -237,6 +237,11 @@ impl<'a> World<'a> {
                 self.items = Some(*items as usize);
                 self.requests += 1;
                 self.says(id)
+            }
+            Effect::Compact { .. } => {
+                let text = Content::text(BodyKind::Message, "They talked.");
+                let made = engine::Shortened::Summary { text, by: None, usage: Usage::default() };
+                [Report::Shortened { effect: id, made }].into()
             }
             Effect::CheckCall { call, .. } => {
                 let decision = match self.planned(call.index).decision {
@@ -257,6 +262,7 @@ impl<'a> World<'a> {
                 [Report::CallFound { effect: id, found, ended }].into()
             }
             Effect::EndCall { .. } => [Report::CallEnded { effect: id, given: self.given() }].into(),
+            Effect::Report { .. } => [Report::Reported { effect: id }].into(),
             Effect::FreezeCall { .. } | Effect::HoldProcess { .. } | Effect::EndProcess { .. } => {
                 unreachable!("nothing goes on in the background")
             }

@@ -80,14 +80,25 @@ pub(crate) const PLANTED: &[Planted] = &[
     (Invariant::Counters, |outside| {
         append(
             outside,
-            RetryScheduled { until: outside.now.plus(1_000), try_no: 2, candidate: None, model: None, thinking: None }
-                .into(),
+            RetryScheduled {
+                as_it_is: false,
+                rung: None,
+                until: outside.now.plus(1_000),
+                try_no: 2,
+                candidate: None,
+                model: None,
+                thinking: None,
+            }
+            .into(),
         );
         append(outside, WaitEnded { on: WaitFor::Retry }.into());
     }),
     (Invariant::Counters, |outside| [0; 9].iter().for_each(|_| append(outside, event_of(outside, "failed")))),
     (Invariant::Counters, |outside| {
-        append(outside, CandidateCooled { candidate: 0, model: String::new(), until: None }.into());
+        append(
+            outside,
+            CandidateCooled { candidate: 0, model: String::new(), until: None, class: None, request: None }.into(),
+        );
         append(outside, event_of(outside, "request_sent"));
     }),
     (Invariant::Once, |outside| outside.tools.starts.push(start_of(outside, ToolClass::Once))),

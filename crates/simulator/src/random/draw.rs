@@ -102,12 +102,41 @@ fn call(chance: &mut Chance) -> TurnCall {
     TurnCall { tool: tool.to_owned(), asks: tool != "look" && chance.one_in(4), ends, background: false }
 }
 
+/// What goes by when it is tried again.
+const GOING_BY: &[FailureClass] = &[
+    FailureClass::Network,
+    FailureClass::Network,
+    FailureClass::Overloaded,
+    FailureClass::RateLimit,
+    FailureClass::Server,
+    FailureClass::Malformed,
+    FailureClass::Stalled,
+    FailureClass::Stalled,
+    FailureClass::Timeout,
+];
+
+/// What a provider says that has to do with the key, the model or the request.
+const OTHERS: &[FailureClass] = &[
+    FailureClass::Auth,
+    FailureClass::Auth,
+    FailureClass::AuthPermanent,
+    FailureClass::Billing,
+    FailureClass::ModelNotFound,
+    FailureClass::ThinkingUnsupported,
+    FailureClass::InvalidRequest,
+    FailureClass::ContextOverflow,
+    FailureClass::ContextOverflow,
+    FailureClass::ContextOverflow,
+    FailureClass::Unknown,
+];
+
 fn failure(chance: &mut Chance) -> TurnFailure {
-    use FailureClass::{Auth, Malformed, Network, Overloaded, RateLimit, Server, Stalled, Timeout};
-    let class =
-        chance.of(&[Network, Network, Overloaded, RateLimit, Server, Malformed, Stalled, Stalled, Timeout, Auth]);
-    let after = if class == Timeout { 0 } else { chance.pick(8) };
-    TurnFailure { class, after, times: 1 + chance.pick(3) as u32 }
+    let class = if chance.one_in(3) { chance.of(OTHERS) } else { chance.of(GOING_BY) };
+    let (after, cut) = (chance.pick(8), chance.pick(12));
+    let (after, cut) = if class == FailureClass::Timeout { (0, 0) } else { (after, cut) };
+    // Nothing said, at once, soon, longer than there is patience while others can be asked, longer than there is at all.
+    let retry_after_ms = chance.of(&[None, None, None, Some(0), Some(700), Some(60_001), Some(3_600_001)]);
+    TurnFailure { class, after, cut, retry_after_ms, times: 1 + chance.pick(3) as u32 }
 }
 
 /// Some commands go on when their calls are settled. One that cannot be ended either would stay for ever.
@@ -236,6 +265,8 @@ fn fault(at: u32, chance: &mut Chance) -> Vec<Strike> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     #[test]
@@ -264,5 +295,23 @@ mod tests {
             names.extend(strikes_of(&Trial::new(Mode::Disk, seed)).iter().map(|strike| strike.fault.name()));
         }
         assert_eq!(names.len(), 11 + Harm::all().count(), "{names:?}");
+    }
+
+    #[test]
+    fn every_failure_of_a_provider_is_drawn() {
+        let mut drawn = BTreeMap::<FailureClass, u32>::new();
+        let (mut waits, mut cuts) = (BTreeSet::new(), 0);
+        for seed in 0..400 {
+            let plan = plan_of(&Trial::new(Mode::Random, seed));
+            let turns = plan.workload.runs.iter().flat_map(|run| &run.turns);
+            for failure in turns.filter_map(|turn| turn.failure) {
+                *drawn.entry(failure.class).or_default() += 1;
+                waits.insert(failure.retry_after_ms);
+                cuts += u32::from(failure.cut > 0);
+            }
+        }
+        let caused = OTHERS.iter().chain(GOING_BY);
+        let missing: Vec<_> = caused.filter(|class| !drawn.contains_key(class)).collect();
+        assert!(missing.is_empty() && waits.len() == 5 && cuts > 50, "{missing:?} {waits:?} {cuts}");
     }
 }

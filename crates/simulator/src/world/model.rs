@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use engine::{Body, CallId, EffectId, Failure, Hash, Item, Part, Report, Timestamp, Usage};
+use engine::{
+    Body, BodyKind, CallId, Content, EffectId, Failure, FailureClass, Hash, Item, Part, Report, RunId, Shortened,
+    Timestamp, Usage,
+};
 use journal::Read;
 
 use crate::invariant::{Invariant, Violation};
@@ -23,6 +26,8 @@ pub struct Model {
     pub whole: BTreeSet<EffectId>,
     /// Requests that fell silent, and since when.
     pub silent: BTreeMap<EffectId, Timestamp>,
+    /// What its summaries stand for: the run, and where in its script that was.
+    summaries: BTreeMap<Hash, (usize, Told)>,
 }
 
 /// An answer on its way.
@@ -59,9 +64,8 @@ impl Model {
         plan: &Plan,
         journal: &dyn Read,
     ) -> Result<Reply, Violation> {
-        let unknown = || Invariant::Request.violated(format!("{request} is of no run of the workload"));
-        let run = plan.script_of(request.run).ok_or_else(unknown)?;
-        let told = Told::read(run, items, plan, journal)?;
+        let run = script_of(plan, request)?;
+        let told = Told::read(run, items, (plan, &self.summaries), journal)?;
         let turn = &plan.workload.runs[run].turns[told.turn];
         let mut pieces = told.pieces(run, turn);
         let place = (run, told.turn);
@@ -73,14 +77,71 @@ impl Model {
             reports.push_back(Report::RequestEnded { effect: request, usage });
             return Ok(Reply { reports, end: ReplyEnd::Whole });
         };
+        let half = pieces.get(failure.after).and_then(|piece| cut(piece, failure.cut));
         pieces.truncate(failure.after);
-        let mut reports = if failure.after == 0 { VecDeque::new() } else { said(request, pieces) };
+        pieces.extend(half);
+        let mut reports = if pieces.is_empty() { VecDeque::new() } else { said(request, pieces) };
         if failure.is_silence() {
             return Ok(Reply { reports, end: ReplyEnd::Silent(place) });
         }
-        let failed = Failure::new(failure.class, "the script wants it so");
+        let retry_after_ms = failure.retry_after_ms;
+        let failed = Failure { retry_after_ms, ..Failure::new(failure.class, "the script wants it so") };
         reports.push_back(Report::RequestFailed { effect: request, failure: failed });
         Ok(Reply { reports, end: ReplyEnd::Fails(place) })
+    }
+}
+
+impl Model {
+    /// Summarises items, or fails to: that follows from which effect it is.
+    pub fn summarise(
+        &mut self,
+        effect: EffectId,
+        items: &[Item],
+        plan: &Plan,
+        journal: &dyn Read,
+    ) -> Result<Report, Violation> {
+        let run = script_of(plan, effect)?;
+        let asks = |item: &Item| matches!(item, Item::User { message, .. } if RunId::from(*message) == effect.run);
+        let of_run = items.iter().any(asks);
+        let told = of_run.then(|| Told::read(run, items, (plan, &self.summaries), journal)).transpose()?;
+        let failed = |class| Report::RequestFailed { effect, failure: Failure::new(class, "no summary") };
+        let summary = |text: &str| Shortened::Summary {
+            text: Content::text(BodyKind::Message, text),
+            by: Some("scripted/script".into()),
+            usage: Usage { input: items.len() as u64, output: 1, ..Usage::default() },
+        };
+        Ok(match Hash::of(effect.to_string().as_bytes()).0[0] % 8 {
+            0 => failed(FailureClass::Server),
+            1 => failed(FailureClass::InvalidRequest),
+            2 => Report::Shortened { effect, made: summary(" ") },
+            3 => Report::Shortened { effect, made: summary(&"no shorter than before ".repeat(100)) },
+            _ => {
+                // No two say the same, also where a summary tells nothing of the run.
+                let made = summary(&self.summaries.len().to_string());
+                if let Shortened::Summary { text, .. } = &made {
+                    self.summaries.insert(text.body.hash, (run, told.unwrap_or_default()));
+                }
+                Report::Shortened { effect, made }
+            }
+        })
+    }
+}
+
+/// The place in the workload of the run that wants this effect.
+fn script_of(plan: &Plan, effect: EffectId) -> Result<usize, Violation> {
+    let unknown = || Invariant::Request.violated(format!("{effect} is of no run of the workload"));
+    plan.script_of(effect.run).ok_or_else(unknown)
+}
+
+/// The beginning of a piece, so many bytes and not all of them.
+fn cut(piece: &Part, bytes: usize) -> Option<Part> {
+    match piece {
+        Part::Text(text) if bytes > 0 => {
+            let end = (1 + bytes % text.len()).min(text.len() - 1);
+            let begin = text.get(..end).filter(|begin| !begin.is_empty());
+            begin.map(|begin| Part::Text(begin.to_owned()))
+        }
+        _ => None,
     }
 }
 
@@ -90,7 +151,7 @@ fn said(effect: EffectId, pieces: Vec<Part>) -> VecDeque<Report> {
 }
 
 /// Where in the script a request stands.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Told {
     turn: usize,
     said: String,
@@ -99,11 +160,20 @@ struct Told {
 }
 
 impl Told {
-    fn read(run: usize, items: &[Item], plan: &Plan, journal: &dyn Read) -> Result<Self, Violation> {
+    fn read(
+        run: usize,
+        items: &[Item],
+        (plan, summaries): (&Plan, &BTreeMap<Hash, (usize, Self)>),
+        journal: &dyn Read,
+    ) -> Result<Self, Violation> {
         let turns = &plan.workload.runs[run].turns;
         let begin = items.iter().rposition(|item| matches!(item, Item::User { .. })).unwrap_or(0);
         let cut = Hash::of(NOT_RUN.as_bytes());
-        let mut told = Self::default();
+        let summary = match items.first() {
+            Some(Item::Summary { body, .. }) => summaries.get(&body.hash).filter(|(of, _)| *of == run),
+            _ => None,
+        };
+        let mut told = summary.map(|(_, told)| told.clone()).unwrap_or_default();
         for item in &items[begin..] {
             match item {
                 Item::User { body, .. } => {
@@ -120,7 +190,7 @@ impl Told {
                 Item::Result { call, output, .. } if output.hash != cut => {
                     told.done.extend(told.asked.get(call));
                 }
-                Item::Result { .. } => {}
+                Item::Result { .. } | Item::Summary { .. } | Item::Note { .. } => {}
             }
             told.turn_over(run, turns);
         }

@@ -77,13 +77,14 @@ impl Performer {
         let started = match effect {
             Effect::Lane { id, .. } => {
                 let settings = outside.plan.settings.clone();
-                Some(Self::Known([Report::LaneEntered { effect: *id, settings }].into()))
+                Some(Self::Known([Report::LaneEntered { effect: *id, settings, cooling: vec![] }].into()))
             }
             Effect::Prepare { id } => {
                 let prompt = Content::text(BodyKind::Prompt, "You are simulated.");
                 Some(Self::Known([Report::Prepared { effect: *id, prompt }].into()))
             }
             Effect::Request { id, items, .. } => Some(request(*id, *items, outside, session)?),
+            Effect::Compact { id, items, .. } => Some(compact(*id, *items, outside, session)?),
             Effect::CheckCall { id, call } => call_of(*call).map(|call| check(*id, call, outside)).transpose()?,
             Effect::RunCall { id, call } => call_of(*call).map(|call| run(*id, call, outside)).transpose()?,
             Effect::FindCall { call, started, .. } => {
@@ -94,6 +95,7 @@ impl Performer {
             }
             // Nothing stands still here: what runs reports when it is resumed.
             Effect::FreezeCall { .. } => None,
+            Effect::Report { id, .. } => Some(Self::Known([Report::Reported { effect: *id }].into())),
             Effect::HoldProcess { process, .. } => Some(Self::Held(*process)),
             Effect::EndProcess { process, .. } => Some(Self::Ending(*process)),
         };
@@ -197,6 +199,13 @@ fn request(id: EffectId, items: u32, outside: &mut Outside, session: &Session) -
     Ok(Performer::Request(reply))
 }
 
+/// A summary of these items; a provider takes what it is told of them without looking for pairs.
+fn compact(id: EffectId, items: u32, outside: &mut Outside, session: &Session) -> Result<Performer, Violation> {
+    let items = session.transcript.items().get(..items as usize).unwrap_or_default();
+    let report = outside.model.summarise(id, items, &outside.plan, outside.disk.journal())?;
+    Ok(Performer::Known([report].into()))
+}
+
 /// Every call has exactly one result before the next message, as providers ask for it.
 fn paired(request: EffectId, items: &[Item]) -> Result<(), Violation> {
     let mut open: Vec<CallId> = vec![];
@@ -207,7 +216,7 @@ fn paired(request: EffectId, items: &[Item]) -> Result<(), Violation> {
                 open.retain(|waiting| waiting != call);
                 open.len() + 1 == before
             }
-            Item::User { .. } => open.is_empty(),
+            Item::User { .. } | Item::Summary { .. } | Item::Note { .. } => open.is_empty(),
             Item::Assistant { calls, .. } => {
                 let fits = open.is_empty();
                 open.extend(calls.iter().map(|call| call.id));
@@ -308,6 +317,7 @@ fn known_name(report: Option<&Report>) -> &'static str {
     match report {
         Some(Report::LaneEntered { .. }) => "end_lane",
         Some(Report::Prepared { .. }) => "end_prepare",
+        Some(Report::Reported { .. }) => "end_report",
         Some(Report::RequestOpened { .. }) => "request_opened",
         Some(Report::Said { part: Part::Call { .. }, .. }) => "call_part",
         Some(Report::Said { .. }) => "text",

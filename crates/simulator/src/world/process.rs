@@ -514,6 +514,7 @@ fn start_name(id: EffectId) -> &'static str {
         Kind::HoldProcess => "start_hold_process",
         Kind::FreezeCall => "start_freeze_call",
         Kind::EndProcess => "start_end_process",
-        Kind::Reserve | Kind::Compact | Kind::Deliver | Kind::Observe | Kind::Report | Kind::Child => "start_other",
+        Kind::Compact => "start_compact",
+        Kind::Reserve | Kind::Deliver | Kind::Observe | Kind::Report | Kind::Child => "start_other",
     }
 }

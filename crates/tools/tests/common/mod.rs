@@ -33,6 +33,7 @@ impl World {
         fs::create_dir(&workspace).unwrap();
         let workspace = fs::canonicalize(workspace).unwrap();
         let settings = Settings {
+            compaction: engine::Compaction::default(),
             agent: "main".to_owned(),
             workspace: workspace.display().to_string(),
             date: "2026-11-02".to_owned(),

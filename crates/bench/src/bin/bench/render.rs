@@ -78,6 +78,8 @@ fn request(prose: &mut Prose) -> Request {
             max_output: 8_192,
             thinking: None,
             images: true,
+            token_rate: 1_000,
+            can_refresh: false,
         },
         system: Cached::from(Arc::from(prose.text(OUTPUT_BYTES))),
         messages: vec![],

@@ -97,6 +97,8 @@ async fn seconds_alone(base_url: &str, text: &str) -> Result<f64, Problem> {
             max_output: 100_000,
             thinking: None,
             images: true,
+            token_rate: 1_000,
+            can_refresh: false,
         },
         system: Cached::from(Arc::from("")),
         messages: vec![Cached::from(Message::user(text.to_owned()))],

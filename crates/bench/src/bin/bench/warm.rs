@@ -73,13 +73,17 @@ impl runtime::Resolver for Local {
             max_output: 8_192,
             thinking: None,
             images: true,
+            token_rate: 1_000,
+            can_refresh: false,
         };
         Ok(Settings {
+            compaction: engine::Compaction::default(),
             agent: agent.to_owned(),
             workspace: self.workspace.to_string_lossy().into_owned(),
             date: "2026-01-01".into(),
             candidates: vec![candidate],
-            limits: Limits { deadline_ms: 86_400_000, ..Limits::default() },
+            // Its rounds are all alike.
+            limits: Limits { deadline_ms: 86_400_000, repeats_told: 0, repeats_most: 0, ..Limits::default() },
             resume: ResumeMode::Restart,
             exec: Policy::Allow,
             outside: Policy::Deny,

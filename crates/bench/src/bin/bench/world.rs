@@ -147,7 +147,7 @@ impl World {
         self.message();
         let effect = self.next().id();
         let settings = Arc::clone(&self.settings);
-        self.offer(Report::LaneEntered { effect, settings });
+        self.offer(Report::LaneEntered { effect, settings, cooling: vec![] });
         let effect = self.next().id();
         self.offer(Report::Prepared { effect, prompt: Content::text(BodyKind::Prompt, "You are a bench.") });
         self.next().id()
@@ -364,6 +364,7 @@ pub(super) fn settings() -> Settings {
         schema: serde_json::json!({ "type": "object" }),
     };
     Settings {
+        compaction: engine::Compaction::default(),
         agent: "main".into(),
         workspace: "/".into(),
         date: "2026-01-01".into(),
@@ -375,6 +376,8 @@ pub(super) fn settings() -> Settings {
             max_output: 8_192,
             thinking: None,
             images: true,
+            token_rate: 1_000,
+            can_refresh: false,
         }],
         limits: Limits::default(),
         resume: ResumeMode::Restart,

@@ -165,7 +165,7 @@ impl Script {
             Act::Sent => {
                 let prompt = self.body(step, BodyKind::Prompt, 2_000);
                 let begun = StepBegun { step: 1, prompt: prompt.body };
-                let sent = RequestSent { request, epoch: Epoch(1), candidate: 0, items: 1 };
+                let sent = RequestSent { tokens: 0, request, epoch: Epoch(1), candidate: 0, items: 1, probe: false };
                 (vec![begun.into(), sent.into()], vec![prompt])
             }
             Act::Opened => (vec![RequestOpened { request }.into()], vec![]),

@@ -135,7 +135,10 @@ fn message(case: &Case, place: &Place) -> String {
         Work::Rounds => {
             let (first, second) = (command(0, "sleep 0.15; echo done"), command(1, "sleep 0.15; echo done"));
             let write = format!(r#"call:write {{"path":"out.txt","content":"{}"}}"#, case.name);
-            format!("preamble=6 tokens=24 delay_ms=2\ncall:ls {{\"path\":\".\"}}\n{first}\n{write}\n{second}")
+            format!(
+                "preamble=6 tokens=24 delay_ms=2 {}\ncall:ls {{\"path\":\".\"}}\n{first}\n{write}\n{second}",
+                case.setup.fault
+            )
         }
         Work::Aborted | Work::Limited => format!("tokens=8\n{}", command(0, "sleep 600")),
     }

@@ -124,7 +124,7 @@ fn attack(args: &Args, bench: &Bench, report: &mut Report) -> Result<(), String>
     play(&plan::pointed(), bench, args.jobs, report);
     // Not every random time strikes; four times as many as are asked for must do.
     let mut random = Random::new(args.seed, whole_us).take(4 * args.kills.max(args.random));
-    while report.kills() < args.kills || report.random_kills() < args.random {
+    while report.kills() < args.kills || report.random_kills() < args.random || !report.faults_not_met().is_empty() {
         let some: Vec<Case> = random.by_ref().take(4).collect();
         if some.is_empty() {
             break;

@@ -132,12 +132,15 @@ fn finish(command: &mut Command, limit: Duration) -> Result<Option<i32>, String>
 }
 
 fn configuration(place: &Place, setup: &Setup, base_url: &str) -> String {
-    let Setup { resume, poison_after, call_s, .. } = setup;
+    let Setup { resume, poison_after, call_s, fault } = setup;
     let workspace = place.workspace();
     let workspace = workspace.display();
+    // Silence is waited for where there is some.
+    let silence_s = if fault.starts_with("hang") || fault.starts_with("stall") { 1 } else { 60 };
     format!(
         r#"[agents.main]
 model = "scripted/wire"
+fallbacks = ["scripted/second"]
 workspace = "{workspace}"
 [runs]
 poison_after = {poison_after}
@@ -152,7 +155,16 @@ base_url = "{base_url}"
 [[providers.scripted.profiles]]
 name = "first"
 key = "not-a-secret"
+[[providers.scripted.profiles]]
+name = "second"
+key = "no-secret-either"
+[requests]
+first_byte_s = {silence_s}
+silent_s = {silence_s}
 [models."scripted/wire"]
+context_window = 200000
+max_output = 8192
+[models."scripted/second"]
 context_window = 200000
 max_output = 8192
 "#

@@ -101,13 +101,45 @@ pub(super) struct Setup {
     pub(super) poison_after: u32,
     /// `tools.call_s`.
     pub(super) call_s: u32,
+    /// What the provider does wrong first, in the words of a script.
+    pub(super) fault: &'static str,
 }
 
 impl Default for Setup {
     fn default() -> Self {
-        Self { resume: "restart", poison_after: 0, call_s: 20 }
+        Self { resume: "restart", poison_after: 0, call_s: 20, fault: "" }
     }
 }
+
+/// What a provider does wrong to drawn cases, in turn. A run goes on after each of these: it tries again, with the other key,
+/// or with the other model.
+pub(super) const FAULTS: [&str; 25] = [
+    "",
+    "fail=429x1 retry_after=0",
+    "fail=429x1",
+    "fail=500x2 retry_after=0",
+    "fail=503x1 retry_after=0",
+    "fail=529x1",
+    "fail=408x1",
+    "",
+    "fail=401x1",
+    "fail=402x1",
+    "fail=403x1",
+    "fail=404x1",
+    "cut=0x1",
+    "cut=3x1",
+    "hang=1",
+    "stall=3x1",
+    "",
+    "odd=htmlx1",
+    "odd=jsonx1",
+    "odd=headersx1",
+    "odd=error_eventx1",
+    "odd=broken_framex1",
+    "odd=bad_utf8x1",
+    "odd=no_endx1",
+    "odd=noisex1",
+];
 
 /// One case: a run that is killed, taken up, killed again, and at last let go on to its end.
 #[derive(Debug, Clone)]
@@ -234,8 +266,9 @@ impl Iterator for Random {
         let processes = 1 + self.made % 2;
         let attacks = (0..processes).map(|_| Attack::After { us: self.draw() }).collect();
         let name = format!("random-{}", self.made);
+        let setup = Setup { fault: FAULTS[self.made % FAULTS.len()], ..Setup::default() };
         self.made += 1;
-        Some(Case { name, build: Build::Plain, work: Work::Rounds, setup: Setup::default(), attacks })
+        Some(Case { name, build: Build::Plain, work: Work::Rounds, setup, attacks })
     }
 }
 

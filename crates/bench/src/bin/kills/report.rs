@@ -1,7 +1,7 @@
 //! The table of points and hits, and the summary.
 
 use super::case::{Verdict, hits};
-use super::plan::{Case, Point};
+use super::plan::{Build, Case, FAULTS, Point};
 
 /// How often each point must be hit.
 const HITS: usize = 5;
@@ -50,8 +50,19 @@ impl Report {
             ("random kills", self.random_kills(), random),
         ];
         let too_few = numbers.iter().filter(|(_, are, asked)| are < asked);
+        short.extend(self.faults_not_met().iter().map(|fault| format!("no killed case has met `{fault}`")));
         short.extend(too_few.map(|(what, are, asked)| format!("{are} {what}, {asked} are asked for")));
         short
+    }
+
+    /// What a provider does wrong that no case has met which was killed as well.
+    pub(super) fn faults_not_met(&self) -> Vec<&'static str> {
+        let was_met = |fault: &str| {
+            let mut killed =
+                self.verdicts.iter().filter(|(_, verdict)| verdict.strikes.iter().any(|strike| strike.killed));
+            killed.any(|(case, _)| case.build == Build::Plain && case.setup.fault == fault)
+        };
+        FAULTS.into_iter().filter(|fault| !was_met(fault)).collect()
     }
 
     fn hits(&self, point: Point) -> usize {
@@ -73,6 +84,10 @@ impl Report {
         lines.push(String::new());
         let told: usize = self.verdicts.iter().map(|(_, verdict)| verdict.told_bytes).sum();
         let interrupted: usize = self.verdicts.iter().map(|(_, verdict)| verdict.interrupted).sum();
+        lines.push(format!(
+            "{} kinds of faults of a provider met by killed cases",
+            FAULTS.len() - self.faults_not_met().len()
+        ));
         lines.push(format!(
             "{} cases, {} kills ({} during resume, {} at random); {told} bytes of text were told and checked; {interrupted} calls ended as interrupted",
             self.verdicts.len(),

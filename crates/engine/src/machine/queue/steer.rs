@@ -37,7 +37,7 @@ impl Machine {
                 Phase::Preparing { .. }
                 | Phase::Streaming(_)
                 | Phase::Awaiting { on: WaitFor::Quota | WaitFor::Budget | WaitFor::Retry, .. }
-                | Phase::Compacting { .. }
+                | Phase::Compacting(_)
                 | Phase::Error { .. }
                 | Phase::Retry { .. },
             )

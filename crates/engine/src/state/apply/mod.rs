@@ -10,10 +10,12 @@ use super::run::{Pause, Phase, PrepareStage, Sent};
 use super::session::{Lifecycle, Session};
 use super::transcript::{Item, ItemCall, Transcript};
 use crate::event::{
-    CallOutcome, Created, Event, LifecycleChanged, MessageSealed, Opened, OverrideSet, Paused, RequestSent,
+    CallOutcome, CandidateCooled, Compacted, Created, Event, LifecycleChanged, MessageSealed, Next, Noted, Opened,
+    OverrideSet, Paused, RequestSent, ResultsCut,
 };
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{BranchId, Epoch, Seq, Timestamp};
+use crate::ledger::Strike;
 use crate::mutants::{Mutant, planted};
 use crate::tables::lifecycle::LifecycleKind;
 use crate::tables::transitions::RunState;
@@ -36,6 +38,7 @@ impl Session {
             keys: [].into(),
             dropped: vec![],
             transcript: Transcript::default(),
+            owed: vec![],
             processes: vec![],
             model: None,
             thinking: None,
@@ -97,7 +100,13 @@ impl Session {
             Event::LifecycleChanged(e) => self.lifecycle_changed(e, at),
             Event::OverrideSet(e) => self.override_set(e),
             Event::RequestSent(e) => self.request_sent(e, at),
-            Event::MessageSealed(e) => self.message_sealed(e),
+            Event::MessageSealed(e) => self.message_sealed(e, at),
+            Event::Compacted(e) => self.compacted(e),
+            Event::ResultsCut(e) => self.results_cut(e),
+            Event::Uncompacted(e) => self.transcript.uncompact(e.compaction, &e.restored),
+            Event::Noted(e) => self.noted(e),
+            Event::CandidateCooled(e) => self.candidate_cooled(e),
+            Event::Reported(e) => self.owed.retain(|strike| strike.request != e.request),
             Event::ProcessAdopted(e) => self.process_adopted(e),
             Event::ProcessEnding(e) => self.process_ending(e),
             Event::ProcessEnded(e) => self.process_ended(e, at),
@@ -201,12 +210,48 @@ impl Session {
         self.transcript.set_sent(e.items as usize);
         let Some(run) = self.run_mut() else { return };
         run.request = (e.request.ordinal, e.request.try_no, e.items);
-        run.counters.candidate = e.candidate;
-        let sent = Sent { request: e.request, epoch: e.epoch, at, items: e.items };
+        run.counters.ask(e.candidate);
+        let sent = Sent { request: e.request, epoch: e.epoch, at, items: e.items, tokens: e.tokens };
         run.phase = Phase::Preparing { stage: PrepareStage::Sent(sent) };
     }
 
-    fn message_sealed(&mut self, e: &MessageSealed) {
+    /// The old history until now, the new one from here.
+    fn compacted(&mut self, e: &Compacted) {
+        let summary = Item::Summary { compaction: e.compaction, body: e.summary };
+        self.transcript.compact(summary, e.kept_from, &e.pinned, self.head);
+        if let Some(run) = self.run_mut() {
+            run.usage.add(&e.usage);
+            run.room_made(e.goes_on);
+        }
+    }
+
+    fn results_cut(&mut self, e: &ResultsCut) {
+        let results: Vec<_> = e.results.iter().map(|result| (result.call, result.output)).collect();
+        self.transcript.cut_results(&results);
+        if let Some(run) = self.run_mut() {
+            run.room_made(true);
+        }
+    }
+
+    /// It is told behind all that came before it.
+    fn noted(&mut self, e: &Noted) {
+        self.transcript.push(Item::Note { body: e.body }, self.head);
+        if let Some(run) = self.run_mut() {
+            run.noted(e);
+        }
+    }
+
+    /// What the failure named is what the ledger is told.
+    fn candidate_cooled(&mut self, e: &CandidateCooled) {
+        let Some(run) = self.run_mut() else { return };
+        let probe = run.counters.is_probe(e.candidate);
+        run.counters.cool(e.candidate, e.until, e.class);
+        let failed = e.request.zip(run.trace.last());
+        let strike = failed.and_then(|(request, failure)| Strike::of(request, failure, e.until, probe));
+        self.owed.extend(strike);
+    }
+
+    fn message_sealed(&mut self, e: &MessageSealed, at: Timestamp) {
         let calls = e.calls.iter();
         let item_calls = calls.clone().map(|call| ItemCall {
             id: call.id,
@@ -214,21 +259,28 @@ impl Session {
             tool: call.tool.clone(),
             arguments: call.arguments,
         });
-        self.transcript.push(Item::Assistant {
+        let sent =
+            self.run().and_then(|run| run.sent().map(|sent| (sent.tokens, run.settings, run.counters.candidate)));
+        if let Some((expected, settings, candidate)) = sent.filter(|_| e.next != Next::Cut) {
+            self.transcript.count(e.usage.prompt(), expected, settings, candidate);
+        }
+        let item = Item::Assistant {
             request: e.request,
             text: e.text,
             reasoning: e.reasoning,
             calls: item_calls.collect(),
             blocks: e.blocks,
             images: e.images.clone(),
-        });
+        };
+        self.transcript.push(item, self.head);
         for call in calls {
             if let Some(output) = call.answer {
-                self.transcript.push(Item::Result { call: call.id, output, is_error: true, attachments: vec![] });
+                let item = Item::Result { call: call.id, output, is_error: true, attachments: vec![] };
+                self.transcript.push(item, self.head);
             }
         }
         if let Some(run) = self.run_mut() {
-            run.message_sealed(e);
+            run.message_sealed(e, at);
         }
     }
 
@@ -239,11 +291,14 @@ impl Session {
             return;
         }
         let calls = std::mem::take(&mut run.step.calls);
+        for call in &calls {
+            run.repeats.see(call);
+        }
         run.phase = Phase::Preparing { stage: PrepareStage::Gathering };
         for call in calls {
             if let Stage::Settled { outcome, output, attachments } = call.stage {
                 let is_error = outcome != CallOutcome::Done;
-                self.transcript.push(Item::Result { call: call.id, output, is_error, attachments });
+                self.transcript.push(Item::Result { call: call.id, output, is_error, attachments }, self.head);
             }
         }
     }

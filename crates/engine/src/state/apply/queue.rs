@@ -4,7 +4,7 @@ use crate::event::{Gathered, Leg, MessageAccepted, MessageSettled, Place, QueueM
 use crate::ids::Timestamp;
 use crate::mutants::{Mutant, planted};
 use crate::state::queue::{LegState, Message, Queued};
-use crate::state::run::Run;
+use crate::state::run::{Run, SummaryWish};
 use crate::state::session::{Lifecycle, Session};
 use crate::tables::limits::QUEUE_CAP;
 
@@ -22,6 +22,7 @@ impl Session {
             state: ReceiptState::Queued,
             run: e.message.into(),
             steer: (e.place == Place::Both).then_some(steer),
+            compacts: e.overrides.compact,
             accepted_at: at,
         };
         self.messages.insert(e.message, message);
@@ -65,7 +66,7 @@ impl Session {
         }
         if e.state == ReceiptState::Steered {
             let item = message.item(e.message, true, vec![]);
-            self.transcript.push(item);
+            self.transcript.push(item, self.head);
             if let Some(run) = self.run_mut() {
                 run.inputs.push(e.message);
             }
@@ -80,13 +81,18 @@ impl Session {
     }
 
     pub(super) fn run_started(&mut self, e: &RunStarted, at: Timestamp) {
+        let mut summary = None;
         for input in &e.inputs {
             if let Some(message) = self.messages.get_mut(input) {
                 let is_first = e.run == (*input).into();
                 let state = if is_first { ReceiptState::Started } else { ReceiptState::Merged };
                 message.settle(message.leg_in(*input, e.run), state, Some(e.run));
+                if message.compacts {
+                    summary = Some(SummaryWish { focus: Some(message.body).filter(|body| body.bytes > 0) });
+                    continue;
+                }
                 let item = message.item(*input, false, std::mem::take(&mut self.dropped));
-                self.transcript.push(item);
+                self.transcript.push(item, self.head);
             }
         }
         let is_taken = |queued: &Queued| match queued.leg {
@@ -94,7 +100,9 @@ impl Session {
             Leg::Followup => e.run == queued.message.into(),
         };
         self.queue.retain(|queued| !is_taken(queued));
-        let run = Run::new(e.run, e.inputs.clone(), e.settings, self.head, at);
+        let mut run = Run::new(e.run, e.inputs.clone(), e.settings, self.head, at);
+        run.counters.room.alone = summary.is_some();
+        run.summary = summary;
         self.lifecycle = Lifecycle::Active(Box::new(run));
     }
 

@@ -1,15 +1,15 @@
 //! The fold of what concerns a run alone: its phase, its step, its calls.
 
 use crate::event::{
-    AskAnswered, Breakpoint, BreakpointSet, CallChecked, CallOutcome, CallPartAdded, CallSettled, CallStarted, Event,
-    Failed, Found, ImageMade, MessageSealed, Next, StreamCut, WaitBegan, WaitFor,
+    AskAnswered, Breakpoint, BreakpointSet, CallChecked, CallOutcome, CallPartAdded, CallSettled, CallStarted,
+    CompactionBegun, Event, Failed, Found, ImageMade, MessageSealed, Next, Note, Noted, StreamCut, WaitBegan, WaitFor,
 };
 use crate::failure::FailureClass;
 use crate::ids::{CallId, EffectId, Timestamp};
 use crate::settings::{Policy, ToolClass};
 use crate::state::blocks::{BlockList, BlockOf};
 use crate::state::call::{Call, Stage};
-use crate::state::run::{Ending, PartialCall, Phase, PrepareStage, Run, Step, Stream};
+use crate::state::run::{Compacting, Ending, PartialCall, Phase, PrepareStage, Run, Step, Stream, SummaryWish};
 
 impl Stream {
     pub(super) fn call_part(&mut self, e: &CallPartAdded) -> u64 {
@@ -60,22 +60,29 @@ impl Run {
             Event::ImageMade(e) => self.image_made(e),
             Event::TextStruck(_) => self.step.kept.clear(),
             Event::Failed(e) => self.failed(e),
-            Event::CandidateCooled(e) => self.counters.cool(e.candidate, e.until),
             Event::RetryScheduled(e) => {
                 self.phase = Phase::Retry { until: e.until };
                 self.attempt += 1;
                 self.counters.retry(e.candidate, e.thinking);
+                if let Some(rung) = e.rung {
+                    // One that the user asked for is tried again, and then let be.
+                    self.summary = self.summary.filter(|_| rung == self.counters.room.rung && !e.as_it_is);
+                    self.counters.room.go_on(rung, e.as_it_is);
+                }
             }
             Event::WaitBegan(e) => self.wait_began(e, at),
-            Event::CompactionBegun(e) => self.phase = Phase::Compacting { try_no: e.try_no },
+            Event::CompactionBegun(e) => self.compaction_begun(e, at),
+            Event::CompactionAsked(e) => self.summary = Some(SummaryWish { focus: e.focus }),
             Event::WaitEnded(e) => {
                 self.phase = Phase::Preparing { stage: PrepareStage::Gathering };
                 if e.on == WaitFor::Quota {
                     self.counters.cooled(at);
                 }
             }
-            Event::Compacted(_) => self.phase = Phase::Preparing { stage: PrepareStage::Gathering },
-            Event::CompactionFailed(e) => self.phase = Phase::Error { failure: e.failure.clone() },
+            Event::CompactionFailed(e) => {
+                self.counters.room.fail(e.rung);
+                self.phase = Phase::Error { failure: e.failure.clone() };
+            }
             Event::EndingSet(e) => {
                 self.ending = Some(Ending { outcome: e.outcome, terminate: e.terminate, reset: e.reset, since: at });
             }
@@ -113,6 +120,9 @@ impl Run {
         let Some(pause) = self.pause.take() else { return };
         // What happened meanwhile may have led on to another state.
         self.passed = pause.state.filter(|state| *state == self.state()).or(self.passed);
+        if let Phase::Compacting(Some(compacting)) = &mut self.phase {
+            compacting.since = at;
+        }
         if let Some(call) = pause.call {
             self.change(call, |call| call.is_passed = true);
         }
@@ -153,16 +163,46 @@ impl Run {
 
     fn failed(&mut self, e: &Failed) {
         self.trace.push(e.failure.clone());
-        self.counters.failed += 1;
         self.openings = 0;
         self.step.kept.extend(e.text);
         self.phase = match e.failure.class {
-            FailureClass::ContextOverflow => Phase::Compacting { try_no: 1 },
-            _ => Phase::Error { failure: e.failure.clone() },
+            FailureClass::ContextOverflow => {
+                self.counters.room.overflow();
+                Phase::Compacting(None)
+            }
+            class => {
+                self.counters.fail(class);
+                Phase::Error { failure: e.failure.clone() }
+            }
         };
     }
 
-    pub(super) fn message_sealed(&mut self, e: &MessageSealed) {
+    fn compaction_begun(&mut self, e: &CompactionBegun, at: Timestamp) {
+        let CompactionBegun { compaction: effect, rung, items, focus, tokens, .. } = *e;
+        self.compactions += 1;
+        (self.counters.room.rung, self.counters.room.tokens) = (rung, tokens);
+        self.phase = Phase::Compacting(Some(Compacting { effect, rung, items, focus, since: at }));
+    }
+
+    pub(super) fn noted(&mut self, e: &Noted) {
+        match e.note {
+            Note::Repeats => self.repeats.told = true,
+        }
+    }
+
+    /// The history is another: what is sent next is not what was sent before.
+    pub(super) fn room_made(&mut self, goes_on: bool) {
+        let Phase::Compacting(Some(Compacting { rung, .. })) = self.phase else { return };
+        self.counters.room.made(rung);
+        self.summary = None;
+        self.openings = 0;
+        self.request.2 = 0;
+        if goes_on {
+            self.phase = Phase::Preparing { stage: PrepareStage::Gathering };
+        }
+    }
+
+    pub(super) fn message_sealed(&mut self, e: &MessageSealed, at: Timestamp) {
         self.usage.add(&e.usage);
         self.step.kept.clear();
         self.step.segments.extend(e.text);
@@ -170,7 +210,7 @@ impl Run {
         if e.next == Next::Cut {
             return;
         }
-        self.counters.answered();
+        self.counters.answered(at);
         self.openings = 0;
         self.step.answered = true;
         match e.next {
@@ -229,8 +269,12 @@ impl Run {
         });
     }
 
-    /// Somebody looks after it again: what only reads is simply run again, what is being ended gets its whole time.
+    /// Somebody looks after it again: what only reads is simply run again, what is being ended or shortened gets its whole
+    /// time.
     pub(super) fn taken_up(&mut self, at: Timestamp) {
+        if let Phase::Compacting(Some(compacting)) = &mut self.phase {
+            compacting.since = at;
+        }
         if let Some(ending) = &mut self.ending {
             ending.since = at;
         }

@@ -69,6 +69,7 @@ async fn command(
         return Err(Error::invalid("the idempotency key is empty", "make one for each message, for example a UUID"));
     }
     let overrides = Overrides {
+        compact: false,
         workspace: params.workspace,
         model: params.model,
         deadline_ms: params.timeout_ms,

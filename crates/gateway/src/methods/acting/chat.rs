@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use engine::tables::routing::MODES;
 use engine::{Answer, Command, Override, Overrides, QueueMode, RunRow, Session, SessionRow, Thinking, Usage};
-use protocol::method::{AbortParams, AgentParams, PauseParams, RunParams, RunResumeParams};
+use protocol::method::{AbortParams, AgentParams, CompactParams, PauseParams, RunParams, RunResumeParams};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -96,10 +96,7 @@ impl Chat<'_> {
             Word::Stop => self.stop().await,
             Word::Pause => self.pause(one_of(rest, &["freeze"])?.is_some()).await,
             Word::Resume => self.go_on(one_of(rest, &["drop"])?.is_some()).await,
-            Word::Compact => {
-                super::ask(&self.caller.service, &self.row()?, Command::Compact).await?;
-                Ok(format!("the history of {} is being summarised", self.key))
-            }
+            Word::Compact => self.compact(rest).await,
             Word::Queue => self.queue(rest).await,
             Word::Model => self.model(rest).await,
             Word::Think => self.think(rest).await,
@@ -120,6 +117,17 @@ impl Chat<'_> {
     /// Asks the session for something, and makes it where there is none.
     async fn command(&self, command: Command) -> Result<Answer, Error> {
         super::command_to(&self.caller.service, &self.key.to_string(), &self.key.agent, command).await
+    }
+
+    /// Told when it is done, or when the run that is under way is to do it.
+    async fn compact(&self, rest: &str) -> Result<String, Error> {
+        let focus = Some(rest.to_owned()).filter(|focus| !focus.is_empty());
+        let params = CompactParams { session_key: Some(self.key.to_string()), focus };
+        let compacted = super::compact(self.caller, params).await?;
+        Ok(match compacted.done {
+            Some(done) => done.sentence(&compacted.session_key),
+            None => format!("the run of {} makes its history shorter before its next request", self.key),
+        })
     }
 
     /// What was said before under this key has begun anew already.

@@ -3,6 +3,7 @@
 
 mod audit;
 mod pages;
+mod profiles;
 mod receipts;
 mod runs;
 mod sessions;
@@ -19,8 +20,8 @@ use journal::Read;
 use protocol::ErrorShape;
 use protocol::limits::{FIRST_FRAME_BYTES, FRAME_BYTES};
 use protocol::method::{
-    Method, ReceiptsGet, RunsExplain, RunsList, RunsShow, RunsTrace, SessionsAudit, SessionsList, SessionsShow,
-    SessionsState, StatusGet,
+    Method, ProfilesList, ReceiptsGet, RunsExplain, RunsList, RunsShow, RunsTrace, SessionsAudit, SessionsContext,
+    SessionsList, SessionsShow, SessionsState, StatusGet,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -28,6 +29,7 @@ use serde_json::Value;
 use crate::error::Error;
 use crate::show::Source;
 
+pub(in crate::methods) use profiles::left_alone;
 pub use status::without_journal;
 
 /// The bytes of a result that fits into a frame, with room for what stands round it.
@@ -66,8 +68,10 @@ reading!(
     RunsExplain,
     SessionsList,
     SessionsShow,
+    SessionsContext,
     SessionsAudit,
     SessionsState,
+    ProfilesList,
 );
 
 /// Answers for the owner of a home, on a thread that may block.

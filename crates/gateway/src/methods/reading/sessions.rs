@@ -1,11 +1,13 @@
-//! `sessions.list` and `sessions.show`.
+//! `sessions.list`, `sessions.show` and `sessions.context`.
 
-use protocol::method::{SessionParams, SessionsList, SessionsListParams, SessionsListed, SessionsShow};
-use protocol::show::Shown;
+use protocol::method::{
+    ContextParams, SessionParams, SessionsContext, SessionsList, SessionsListParams, SessionsListed, SessionsShow,
+};
+use protocol::show::{ContextStory, Shown};
 
 use super::{Reads, pages};
 use crate::error::Error;
-use crate::show::{Source, lookup, session};
+use crate::show::{Source, context, lookup, session};
 
 impl Reads for SessionsList {
     fn read(source: &Source<'_>, params: SessionsListParams) -> Result<SessionsListed, Error> {
@@ -21,5 +23,11 @@ impl Reads for SessionsShow {
     fn read(source: &Source<'_>, params: SessionParams) -> Result<Shown, Error> {
         let row = lookup::session(source.read, params.session_key.as_deref())?;
         session::show(source, &row, params.limit, &source.texts())
+    }
+}
+
+impl Reads for SessionsContext {
+    fn read(source: &Source<'_>, params: ContextParams) -> Result<ContextStory, Error> {
+        context::context(source.read, params.session_key.as_deref(), params.dropped, &source.texts())
     }
 }

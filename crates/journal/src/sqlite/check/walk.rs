@@ -357,8 +357,11 @@ impl Walk {
 fn misplaced(event: &Event, branch: BranchId, expected: Seq) -> Option<String> {
     match event {
         Event::Created(created) if created.branch != branch => Some("it begins another branch".to_owned()),
-        Event::Created(_) | Event::Forked(_) if expected != Seq(1) => Some("a branch begins only once".to_owned()),
-        Event::Created(_) | Event::Forked(_) => None,
+        Event::LedgerBegun(begun) if begun.branch != branch => Some("it begins another branch".to_owned()),
+        Event::Created(_) | Event::Forked(_) | Event::LedgerBegun(_) if expected != Seq(1) => {
+            Some("a branch begins only once".to_owned())
+        }
+        Event::Created(_) | Event::Forked(_) | Event::LedgerBegun(_) => None,
         _ if expected == Seq(1) => Some("a branch begins with `created` or `forked`".to_owned()),
         _ => None,
     }

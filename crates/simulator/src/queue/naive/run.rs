@@ -149,6 +149,10 @@ impl Under {
             | Event::CallSettled(_) => self.call_event(event, steers)?,
             Event::WaitBegan(_) => self.is(Doing::Asking),
             Event::Failed(e) if e.failure.class == FailureClass::ContextOverflow => self.is(Doing::Summing),
+            Event::CompactionBegun(_) => {
+                self.goes_on("the history is made shorter")?;
+                self.is(Doing::Summing);
+            }
             Event::Failed(_) => self.is(Doing::Deciding),
             Event::CompactionFailed(_) => {
                 self.goes_on("the history was not summarised")?;
@@ -378,6 +382,7 @@ impl Under {
             let at = |id: &CallId| self.calls.iter().find(|call| call.id == *id).map(|call| call.at);
             let fits = match effect {
                 Effect::Prepare { .. } => goes_on && self.doing == Doing::Preparing && !self.begun,
+                Effect::Compact { .. } => goes_on && self.doing == Doing::Summing,
                 Effect::Request { .. } => goes_on && matches!(self.doing, Doing::Sent | Doing::Streaming),
                 // One after the other, in an order that is not looked at here.
                 Effect::CheckCall { call, .. } => goes_on && at(call) == Some(At::Waiting),
@@ -385,7 +390,10 @@ impl Under {
                 Effect::EndCall { call, .. } => at(call) == Some(At::Ending),
                 Effect::FindCall { call, .. } => at(call) == Some(At::Lost),
                 Effect::FreezeCall { call, .. } => still && at(call) == Some(At::Running),
-                Effect::Lane { .. } | Effect::HoldProcess { .. } | Effect::EndProcess { .. } => false,
+                Effect::Lane { .. }
+                | Effect::Report { .. }
+                | Effect::HoldProcess { .. }
+                | Effect::EndProcess { .. } => false,
             };
             if !fits {
                 return Err(format!("{effect:?} is wanted of a run that is {:?}", self.doing));
@@ -395,8 +403,8 @@ impl Under {
         let asks = goes_on
             && match self.doing {
                 Doing::Preparing => !self.begun,
-                Doing::Sent | Doing::Streaming => true,
-                Doing::Calls | Doing::Asking | Doing::Summing | Doing::Deciding | Doing::Retrying => false,
+                Doing::Sent | Doing::Streaming | Doing::Summing => true,
+                Doing::Calls | Doing::Asking | Doing::Deciding | Doing::Retrying => false,
             };
         let mut expected = usize::from(asks);
         for call in &self.calls {

@@ -88,7 +88,7 @@ impl Said {
                 Some(at) => drop(self.open.remove(at)),
                 None => return Err(format!("a result for {call}, which has none to come")),
             },
-            Item::User { .. } | Item::Assistant { .. } => {
+            Item::User { .. } | Item::Summary { .. } | Item::Note { .. } | Item::Assistant { .. } => {
                 self.paired()?;
                 if let Item::Assistant { calls, .. } = item {
                     self.open.extend(calls.iter().map(|call| call.id));

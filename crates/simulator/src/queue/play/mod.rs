@@ -271,9 +271,13 @@ fn settings() -> Settings {
         max_output: 4_096,
         thinking: None,
         images: true,
+        token_rate: 1_000,
+        can_refresh: false,
     };
     // A run that is cut off again and again is not what this is about.
-    let limits = Limits { poison_after: 0, deadline_ms: 86_400_000, ..Limits::default() };
+    // Its calls are all alike.
+    let limits =
+        Limits { poison_after: 0, deadline_ms: 86_400_000, repeats_told: 0, repeats_most: 0, ..Limits::default() };
     Settings {
         agent: "main".into(),
         candidates: vec![candidate],

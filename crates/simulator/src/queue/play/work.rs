@@ -21,7 +21,9 @@ impl World {
         let id = effect.id();
         let given = |text: &str| Given::new(CallOutcome::Done, Content::text(BodyKind::Output, text));
         let report = match effect {
-            Effect::Lane { .. } => Report::LaneEntered { effect: id, settings: Arc::clone(&self.settings) },
+            Effect::Lane { .. } => {
+                Report::LaneEntered { effect: id, settings: Arc::clone(&self.settings), cooling: vec![] }
+            }
             Effect::Prepare { .. } => {
                 Report::Prepared { effect: id, prompt: Content::text(BodyKind::Prompt, "You are simulated.") }
             }
@@ -39,6 +41,11 @@ impl World {
                 let ended = (found == Found::Ended).then(|| given("it had run"));
                 Report::CallFound { effect: id, found, ended }
             }
+            // What a summary makes of a conversation is the simulator's other worlds' to play.
+            Effect::Compact { .. } => {
+                Report::RequestFailed { effect: id, failure: Failure::new(FailureClass::InvalidRequest, "no summary") }
+            }
+            Effect::Report { .. } => Report::Reported { effect: id },
             Effect::FreezeCall { .. } | Effect::HoldProcess { .. } | Effect::EndProcess { .. } => return Ok(()),
         };
         self.input(report, &Asked::Other)

@@ -1,0 +1,77 @@
+//! `limulus sessions compact`: makes the history of a session shorter, or takes the last summary back.
+
+use std::sync::Arc;
+
+use clap::Args;
+use gateway::show::lookup;
+use journal::Reader;
+use protocol::Client;
+use protocol::method::{CompactParams, Compacted, SessionsCompact, SessionsUncompact, UncompactParams};
+
+use super::follower::{End, Follower, change};
+use crate::args::WriterArgs;
+use crate::config::{Config, Globals};
+use crate::door::failed;
+use crate::error::CliError;
+use crate::show::{json, json_line, print};
+
+/// Make the history of a session shorter: a summary stands for all but its newest part. What was said stays readable
+#[derive(Debug, Args)]
+pub(crate) struct CompactArgs {
+    /// NAME, or agent:AGENT:NAME [default: agent:main:main]
+    key: Option<String>,
+    /// What the summary is to keep above all
+    #[arg(long, value_name = "TEXT", conflicts_with = "undo")]
+    focus: Option<String>,
+    /// Take the last summary back: what it stands for is told to the model again
+    #[arg(long)]
+    undo: bool,
+    #[command(flatten)]
+    writer: WriterArgs,
+}
+
+pub(crate) async fn run(args: CompactArgs, globals: &Globals) -> Result<(), CliError> {
+    // One that is not there is not made only for this.
+    let key = lookup::session(&Reader::open(&globals.home)?, args.key.as_deref())?.key;
+    if args.undo {
+        let params = UncompactParams { session_key: Some(key) };
+        let asked = async |client: &Client| client.call::<SessionsUncompact>(params.clone()).await;
+        let undone = change(globals, &args.writer, asked).await?;
+        let (key, items, tokens) = (&undone.session_key, undone.items, undone.tokens);
+        let said =
+            format!("the summary of {key} is taken back: {items} items are told again, about {tokens} tokens in all\n");
+        return print(&if args.writer.json { json(&undone) } else { said });
+    }
+    let config = Arc::new(Config::load(&globals.home, &globals.environment, args.writer.flags())?);
+    let mut follower = Follower::open(globals, config, &args.writer, 1).await?;
+    let compacted = compact(&mut follower, &key, args.focus).await;
+    let closed = follower.close(End::of(&compacted)).await;
+    let compacted = compacted?;
+    closed?;
+    print(&if args.writer.json { json_line(&compacted) } else { said(&compacted) })
+}
+
+/// Asks for it and draws what happens until it is done.
+async fn compact(follower: &mut Follower<'_>, key: &str, focus: Option<String>) -> Result<Compacted, CliError> {
+    follower.follow(key).await.map_err(failed)?;
+    loop {
+        let params = CompactParams { session_key: Some(key.to_owned()), focus: focus.clone() };
+        if let Some(compacted) = follower.ask::<SessionsCompact>(params).await? {
+            return Ok(compacted);
+        }
+        follower.reopen().await?;
+    }
+}
+
+fn said(Compacted { session_key: key, run_id, done }: &Compacted) -> String {
+    match (done, run_id) {
+        (Some(done), _) => {
+            let done = done.sentence(key);
+            format!(
+                "{done}\n`limulus sessions context {key}` shows it; `sessions compact {key} --undo` takes it back\n"
+            )
+        }
+        (None, Some(run)) => format!("run {run} makes the history shorter before its next request\n"),
+        (None, None) => "it is made shorter before the next request\n".to_owned(),
+    }
+}

@@ -1,0 +1,241 @@
+//! `limulus profiles`: which auth profiles there are, which are left alone and until when, which comes first.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::{Args, Subcommand};
+use engine::Timestamp;
+use protocol::method::{
+    LeftAlone, NoParams, ProfileClearParams, ProfileUseParams, ProfilesClear, ProfilesCleared, ProfilesList,
+    ProfilesListed, ProfilesUse, ProviderTurns,
+};
+use serde::Serialize;
+
+use super::follower::change;
+use crate::args::WriterArgs;
+use crate::config::{Config, Flags, Globals};
+use crate::error::{CliError, Exit};
+use crate::reading::ask;
+use crate::show::human::{Page, Zone, columns};
+use crate::show::{json, print};
+
+/// Auth profiles: which are left alone and until when, which comes first.
+#[derive(Debug, Args)]
+pub(crate) struct ProfilesArgs {
+    #[command(subcommand)]
+    command: ProfilesCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum ProfilesCommand {
+    /// Every profile: its place among those of its provider, and whether it is left alone
+    List {
+        /// Print a JSON array
+        #[arg(long)]
+        json: bool,
+    },
+    /// Put a profile first among those of its provider, from the next run on
+    Use {
+        /// PROVIDER/PROFILE; PROVIDER alone = none comes first any more
+        #[arg(value_name = "PROVIDER[/PROFILE]")]
+        which: String,
+        #[command(flatten)]
+        writer: WriterArgs,
+    },
+    /// Let profiles be asked again at once that are left alone: a bill is paid, a key is mended
+    Clear {
+        /// Of this provider, or this one profile of it [default: all]
+        #[arg(value_name = "PROVIDER[/PROFILE]")]
+        which: Option<String>,
+        #[command(flatten)]
+        writer: WriterArgs,
+    },
+}
+
+impl ProfilesArgs {
+    /// Whether it changes something: such a command speaks with the owner, or becomes it.
+    pub(crate) fn writes(&self) -> bool {
+        match self.command {
+            ProfilesCommand::List { .. } => false,
+            ProfilesCommand::Use { .. } | ProfilesCommand::Clear { .. } => true,
+        }
+    }
+}
+
+/// A profile in the list.
+#[derive(Debug, PartialEq, Serialize)]
+struct Row {
+    provider: String,
+    profile: String,
+    /// Whether it was put first.
+    preferred: bool,
+    /// Whether it is the last that answered.
+    last_good: bool,
+    /// What it is left alone for now.
+    left_alone: Vec<LeftAlone>,
+}
+
+/// Prints what is asked.
+pub(crate) fn read(args: &ProfilesArgs, globals: &Globals) -> Result<(), CliError> {
+    let ProfilesCommand::List { json: as_json } = args.command else {
+        return Err(CliError::bug("`profiles` was taken for a command that reads"));
+    };
+    let config = Config::load(&globals.home, &globals.environment, Flags::default())?;
+    let known = match ask::<ProfilesList>(globals, NoParams {}) {
+        // A home in which nothing has run yet knows nothing of its profiles.
+        Err(error) if error.exit() == Exit::NotFound => ProfilesListed::default(),
+        known => known?,
+    };
+    let rows = rows(config.profiles(), &known, now());
+    print(&if as_json { json(&rows) } else { lay_out(&rows, &Zone::local()) })
+}
+
+/// Changes what is asked.
+pub(crate) async fn write(args: ProfilesArgs, globals: &Globals) -> Result<(), CliError> {
+    match args.command {
+        ProfilesCommand::Use { which, writer } => {
+            let (provider, profile) = configured(globals, &which)?;
+            let params = ProfileUseParams { provider, profile };
+            let used = change(globals, &writer, async |client| client.call::<ProfilesUse>(params.clone()).await);
+            let used = used.await?;
+            let said = match &used.profile {
+                Some(profile) => format!("{}/{profile} is asked first, from the next run on\n", used.provider),
+                None => format!("no profile of {} comes first any more\n", used.provider),
+            };
+            print(&if writer.json { json(&used) } else { said })
+        }
+        ProfilesCommand::Clear { which, writer } => {
+            let which = which.map(|which| configured(globals, &which)).transpose()?;
+            let (provider, profile) = which.map_or((None, None), |(provider, profile)| (Some(provider), profile));
+            let params = ProfileClearParams { provider, profile };
+            let cleared = change(globals, &writer, async |client| client.call::<ProfilesClear>(params.clone()).await);
+            let cleared = cleared.await?;
+            print(&if writer.json { json(&cleared) } else { lay_out_cleared(&cleared) })
+        }
+        ProfilesCommand::List { .. } => Err(CliError::bug("`profiles` was taken for a command that writes")),
+    }
+}
+
+/// A provider and a profile that there are.
+fn configured(globals: &Globals, which: &str) -> Result<(String, Option<String>), CliError> {
+    let config = Config::load(&globals.home, &globals.environment, Flags::default())?;
+    let (provider, profile) = which.split_once('/').map_or((which, None), |(of, name)| (of, Some(name)));
+    let profiles = config.profiles();
+    let is_it = |(of, name): &(String, String)| of == provider && profile.is_none_or(|profile| profile == name);
+    if profiles.iter().any(is_it) {
+        return Ok((provider.to_owned(), profile.map(str::to_owned)));
+    }
+    let names: Vec<String> = profiles.iter().map(|(provider, profile)| format!("{provider}/{profile}")).collect();
+    let hint = match &names[..] {
+        [] => "add [[providers.NAME.profiles]] to config.toml; docs/configuration.md shows how".to_owned(),
+        names => format!("there are: {}", names.join(", ")),
+    };
+    Err(CliError::not_found(format!("there is no profile `{which}`"), hint))
+}
+
+fn now() -> Timestamp {
+    Timestamp(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as i64)
+}
+
+fn rows(profiles: Vec<(String, String)>, known: &ProfilesListed, now: Timestamp) -> Vec<Row> {
+    let turns = |provider: &str| known.turns.iter().find(|turns| turns.provider == provider);
+    let is = |of: Option<&ProviderTurns>, name: fn(&ProviderTurns) -> &Option<String>, profile: &String| {
+        of.is_some_and(|of| name(of).as_ref() == Some(profile))
+    };
+    let row = |(provider, profile): (String, String)| {
+        let left_alone = known.left_alone.iter().filter(|alone| {
+            (&alone.provider, alone.profile.as_ref()) == (&provider, Some(&profile)) && alone.until > now
+        });
+        Row {
+            preferred: is(turns(&provider), |of| &of.preferred, &profile),
+            last_good: is(turns(&provider), |of| &of.last_good, &profile),
+            left_alone: left_alone.cloned().collect(),
+            provider,
+            profile,
+        }
+    };
+    profiles.into_iter().map(row).collect()
+}
+
+fn lay_out(rows: &[Row], zone: &Zone) -> String {
+    if rows.is_empty() {
+        return "no profiles are configured: add [[providers.NAME.profiles]] to config.toml\n".to_owned();
+    }
+    let heading = ["PROVIDER", "PROFILE", "ORDER", "STATE"].map(str::to_owned);
+    let lines = rows.iter().flat_map(|row| {
+        let order = match (row.preferred, row.last_good) {
+            (true, _) => "first",
+            (false, true) => "answered last",
+            (false, false) => "",
+        };
+        let states = match &row.left_alone[..] {
+            [] => vec!["may be asked".to_owned()],
+            alone => alone.iter().map(|alone| state(alone, zone)).collect(),
+        };
+        let line = |state| [row.provider.clone(), row.profile.clone(), order.to_owned(), state];
+        states.into_iter().map(line).collect::<Vec<_>>()
+    });
+    columns(&std::iter::once(heading).chain(lines).collect::<Vec<_>>())
+}
+
+fn state(alone: &LeftAlone, zone: &Zone) -> String {
+    let with = alone.model.as_ref().map(|model| format!(" with {model}")).unwrap_or_default();
+    format!("left alone{with} until {}: {}", zone.time(alone.until), alone.class.name())
+}
+
+fn lay_out_cleared(cleared: &ProfilesCleared) -> String {
+    if cleared.cleared.is_empty() {
+        return "nothing was left alone\n".to_owned();
+    }
+    let mut page = Page::default();
+    for LeftAlone { provider, profile, model, class, .. } in &cleared.cleared {
+        let name = profile.as_ref().map(|profile| format!("/{profile}")).unwrap_or_default();
+        let with = model.as_ref().map(|model| format!(" with {model}")).unwrap_or_default();
+        page.line(format!("{provider}{name}{with} may be asked again (it was left alone for {})", class.name()));
+    }
+    page.text()
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::FailureClass;
+
+    use super::*;
+
+    #[test]
+    fn r50_each_profile_is_listed_with_its_place_and_what_it_is_left_alone_for() {
+        let alone = |profile: &str, model: Option<&str>, until| LeftAlone {
+            provider: "acme".into(),
+            profile: Some(profile.into()),
+            model: model.map(str::to_owned),
+            class: if model.is_some() { FailureClass::RateLimit } else { FailureClass::Billing },
+            since: Timestamp(0),
+            until: Timestamp(until),
+            strikes: 1,
+        };
+        let known = ProfilesListed {
+            left_alone: vec![alone("home", None, 60_000), alone("home", Some("large"), 90_000), alone("old", None, 9)],
+            turns: vec![ProviderTurns {
+                provider: "acme".into(),
+                preferred: Some("work".into()),
+                last_good: Some("home".into()),
+            }],
+        };
+        let profiles = ["work", "home", "old"].map(|profile| ("acme".to_owned(), profile.to_owned())).to_vec();
+        let rows = rows(profiles, &known, Timestamp(10));
+        assert_eq!(
+            lay_out(&rows, &Zone::utc()),
+            "PROVIDER  PROFILE  ORDER          STATE\n\
+             acme      work     first          may be asked\n\
+             acme      home     answered last  left alone until 1970-01-01 00:01:00: billing\n\
+             acme      home     answered last  left alone with large until 1970-01-01 00:01:30: rate_limit\n\
+             acme      old                     may be asked\n"
+        );
+        assert_eq!(serde_json::to_value(&rows).unwrap()[1]["left_alone"][0]["class"], "billing");
+        let cleared = ProfilesCleared { cleared: known.left_alone[..2].to_vec() };
+        assert_eq!(
+            lay_out_cleared(&cleared),
+            "acme/home may be asked again (it was left alone for billing)\n\
+             acme/home with large may be asked again (it was left alone for rate_limit)\n"
+        );
+    }
+}

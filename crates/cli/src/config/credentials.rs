@@ -1,0 +1,278 @@
+//! What the profiles of a provider send: a key, or the access token of a login. What may not live here: a secret.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use models::Login;
+use serde::{Deserialize, Deserializer};
+
+use super::Config;
+use super::endpoints::KeySource;
+use super::error::ConfigError;
+
+/// A refresh takes no longer than this, where a request may take longer to be answered: a token server does not think.
+const REFRESH_MOST_S: u64 = 30;
+
+/// What a profile sends.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum ProfileKind {
+    /// A key.
+    #[default]
+    Key,
+    /// An access token, got with a refresh token.
+    OAuth,
+}
+
+impl ProfileKind {
+    /// Its name in the configuration.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Key => "key",
+            Self::OAuth => "oauth",
+        }
+    }
+}
+
+/// A profile as it is configured.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Profile {
+    #[serde(default = "unnamed")]
+    pub(super) name: String,
+    #[serde(default)]
+    pub(super) kind: ProfileKind,
+    key: Option<KeySource>,
+    token_url: Option<String>,
+    client_id: Option<String>,
+    refresh: Option<KeySource>,
+}
+
+fn unnamed() -> String {
+    "default".to_owned()
+}
+
+/// What a request is sent with.
+#[derive(Debug, Clone)]
+pub(super) enum Credential<'a> {
+    /// A key.
+    Key(KeySource),
+    /// An access token.
+    Login {
+        /// Where it is got.
+        token_url: &'a str,
+        /// By whom.
+        client_id: &'a str,
+        /// With which refresh token.
+        refresh: &'a KeySource,
+    },
+}
+
+impl Credential<'_> {
+    /// Whether it can be got anew where it is refused.
+    pub(super) fn can_refresh(&self) -> bool {
+        match self {
+            Self::Key(_) => false,
+            Self::Login { .. } => true,
+        }
+    }
+
+    /// Where the secret behind it is.
+    pub(super) fn source(&self) -> &KeySource {
+        match self {
+            Self::Key(source) => source,
+            Self::Login { refresh, .. } => refresh,
+        }
+    }
+}
+
+impl Profile {
+    /// What it sends; none where it is not whole, which is an error of the configuration.
+    pub(super) fn credential(&self) -> Option<Credential<'_>> {
+        match self.kind {
+            ProfileKind::Key => self.key.clone().map(Credential::Key),
+            ProfileKind::OAuth => Some(Credential::Login {
+                token_url: self.token_url.as_deref()?,
+                client_id: self.client_id.as_deref()?,
+                refresh: self.refresh.as_ref()?,
+            }),
+        }
+    }
+
+    /// Where secrets of it are.
+    pub(super) fn sources(&self) -> impl Iterator<Item = &KeySource> {
+        self.key.iter().chain(&self.refresh)
+    }
+
+    /// The keys that must be there and are not, each with what it holds.
+    pub(super) fn missing(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let required: &[_] = match self.kind {
+            ProfileKind::Key => &[(self.key.is_some(), "key", "env:NAME, file:PATH or the key itself")],
+            ProfileKind::OAuth => &[
+                (self.token_url.is_some(), "token_url", "the address that access tokens are asked for at"),
+                (self.client_id.is_some(), "client_id", "the name that the token server knows this program by"),
+                (self.refresh.is_some(), "refresh", "file:PATH, of the file that holds the refresh token"),
+            ],
+        };
+        let missing: Vec<_> =
+            required.iter().filter(|(is_there, ..)| !is_there).map(|(_, key, what)| (*key, *what)).collect();
+        missing.into_iter()
+    }
+
+    /// The keys that are there and mean nothing for a profile of this kind.
+    pub(super) fn misplaced(&self) -> impl Iterator<Item = &'static str> {
+        let foreign: &[_] = match self.kind {
+            ProfileKind::Key => &[
+                (self.token_url.is_some(), "token_url"),
+                (self.client_id.is_some(), "client_id"),
+                (self.refresh.is_some(), "refresh"),
+            ],
+            ProfileKind::OAuth => &[(self.key.is_some(), "key")],
+        };
+        let misplaced: Vec<_> = foreign.iter().filter(|(is_there, _)| *is_there).map(|(_, key)| *key).collect();
+        misplaced.into_iter()
+    }
+}
+
+/// The entries of a list come by their numbers, so that a variable can set one of them.
+pub(super) fn in_order<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Profile>, D::Error> {
+    let by_number: BTreeMap<String, Profile> = BTreeMap::deserialize(deserializer)?;
+    let mut profiles: Vec<(String, Profile)> = by_number.into_iter().collect();
+    profiles.sort_by_key(|(number, _)| number.parse::<u32>().unwrap_or(u32::MAX));
+    Ok(profiles.into_iter().map(|(_, profile)| profile).collect())
+}
+
+impl Config {
+    /// How the access token of a profile is got; the refresh token itself is read when it is needed.
+    pub(super) fn login(
+        &self,
+        provider: &str,
+        profile: &str,
+        credential: &Credential<'_>,
+    ) -> Result<Option<Login>, ConfigError> {
+        let Credential::Login { token_url, client_id, refresh } = *credential else { return Ok(None) };
+        let place = match refresh {
+            KeySource::File(path) => self.environment.absolute(path)?,
+            KeySource::Variable(_) | KeySource::Literal(_) => unreachable!("the table of keys takes no other"),
+        };
+        Ok(Some(Login {
+            provider: provider.to_owned(),
+            profile: profile.to_owned(),
+            token_url: token_url.to_owned(),
+            client_id: client_id.to_owned(),
+            place,
+            proxy: self.values.providers.get(provider).and_then(|configured| configured.proxy.clone()),
+            limit: Duration::from_secs(self.values.requests.first_byte_s.min(REFRESH_MOST_S)),
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use engine::Overrides;
+
+    use super::super::{Environment, FILE, Flags, Subject};
+    use super::*;
+
+    /// A provider with a key and a login.
+    const ACME: &str = "[agents.main]\nmodel = \"acme/m\"\n[providers.acme]\napi = \"openai-chat\"\nbase_url = \"http://h\"\n\
+                        proxy = \"http://127.0.0.1:2\"\n[requests]\nfirst_byte_s = 7\n[[providers.acme.profiles]]\nname = \"work\"\n\
+                        kind = \"oauth\"\ntoken_url = \"https://h/token\"\nclient_id = \"limulus\"\nrefresh = \"file:~/token\"\n\
+                        [[providers.acme.profiles]]\nname = \"home\"\nkind = \"key\"\nkey = \"sk-literal\"\n";
+
+    fn load(file: &str, user: &str) -> Result<Config, ConfigError> {
+        let home = tempfile::tempdir().unwrap();
+        fs::write(home.path().join(FILE), file).unwrap();
+        Config::load(home.path(), &Environment::of(&[("HOME", user)], "/now"), Flags::default())
+    }
+
+    #[test]
+    fn r50_a_login_is_resolved_where_a_key_would_be_and_its_file_holds_a_secret() {
+        let user = tempfile::tempdir().unwrap();
+        let place = user.path().join("token");
+        fs::write(&place, "rt-secret\n").unwrap();
+        let config = load(ACME, user.path().to_str().unwrap()).unwrap();
+        let overrides = Overrides::default();
+        let subject =
+            Subject { agent: "main", overrides: &overrides, wants: runtime::Wants::default(), date: "2026-11-22" };
+        let candidates = config.resolve(subject).unwrap().settings.candidates;
+        let candidates: Vec<_> =
+            candidates.iter().map(|one| (one.profile.as_deref().unwrap(), one.can_refresh)).collect();
+        assert_eq!(candidates, [("work", true), ("home", false)]);
+        let endpoint = config.endpoint("acme", Some("work")).unwrap();
+        let expected = Login {
+            provider: "acme".to_owned(),
+            profile: "work".to_owned(),
+            token_url: "https://h/token".to_owned(),
+            client_id: "limulus".to_owned(),
+            place: place.clone(),
+            proxy: Some("http://127.0.0.1:2".to_owned()),
+            limit: Duration::from_secs(7),
+        };
+        assert_eq!((endpoint.login, endpoint.key), (Some(expected), None));
+        let endpoint = config.endpoint("acme", Some("home")).unwrap();
+        assert_eq!((endpoint.login, endpoint.key.unwrap().reveal()), (None, "sk-literal"));
+        assert_eq!(config.secrets(), ["rt-secret", "sk-literal"]);
+        assert_eq!(config.key_status("acme").to_string(), "✓ file:~/token");
+        fs::remove_file(&place).unwrap();
+        let unread = config.unreadable_keys();
+        assert!(unread.len() == 1 && unread[0].to_string().contains("(profile `work`)"), "{unread:?}");
+    }
+
+    #[test]
+    fn r50_what_is_wrong_with_a_login_is_said_with_what_to_do() {
+        let wrong = |from: &str, to: &str| {
+            let error = load(&ACME.replacen(from, to, 1), "/u").unwrap_err();
+            let text = format!("{error} ({})", error.hint());
+            text.split_once("/config.toml:").map_or(text.clone(), |(_, rest)| rest.to_owned())
+        };
+        let place = "providers.acme.profiles.0";
+        for (from, to, expected) in [
+            ("\"oauth\"", "\"login\"", format!("11: `{place}.kind` cannot be \"login\" (it takes one of key, oauth)")),
+            (
+                "kind = \"oauth\"\n",
+                "",
+                format!("`{place}.token_url` is not for a profile of kind \"key\" (take it away, or write kind = \"oauth\" beside it)"),
+            ),
+            (
+                "token_url = \"https://h/token\"\n",
+                "",
+                format!("`{place}.token_url` is missing (add it to config.toml: it takes the address that access tokens are asked for at)"),
+            ),
+            (
+                "client_id = \"limulus\"\n",
+                "",
+                format!("`{place}.client_id` is missing (add it to config.toml: it takes the name that the token server knows this program by)"),
+            ),
+            (
+                "refresh = \"file:~/token\"\n",
+                "",
+                format!("`{place}.refresh` is missing (add it to config.toml: it takes file:PATH, of the file that holds the refresh token)"),
+            ),
+            (
+                "refresh = \"file:~/token\"",
+                "refresh = \"file:~/token\"\nkey = \"sk-x\"",
+                format!("`{place}.key` is not for a profile of kind \"oauth\" (take it away, or write kind = \"key\" beside it)"),
+            ),
+            (
+                "key = \"sk-literal\"",
+                "key = \"sk-literal\"\nclient_id = \"c\"",
+                "`providers.acme.profiles.1.client_id` is not for a profile of kind \"key\" (take it away, or write kind = \"oauth\" beside it)".to_owned(),
+            ),
+            (
+                "https://h/token",
+                "http://h/token",
+                format!("12: `{place}.token_url` cannot be \"http://h/token\" (it takes an address that begins with https://, or with http:// on this machine)"),
+            ),
+            (
+                "file:~/token",
+                "rt-secret",
+                format!("14: `{place}.refresh` cannot be what it holds (it takes file:PATH, of a file that holds the refresh token and nothing else; new ones are written there)"),
+            ),
+        ] {
+            assert_eq!(wrong(from, to), expected);
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Histories that outgrow a model's window, with a server that refuses what does not fit: by themselves, by command, with
+//! summaries that go wrong, and with the process killed in between.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::{Value, json};
+
+use crate::support::{Asked, Does, Home, Planned, STREAM, refused, said, until, whole};
+
+/// Tokens that the server takes in a request, its answer included; four bytes of JSON are one.
+const WINDOW: usize = 64_000;
+const MAX_OUTPUT: usize = 4_096;
+
+/// Commands that a run is asked for, each with 20 KB of output.
+const ROUNDS: usize = 30;
+
+/// Whether a summary is asked for: such a request has no tools.
+fn is_summary(asked: &Asked) -> bool {
+    asked.body["tools"].is_null()
+}
+
+fn too_long(asked: &Asked) -> bool {
+    asked.body.to_string().len() / 4 + MAX_OUTPUT > WINDOW
+}
+
+fn overflow() -> String {
+    let error = json!({ "error": {
+        "message": format!("This model's maximum context length is {WINDOW} tokens. Please reduce the length of the messages."),
+        "type": "invalid_request_error", "code": "context_length_exceeded",
+    } });
+    refused(400, &error)
+}
+
+/// An answer that asks for the command, so many times at once.
+fn calls(number: usize, times: usize) -> String {
+    let call = |index: usize| {
+        let command = format!("yes 'line {number}/{index} of the log of the tides' | head -c 20000");
+        let arguments = json!({ "command": command }).to_string();
+        json!({ "index": index, "id": format!("call_{number}_{index}"), "type": "function",
+                "function": { "name": "exec", "arguments": arguments } })
+    };
+    let calls: Vec<Value> = (0..times).map(call).collect();
+    let frame = json!({ "choices": [{ "index": 0, "delta": { "role": "assistant", "tool_calls": calls } }] });
+    let end = json!({ "choices": [{ "index": 0, "delta": {}, "finish_reason": "tool_calls" }] });
+    format!("{STREAM}data: {frame}\n\ndata: {end}\n\ndata: [DONE]\n\n")
+}
+
+/// A home whose model has that window.
+fn home(base_url: &str) -> Home {
+    let home = Home::new().served_at(base_url);
+    std::fs::create_dir_all(home.path()).expect("a home");
+    let models = format!("[models.\"acme/scripted\"]\ncontext_window = {WINDOW}\nmax_output = {MAX_OUTPUT}\n");
+    std::fs::write(home.path().join("config.toml"), models).expect("its configuration");
+    home
+}
+
+/// A strict server: the first request of a run asks for `at_once` commands, and so on until all were asked for.
+fn strict(at_once: usize) -> (Planned, Arc<AtomicUsize>) {
+    let overflows = Arc::new(AtomicUsize::new(0));
+    let (counted, asked_for) = (Arc::clone(&overflows), AtomicUsize::new(0));
+    let server = Planned::start(move |number, asked| {
+        if too_long(asked) {
+            counted.fetch_add(1, Ordering::SeqCst);
+            return Does::Answer(overflow());
+        }
+        if is_summary(asked) {
+            return Does::Answer(whole(&["## Goal\nRead the log of the tides.", "\n## Done\nParts of it were read."]));
+        }
+        let before = asked_for.fetch_add(at_once, Ordering::SeqCst);
+        Does::Answer(if before < ROUNDS { calls(number, at_once) } else { whole(&["All of it ", "was read."]) })
+    });
+    (server, overflows)
+}
+
+#[test]
+pub(crate) fn r25_r52_a_turn_of_thirty_tools_never_reaches_the_providers_overflow() {
+    let (server, overflows) = strict(1);
+    let home = home(&server.base_url);
+    let answer = home.run(&["agent", "--yes", "-m", "Read the log"]).expect_code(0);
+    assert_eq!(answer.out, "All of it was read.\n");
+    assert_eq!(overflows.load(Ordering::SeqCst), 0, "{}", answer.err);
+    let summaries: Vec<Asked> = server.seen().into_iter().filter(is_summary).collect();
+    assert!(!summaries.is_empty(), "150,000 tokens of results do not fit into {WINDOW}");
+    assert!(answer.err.contains("⇲ the history is shorter: "), "{}", answer.err);
+    assert!(answer.err.contains("summarised by acme/scripted"), "{}", answer.err);
+    // What was asked stays as it was asked, in every request.
+    let asks = |asked: &Asked| asked.body.to_string().contains("Read the log");
+    assert!(server.seen().iter().all(asks));
+    let shown = home.json(&["sessions", "context"]);
+    assert_eq!((&shown["window"], &shown["parts"][2]["what"]), (&json!(WINDOW), &json!("summary")), "{shown}");
+    let dropped = home.json(&["sessions", "context", "--dropped"]);
+    assert!(dropped["parts"].as_array().is_some_and(|parts| parts.len() > 2), "{dropped}");
+}
+
+/// Where all of it comes at once there is nothing older to summarise: long results are cut.
+#[test]
+pub(crate) fn r52_thirty_results_at_once_are_cut_before_they_are_sent() {
+    let (server, overflows) = strict(ROUNDS);
+    let home = home(&server.base_url);
+    let answer = home.run(&["agent", "--yes", "-m", "Read the log"]).expect_code(0);
+    assert_eq!(answer.out, "All of it was read.\n");
+    assert_eq!(overflows.load(Ordering::SeqCst), 0, "{}", answer.err);
+    assert!(answer.err.contains("30 long results cut"), "{}", answer.err);
+    let last = server.seen().last().expect("the last request").body.to_string();
+    assert_eq!(last.matches("were left out to make room").count(), ROUNDS);
+}
+
+/// What the provider says of a window that is smaller than was thought is believed: three summaries, and so on.
+#[test]
+pub(crate) fn r52_an_overflow_is_compacted_and_then_told_readably() {
+    let server = Planned::start(|number, asked| match () {
+        () if is_summary(asked) => Does::Answer(whole(&["They greeted each other."])),
+        () if number < 2 => Does::Answer(whole(&["Hello to you."; 40])),
+        () => Does::Answer(overflow()),
+    });
+    let home = home(&server.base_url);
+    home.run(&["agent", "-m", "Hello, and good morning"]).expect_code(0);
+    home.run(&["agent", "-m", "Hello again"]).expect_code(0);
+    let failed = home.run(&["agent", "-m", "And again"]).expect_code(1);
+    assert!(failed.err.contains("begin anew with `/new`, or use a model with a larger window"), "{}", failed.err);
+    assert!(failed.err.contains("maximum context length"), "{}", failed.err);
+    let requests = server.seen().iter().filter(|asked| !is_summary(asked)).count() - 2;
+    assert!((2..=6).contains(&requests), "{requests} requests are no endless loop");
+}
+
+/// How a summary is answered.
+type Answer = Box<dyn Fn() -> Does + Send + Sync>;
+
+/// A summary that hangs, is empty, is longer, fails, breaks off: the run goes on with the old history, which fits.
+#[test]
+pub(crate) fn r14_a_summary_that_goes_wrong_leaves_the_old_history() {
+    let long = "a summary that is longer than what it stands for ".repeat(4_000);
+    let ways: [(&str, Answer); 5] = [
+        ("no summary within 1 s", Box::new(|| Does::Hold(said(&["A sum"])))),
+        ("the summary is empty", Box::new(|| Does::Answer(whole(&["  "])))),
+        ("nothing is gained", Box::new(move || Does::Answer(whole(&[&long])))),
+        (
+            "overloaded for the test",
+            Box::new(|| Does::Answer(refused(401, &json!({ "error": { "message": "overloaded for the test" } })))),
+        ),
+        ("before its end mark", Box::new(|| Does::Answer(said(&["A sum"])))),
+    ];
+    for (why, way) in ways {
+        let server = Planned::start(move |number, asked| match () {
+            () if too_long(asked) => Does::Answer(overflow()),
+            () if is_summary(asked) => way(),
+            () if number < 5 => Does::Answer(calls(number, 2)),
+            () => Does::Answer(whole(&["Done."])),
+        });
+        let home = home(&server.base_url).with("LIMULUS_COMPACTION__LIMIT_S", "1");
+        let answer = home.run(&["agent", "--yes", "-m", "Read the log"]).expect_code(0);
+        assert_eq!(answer.out, "Done.\n", "{why}");
+        assert!(
+            answer.err.contains("✗ the history was not made shorter") && answer.err.contains(why),
+            "{why}: {}",
+            answer.err
+        );
+        home.assert_usable("main");
+    }
+}
+
+/// Killed while the summary is on its way: the old history is in force, and who takes it up makes it shorter once.
+#[test]
+fn r11_r14_a_kill_in_a_compaction_leaves_the_old_history_and_the_next_owner_goes_on() {
+    let summaries = AtomicUsize::new(0);
+    let server = Planned::start(move |number, asked| match () {
+        () if is_summary(asked) && summaries.fetch_add(1, Ordering::SeqCst) == 0 => Does::Hold(said(&["A sum"])),
+        () if is_summary(asked) => Does::Answer(whole(&["They read the log."])),
+        () if number < 5 => Does::Answer(calls(number, 2)),
+        () => Does::Answer(whole(&["Done."])),
+    });
+    let home = home(&server.base_url);
+    let agent = home.start(&["agent", "--yes", "-m", "Read the log"]);
+    agent.until_err("⇲ makes room: summary");
+    until("a summary that is asked for", || server.seen().iter().any(is_summary));
+    agent.kill();
+    let shown = home.json(&["sessions", "show"]);
+    assert_eq!((&shown["run_state"], &shown["transcript"][0]["role"]), (&json!("compacting"), &json!("user")));
+    home.run(&["resume"]).expect_code(0);
+    let shown = home.json(&["sessions", "show"]);
+    assert_eq!((&shown["run_state"], &shown["transcript"][0]["role"]), (&json!("idle"), &json!("summary")));
+    assert_eq!(home.json(&["runs", "show"])["text"], "Done.");
+    let trace = home.run(&["runs", "trace"]).expect_code(0).out;
+    assert_eq!(trace.matches("compacted ").count(), 1, "{trace}");
+    home.run(&["audit", "main", "--verify"]).expect_code(0);
+}
+
+/// Without any model: an extract, on demand, and back.
+#[test]
+pub(crate) fn r62_a_history_is_made_shorter_on_demand_and_that_is_taken_back() {
+    let home = Home::new();
+    home.put("tide.txt", "high at noon\n".repeat(200));
+    for text in ["Read tide.txt", "Who are you?", "List the files here"] {
+        home.run(&["agent", "-m", text]).expect_code(0);
+    }
+    let before = home.json(&["sessions", "context"]);
+    let compacted = home.run(&["sessions", "compact", "main", "--focus", "the tide"]).expect_code(0);
+    assert!(compacted.out.starts_with("the history of agent:main:main is shorter: about "), "{compacted:?}");
+    let after = home.json(&["sessions", "context"]);
+    assert!(after["tokens"].as_u64() < before["tokens"].as_u64(), "{before}\n{after}");
+    let summary = after["parts"].as_array().and_then(|parts| parts.iter().find(|part| part["what"] == "summary"));
+    assert!(summary.is_some_and(|summary| summary["text"].as_str().is_some_and(|text| text.contains("tide.txt"))));
+    home.run(&["agent", "-m", "Who are you?"]).expect_code(0);
+    let undone = home.run(&["sessions", "compact", "--undo"]).expect_code(0);
+    assert!(undone.out.contains("is taken back: "), "{undone:?}");
+    let undone = home.json(&["sessions", "context"]);
+    let parts = |context: &Value| context["parts"].as_array().map_or(0, Vec::len);
+    assert_eq!(parts(&undone), parts(&before) + 2, "all of before, and what has come since");
+    home.run(&["sessions", "compact", "--undo"]).expect_code(3).expect_err("there is no summary");
+    let said = home.run(&["agent", "-m", "/compact the tide"]).expect_code(0).out;
+    assert!(said.starts_with("the history of agent:main:main is shorter: about "), "{said}");
+    let empty = home.run(&["sessions", "compact", "nobody"]).expect_code(4);
+    assert!(empty.err.contains("no session"), "{}", empty.err);
+    home.run(&["audit", "main", "--verify"]).expect_code(0);
+    home.assert_usable("main");
+}

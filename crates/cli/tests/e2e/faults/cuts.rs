@@ -1,0 +1,174 @@
+//! An answer that is cut in its middle, by the network, by `kill -9` of the owner, or by a pause: sent again (`restart`) or gone on
+//! from (`continue`), and told once to whoever listens.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::support::{Asked, Does, Home, Planned, Process, said, until, whole};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cut {
+    Network,
+    Kill,
+    Pause,
+}
+
+const CUTS: [Cut; 3] = [Cut::Network, Cut::Kill, Cut::Pause];
+
+/// What comes before the cut, in every case.
+const BEGIN: [&str; 3] = ["Once ", "upon ", "a 潮汐 "];
+const END: [&str; 2] = ["time.\n", "The end."];
+const TEXT: &str = "Once upon a 潮汐 time.\nThe end.";
+
+/// A server that says the beginning, and then, asked again, all of it or the rest.
+fn server(cut: Cut, again: Vec<&'static str>) -> Planned {
+    Planned::start(move |number, _| match (number, cut) {
+        (0, Cut::Network) => Does::Answer(said(&BEGIN)),
+        (0, Cut::Kill | Cut::Pause) => Does::Hold(said(&BEGIN)),
+        _ => Does::Answer(whole(&again)),
+    })
+}
+
+/// A run that is cut and ends all the same: what was sent, and what its own terminal and a listener heard.
+fn carried(home: &Home, server: &Planned, cut: Cut) -> (Vec<Vec<Value>>, [Vec<Value>; 2]) {
+    let owner = home.start(&["serve"]);
+    owner.until_err("serving");
+    // From now on is from when the owner has it: a session before this one is heard.
+    let listener = home.start(&["events", "--follow", "--whole", "--json"]);
+    until("the listener to hear", || {
+        home.run(&["agent", "--session", "other", "--model", "offline/offline", "-m", "Who are you?"]).expect_code(0);
+        listener.pieces() > 0
+    });
+    let agent = home.start(&["agent", "--json", "-m", "Tell me a story."]);
+    let heard = |process: &Process| {
+        let is_main = |line: &Value| line["session"] == "agent:main:main" && line["type"] == "delta";
+        process.until_line("the beginning", |line| {
+            is_main(line) && line["text"].as_str().is_some_and(|text| text.contains('潮'))
+        });
+    };
+    let owner = match cut {
+        Cut::Network => Some(owner),
+        Cut::Kill => {
+            heard(&agent);
+            heard(&listener);
+            owner.kill();
+            None
+        }
+        Cut::Pause => {
+            heard(&agent);
+            heard(&listener);
+            home.run(&["runs", "pause", "--session", "main"]).expect_code(0);
+            home.run(&["runs", "resume", "--session", "main"]).expect_code(0);
+            Some(owner)
+        }
+    };
+    let told = agent.finish().expect_code(0).lines();
+    listener.until_line("the end", |line| line["session"] == "agent:main:main" && line["type"] == "end");
+    listener.signal(rustix::process::Signal::INT);
+    let heard = listener.finish().lines().into_iter().filter(|line| line["session"] == "agent:main:main").collect();
+    drop(owner);
+    let messages = |asked: Asked| asked.body["messages"].as_array().expect("a list").clone();
+    (server.seen().into_iter().map(messages).collect(), [told, heard])
+}
+
+/// The pieces of text without those that were struck; each byte of each answer stands in them once, in its order.
+#[track_caller]
+fn text_told(lines: &[Value]) -> (String, usize) {
+    let mut texts: BTreeMap<String, String> = BTreeMap::new();
+    let (mut order, mut struck) = (vec![], 0);
+    for line in lines.iter().filter(|line| line["stream"] == "assistant") {
+        let effect = line["effect"].to_string();
+        match line["type"].as_str() {
+            Some("delta") => {
+                if !texts.contains_key(&effect) {
+                    order.push(effect.clone());
+                }
+                let text = texts.entry(effect).or_default();
+                assert_eq!(line["offset"].as_u64(), Some(text.len() as u64), "a gap, or told twice: {line}");
+                text.push_str(line["text"].as_str().expect("a text"));
+            }
+            Some("struck") => {
+                struck += 1;
+                assert!(texts.remove(&effect).is_some(), "struck, and was not there: {line}");
+                order.retain(|known| *known != effect);
+            }
+            _ => {}
+        }
+    }
+    (order.iter().map(|effect| texts[effect].as_str()).collect(), struck)
+}
+
+/// R12, R43.
+#[test]
+fn r12_r43_under_restart_a_cut_answer_is_struck_and_asked_for_again() {
+    for cut in CUTS {
+        let server = server(cut, [&BEGIN[..], &END].concat());
+        let home = Home::new().served_at(&server.base_url).with("LIMULUS_RUNS__RESUME", "restart");
+        let (sent, told) = carried(&home, &server, cut);
+        assert_eq!(sent.len(), 2, "{cut:?}: {sent:?}");
+        assert_eq!(sent[0], sent[1], "{cut:?}: the same request");
+        for lines in told {
+            assert_eq!(text_told(&lines), (TEXT.to_owned(), 1), "{cut:?}: {lines:?}");
+            assert_eq!(lines.last().expect("an end")["text"], TEXT, "{cut:?}");
+        }
+        assert_eq!(home.json(&["runs", "show", "--session", "main"])["text"], TEXT, "{cut:?}");
+    }
+}
+
+/// R12, R43.
+#[test]
+fn r12_r43_under_continue_a_cut_answer_is_kept_and_gone_on_from() {
+    for cut in CUTS {
+        let server = server(cut, END.to_vec());
+        let home = Home::new().served_at(&server.base_url).with("LIMULUS_RUNS__RESUME", "continue");
+        let (sent, told) = carried(&home, &server, cut);
+        let [first, second] = &sent[..] else { panic!("{cut:?}: {sent:?}") };
+        let (same, added) = second.split_at(first.len());
+        assert_eq!(same, first, "{cut:?}");
+        let [kept, go_on] = added else { panic!("{cut:?}: {added:?}") };
+        assert_eq!((&kept["role"], &kept["content"]), (&"assistant".into(), &BEGIN.concat().into()), "{cut:?}");
+        // Providers refuse a conversation that ends with their own message.
+        assert_eq!(go_on["role"], "user", "{cut:?}");
+        assert!(go_on["content"].to_string().contains("Go on"), "{cut:?}: {go_on}");
+        for lines in told {
+            assert_eq!(text_told(&lines), (TEXT.to_owned(), 0), "{cut:?}: {lines:?}");
+            assert_eq!(lines.last().expect("an end")["text"], TEXT, "{cut:?}");
+        }
+        assert_eq!(home.json(&["runs", "show", "--session", "main"])["text"], TEXT, "{cut:?}");
+    }
+}
+
+/// R12: cut again and again, each time somewhere else, by kills of whoever owns it: every piece is in the answer once.
+#[test]
+fn r12_an_answer_that_is_cut_by_one_kill_after_the_other_goes_on_each_time() {
+    let pieces = ["One ", "two ", "three ", "four."];
+    let server = Planned::start(move |number, _| match pieces.get(number) {
+        Some(piece) if number + 1 < pieces.len() => Does::Hold(said(&[piece])),
+        Some(piece) => Does::Answer(whole(&[piece])),
+        None => Does::Hold(String::new()),
+    });
+    let home = Home::new()
+        .served_at(&server.base_url)
+        .with("LIMULUS_RUNS__RESUME", "continue")
+        .with("LIMULUS_RUNS__POISON_AFTER", "0");
+    let agent = home.start(&["agent", "--json", "-m", "Count."]);
+    agent.until_said("One ");
+    agent.kill();
+    for said in ["two ", "three "] {
+        let resuming = home.start(&["resume", "--json"]);
+        resuming.until_said(said);
+        resuming.kill();
+    }
+    home.run(&["resume"]).expect_code(0);
+    assert_eq!(home.json(&["runs", "show"])["text"], "One two three four.");
+    let recorded = home.run(&["events", "--session", "main", "--json"]).expect_code(0).lines();
+    assert_eq!(text_told(&recorded), ("One two three four.".to_owned(), 0));
+    let contents = |asked: &Asked| -> Vec<Value> {
+        asked.body["messages"].as_array().expect("a list").iter().map(|message| message["content"].clone()).collect()
+    };
+    let last = contents(server.seen().last().expect("a request"));
+    for piece in &pieces[..3] {
+        assert_eq!(last.iter().filter(|content| *content == piece).count(), 1, "{last:?}");
+    }
+}

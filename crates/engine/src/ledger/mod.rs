@@ -1,0 +1,217 @@
+//! What the sessions of a home share: which profiles are left alone and until when, and in which order they are asked.
+//!
+//! A second small machine with a branch of its own. Sessions tell it what failed (`report`, until it has recorded that) and
+//! are told at the start of a run whom to leave alone; what is decided from then on is the run's own. What may not live
+//! here: a decision about a run.
+
+mod order;
+mod strike;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use uuid::Uuid;
+
+use crate::batch::{Batch, Record, Views};
+use crate::event::{Event, LedgerBegun, ProfileAnswered, ProfileCleared, ProfileCooled, ProfilePreferred};
+use crate::failure::FailureClass;
+use crate::ids::{BranchId, EffectId, Seq, SessionId, Timestamp};
+use crate::settings::Candidate;
+use crate::tables::recovery::{Cools, rule_of};
+
+pub use strike::{Cooled, Strike};
+
+/// What is left alone: a profile with one model, or with all.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Account {
+    /// The provider's name in the configuration.
+    pub provider: String,
+    /// The profile's name; none = it has none.
+    pub profile: Option<String>,
+    /// The model's name at the provider; none = all of them.
+    pub model: Option<String>,
+}
+
+/// Why and until when it is left alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rest {
+    /// Why.
+    pub class: FailureClass,
+    /// Until when.
+    pub until: Timestamp,
+    /// How often in a row.
+    pub strikes: u32,
+    /// Since when.
+    pub since: Timestamp,
+    request: EffectId,
+}
+
+/// Which profile of a provider comes first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Turns {
+    /// The one that is to be asked first, where somebody said so.
+    pub preferred: Option<String>,
+    /// The last one that answered.
+    pub last_good: Option<Option<String>>,
+    /// When each last answered or failed, as far as that was recorded.
+    used: BTreeMap<Option<String>, Timestamp>,
+}
+
+/// The state, and what was decided since the last batch.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Ledger {
+    head: Seq,
+    rests: BTreeMap<Account, Rest>,
+    providers: BTreeMap<String, Turns>,
+    open: Vec<Record>,
+}
+
+impl Ledger {
+    /// The branch of every home's ledger: it has one, so its id is known.
+    pub const BRANCH: BranchId = BranchId(Uuid::nil());
+
+    /// What stands for a session in its batches: it belongs to none.
+    pub const SESSION: SessionId = SessionId(Uuid::nil());
+
+    /// The last entry of its branch.
+    pub fn head(&self) -> Seq {
+        self.head
+    }
+
+    /// What is left alone, in order; also where that time has come since.
+    pub fn rests(&self) -> impl Iterator<Item = (&Account, &Rest)> {
+        self.rests.iter()
+    }
+
+    /// The providers among whose profiles there is an order.
+    pub fn providers(&self) -> impl Iterator<Item = (&str, &Turns)> {
+        self.providers.iter().map(|(provider, turns)| (provider.as_str(), turns))
+    }
+
+    /// The order among a provider's profiles.
+    pub fn turns(&self, provider: &str) -> Option<&Turns> {
+        self.providers.get(provider)
+    }
+
+    /// A request failed in a way that concerns others. One that was out already when the profile was first left alone says
+    /// nothing new; one that failed as a probe is a strike more. No time is ever shortened.
+    pub fn strike(&mut self, strike: &Strike, now: Timestamp) {
+        let cools = rule_of(strike.class).cools;
+        let account = strike.account(cools);
+        let before = self.rests.get(&account).filter(|rest| rest.until > now);
+        if cools == Cools::Nothing || self.rests.get(&account).is_some_and(|rest| rest.request == strike.request) {
+            return;
+        }
+        let strikes = before.map_or(0, |rest| rest.strikes) + u32::from(before.is_none() || strike.probe);
+        let by_itself = now.plus(cools.cooldown_ms(strikes));
+        let asked = strike.until.unwrap_or(by_itself);
+        let until = before.map_or(by_itself, |rest| rest.until.max(by_itself)).max(asked);
+        let Account { provider, profile, model } = account;
+        let (class, request) = (strike.class, strike.request);
+        self.emit(ProfileCooled { provider, profile, model, class, until, strikes, request }, now);
+    }
+
+    /// Whether it changes whom anyone asks that a request which was sent at `since` was answered whole. `alone` says that
+    /// there is no other profile to ask.
+    pub fn is_news(&self, candidate: &Candidate, alone: bool, since: Timestamp) -> bool {
+        let last_good = self.turns(&candidate.provider).and_then(|turns| turns.last_good.as_ref());
+        let mended = |(account, rest): (&Account, &Rest)| account.holds(candidate) && rest.since <= since;
+        !alone && last_good != Some(&candidate.profile) || self.rests.iter().any(mended)
+    }
+
+    /// A request that was sent at `since` was answered whole.
+    pub fn answered(&mut self, candidate: &Candidate, since: Timestamp, now: Timestamp) {
+        let Candidate { provider, profile, model, .. } = candidate.clone();
+        self.emit(ProfileAnswered { provider, profile, model, since }, now);
+    }
+
+    /// A profile is to be asked first; none = no more than the others.
+    pub fn prefer(&mut self, provider: &str, profile: Option<&str>, now: Timestamp) {
+        let profile = profile.map(str::to_owned);
+        if self.turns(provider).and_then(|turns| turns.preferred.clone()) != profile {
+            self.emit(ProfilePreferred { provider: provider.to_owned(), profile }, now);
+        }
+    }
+
+    /// The profiles of this provider and this name, or of any, may be asked again, whatever failed. Gives what was left alone.
+    pub fn clear(&mut self, provider: Option<&str>, profile: Option<&str>, now: Timestamp) -> Vec<(Account, Rest)> {
+        let is_it = |account: &Account| {
+            let named = profile.is_none() || account.profile.as_deref() == profile;
+            named && provider.is_none_or(|provider| account.provider == provider)
+        };
+        let gone = self.rests.iter().filter(|(account, rest)| rest.until > now && is_it(account));
+        let gone: Vec<(Account, Rest)> = gone.map(|(account, rest)| (account.clone(), *rest)).collect();
+        let mut profiles: Vec<_> = gone.iter().map(|(of, _)| (of.provider.clone(), of.profile.clone())).collect();
+        profiles.dedup();
+        for (provider, profile) in profiles {
+            self.emit(ProfileCleared { provider, profile }, now);
+        }
+        gone
+    }
+
+    /// The candidates of a chain that are to be left alone.
+    pub fn cooling(&self, chain: &[Candidate], now: Timestamp) -> Vec<Cooled> {
+        let rest = |candidate: &Candidate| {
+            let of = |(account, _): &(&Account, &Rest)| account.holds(candidate);
+            self.rests().filter(of).map(|(_, rest)| *rest).filter(|rest| rest.until > now).max_by_key(|rest| rest.until)
+        };
+        let cooled = chain.iter().zip(0..).filter_map(|(candidate, at)| {
+            let Rest { until, class, .. } = rest(candidate)?;
+            Some(Cooled { candidate: at, until, class })
+        });
+        cooled.collect()
+    }
+
+    /// Folds a stored event.
+    pub fn apply(&mut self, event: &Event, at: Timestamp) {
+        self.head.0 += 1;
+        match event {
+            Event::ProfileCooled(e) => {
+                let ProfileCooled { provider, profile, model, class, until, strikes, request } = e.clone();
+                self.used(&provider, profile.as_ref(), at);
+                let rest = Rest { class, until, strikes, since: at, request };
+                self.rests.insert(Account { provider, profile, model }, rest);
+            }
+            Event::ProfileAnswered(e) => {
+                let is_it = |account: &Account| {
+                    let model = account.model.as_ref().is_none_or(|model| *model == e.model);
+                    model && (&account.provider, &account.profile) == (&e.provider, &e.profile)
+                };
+                self.rests.retain(|account, rest| !is_it(account) || rest.since > e.since);
+                self.used(&e.provider, e.profile.as_ref(), at);
+                self.providers.entry(e.provider.clone()).or_default().last_good = Some(e.profile.clone());
+            }
+            Event::ProfilePreferred(e) => {
+                self.providers.entry(e.provider.clone()).or_default().preferred.clone_from(&e.profile);
+            }
+            Event::ProfileCleared(e) => {
+                self.rests.retain(|account, _| (&account.provider, &account.profile) != (&e.provider, &e.profile));
+            }
+            _ => {}
+        }
+    }
+
+    /// All that was decided since the last batch, if anything was.
+    pub fn take_batch(&mut self) -> Option<Batch> {
+        let records = std::mem::take(&mut self.open);
+        let (session, branch) = (Self::SESSION, Self::BRANCH);
+        (!records.is_empty()).then(|| Batch { session, branch, records, bodies: vec![], views: Views::default() })
+    }
+
+    fn used(&mut self, provider: &str, profile: Option<&String>, at: Timestamp) {
+        self.providers.entry(provider.to_owned()).or_default().used.insert(profile.cloned(), at);
+    }
+
+    fn emit(&mut self, event: impl Into<Event>, at: Timestamp) {
+        if self.head == Seq(0) {
+            self.record(LedgerBegun { branch: Self::BRANCH }.into(), at);
+        }
+        self.record(event.into(), at);
+    }
+
+    fn record(&mut self, event: Event, at: Timestamp) {
+        self.apply(&event, at);
+        self.open.push(Record { seq: Some(self.head), at, event });
+    }
+}

@@ -1,0 +1,147 @@
+//! What is left alone, for how long, and who is asked first.
+
+use super::*;
+use crate::ids::{EffectKind, RunId};
+use crate::settings::Thinking;
+
+const MINUTE: u64 = 60_000;
+
+fn candidate(model: &str, profile: &str) -> Candidate {
+    Candidate {
+        provider: "acme".into(),
+        model: model.into(),
+        profile: Some(profile.into()),
+        context_window: 100_000,
+        max_output: 1_000,
+        thinking: None::<Thinking>,
+        images: true,
+        token_rate: 1_000,
+        can_refresh: false,
+    }
+}
+
+fn strike(number: u32, (model, profile): (&str, &str), class: FailureClass) -> Strike {
+    let request = EffectId { run: RunId(Uuid::from_u128(1)), kind: EffectKind::Request, ordinal: number, try_no: 1 };
+    let (provider, model, profile) = ("acme".into(), model.into(), Some(profile.into()));
+    Strike { request, provider, model, profile, class, until: None, probe: false }
+}
+
+/// Who of two models with two profiles is left alone, and for how many minutes from `now`.
+fn alone(ledger: &Ledger, now: u64) -> Vec<(u32, u64)> {
+    let chain = [("one", "a"), ("one", "b"), ("two", "a"), ("two", "b")].map(|(m, p)| candidate(m, p));
+    let now = Timestamp(now as i64);
+    ledger.cooling(&chain, now).iter().map(|cooled| (cooled.candidate, cooled.until.since(now) / MINUTE)).collect()
+}
+
+#[test]
+fn r50_a_rate_limit_is_the_models_with_this_profile_and_a_key_is_the_profiles_with_every_model() {
+    let mut ledger = Ledger::default();
+    ledger.strike(&strike(1, ("one", "a"), FailureClass::RateLimit), Timestamp(0));
+    assert_eq!(alone(&ledger, 0), [(0, 1)]);
+    ledger.strike(&strike(2, ("two", "b"), FailureClass::Auth), Timestamp(0));
+    assert_eq!(alone(&ledger, 0), [(0, 1), (1, 1), (3, 1)]);
+    ledger.strike(&strike(3, ("two", "a"), FailureClass::Billing), Timestamp(0));
+    assert_eq!(alone(&ledger, 0), [(0, 300), (1, 1), (2, 300), (3, 1)]);
+    // What says nothing of other requests is not kept.
+    ledger.take_batch();
+    ledger.strike(&strike(4, ("one", "b"), FailureClass::Timeout), Timestamp(0));
+    assert_eq!(ledger.take_batch(), None);
+}
+
+#[test]
+fn r50_a_probe_that_fails_is_longer_each_time_and_what_was_out_already_is_not() {
+    for (class, minutes) in
+        [(FailureClass::Overloaded, [1, 5, 25, 60, 60]), (FailureClass::AuthPermanent, [300, 600, 1200, 1440, 1440])]
+    {
+        let mut ledger = Ledger::default();
+        for (at, minutes) in minutes.into_iter().enumerate() {
+            for out_already in [false, true] {
+                let number = at as u32 * 2 + u32::from(out_already);
+                let probe = at > 0 && !out_already;
+                ledger.strike(&Strike { probe, ..strike(number, ("one", "a"), class) }, Timestamp(0));
+                assert_eq!(alone(&ledger, 0)[0].1, minutes, "{class:?}, strike {at}");
+            }
+        }
+    }
+}
+
+#[test]
+fn r50_a_cooldown_expires_and_clears_its_counters() {
+    let mut ledger = Ledger::default();
+    let limit = |number, probe| Strike { probe, ..strike(number, ("one", "a"), FailureClass::RateLimit) };
+    ledger.strike(&limit(1, false), Timestamp(0));
+    ledger.strike(&limit(2, true), Timestamp(0));
+    assert_eq!((alone(&ledger, 0), alone(&ledger, 5 * MINUTE)), (vec![(0, 5)], vec![]));
+    ledger.strike(&limit(3, true), Timestamp(5 * MINUTE as i64));
+    assert_eq!(alone(&ledger, 5 * MINUTE), [(0, 1)]);
+}
+
+#[test]
+fn r50_a_strike_that_is_told_twice_counts_once_and_no_time_is_shortened() {
+    let mut ledger = Ledger::default();
+    let until = Some(Timestamp(90 * MINUTE as i64));
+    let first = Strike { until, ..strike(1, ("one", "a"), FailureClass::RateLimit) };
+    ledger.strike(&first, Timestamp(0));
+    let told = ledger.take_batch().expect("it is recorded");
+    assert_eq!(told.records.len(), 2, "with the beginning of the ledger");
+    ledger.strike(&first, Timestamp(1));
+    assert_eq!(ledger.take_batch(), None);
+    ledger.strike(&strike(2, ("one", "a"), FailureClass::RateLimit), Timestamp(0));
+    assert_eq!(alone(&ledger, 0), [(0, 90)]);
+}
+
+#[test]
+fn r50_an_answer_ends_a_cooldown_unless_it_was_asked_for_before_it() {
+    let mut ledger = Ledger::default();
+    ledger.strike(&strike(1, ("one", "a"), FailureClass::RateLimit), Timestamp(10));
+    ledger.answered(&candidate("one", "a"), Timestamp(9), Timestamp(20));
+    assert_eq!(alone(&ledger, 20), [(0, 0)], "under a minute is left");
+    ledger.strike(&strike(1, ("one", "a"), FailureClass::Auth), Timestamp(10));
+    ledger.answered(&candidate("one", "a"), Timestamp(9), Timestamp(20));
+    assert_eq!(alone(&ledger, 20).len(), 2, "the profile with both models");
+    ledger.answered(&candidate("one", "a"), Timestamp(10), Timestamp(20));
+    assert_eq!(alone(&ledger, 20), []);
+}
+
+#[test]
+fn r50_the_preferred_profile_is_first_then_the_last_good_one_then_each_in_turn() {
+    let chain = || ["a", "b", "c"].map(|profile| candidate("one", profile)).to_vec();
+    let order = |ledger: &Ledger| {
+        let mut chain = chain();
+        ledger.order(&mut chain);
+        chain.iter().filter_map(|candidate| candidate.profile.clone()).collect::<String>()
+    };
+    let mut ledger = Ledger::default();
+    assert_eq!(order(&ledger), "abc");
+    ledger.strike(&strike(1, ("one", "a"), FailureClass::RateLimit), Timestamp(1));
+    assert_eq!(order(&ledger), "bca");
+    ledger.answered(&candidate("one", "b"), Timestamp(2), Timestamp(3));
+    assert_eq!(order(&ledger), "bca");
+    ledger.strike(&strike(2, ("one", "b"), FailureClass::RateLimit), Timestamp(4));
+    ledger.answered(&candidate("one", "c"), Timestamp(5), Timestamp(6));
+    assert_eq!(order(&ledger), "cab");
+    ledger.prefer("acme", Some("b"), Timestamp(7));
+    assert_eq!(order(&ledger), "bca");
+    ledger.prefer("acme", None, Timestamp(8));
+    assert_eq!(order(&ledger), "cab");
+}
+
+#[test]
+fn r50_what_is_folded_from_its_records_is_the_same_ledger() {
+    let mut ledger = Ledger::default();
+    ledger.strike(&strike(1, ("one", "a"), FailureClass::RateLimit), Timestamp(1));
+    ledger.strike(&strike(2, ("two", "b"), FailureClass::Billing), Timestamp(2));
+    ledger.answered(&candidate("one", "a"), Timestamp(2), Timestamp(3));
+    ledger.prefer("acme", Some("b"), Timestamp(4));
+    assert_eq!(ledger.clear(Some("acme"), Some("b"), Timestamp(5)).len(), 1);
+    assert_eq!(ledger.clear(Some("acme"), None, Timestamp(6)), []);
+    assert_eq!(ledger.clear(None, Some("b"), Timestamp(6)), []);
+    let batch = ledger.take_batch().expect("records");
+    assert_eq!(ledger.take_batch(), None, "each is recorded once");
+    let seqs: Vec<_> = batch.records.iter().filter_map(|record| record.seq).collect();
+    assert_eq!(seqs, (1..=6).map(Seq).collect::<Vec<_>>());
+    let mut folded = Ledger::default();
+    batch.records.iter().for_each(|record| folded.apply(&record.event, record.at));
+    assert_eq!(folded, ledger);
+    assert_eq!(alone(&folded, 5), []);
+}

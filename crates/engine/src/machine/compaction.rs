@@ -1,0 +1,280 @@
+//! Shortening the history: when, which way, and what becomes of it. The old history is in force until one event puts the
+//! new one in its place.
+
+use super::Machine;
+use super::commands::{no_session, state_refusal};
+use super::queue::Offered;
+use crate::body::Content;
+use crate::event::{
+    Compacted, CompactionAsked, CompactionBegun, CompactionCause, CompactionFailed, CutResult, Failed, Outcome,
+    Overrides, QueueMode, ResultsCut, Uncompacted,
+};
+use crate::failure::{Failure, FailureClass};
+use crate::ids::{CallId, EffectId, EffectKind, MessageId, Moment, Seq};
+use crate::input::{Answer, Refusal, Shortened};
+use crate::queue::QueueSettings;
+use crate::state::{Compacting, Item, ItemAt, Lifecycle, Phase, Run, Session, Transcript};
+use crate::tables::compaction::{History, Rung, Window};
+use crate::tables::limits::MESSAGE_TOKENS;
+
+/// What is to be done: which way, and how many items a summary stands for.
+type Plan = (Rung, usize);
+
+impl Machine {
+    /// About how many tokens the next request to this candidate holds.
+    pub(super) fn request_tokens(&self, candidate: u32) -> u64 {
+        let (Some(session), Some(settings)) = (&self.session, &self.settings) else { return 0 };
+        let Some(run) = session.run() else { return 0 };
+        session.transcript.request_tokens((run.settings, settings), candidate, run.prompt.as_ref())
+    }
+
+    fn window(&self, candidate: u32) -> Option<Window> {
+        let settings = self.settings.as_ref()?;
+        Some(Window::of(settings.candidate(candidate)?, &settings.compaction))
+    }
+
+    /// The window of the candidate in use.
+    pub(super) fn window_in_use(&self) -> Option<Window> {
+        self.window(self.session.as_ref()?.run()?.counters.candidate)
+    }
+
+    /// Shortens the history before the next request, if that is wanted and there is a way. Says whether anything came of it.
+    pub(super) fn compact_first(&mut self, candidate: u32, moment: Moment) -> bool {
+        let Some(run) = self.session.as_ref().and_then(Session::run) else { return false };
+        let by_wish = run.summary.is_some().then(|| self.plan_of_wish(candidate)).flatten();
+        if let Some(plan) = by_wish {
+            self.begin_compaction(plan, CompactionCause::Command, candidate, moment);
+            return true;
+        }
+        if run.counters.room.alone {
+            let failure = Failure::new(FailureClass::Refused, NOTHING_TO_SUMMARISE);
+            self.emit(Failed { request: None, failure, text: None }, moment.now);
+            return true;
+        }
+        let wanted = self.compaction_wanted(run, candidate);
+        let Some((cause, plan)) = wanted.and_then(|cause| Some((cause, self.plan(candidate)?))) else { return false };
+        self.begin_compaction(plan, cause, candidate, moment);
+        true
+    }
+
+    fn compaction_wanted(&self, run: &Run, candidate: u32) -> Option<CompactionCause> {
+        let room = &run.counters.room;
+        if room.history == History::TooLong {
+            return Some(CompactionCause::Again);
+        }
+        let is_auto = self.settings.as_ref().is_some_and(|settings| settings.compaction.auto);
+        let threshold = self.window(candidate).filter(|_| is_auto && room.history != History::GoesOut)?.threshold;
+        let cause = if room.rung == Rung::Summarise { CompactionCause::Threshold } else { CompactionCause::Again };
+        (self.request_tokens(candidate) > threshold).then_some(cause)
+    }
+
+    /// The first way from here on that promises anything.
+    fn plan(&self, candidate: u32) -> Option<Plan> {
+        let session = self.session.as_ref()?;
+        let run = session.run()?;
+        let (room, transcript) = (&run.counters.room, &session.transcript);
+        let keep = room.keep(self.window(candidate)?);
+        let mut ways = Rung::ALL.into_iter().filter(|rung| *rung >= room.rung);
+        ways.find_map(|rung| Some((rung, items_before(rung, transcript, keep, &run.inputs)?)))
+    }
+
+    /// A summary that the user asked for: of two thirds at least.
+    fn plan_of_wish(&self, candidate: u32) -> Option<Plan> {
+        let session = self.session.as_ref()?;
+        let transcript = &session.transcript;
+        let keep = self.window(candidate)?.keep.min(transcript.tokens() / 3);
+        Some((Rung::Summarise, items_before(Rung::Summarise, transcript, keep, &session.run()?.inputs)?))
+    }
+
+    fn begin_compaction(&mut self, plan: Plan, cause: CompactionCause, candidate: u32, moment: Moment) {
+        let (rung, items) = plan;
+        let tokens = self.request_tokens(candidate);
+        let Some(run) = self.session.as_ref().and_then(Session::run) else { return };
+        let compaction = run.effect(EffectKind::Compact, run.compactions + 1, 1);
+        let failed = if rung == run.counters.room.rung { run.counters.room.failed } else { 0 };
+        let focus = run.summary.and_then(|summary| summary.focus);
+        let begun = CompactionBegun { try_no: failed + 1, compaction, cause, rung, items: items as u32, tokens, focus };
+        self.emit(begun, moment.now);
+    }
+
+    /// The provider said that a request is too long: the history is shortened, or cannot be any more.
+    pub(super) fn advance_overflow(&mut self, moment: Moment) {
+        self.settle_kept(self.resume_mode(), moment);
+        let Some(run) = self.session.as_ref().and_then(Session::run) else { return };
+        let candidate = run.counters.candidate;
+        match self.plan(candidate) {
+            Some(plan) => self.begin_compaction(plan, CompactionCause::Overflow, candidate, moment),
+            None => self.fail_compaction(self.too_long(), Rung::Nothing, moment),
+        }
+    }
+
+    /// The readable end of what cannot be shortened any more.
+    pub(super) fn too_long(&self) -> Failure {
+        let said =
+            self.session.as_ref().and_then(|s| s.run()).and_then(|run| run.trace.last()).map(ToString::to_string);
+        let message = format!(
+            "the conversation is longer than the model's window, and cannot be made shorter ({}): begin anew with `/new`, or use a model with a larger window",
+            said.unwrap_or_default()
+        );
+        Failure::new(FailureClass::ContextOverflow, message)
+    }
+
+    pub(super) fn fail_compaction(&mut self, failure: Failure, rung: Rung, moment: Moment) {
+        self.emit(CompactionFailed { failure, rung }, moment.now);
+    }
+
+    fn compacting(&self) -> Option<Compacting> {
+        match self.phase() {
+            Some(Phase::Compacting(compacting)) => *compacting,
+            _ => None,
+        }
+    }
+
+    /// The compaction under way has failed, however.
+    pub(super) fn compaction_failed(&mut self, failure: Failure, moment: Moment) {
+        if let Some(Compacting { rung, .. }) = self.compacting() {
+            self.fail_compaction(failure, rung, moment);
+        }
+    }
+
+    /// A history was made shorter: what is not really shorter is not taken.
+    pub(super) fn shortened(&mut self, effect: EffectId, made: Shortened, moment: Moment) {
+        let Some(Compacting { rung, items, .. }) = self.compacting() else { return };
+        match made {
+            Shortened::Summary { text, by, usage } if rung != Rung::Truncate => {
+                let is_blank = text.bytes.iter().all(u8::is_ascii_whitespace);
+                let Some((kept_from, pinned, before, after)) = self.replaced(items as usize, &text) else { return };
+                if let Some(failure) = no_gain(is_blank, before, after) {
+                    return self.fail_compaction(failure, rung, moment);
+                }
+                let summary = self.keep(text);
+                let run = self.session.as_ref().and_then(Session::run);
+                let goes_on = run.is_some_and(|run| !run.counters.room.alone);
+                let compacted =
+                    Compacted { compaction: effect, summary, kept_from, pinned, before, after, by, usage, goes_on };
+                self.emit(compacted, moment.now);
+                if !goes_on {
+                    self.end_run(Outcome::Completed, None, moment);
+                }
+            }
+            Shortened::Results(results) if rung == Rung::Truncate => self.results_cut(effect, results, moment),
+            Shortened::Summary { .. } | Shortened::Results(_) => self.late += 1,
+        }
+    }
+
+    /// What a summary leads to: from where messages are kept, which of the earlier ones, tokens before and after.
+    fn replaced(&self, cut: usize, summary: &Content) -> Option<(Seq, Vec<MessageId>, u64, u64)> {
+        let session = self.session.as_ref()?;
+        let transcript = &session.transcript;
+        let pinned = transcript.pinned(cut, &session.run()?.inputs);
+        let kept_from = transcript.kept_from(cut, Seq(session.head.0 + 1));
+        let before = transcript.tokens();
+        let after = before - transcript.dropped(cut, &pinned) + summary.body.tokens + MESSAGE_TOKENS;
+        Some((kept_from, pinned, before, after))
+    }
+
+    fn results_cut(&mut self, effect: EffectId, results: Vec<(CallId, Content)>, moment: Moment) {
+        let Some(transcript) = self.session.as_ref().map(|session| &session.transcript) else { return };
+        let long: Vec<_> = transcript.items().iter().filter_map(Item::long_result).collect();
+        let gain = |(call, cut): &(CallId, Content)| {
+            let (_, whole) = long.iter().find(|(of, _)| of == call)?;
+            whole.tokens.checked_sub(cut.body.tokens).filter(|gain| *gain > 0)
+        };
+        let before = transcript.tokens();
+        let gains: Vec<_> = results.into_iter().filter_map(|result| Some((gain(&result)?, result))).collect();
+        let after = before - gains.iter().map(|(gain, _)| gain).sum::<u64>();
+        if let Some(failure) = no_gain(false, before, after) {
+            return self.fail_compaction(failure, Rung::Truncate, moment);
+        }
+        let cut = |(_, (call, cut)): (u64, (_, Content))| CutResult { call, output: self.keep(cut) };
+        let results = gains.into_iter().map(cut).collect();
+        self.emit(ResultsCut { compaction: effect, results, before, after }, moment.now);
+    }
+
+    /// The user wants the history shortened: by the run that is under way at its next boundary, else by a run of its own.
+    pub(super) fn compact(
+        &mut self,
+        message: MessageId,
+        focus: Content,
+        queue: QueueSettings,
+        moment: Moment,
+    ) -> Result<Answer, Refusal> {
+        let session = self.session.as_ref().ok_or_else(no_session)?;
+        match &session.lifecycle {
+            Lifecycle::Active(run) | Lifecycle::Suspended(run) if run.ending.is_none() => {
+                let focus = (!focus.bytes.is_empty()).then(|| self.keep(focus));
+                self.emit(CompactionAsked { focus }, moment.now);
+                self.advance(moment);
+                Ok(Answer::Done)
+            }
+            Lifecycle::Ready | Lifecycle::Idle if session.queue.is_empty() && !has_history(&session.transcript) => {
+                Err(state_refusal(session, NOTHING_TO_SUMMARISE))
+            }
+            Lifecycle::Active(_)
+            | Lifecycle::Suspended(_)
+            | Lifecycle::Ready
+            | Lifecycle::Idle
+            | Lifecycle::Initializing
+            | Lifecycle::Recovering { .. }
+            | Lifecycle::Error { .. }
+            | Lifecycle::Terminated => {
+                let overrides = Overrides { compact: true, ..Overrides::default() };
+                let mode = Some(QueueMode::Followup);
+                let (content, attachments) = (focus, vec![]);
+                self.message(Offered { message, content, mode, queue, key: None, overrides, attachments }, moment)
+            }
+        }
+    }
+
+    /// Takes the last compaction back. What has come since stays.
+    pub(super) fn uncompact(
+        &mut self,
+        compaction: EffectId,
+        restored: Vec<ItemAt>,
+        moment: Moment,
+    ) -> Result<Answer, Refusal> {
+        let session = self.session.as_ref().ok_or_else(no_session)?;
+        if session.run().is_some() {
+            return Err(state_refusal(session, "its run must have ended first; `limulus runs wait`"));
+        }
+        if session.transcript.compaction() != Some(compaction) || restored.is_empty() {
+            return Err(state_refusal(session, "there is no compaction that could be taken back"));
+        }
+        self.emit(Uncompacted { compaction, restored }, moment.now);
+        Ok(Answer::Done)
+    }
+}
+
+const NOTHING_TO_SUMMARISE: &str = "there is nothing yet that could be summarised";
+
+fn has_history(transcript: &Transcript) -> bool {
+    transcript.cut(transcript.tokens() / 3).is_some()
+}
+
+/// How many items a way is about; none if nothing would come of it.
+fn items_before(rung: Rung, transcript: &Transcript, keep: u64, inputs: &[MessageId]) -> Option<usize> {
+    let all = transcript.items().len();
+    let gains = |cut: &usize| {
+        let pinned = transcript.pinned(*cut, inputs);
+        transcript.dropped(*cut, &pinned) > transcript.tokens() / 10
+    };
+    match rung {
+        Rung::Summarise => transcript.cut(keep).filter(gains),
+        Rung::Truncate => transcript.has_long_results().then_some(all),
+        // Everything, if need be: what the extract holds of it is still more than a run that cannot go on.
+        Rung::Tail => transcript.cut(keep / 4).filter(gains).or_else(|| Some(all).filter(gains)),
+        Rung::Nothing => None,
+    }
+}
+
+/// Why a history is not replaced by another of this size.
+fn no_gain(is_blank: bool, before: u64, after: u64) -> Option<Failure> {
+    let message = if is_blank {
+        "the summary is empty".to_owned()
+    } else if after + before / 20 > before {
+        format!("nothing is gained: the history would have {after} tokens, it has {before}")
+    } else {
+        return None;
+    };
+    Some(Failure::new(FailureClass::Refused, message))
+}

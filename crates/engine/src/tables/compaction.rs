@@ -1,0 +1,244 @@
+//! How room is made in a model's window: when, and by which way. The ways are tried from the first to the last; a whole
+//! answer begins with the first again.
+
+use serde::{Deserialize, Serialize};
+
+use crate::failure::{Failure, FailureClass};
+use crate::ids::Moment;
+use crate::settings::{Candidate, Compaction};
+use crate::tables::limits::{BACKOFF_MOST_MS, OVERFLOW_SUMMARIES};
+use crate::tables::recovery::{First, Strategy, backoff_ms, rule_of};
+
+/// A way to make room.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rung {
+    /// A model's summary stands for all but the newest part of the history.
+    #[default]
+    Summarise,
+    /// Long results of calls keep their beginning and their end.
+    Truncate,
+    /// An extract, which needs no model, stands for more of the history than a summary did.
+    Tail,
+    /// None is left.
+    Nothing,
+}
+
+impl Rung {
+    /// All of them, in order.
+    pub const ALL: [Self; 4] = [Self::Summarise, Self::Truncate, Self::Tail, Self::Nothing];
+
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Summarise => "summary",
+            Self::Truncate => "long results cut",
+            Self::Tail => "smaller tail",
+            Self::Nothing => "",
+        }
+    }
+
+    /// The one after it.
+    pub fn next(self) -> Self {
+        Self::ALL[(self as usize + 1).min(Self::ALL.len() - 1)]
+    }
+
+    /// The first that is tried when the provider has said for the n-th time in a run that it is too long: a few summaries,
+    /// then each of the others once, then none.
+    pub fn after_overflows(overflows: u32) -> Self {
+        Self::ALL[(overflows.saturating_sub(OVERFLOW_SUMMARIES) as usize).min(Self::ALL.len() - 1)]
+    }
+}
+
+/// What fits into a model's window, tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// A request that is estimated to hold more is not sent before room is made.
+    pub threshold: u64,
+    /// The most that leaves the answer its place.
+    pub most: u64,
+    /// Of the newest part of the history, that stays as it is.
+    pub keep: u64,
+}
+
+impl Window {
+    /// That of this model. What is asked to stay free or as it is gives way where the window is small.
+    pub fn of(candidate: &Candidate, compaction: &Compaction) -> Self {
+        let window = candidate.context_window;
+        let most = window - candidate.max_output.min(window / 2);
+        let threshold = most - compaction.reserve.min(most / 4);
+        Self { threshold, most, keep: compaction.keep.min(threshold / 2) }
+    }
+}
+
+/// What is held of a history as it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum History {
+    /// It is as long as it is estimated to be.
+    #[default]
+    Estimated,
+    /// The provider said that it is too long.
+    TooLong,
+    /// It goes out with the next request, however long it is estimated to be.
+    GoesOut,
+}
+
+/// How far a run is with making room.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Room {
+    /// The way that is tried next.
+    pub rung: Rung,
+    /// How often it has failed.
+    pub failed: u32,
+    /// How often the provider said that a request is too long, in the whole run.
+    pub overflows: u32,
+    /// What is held of the history as it is.
+    pub history: History,
+    /// Whether what failed last was the making of room.
+    pub broke: bool,
+    /// Whether the run has nothing else to do.
+    pub alone: bool,
+    /// What a request was estimated to hold when room was to be made.
+    pub tokens: u64,
+}
+
+impl Room {
+    /// Of the newest part of the history, that stays as it is: half as much each time that it was still too long.
+    pub(crate) fn keep(&self, window: Window) -> u64 {
+        window.keep >> self.overflows.saturating_sub(1).min(OVERFLOW_SUMMARIES)
+    }
+
+    /// The provider said that a request is too long.
+    pub(crate) fn overflow(&mut self) {
+        self.overflows += 1;
+        (self.rung, self.failed) = (Rung::after_overflows(self.overflows), 0);
+        self.history = History::TooLong;
+    }
+
+    /// This way has made room.
+    pub(crate) fn made(&mut self, rung: Rung) {
+        (self.rung, self.failed, self.history) = (rung.next(), 0, History::Estimated);
+    }
+
+    /// This way has not.
+    pub(crate) fn fail(&mut self, rung: Rung) {
+        self.failed = if rung == self.rung { self.failed + 1 } else { 1 };
+        (self.rung, self.broke) = (rung, true);
+    }
+
+    /// It goes on so after that.
+    pub(crate) fn go_on(&mut self, rung: Rung, as_it_is: bool) {
+        if rung != self.rung {
+            self.failed = 0;
+        }
+        (self.rung, self.broke) = (rung, false);
+        if as_it_is {
+            self.history = History::GoesOut;
+        }
+    }
+
+    /// A whole answer came.
+    pub(crate) fn answered(self) -> Self {
+        Self { overflows: self.overflows, alone: self.alone, ..Self::default() }
+    }
+}
+
+/// What follows when a way has failed: it is tried once more where the reason may pass, then the request goes out with
+/// the old history if that may fit, else the next way follows.
+pub(crate) fn after(failure: &Failure, room: &Room, window: Option<Window>, moment: Moment) -> Strategy {
+    let again = matches!(rule_of(failure.class).first, First::Retry | First::RetryOnce);
+    // One that used up all its time is not given it again.
+    if again && failure.class != FailureClass::Timeout && room.failed <= 1 {
+        let delay_ms = failure.retry_after_ms.unwrap_or_else(|| backoff_ms(room.failed, moment.draw));
+        if delay_ms <= BACKOFF_MOST_MS {
+            return Strategy::MakeRoom { delay_ms, rung: room.rung, as_it_is: false };
+        }
+    }
+    if room.alone {
+        return Strategy::Fail;
+    }
+    let rung = room.rung.next();
+    let fits = window.is_some_and(|window| room.tokens <= window.most);
+    match (rung, room.history == History::TooLong) {
+        (Rung::Nothing, true) => Strategy::Fail,
+        (_, too_long) => {
+            Strategy::MakeRoom { delay_ms: 0, rung, as_it_is: !too_long && (fits || rung == Rung::Nothing) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn candidate(context_window: u64, max_output: u64) -> Candidate {
+        Candidate {
+            provider: "acme".into(),
+            model: "m".into(),
+            profile: None,
+            context_window,
+            max_output,
+            thinking: None,
+            images: true,
+            token_rate: 1_000,
+            can_refresh: false,
+        }
+    }
+
+    #[test]
+    fn r42_what_is_asked_to_stay_free_gives_way_in_a_small_window() {
+        let of = |window, output| Window::of(&candidate(window, output), &Compaction::default());
+        assert_eq!(of(200_000, 8_192), Window { threshold: 171_808, most: 191_808, keep: 20_000 });
+        assert_eq!(of(64_000, 8_000), Window { threshold: 42_000, most: 56_000, keep: 20_000 });
+        assert_eq!(of(16_000, 8_000), Window { threshold: 6_000, most: 8_000, keep: 3_000 });
+        assert_eq!(of(32_000, 32_000), Window { threshold: 12_000, most: 16_000, keep: 6_000 });
+        for window in (16_000..1_000_000).step_by(7_919) {
+            let Window { threshold, most, keep } = of(window, window / 3);
+            assert!(keep <= threshold / 2 && threshold < most && most < window, "{window}");
+        }
+    }
+
+    #[test]
+    fn r52_three_summaries_then_each_other_way_once_then_none() {
+        use Rung::{Nothing, Summarise, Tail, Truncate};
+        let mut room = Room::default();
+        let window = Window { threshold: 100, most: 120, keep: 40 };
+        let mut next = || {
+            room.overflow();
+            (room.rung, room.keep(window))
+        };
+        let ways: Vec<_> = (0..7).map(|_| next()).collect();
+        let summaries = [(Summarise, 40), (Summarise, 20), (Summarise, 10)];
+        assert_eq!(ways[..3], summaries);
+        assert_eq!(ways[3..], [(Truncate, 5), (Tail, 5), (Nothing, 5), (Nothing, 5)]);
+        // An answer begins with the first way again, but not with the count of the run.
+        room.made(Tail);
+        assert_eq!(room.answered(), Room { overflows: 7, ..Room::default() });
+    }
+
+    #[test]
+    fn r14_what_follows_a_failed_summary() {
+        let moment = Moment { now: crate::ids::Timestamp(1), draw: 0 };
+        let window = Some(Window { threshold: 70, most: 100, keep: 10 });
+        let with = |class, room| after(&Failure::new(class, "no"), &room, window, moment);
+        let room = |rung, failed, too_long, tokens| {
+            let history = if too_long { History::TooLong } else { History::Estimated };
+            Room { rung, failed, history, tokens, ..Room::default() }
+        };
+        let next = |delay_ms, rung, as_it_is| Strategy::MakeRoom { delay_ms, rung, as_it_is };
+        // Once more where the reason may pass.
+        assert_eq!(with(FailureClass::Server, room(Rung::Summarise, 1, false, 90)), next(0, Rung::Summarise, false));
+        // Then with the old history, if that may fit.
+        assert_eq!(with(FailureClass::Server, room(Rung::Summarise, 2, false, 90)), next(0, Rung::Truncate, true));
+        assert_eq!(with(FailureClass::Timeout, room(Rung::Summarise, 1, false, 90)), next(0, Rung::Truncate, true));
+        // Else the next way.
+        assert_eq!(with(FailureClass::Timeout, room(Rung::Summarise, 1, false, 101)), next(0, Rung::Truncate, false));
+        assert_eq!(with(FailureClass::Auth, room(Rung::Truncate, 1, true, 90)), next(0, Rung::Tail, false));
+        // An estimate alone never ends a run, the provider's word does.
+        assert_eq!(with(FailureClass::Refused, room(Rung::Tail, 1, false, 101)), next(0, Rung::Nothing, true));
+        assert_eq!(with(FailureClass::Refused, room(Rung::Tail, 1, true, 101)), Strategy::Fail);
+        let alone = Room { alone: true, ..room(Rung::Summarise, 2, false, 90) };
+        assert_eq!(with(FailureClass::Server, alone), Strategy::Fail);
+    }
+}

@@ -1,0 +1,64 @@
+//! A world that is left alone until nothing of it goes on, and how often a message came to its end there.
+
+use engine::{Effect, Event, Leg, MessageId, ReceiptState, Rung};
+
+use super::World;
+use super::script::run_line;
+
+/// Lets all that is under way go on until nothing is.
+pub(crate) fn come_to_rest(world: &mut World) {
+    for _ in 0..200 {
+        let session = world.session();
+        if session.run().is_some_and(|run| run.pause.is_some()) {
+            run_line(world, "resume");
+            continue;
+        }
+        if session.run().is_none() && session.queue.is_empty() {
+            return;
+        }
+        let Some(effect) = world.running.values().next().cloned() else {
+            let at = world.armed.expect("something is waited for");
+            world.now = world.now.max(at.0);
+            run_line(world, "due");
+            continue;
+        };
+        for line in carried_out(&effect) {
+            run_line(world, &line);
+        }
+    }
+    panic!("it does not come to rest: {:#?}", world.session());
+}
+
+fn carried_out(effect: &Effect) -> Vec<String> {
+    let lines = |lines: &[&str]| lines.iter().map(|&line| line.to_owned()).collect();
+    match effect {
+        Effect::Lane { .. } => lines(&["lane"]),
+        Effect::Prepare { .. } => lines(&["prepared"]),
+        Effect::Request { .. } => lines(&["say text \"That is all.\"", "end"]),
+        Effect::Compact { rung: Rung::Truncate, .. } => lines(&["shortened results"]),
+        Effect::Compact { .. } => lines(&["shortened summary \"in short\" by=acme/one"]),
+        Effect::CheckCall { call, .. } => vec![format!("checked {} allow", call.index)],
+        Effect::RunCall { call, .. } => vec![format!("ended {} done \"ok\"", call.index)],
+        Effect::FindCall { call, .. } => vec![format!("found {} ended \"ok\"", call.index)],
+        Effect::EndCall { call, .. } => vec![format!("ended {} failed \"was ended\"", call.index)],
+        Effect::Report { .. } => lines(&["reported"]),
+        Effect::FreezeCall { .. } | Effect::HoldProcess { .. } | Effect::EndProcess { .. } => {
+            panic!("nobody asked for {effect:?}")
+        }
+    }
+}
+
+/// How often a leg came to an end, by what was recorded.
+pub(crate) fn ends_of(world: &World, message: MessageId, leg: Leg) -> usize {
+    let known = &world.session().messages[&message];
+    let run = known.leg(leg).run;
+    let is_leg = |at: Option<Leg>| known.steer.is_none() || at == Some(leg);
+    let ends = |event: &Event| match event {
+        Event::MessageSettled(e) if e.message == message && is_leg(e.leg) => {
+            matches!(e.state, ReceiptState::Cancelled | ReceiptState::Dropped)
+        }
+        Event::RunEnded(e) => e.run == run,
+        _ => false,
+    };
+    world.journal.iter().filter(|record| ends(&record.event)).count()
+}

@@ -1,0 +1,70 @@
+//! `sessions.compact` and `sessions.uncompact`: a history is made shorter because somebody asks for it, or what its last
+//! summary stands for is told again.
+
+use std::sync::Arc;
+
+use engine::{Answer, BodyKind, Command, Content, Event, MessageId, Outcome, SessionRow};
+use protocol::method::{CompactParams, Compacted, Ended, Shorter, UncompactParams, Uncompacted};
+use uuid::Uuid;
+
+use super::end::heard;
+use crate::connection::Caller;
+use crate::error::Error;
+use crate::service::Service;
+use crate::session_key::SessionKey;
+use crate::show::{context, fold_branch};
+
+pub(in crate::methods) async fn compact(caller: &Arc<Caller>, params: CompactParams) -> Result<Compacted, Error> {
+    let service = &caller.service;
+    // One that is not there is not made only to be summarised.
+    let row = super::session(service, &SessionKey::parse(params.session_key.as_deref())?.to_string())?;
+    let message = MessageId(Uuid::now_v7());
+    // Before it is asked for: it may be done before the next look.
+    let waiting = service.hub.wait_for(message.into());
+    let focus = Content::text(BodyKind::Message, params.focus.as_deref().unwrap_or_default().trim());
+    let queue = service.runtime.resolver().queue(&row.agent);
+    match super::ask(service, &row, Command::Compact { message, focus, queue }).await? {
+        Answer::Done => {
+            let run_id = super::session(service, &row.key)?.run;
+            Ok(Compacted { session_key: row.key, run_id, done: None })
+        }
+        Answer::Receipt(_) => done(service, row, heard(service, waiting).await?),
+    }
+}
+
+/// What became of a run that had nothing else to do.
+fn done(service: &Service, row: SessionRow, ended: Ended) -> Result<Compacted, Error> {
+    if ended.outcome != Outcome::Completed {
+        let why = ended.error.unwrap_or_else(|| ended.outcome.name().to_owned());
+        return Err(Error::State {
+            what: format!("the history of {} was not made shorter: {why}", row.key),
+            hint: "it is as it was; try again, or with another model (`compaction.model`)".to_owned(),
+        });
+    }
+    let journal = service.runtime.journal();
+    let known = journal.run(ended.run_id)?;
+    let entries = known.map(|run| journal.read(run.branch, run.first_seq)).transpose()?.unwrap_or_default();
+    let done = entries.iter().find_map(|entry| match &entry.event {
+        Event::Compacted(e) if e.compaction.run == ended.run_id => {
+            Some(Shorter { before: e.before, after: e.after, by: e.by.clone() })
+        }
+        _ => None,
+    });
+    Ok(Compacted { session_key: row.key, run_id: Some(ended.run_id), done })
+}
+
+pub(in crate::methods) async fn uncompact(caller: &Arc<Caller>, params: UncompactParams) -> Result<Uncompacted, Error> {
+    let service = &caller.service;
+    let row = super::session(service, &SessionKey::parse(params.session_key.as_deref())?.to_string())?;
+    let journal = Arc::clone(service.runtime.journal());
+    let line = journal.history(row.branch)?;
+    let dropped = context::dropped(&line)?.ok_or_else(|| Error::State {
+        what: format!("there is no summary in {} that could be taken back", row.key),
+        hint: format!("`limulus sessions context {}` shows what the model sees", row.key),
+    })?;
+    let items = dropped.items.len();
+    let command = Command::Uncompact { compaction: dropped.compaction, restored: dropped.items };
+    super::ask(service, &row, command).await?;
+    let tokens = fold_branch(journal.as_ref(), &row)?.transcript.tokens();
+    Ok(Uncompacted { session_key: row.key, items, tokens })
+}

@@ -1,0 +1,30 @@
+//! `profiles.list`: what the home's ledger says.
+
+use engine::{Account, Ledger, Rest};
+use protocol::method::{LeftAlone, NoParams, ProfilesList, ProfilesListed, ProviderTurns};
+
+use super::Reads;
+use crate::error::Error;
+use crate::show::Source;
+
+impl Reads for ProfilesList {
+    fn read(source: &Source<'_>, _: NoParams) -> Result<ProfilesListed, Error> {
+        Ok(listed(&runtime::ledger(source.read)?))
+    }
+}
+
+fn listed(ledger: &Ledger) -> ProfilesListed {
+    let turns = ledger.providers().map(|(provider, turns)| ProviderTurns {
+        provider: provider.to_owned(),
+        preferred: turns.preferred.clone(),
+        last_good: turns.last_good.clone().flatten(),
+    });
+    ProfilesListed { left_alone: ledger.rests().map(left_alone).collect(), turns: turns.collect() }
+}
+
+/// What is left alone, as it is told.
+pub(in crate::methods) fn left_alone((account, rest): (&Account, &Rest)) -> LeftAlone {
+    let Account { provider, profile, model } = account.clone();
+    let Rest { class, since, until, strikes, .. } = *rest;
+    LeftAlone { provider, profile, model, class, since, until, strikes }
+}

@@ -1,0 +1,125 @@
+//! What a model sees of a session, part by part, and what its last summary stands for.
+
+use engine::{Body, EffectId, Event, Item, ItemAt, Seq, Session, Settings, Window};
+use journal::{Line, Read};
+use protocol::show::{ContextKind, ContextPart, ContextStory};
+
+use super::fold::{fold, walk};
+use super::{Texts, lookup};
+use crate::error::Error;
+
+/// What the last summary of a session stands for.
+pub(crate) struct Dropped {
+    /// The compaction that made it.
+    pub(crate) compaction: EffectId,
+    /// The items, with their entries.
+    pub(crate) items: Vec<ItemAt>,
+}
+
+/// What the summary that is in force stands for; none where there is none, or where the entries of before are gone.
+pub(crate) fn dropped(line: &Line) -> Result<Option<Dropped>, Error> {
+    let mut last = None;
+    let session = walk(
+        line,
+        |session, entry| match &entry.event {
+            Event::Compacted(e) => {
+                let items = session.transcript.before(e.kept_from);
+                last = Some(Dropped { compaction: e.compaction, items });
+            }
+            Event::Uncompacted(_) | Event::Reset(_) => last = None,
+            _ => {}
+        },
+        |_| {},
+    )?;
+    let in_force = session.transcript.compaction();
+    Ok(last.filter(|dropped| Some(dropped.compaction) == in_force))
+}
+
+/// What the next request of a session holds; `only_dropped`: what its last summary stands for instead.
+pub(crate) fn context(
+    read: &dyn Read,
+    key: Option<&str>,
+    only_dropped: bool,
+    texts: Texts<'_>,
+) -> Result<ContextStory, Error> {
+    let row = lookup::session(read, key)?;
+    let line = read.history(row.branch)?;
+    let mut prompt: Option<Body> = None;
+    let session = fold(&line, |transition| {
+        if let Event::StepBegun(e) = &transition.entry.event {
+            prompt = Some(e.prompt);
+        }
+    })?;
+    let last = lookup::last(read, &row)?.and_then(|found| found.row);
+    let settings = match &last {
+        Some(row) => read.body(&row.settings)?.and_then(|bytes| Settings::from_bytes(&bytes).ok()),
+        None => None,
+    };
+    let settings = last.as_ref().map(|row| row.settings).zip(settings);
+    let candidate = candidate(&session, settings.as_ref().map(|(_, settings)| settings));
+    let known = settings.as_ref().and_then(|(_, settings)| Some((settings.candidate(candidate)?, settings)));
+    let window = known.map(|(candidate, settings)| Window::of(candidate, &settings.compaction));
+    let transcript = &session.transcript;
+    let tokens = settings.as_ref().map_or(transcript.tokens(), |(hash, settings)| {
+        transcript.request_tokens((*hash, settings), candidate, prompt.as_ref())
+    });
+    let parts = if only_dropped {
+        let dropped = dropped(&line)?.ok_or_else(|| {
+            let what = format!("no summary is in force in {}", row.key);
+            Error::not_found(what, format!("`limulus sessions context {}` shows what the model sees", row.key))
+        })?;
+        dropped.items.iter().map(|of| part(of.seq, &of.item, texts)).collect::<Result<_, _>>()?
+    } else {
+        let head = head(prompt.as_ref(), settings.as_ref().map(|(_, settings)| settings), texts)?;
+        let items = transcript.items().iter().zip(transcript.seqs());
+        let items = items.map(|(item, seq)| part(*seq, item, texts)).collect::<Result<Vec<_>, _>>()?;
+        head.into_iter().chain(items).collect()
+    };
+    Ok(ContextStory {
+        key: row.key,
+        model: known.map(|(candidate, _)| format!("{}/{}", candidate.provider, candidate.model)),
+        window: known.map(|(candidate, _)| candidate.context_window),
+        threshold: window.map(|window| window.threshold),
+        tokens,
+        counted: transcript.counted().map(|counted| counted.tokens),
+        parts,
+    })
+}
+
+/// The place of the model that is asked next, as far as that is known.
+fn candidate(session: &Session, settings: Option<&Settings>) -> u32 {
+    let in_use = session.run().map(|run| run.counters.candidate);
+    let counted = session.transcript.counted().map(|counted| counted.candidate);
+    let is_there = |at: &u32| settings.is_some_and(|settings| settings.candidate(*at).is_some());
+    in_use.or(counted).filter(is_there).unwrap_or_default()
+}
+
+fn head(prompt: Option<&Body>, settings: Option<&Settings>, texts: Texts<'_>) -> Result<Vec<ContextPart>, Error> {
+    let mut parts = vec![];
+    if let Some(prompt) = prompt {
+        let (what, tokens, text) = (ContextKind::System, prompt.tokens, texts(prompt)?);
+        parts.push(ContextPart { what, seq: None, tokens, text });
+    }
+    if let Some(settings) = settings.filter(|settings| !settings.tools.is_empty()) {
+        let names: Vec<&str> = settings.tools.iter().map(|tool| tool.name.as_str()).collect();
+        let (what, tokens, text) = (ContextKind::Tools, settings.tool_tokens(), names.join(", "));
+        parts.push(ContextPart { what, seq: None, tokens, text });
+    }
+    Ok(parts)
+}
+
+fn part(seq: Seq, item: &Item, texts: Texts<'_>) -> Result<ContextPart, Error> {
+    let (what, text) = match item {
+        Item::Summary { body, .. } => (ContextKind::Summary, texts(body)?),
+        Item::User { body, .. } => (ContextKind::User, texts(body)?),
+        Item::Note { body } => (ContextKind::Note, texts(body)?),
+        Item::Assistant { text, calls, .. } => {
+            let said = text.as_ref().map(texts).transpose()?.into_iter().filter(|said| !said.is_empty());
+            let calls = calls.iter().map(|call| Ok(format!("→ {} {}", call.tool, texts(&call.arguments)?)));
+            let said: Vec<String> = said.map(Ok).chain(calls).collect::<Result<_, Error>>()?;
+            (ContextKind::Assistant, said.join("\n"))
+        }
+        Item::Result { output, .. } => (ContextKind::Tool, texts(output)?),
+    };
+    Ok(ContextPart { what, seq: Some(seq), tokens: item.tokens(), text })
+}

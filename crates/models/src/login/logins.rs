@@ -1,0 +1,164 @@
+//! The access tokens of this process: who wants one that is not there waits for the one refresh that is under way.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use engine::FailureClass;
+use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, Shared};
+
+use super::Login;
+use super::grant::{self, Held};
+use super::token_file::{NotHad, TokenFile};
+use crate::endpoint::{Endpoint, Secret};
+use crate::fault::Fault;
+use crate::wire::Clients;
+
+/// The access tokens that are held, and the refreshes that are under way. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub struct Logins {
+    clients: Clients,
+    shared: Arc<Mutex<Tokens>>,
+}
+
+#[derive(Debug, Default)]
+struct Tokens {
+    slots: BTreeMap<Login, Slot>,
+    /// Every token that was ever here.
+    secrets: BTreeSet<Secret>,
+}
+
+/// What is known of one login.
+#[derive(Debug, Default)]
+struct Slot {
+    held: Option<Held>,
+    refreshing: Option<Refreshing>,
+    unkept: Option<Unkept>,
+}
+
+/// A refresh goes on by itself, whoever stops waiting for it.
+type Refreshing = Shared<BoxFuture<'static, Result<Secret, Fault>>>;
+
+/// What was granted and could not be written.
+#[derive(Debug, Clone)]
+struct Unkept {
+    /// What the file held: used up by now.
+    spent: Secret,
+    refresh: Secret,
+    access: Result<Held, Fault>,
+}
+
+impl Logins {
+    /// Every token that this process has had: what must be masked wherever it appears.
+    pub fn secrets(&self) -> Vec<String> {
+        self.lock().secrets.iter().map(|secret| secret.reveal().to_owned()).collect()
+    }
+
+    /// A token that can be used now: the one that is held, else the one that the refresh under way brings, else a new one.
+    pub(crate) async fn token(&self, login: &Login) -> Result<Secret, Fault> {
+        let refreshing = {
+            let mut tokens = self.lock();
+            let slot = tokens.slots.entry(login.clone()).or_default();
+            if let Some(held) = slot.held.as_ref().filter(|held| held.is_usable(SystemTime::now())) {
+                return Ok(held.token.clone());
+            }
+            // One that has ended and is still here came to grief.
+            match slot.refreshing.clone().filter(|refreshing| refreshing.peek().is_none()) {
+                Some(refreshing) => refreshing,
+                None => slot.refreshing.insert(self.begin(login.clone(), slot.unkept.take())).clone(),
+            }
+        };
+        refreshing.await
+    }
+
+    /// Hears what became of a request: a token that was refused is not used again. One that has been replaced meanwhile
+    /// says nothing of its successor.
+    pub(crate) fn told(&self, endpoint: &Endpoint, class: FailureClass) {
+        let Some((login, used)) = endpoint.login.as_ref().zip(endpoint.key.as_ref()) else { return };
+        if class != FailureClass::Auth {
+            return;
+        }
+        if let Some(slot) = self.lock().slots.get_mut(login) {
+            slot.held = slot.held.take().filter(|held| held.token != *used);
+        }
+    }
+
+    fn begin(&self, login: Login, unkept: Option<Unkept>) -> Refreshing {
+        let logins = self.clone();
+        let task = tokio::spawn(async move {
+            let mut unkept = unkept;
+            let refreshed = logins.refresh(&login, &mut unkept).await;
+            let token = refreshed.as_ref().map(|held| held.token.clone()).map_err(Clone::clone);
+            let slot = Slot { held: refreshed.ok(), refreshing: None, unkept };
+            logins.lock().slots.insert(login, slot);
+            token
+        });
+        let lost = || Fault::new(FailureClass::Auth, "was not asked: the refresh of its login came to grief");
+        async move { task.await.unwrap_or_else(|_| Err(lost())) }.boxed().shared()
+    }
+
+    async fn refresh(&self, login: &Login, unkept: &mut Option<Unkept>) -> Result<Held, Fault> {
+        let file = TokenFile::lock(&login.place, login.limit).await.map_err(|why| not_had(login, why))?;
+        // Another process may have put a new one there, and so may a person.
+        let mut refresh = file.read().map_err(|why| not_had(login, why))?;
+        self.keep_secret(&refresh);
+        if let Some(before) = unkept.take().filter(|before| before.spent == refresh) {
+            let kept = keep(login, &file, before, unkept)?;
+            refresh = kept.refresh;
+            if let Some(held) = kept.access.ok().filter(|held| held.is_usable(SystemTime::now())) {
+                return Ok(held);
+            }
+        }
+        let granted = grant::ask(&self.clients, login, &refresh).await?;
+        for secret in granted.access.iter().map(|held| &held.token).chain(&granted.refresh) {
+            self.keep_secret(secret);
+        }
+        let access = granted.access.map_err(|fault| grant::told(login, &refresh, fault));
+        // From here to the disk without a pause: what ends this task ends it before or after. It is one file an hour.
+        match granted.refresh.filter(|next| *next != refresh) {
+            Some(next) => keep(login, &file, Unkept { spent: refresh, refresh: next, access }, unkept)?.access,
+            None => access,
+        }
+    }
+
+    fn keep_secret(&self, secret: &Secret) {
+        let mut tokens = self.lock();
+        if !tokens.secrets.contains(secret) {
+            tokens.secrets.insert(secret.clone());
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Tokens> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Writes what was granted, or holds it for the next try: the old token is used up.
+fn keep(login: &Login, file: &TokenFile, granted: Unkept, unkept: &mut Option<Unkept>) -> Result<Unkept, Fault> {
+    match file.put(&granted.refresh) {
+        Ok(()) => Ok(granted),
+        Err(error) => {
+            *unkept = Some(granted);
+            let what = format!("was not asked: the new refresh token cannot be kept in {}", login.place.display());
+            let remedy = "Make room for it, and let its folder be written to, before this process ends: until then it is \
+                          tried again with the next request, after it the login is lost.";
+            Err(Fault::new(FailureClass::Auth, what).with_detail(error.to_string()).with_remedy(remedy.to_owned()))
+        }
+    }
+}
+
+fn not_had(login: &Login, why: NotHad) -> Fault {
+    match why {
+        NotHad::Unusable(why) => {
+            let fault = Fault::new(FailureClass::AuthPermanent, "was not asked: there is no refresh token");
+            fault.with_detail(why).with_remedy(login.remedy())
+        }
+        NotHad::Busy => {
+            let seconds = login.limit.as_secs();
+            let what = format!("was not asked: another process refreshes its login for more than {seconds} s");
+            let remedy = format!("Look for a process that hangs with {}.lock open.", login.place.display());
+            Fault::new(FailureClass::Timeout, what).with_remedy(remedy)
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! Refreshes against a token server of the tests' own: real sockets, and refresh tokens that may be used once.
+
+use std::fs;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use engine::{Candidate, Failure, FailureClass};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+
+use super::{Login, Logins};
+use crate::endpoint::{Api, Endpoint, Secret};
+use crate::fault::{Fault, Subject};
+
+/// What the server says to a request.
+#[derive(Clone)]
+enum Says {
+    /// `access-N` and, of `refresh-N`, the next one; another refresh token than the current one is refused.
+    Grants,
+    /// These bytes.
+    Bytes(String),
+    /// Nothing.
+    Nothing,
+}
+
+struct Server {
+    address: String,
+    /// The bodies of the requests, in order.
+    asked: Arc<Mutex<Vec<String>>>,
+    /// An answer takes one of these.
+    leave: Arc<Semaphore>,
+    arrived: Arc<Semaphore>,
+}
+
+impl Server {
+    async fn start(says: Says) -> Self {
+        let server = Self::held(says).await;
+        server.leave.add_permits(1_000);
+        server
+    }
+
+    /// One that answers nobody before it is allowed to.
+    async fn held(says: Says) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}/token", listener.local_addr().unwrap());
+        let (asked, leave) = (Arc::default(), Arc::new(Semaphore::new(0)));
+        let server = Self { address, asked, leave, arrived: Arc::new(Semaphore::new(0)) };
+        let (asked, leave, arrived) = (server.asked.clone(), server.leave.clone(), server.arrived.clone());
+        tokio::spawn(async move {
+            while let Ok((mut socket, _)) = listener.accept().await {
+                let body = body(&mut socket).await;
+                let number = {
+                    let mut asked = asked.lock().unwrap();
+                    asked.push(body.clone());
+                    asked.len()
+                };
+                arrived.add_permits(1);
+                leave.acquire().await.unwrap().forget();
+                let answer = match &says {
+                    Says::Grants => granted(number, &body),
+                    Says::Bytes(bytes) => bytes.clone(),
+                    Says::Nothing => {
+                        let _ = socket.read(&mut [0; 16]).await;
+                        continue;
+                    }
+                };
+                let _ = socket.write_all(answer.as_bytes()).await;
+            }
+        });
+        server
+    }
+
+    fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+/// The N-th request is to bring `refresh-N`.
+fn granted(number: usize, body: &str) -> String {
+    if !body.contains(&format!("refresh_token=refresh-{number}&")) {
+        return answer("400 Bad", r#"{"error":"invalid_grant","error_description":"used already"}"#);
+    }
+    let next = number + 1;
+    let tokens = format!(
+        r#"{{"access_token":"access-{number}","token_type":"Bearer","expires_in":3600,"refresh_token":"refresh-{next}"}}"#
+    );
+    answer("200 OK", &tokens)
+}
+
+fn answer(status: &str, body: &str) -> String {
+    let length = body.len();
+    format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}")
+}
+
+async fn body(socket: &mut TcpStream) -> String {
+    let mut bytes = Vec::new();
+    loop {
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        if let Some((head, body)) = text.split_once("\r\n\r\n") {
+            let length =
+                head.lines().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
+            if body.len() >= length.unwrap_or(0) {
+                return body.to_owned();
+            }
+        }
+        if socket.read_buf(&mut bytes).await.unwrap() == 0 {
+            return text;
+        }
+    }
+}
+
+struct Place {
+    folder: TempDir,
+    login: Login,
+}
+
+fn place(address: &str) -> Place {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("refresh-token");
+    fs::write(&place, "refresh-1\n").unwrap();
+    let login = Login {
+        provider: "acme".to_owned(),
+        profile: "work".to_owned(),
+        token_url: address.to_owned(),
+        client_id: "limulus".to_owned(),
+        place,
+        proxy: None,
+        limit: Duration::from_mins(1),
+    };
+    Place { folder, login }
+}
+
+fn text(path: &Path) -> String {
+    fs::read_to_string(path).unwrap().trim().to_owned()
+}
+
+async fn token(logins: &Logins, login: &Login) -> String {
+    logins.token(login).await.unwrap().reveal().to_owned()
+}
+
+fn endpoint(login: &Login, key: &str) -> Endpoint {
+    let login = Some(login.clone());
+    Endpoint { login, ..Endpoint::new(Api::OpenAiChat, "http://127.0.0.1:1", Some(Secret::new(key))) }
+}
+
+/// The failure as a user reads it.
+fn failure(login: &Login, fault: Fault) -> Failure {
+    let candidate = Candidate {
+        provider: "acme".to_owned(),
+        model: "m".to_owned(),
+        profile: Some("work".to_owned()),
+        context_window: 100_000,
+        max_output: 100,
+        thinking: None,
+        images: true,
+        token_rate: 1_000,
+        can_refresh: false,
+    };
+    Subject::new(candidate, Endpoint { key: None, ..endpoint(login, "") }).failure(fault)
+}
+
+#[tokio::test]
+async fn r50_however_many_want_a_token_one_refresh_is_made() {
+    let server = Server::held(Says::Grants).await;
+    let Place { folder: _folder, login } = place(&server.address);
+    let logins = Logins::default();
+    let wanted: Vec<_> = (0..20)
+        .map(|_| {
+            let (logins, login) = (logins.clone(), login.clone());
+            tokio::spawn(async move { (token(&logins, &login).await, text(&login.place)) })
+        })
+        .collect();
+    server.arrived.acquire().await.unwrap().forget();
+    server.leave.add_permits(1_000);
+    for one in wanted {
+        // Kept before it is used.
+        assert_eq!(one.await.unwrap(), ("access-1".to_owned(), "refresh-2".to_owned()));
+    }
+    assert_eq!(server.asked(), ["grant_type=refresh_token&refresh_token=refresh-1&client_id=limulus"]);
+    assert_eq!(token(&logins, &login).await, "access-1", "it is held");
+    assert_eq!(server.asked().len(), 1);
+    assert_eq!(logins.secrets(), ["access-1", "refresh-1", "refresh-2"]);
+    assert!(!format!("{logins:?}").contains("access-1"));
+}
+
+#[tokio::test]
+async fn r50_a_token_that_was_refused_is_replaced_once_whoever_says_so() {
+    let server = Server::start(Says::Grants).await;
+    let Place { folder: _folder, login } = place(&server.address);
+    let logins = Logins::default();
+    let first = endpoint(&login, &token(&logins, &login).await);
+    logins.told(&first, FailureClass::RateLimit);
+    assert_eq!(token(&logins, &login).await, "access-1", "it was not the token");
+    logins.told(&first, FailureClass::Auth);
+    assert_eq!(token(&logins, &login).await, "access-2");
+    // Nineteen others had sent the first one and hear of it late.
+    for _ in 0..19 {
+        logins.told(&first, FailureClass::Auth);
+        assert_eq!(token(&logins, &login).await, "access-2");
+    }
+    assert_eq!((server.asked().len(), text(&login.place).as_str()), (2, "refresh-3"));
+}
+
+#[tokio::test]
+async fn r50_who_stops_waiting_does_not_stop_the_refresh() {
+    let server = Server::held(Says::Grants).await;
+    let Place { folder: _folder, login } = place(&server.address);
+    let logins = Logins::default();
+    let want = || {
+        let (logins, login) = (logins.clone(), login.clone());
+        tokio::spawn(async move { token(&logins, &login).await })
+    };
+    let first = want();
+    server.arrived.acquire().await.unwrap().forget();
+    let second = want();
+    first.abort();
+    assert!(first.await.unwrap_err().is_cancelled());
+    server.leave.add_permits(1_000);
+    assert_eq!(second.await.unwrap(), "access-1");
+    assert_eq!(server.asked().len(), 1);
+}
+
+#[tokio::test]
+async fn r50_a_refresh_that_nobody_waits_for_any_more_is_kept() {
+    let server = Server::held(Says::Grants).await;
+    let Place { folder: _folder, login } = place(&server.address);
+    let logins = Logins::default();
+    let only = tokio::spawn({
+        let (logins, login) = (logins.clone(), login.clone());
+        async move { token(&logins, &login).await }
+    });
+    server.arrived.acquire().await.unwrap().forget();
+    only.abort();
+    server.leave.add_permits(1_000);
+    assert_eq!(token(&logins, &login).await, "access-1");
+    assert_eq!((server.asked().len(), text(&login.place).as_str()), (1, "refresh-2"));
+}
+
+/// Two processes are two of these: nothing but the file is between them.
+#[tokio::test]
+async fn r50_two_processes_with_one_file_do_not_use_a_token_twice() {
+    let server = Server::start(Says::Grants).await;
+    let Place { folder: _folder, login } = place(&server.address);
+    let wanted: Vec<_> = (0..2)
+        .map(|_| {
+            let login = login.clone();
+            tokio::spawn(async move { token(&Logins::default(), &login).await })
+        })
+        .collect();
+    let mut had = vec![];
+    for one in wanted {
+        had.push(one.await.unwrap());
+    }
+    had.sort();
+    assert_eq!((had, text(&login.place).as_str()), (vec!["access-1".to_owned(), "access-2".to_owned()], "refresh-3"));
+}
+
+#[tokio::test]
+async fn r50_a_new_refresh_token_that_cannot_be_written_is_not_forgotten() {
+    let server = Server::start(Says::Grants).await;
+    let Place { folder, login } = place(&server.address);
+    let logins = Logins::default();
+    // Where the new file is to be made there is a folder: as good as a full disk.
+    let obstacle = folder.path().join("refresh-token.new");
+    fs::create_dir(&obstacle).unwrap();
+    for _ in 0..2 {
+        let failure = failure(&login, logins.token(&login).await.unwrap_err());
+        assert_eq!(failure.class, FailureClass::Auth);
+        assert!(failure.message.contains("cannot be kept in") && !failure.message.contains("refresh-2"), "{failure}");
+    }
+    fs::remove_dir(&obstacle).unwrap();
+    assert_eq!((token(&logins, &login).await.as_str(), text(&login.place).as_str()), ("access-1", "refresh-2"));
+    assert_eq!(server.asked().len(), 1);
+}
+
+#[tokio::test]
+async fn r50_r51_what_a_refusal_of_the_token_server_means() {
+    use FailureClass::{AuthPermanent, Malformed, Network, Overloaded, RateLimit, Server as AtServer};
+    let refused = |status: &str, body: &str| Says::Bytes(answer(status, body));
+    let grant = |code: &str| format!(r#"{{"error":"{code}","error_description":"of refresh-1"}}"#);
+    let again =
+        "Log in again and put the new refresh token into PLACE (profile `work` in [[providers.acme.profiles]]).";
+    let later = "Try again later, or check `token_url` of profile `work` in [[providers.acme.profiles]].";
+    let page = "<html><title>Gone</title></html>";
+    let (large, redirect) =
+        ("x".repeat(70_000), "HTTP/1.1 302 Found\r\nlocation: http://h/\r\ncontent-length: 0\r\n\r\n");
+
+    let cases = [
+        (
+            refused("400 Bad", &grant("invalid_grant")),
+            AuthPermanent,
+            "answered HTTP 400: invalid_grant: of [key]",
+            again,
+        ),
+        (
+            refused("401 Bad", &grant("invalid_client")),
+            AuthPermanent,
+            "answered HTTP 401: invalid_client: of [key]",
+            again,
+        ),
+        (
+            refused("400 Bad", &grant("unauthorized_client")),
+            AuthPermanent,
+            "answered HTTP 400: unauthorized_client",
+            again,
+        ),
+        (refused("404 Not", "no such page"), AuthPermanent, "answered HTTP 404: no such page", again),
+        (
+            Says::Bytes(redirect.to_owned()),
+            AuthPermanent,
+            "answered HTTP 302: a redirect, which is not followed",
+            again,
+        ),
+        (refused("500 Oops", ""), AtServer, "answered HTTP 500", later),
+        (refused("503 Full", ""), Overloaded, "answered HTTP 503", later),
+        (refused("429 Slow", ""), RateLimit, "answered HTTP 429", later),
+        (refused("200 OK", page), Malformed, "answered with something else than tokens", later),
+        (refused("200 OK", "{}"), Malformed, "answered with something else than tokens", later),
+        (refused("200 OK", &large), Malformed, "sent more than 65536 bytes", later),
+        (Says::Bytes(String::new()), Network, "did not answer", later),
+    ];
+    for (says, class, what, remedy) in cases {
+        let server = Server::start(says).await;
+        let Place { folder: _folder, login } = place(&server.address);
+        let logins = Logins::default();
+        let failure = failure(&login, logins.token(&login).await.unwrap_err());
+        let message = failure.message.replace(&login.place.display().to_string(), "PLACE");
+        let expected = format!("acme was not asked: the token server {what}");
+        assert!(message.starts_with(&expected) && message.ends_with(remedy), "{message}");
+        assert_eq!((failure.class, text(&login.place).as_str()), (class, "refresh-1"), "{message}");
+        assert!(!format!("{failure:?}").contains("refresh-1"), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn r50_r51_who_cannot_be_asked_or_says_nothing() {
+    let class = async |login: &Login| Logins::default().token(login).await.unwrap_err().class;
+    let server = Server::start(Says::Nothing).await;
+    let Place { folder: _folder, mut login } = place(&server.address);
+    login.limit = Duration::from_millis(200);
+    assert_eq!(class(&login).await, FailureClass::Timeout);
+    assert_eq!(
+        class(&Login { token_url: "http://127.0.0.1:1/token".to_owned(), ..login.clone() }).await,
+        FailureClass::Network
+    );
+    assert_eq!(
+        class(&Login { token_url: "http://h/token".to_owned(), ..login.clone() }).await,
+        FailureClass::AuthPermanent
+    );
+    fs::remove_file(&login.place).unwrap();
+    let failure = failure(&login, Logins::default().token(&login).await.unwrap_err());
+    assert_eq!(failure.class, FailureClass::AuthPermanent);
+    let named = failure.message.matches(&login.place.display().to_string()).count();
+    assert!(named == 2 && failure.message.starts_with("acme was not asked: there is no refresh token: "), "{failure}");
+    assert_eq!(server.asked().len(), 1);
+}

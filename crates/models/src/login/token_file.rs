@@ -1,0 +1,168 @@
+//! The file of a refresh token. Who changes it holds its lock, so that a token that may be used once is used once, by
+//! whichever process; and a new one is on the disk before anything is done with it.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
+
+use crate::endpoint::Secret;
+
+/// Only its owner reads it.
+const MODE: u32 = 0o600;
+
+/// Bytes of a refresh token; the longest known, those that hold claims, have some thousands.
+const TOKEN_BYTES: u64 = 64 << 10;
+
+/// How often a lock that another process holds is tried again.
+const LOCK_AGAIN: Duration = Duration::from_millis(25);
+
+/// The file, locked until this is dropped.
+#[derive(Debug)]
+pub(super) struct TokenFile {
+    /// Where it really is: a link stays a link.
+    path: PathBuf,
+    _lock: File,
+}
+
+/// Why it is not had.
+#[derive(Debug)]
+pub(super) enum NotHad {
+    /// It is not there, or may not be read or changed.
+    Unusable(String),
+    /// Another process has held it all the time.
+    Busy,
+}
+
+impl TokenFile {
+    /// Waits until nobody else has it, so long at most.
+    pub(super) async fn lock(path: &Path, most: Duration) -> Result<Self, NotHad> {
+        let shown = path.display();
+        let path = fs::canonicalize(path).map_err(|error| unusable(&format!("{shown} cannot be read"), &error))?;
+        let guard = beside(&path, ".lock");
+        let unlocked = |error: &io::Error| unusable(&format!("{} cannot be locked", guard.display()), error);
+        let mut options = OpenOptions::new();
+        let lock = options.create(true).append(true).mode(MODE).open(&guard).map_err(|error| unlocked(&error))?;
+        let locking = async {
+            loop {
+                match lock.try_lock() {
+                    Ok(()) => return Ok(()),
+                    Err(TryLockError::WouldBlock) => sleep(LOCK_AGAIN).await,
+                    Err(TryLockError::Error(error)) => return Err(unlocked(&error)),
+                }
+            }
+        };
+        timeout(most, locking).await.map_err(|_| NotHad::Busy)??;
+        Ok(Self { path, _lock: lock })
+    }
+
+    /// The token that it holds now.
+    pub(super) fn read(&self) -> Result<Secret, NotHad> {
+        let shown = self.path.display();
+        let mut text = String::new();
+        let read = File::open(&self.path).and_then(|file| file.take(TOKEN_BYTES + 1).read_to_string(&mut text));
+        read.map_err(|error| unusable(&format!("{shown} cannot be read"), &error))?;
+        let token = Secret::new(&text);
+        match token.reveal() {
+            "" => Err(NotHad::Unusable(format!("{shown} is empty"))),
+            // The configuration, or the whole answer of a token server, is no token.
+            text if text.contains(char::is_whitespace) || text.len() as u64 > TOKEN_BYTES => {
+                Err(NotHad::Unusable(format!("{shown} holds something else than one refresh token")))
+            }
+            _ => Ok(token),
+        }
+    }
+
+    /// Puts another token into its place: there is always one of the two there, also after a loss of power.
+    pub(super) fn put(&self, token: &Secret) -> io::Result<()> {
+        let next = beside(&self.path, ".new");
+        // Left by a process that died here; whoever has the lock is alone.
+        match fs::remove_file(&next) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(MODE).open(&next)?;
+        file.write_all(token.reveal().as_bytes())?;
+        file.write_all(b"\n")?;
+        file.sync_all()?;
+        fs::rename(&next, &self.path)?;
+        let folder = self.path.parent().unwrap_or(Path::new("/"));
+        File::open(folder)?.sync_all()
+    }
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(suffix);
+    beside.into()
+}
+
+fn unusable(what: &str, error: &io::Error) -> NotHad {
+    NotHad::Unusable(format!("{what} ({error})"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_mins(1);
+
+    #[tokio::test]
+    async fn r50_a_new_refresh_token_takes_the_place_of_the_old_one_for_its_owner_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let (place, link) = (folder.path().join("token"), folder.path().join("link"));
+        fs::write(&place, " the-first\n").unwrap();
+        fs::set_permissions(&place, fs::Permissions::from_mode(0o644)).unwrap();
+        symlink(&place, &link).unwrap();
+        // What a process left that died in the middle.
+        fs::write(beside(&place, ".new"), "half").unwrap();
+        let file = TokenFile::lock(&link, PATIENCE).await.unwrap();
+        assert_eq!(file.read().unwrap().reveal(), "the-first");
+        file.put(&Secret::new("the-second")).unwrap();
+        assert_eq!(fs::read_to_string(&place).unwrap(), "the-second\n");
+        assert_eq!(fs::metadata(&place).unwrap().permissions().mode() & 0o777, MODE);
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink(), "a link stays one");
+        assert!(!beside(&place, ".new").exists());
+    }
+
+    #[tokio::test]
+    async fn r50_who_comes_second_waits_and_reads_what_the_first_has_put() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("token");
+        fs::write(&place, "the-first").unwrap();
+        let first = TokenFile::lock(&place, PATIENCE).await.unwrap();
+        let busy = TokenFile::lock(&place, Duration::ZERO).await;
+        assert!(matches!(busy, Err(NotHad::Busy)), "{busy:?}");
+        let second = tokio::spawn({
+            let place = place.clone();
+            async move { TokenFile::lock(&place, PATIENCE).await.unwrap().read().unwrap() }
+        });
+        tokio::task::yield_now().await;
+        first.put(&Secret::new("the-second")).unwrap();
+        drop(first);
+        assert_eq!(second.await.unwrap().reveal(), "the-second");
+    }
+
+    #[tokio::test]
+    async fn r50_a_file_without_one_token_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("token");
+        let why = async || match TokenFile::lock(&place, PATIENCE).await.and_then(|file| file.read()) {
+            Err(NotHad::Unusable(why)) => why.replace(&place.display().to_string(), "PLACE"),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(why().await, "PLACE cannot be read (No such file or directory (os error 2))");
+        fs::write(&place, " \n").unwrap();
+        assert_eq!(why().await, "PLACE is empty");
+        fs::write(&place, "{\"refresh_token\": \"x\"}").unwrap();
+        assert_eq!(why().await, "PLACE holds something else than one refresh token");
+        fs::remove_file(&place).unwrap();
+        fs::create_dir(&place).unwrap();
+        assert!(why().await.starts_with("PLACE cannot be read ("));
+    }
+}

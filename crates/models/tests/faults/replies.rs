@@ -1,0 +1,56 @@
+//! P13: answers that are no answer of a model server: pages, redirects, other types.
+
+use engine::FailureClass;
+
+use crate::support::answer;
+use crate::{Fault, Is, MALFORMED, NETWORK, check};
+
+/// What the door of a network says before it lets anybody through.
+const PORTAL: &str = "<!DOCTYPE html>\n<html><head><title>Welcome</title></head><body>data: Log in\n\n</body></html>\n";
+
+const REPLIES: &[Fault] = &[
+    ("a page, with status 200", |_| {
+        Some((answer(200, "content-type: text/html\r\nconnection: close\r\n", PORTAL.as_bytes()), MALFORMED))
+    }),
+    ("a page that is said to be a stream", |_| {
+        Some((answer(200, "content-type: text/event-stream\r\nconnection: close\r\n", PORTAL.as_bytes()), MALFORMED))
+    }),
+    ("a page, with status 503", |_| {
+        let bytes = answer(503, "content-type: text/html\r\nconnection: close\r\n", PORTAL.as_bytes());
+        Some((bytes, Is::Failed(FailureClass::Overloaded)))
+    }),
+    ("a page, with status 511", |_| {
+        let bytes = answer(511, "content-type: text/html\r\nconnection: close\r\n", PORTAL.as_bytes());
+        Some((bytes, Is::Failed(FailureClass::Server)))
+    }),
+    ("a redirect to another place", |_| {
+        let headers = "location: http://portal.example/login\r\ncontent-length: 0\r\n";
+        Some((answer(302, headers, b""), Is::Failed(FailureClass::InvalidRequest)))
+    }),
+    ("a redirect that keeps the body", |_| {
+        let headers = "location: http://127.0.0.1:1/v1\r\ncontent-length: 0\r\n";
+        Some((answer(307, headers, b""), Is::Failed(FailureClass::InvalidRequest)))
+    }),
+    ("no content", |_| Some((answer(204, "content-length: 0\r\n", b""), NETWORK))),
+    ("plain words", |_| {
+        Some((answer(200, "content-type: text/plain\r\nconnection: close\r\n", b"It works!"), MALFORMED))
+    }),
+    ("a stream that is said to be text", |wire| {
+        let headers = "content-type: text/plain\r\nconnection: close\r\n";
+        Some((answer(200, headers, wire.body.as_bytes()), Is::Whole))
+    }),
+    ("a stream that is said to be a page", |wire| {
+        let headers = "content-type: text/html\r\nconnection: close\r\n";
+        Some((answer(200, headers, wire.body.as_bytes()), Is::Whole))
+    }),
+    ("a stream of no type", |wire| Some((answer(200, "connection: close\r\n", wire.body.as_bytes()), Is::Whole))),
+    ("an interim answer first", |wire| {
+        let whole = answer(200, "connection: close\r\n", wire.body.as_bytes());
+        Some(([b"HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n".to_vec(), whole].concat(), Is::Whole))
+    }),
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c3_p13_replies_that_are_no_answer() {
+    check(REPLIES).await;
+}
