@@ -48,6 +48,10 @@ pub(crate) enum Command {
     Models(commands::models::ModelsArgs),
     /// Auth profiles: which are left alone and until when, which comes first
     Profiles(commands::profiles::ProfilesArgs),
+    /// What a session and its run have spent, and what they may spend
+    Budget(commands::budget::BudgetArgs),
+    /// What the runs of this home have taken, by model, session or day
+    Usage(commands::usage::UsageArgs),
     /// What is in force, what is wrong with it, where it is; a file to begin with
     Config(commands::config::ConfigArgs),
     /// What follows each class of failure, from the table that is obeyed

@@ -83,6 +83,9 @@ fn run(command: Command) -> Result<(), CliError> {
         }
         Command::Profiles(args) if args.writes() => wait_for(commands::profiles::write(args, &globals?)),
         Command::Profiles(args) => commands::profiles::read(&args, &globals?),
+        Command::Budget(args) if args.writes() => wait_for(commands::budget::write(args, &globals?)),
+        Command::Budget(args) => commands::budget::read(args, &globals?),
+        Command::Usage(args) => commands::usage::run(args, &globals?),
         Command::Config(args) => commands::config::run(args, &globals?),
         Command::Recovery(args) => commands::recovery::run(&args),
         Command::Graph(args) => commands::graph::run(args, &globals?),

@@ -105,8 +105,11 @@ pub struct RunRow {
     pub settings: Hash,
     /// `PROVIDER/MODEL` that it runs on.
     pub model: String,
-    /// What it cost so far.
+    /// What it took so far, as the providers say.
     pub usage: Usage,
+    /// What that costs, micro-dollars; what is not known counts as what was set aside for it.
+    #[serde(default)]
+    pub cost: u64,
     /// The seq of its `run_started`.
     pub first_seq: Seq,
     /// Why it failed.

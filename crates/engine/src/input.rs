@@ -10,6 +10,7 @@ use crate::ledger::Cooled;
 use crate::queue::QueueSettings;
 use crate::settings::{Policy, Settings, Thinking};
 use crate::state::{BlockOf, ItemAt, LegState};
+use crate::tables::budget::{Allowance, Scope};
 
 /// Something for the machine to decide on.
 #[derive(Debug, Clone)]
@@ -117,6 +118,13 @@ pub enum Command {
         focus: Content,
         /// How the queue is configured.
         queue: QueueSettings,
+    },
+    /// Say what may be spent.
+    Budget {
+        /// By the run that is under way, or by all runs of the session.
+        scope: Scope,
+        /// Of each resource that is named; [`crate::tables::budget::NO_LIMIT`] = as much as it takes.
+        change: Allowance,
     },
     /// Take the last compaction back.
     Uncompact {

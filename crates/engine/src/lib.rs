@@ -36,12 +36,13 @@ pub use ledger::{Account, Cooled, Ledger, Rest, Strike, Turns};
 pub use machine::{IllegalEdge, Line, Machine, RecoverError, Segment, SettingsSource};
 pub use pump::{Do, Pump};
 pub use queue::{DropPolicy, Interrupt, QueueSettings};
-pub use settings::{Candidate, Compaction, Limits, Policy, ResumeMode, Settings, Thinking, ToolClass, ToolSpec};
+pub use settings::{Candidate, Compaction, Limits, Policy, Price, ResumeMode, Settings, Thinking, ToolClass, ToolSpec};
 pub use state::{
     Block, BlockList, BlockOf, Blocks, Call, Clock, Compacting, Counted, Ending, Flags, InvalidSnapshot, Item, ItemAt,
     ItemCall, LegState, Lifecycle, Message, MessageShows, PartialCall, Pause, Phase, PrepareStage, Process,
     ProcessState, QueueState, QueueWatch, Queued, Repeat, Repeats, Run, STATE_VERSION, Sent, Session, Stage, Step,
-    Stream, SummaryWish, Transcript, Unpaired,
+    Stream, SummaryWish, Transcript, Unpaired, Winding,
 };
+pub use tables::budget::{Allowance, AtLimit, Budget, Resource, Scope, Spent};
 pub use tables::compaction::{Rung, Window};
 pub use views::Touched;

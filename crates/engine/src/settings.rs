@@ -7,6 +7,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::body::{BodyKind, Content};
+use crate::event::Usage;
+use crate::tables::budget::Budget;
 
 /// How a call may be repeated (design: tool classes).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,6 +105,44 @@ pub struct Candidate {
     /// Whether its key is an access token that can be got anew where it is refused.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub can_refresh: bool,
+    /// What it costs; none = that is not known, and counts as nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<Price>,
+}
+
+/// What a model costs, micro-dollars for a million tokens (a dollar for a million is 1,000,000).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Price {
+    /// Read fresh.
+    pub input: u64,
+    /// Read from the provider's cache.
+    pub cached: u64,
+    /// Written to it.
+    pub cache_written: u64,
+    /// Written by the model.
+    pub output: u64,
+}
+
+impl Price {
+    /// The cost in micro-dollars, rounded up.
+    pub fn cost(&self, usage: &Usage) -> u64 {
+        let parts = [
+            (usage.input, self.input),
+            (usage.cached, self.cached),
+            (usage.cache_written, self.cache_written),
+            (usage.output, self.output),
+        ];
+        let total: u128 = parts.iter().map(|(tokens, price)| u128::from(*tokens) * u128::from(*price)).sum();
+        u64::try_from(total.div_ceil(1_000_000)).unwrap_or(u64::MAX)
+    }
+}
+
+impl Candidate {
+    /// What a request costs, micro-dollars; 0 where that is not known.
+    pub fn cost(&self, usage: &Usage) -> u64 {
+        self.price.map_or(0, |price| price.cost(usage))
+    }
 }
 
 impl fmt::Display for Candidate {
@@ -111,6 +151,10 @@ impl fmt::Display for Candidate {
         write!(f, "{}/{}", self.provider, self.model)?;
         self.profile.as_ref().map_or(Ok(()), |profile| write!(f, " ({profile})"))
     }
+}
+
+fn is_default(budget: &Budget) -> bool {
+    *budget == Budget::default()
 }
 
 fn as_estimated() -> u32 {
@@ -216,6 +260,9 @@ pub struct Settings {
     /// How the history is shortened.
     #[serde(default)]
     pub compaction: Compaction,
+    /// What may be spent.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub budget: Budget,
     /// Policy for fetching from the web.
     #[serde(default)]
     pub web_fetch: Policy,

@@ -123,6 +123,7 @@ fn run_row(session: &Session, run: &Run, settings: Option<&Settings>) -> RunRow 
         settings: run.settings,
         model: candidate.map(|c| format!("{}/{}", c.provider, c.model)).unwrap_or_default(),
         usage: run.usage,
+        cost: run.spent.cost,
         first_seq: run.first_seq,
         error: run.trace.last().map(ToString::to_string),
     }

@@ -6,14 +6,15 @@ mod support;
 
 use std::sync::Arc;
 
+use engine::tables::budget::NO_LIMIT;
 use engine::tables::limits::{PROCESS_MS, QUEUE_CAP};
 use engine::tables::routing::MODES;
 use engine::tables::transitions::RunState;
 use engine::{
-    Attached, BlockOf, BodyKind, Breakpoint, CallOutcome, Command, Content, Cooled, DropPolicy, Effect, EffectId,
-    EffectKind, Epoch, Failure, FailureClass, Found, Given, Hash, Interrupt, Item, Lifecycle, MessageId, Override,
-    Overrides, Part, Policy, QueueMode, QueueSettings, Report, ResumeMode, RunId, Rung, Shortened, Stage, Timestamp,
-    Usage,
+    Allowance, Attached, BlockOf, BodyKind, Breakpoint, CallOutcome, Command, Content, Cooled, DropPolicy, Effect,
+    EffectId, EffectKind, Epoch, Failure, FailureClass, Found, Given, Hash, Interrupt, Item, Lifecycle, MessageId,
+    Override, Overrides, Part, Phase, Policy, QueueMode, QueueSettings, Report, ResumeMode, RunId, Rung, Scope,
+    Shortened, Stage, Timestamp, Usage, WaitFor,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence};
@@ -92,6 +93,7 @@ enum Control {
     Freeze,
     Break(usize),
     QueueMode(usize),
+    Budget(usize),
     Recover,
     Terminate,
     Escalate,
@@ -116,6 +118,7 @@ fn control() -> impl Strategy<Value = Control> {
         2 => Just(Control::Freeze),
         2 => (0..8_usize).prop_map(Control::Break),
         1 => (0..5_usize).prop_map(Control::QueueMode),
+        2 => (0..64_usize).prop_map(Control::Budget),
         4 => Just(Control::Recover),
         1 => Just(Control::Terminate),
         2 => Just(Control::Escalate),
@@ -253,6 +256,21 @@ fn failure(class: usize) -> Failure {
 
 fn text(kind: BodyKind, text: &str) -> Content {
     Content::text(kind, text)
+}
+
+/// What may be spent: little, or as much as it takes.
+fn allowance(how: usize) -> Allowance {
+    let (amount, nothing) = (how as u64 / 4, Allowance::default());
+    match how % 4 {
+        0 => Allowance { tokens: Some(2_000 * amount), ..nothing },
+        1 => Allowance { calls: Some(amount), ..nothing },
+        2 => Allowance { wall_ms: Some(2_000 * amount), ..nothing },
+        _ => lifted(),
+    }
+}
+
+fn lifted() -> Allowance {
+    Allowance { tokens: Some(NO_LIMIT), cost: Some(NO_LIMIT), calls: Some(NO_LIMIT), wall_ms: Some(NO_LIMIT) }
 }
 
 /// What the ledger may say.
@@ -455,6 +473,10 @@ fn offer_control(world: &mut World, control: Control) {
             world.offer(Command::Break { run, at: breakpoint(at) });
         }
         Control::QueueMode(mode) => world.offer(Command::Override(Override::QueueMode(Some(MODES[mode])))),
+        Control::Budget(how) => {
+            let scope = if how.is_multiple_of(2) { Scope::Run } else { Scope::Session };
+            world.offer(Command::Budget { scope, change: allowance(how / 2) });
+        }
         Control::Recover => world.offer(Command::Recover { force: true }),
         Control::Terminate => world.offer(Command::Terminate),
         Control::Escalate => {
@@ -572,6 +594,10 @@ fn help(world: &mut World) {
         Lifecycle::Error { .. } => return world.step(Command::Recover { force: true }),
         _ => {}
     }
+    if session.run().is_some_and(|run| matches!(run.phase, Phase::Awaiting { on: WaitFor::Budget, .. })) {
+        world.step(Command::Budget { scope: Scope::Run, change: lifted() });
+        return world.step(Command::Budget { scope: Scope::Session, change: lifted() });
+    }
     let asked = session.run().and_then(|run| run.step.calls.iter().find(|call| call.stage == Stage::Asking));
     if let Some(call) = asked.map(|call| call.id) {
         let fingerprint = fingerprint(call);
@@ -640,7 +666,7 @@ fn the_sequences_reach_every_kind_of_event() {
     use proptest::test_runner::TestRunner;
     let mut runner = TestRunner::deterministic();
     let mut seen = std::collections::BTreeSet::new();
-    for _ in 0..1_024 {
+    for _ in 0..2_048 {
         let case = case().new_tree(&mut runner).expect("a case").current();
         seen.extend(play(&case).journal.iter().map(|record| record.event.kind()));
     }

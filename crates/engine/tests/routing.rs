@@ -8,9 +8,9 @@ use std::sync::Arc;
 use engine::tables::lifecycle::{LifecycleCause, LifecycleKind};
 use engine::tables::routing::{Cell, MODES, Route, cells, route};
 use engine::{
-    Answer, BodyKind, Command, Compacting, Content, Effect, EffectId, EffectKind, Epoch, Event, Hash, Interrupt,
-    Lifecycle, LifecycleChanged, Line, Machine, MessageId, Moment, Overrides, Phase, QueueMode, QueueSettings, Report,
-    Rung, Session, Timestamp, WaitEnded, WaitFor,
+    Allowance, Answer, BodyKind, BudgetSet, Command, Compacting, Content, Effect, EffectId, EffectKind, Epoch, Event,
+    Hash, Interrupt, Lifecycle, LifecycleChanged, Line, Machine, MessageId, Moment, Overrides, Phase, QueueMode,
+    QueueSettings, Report, Rung, Scope, Session, Timestamp, WaitEnded, WaitFor,
 };
 use support::script::run;
 use uuid::Uuid;
@@ -171,6 +171,8 @@ fn later_states() -> Vec<(&'static str, Session)> {
     };
     let awaiting = |on, until| Phase::Awaiting { on, until };
     let asked = format!("{BEGUN}{ASKED}");
+    let mut budget = with(BEGUN, awaiting(WaitFor::Budget, None));
+    budget.allowance = Allowance { tokens: Some(1), ..Allowance::default() };
     let mut settling = [run("create\nopen 1").session().clone(), run("create\nopen 1").session().clone()];
     settling[0].lifecycle = Lifecycle::Initializing;
     settling[1].lifecycle = Lifecycle::Recovering { run: None };
@@ -182,7 +184,7 @@ fn later_states() -> Vec<(&'static str, Session)> {
         ("answer", with(&asked, awaiting(WaitFor::Answer, None))),
         ("children", with(BEGUN, awaiting(WaitFor::Children, None))),
         ("quota", with(BEGUN, awaiting(WaitFor::Quota, Some(Timestamp(5_000))))),
-        ("budget", with(BEGUN, awaiting(WaitFor::Budget, None))),
+        ("budget", budget),
         ("compacting", with(BEGUN, Phase::Compacting(Some(compacting)))),
         ("initializing", initializing),
         ("recovering", recovering),
@@ -264,9 +266,14 @@ fn r31_r32_a_steer_is_kept_while_a_quota_or_a_budget_holds_the_run() {
         };
         assert_eq!(receipt.until, (name == "quota").then_some(Timestamp(5_000)));
         drop(recorded(&mut machine));
-        machine.apply(&WaitEnded { on }.into(), NOW.now);
+        let on = match on {
+            WaitFor::Budget => BudgetSet { scope: Scope::Session, allowance: Allowance::default() }.into(),
+            on => Event::from(WaitEnded { on }),
+        };
+        machine.apply(&on, NOW.now);
         machine.handle(Report::Opened { epoch: Epoch(2) }.into(), NOW).expect("a report is heard");
-        assert_eq!(recorded(&mut machine), "opened message_settled request_sent", "{name}");
+        let ended = if name == "budget" { "wait_ended " } else { "" };
+        assert_eq!(recorded(&mut machine), format!("opened {ended}message_settled request_sent"), "{name}");
     }
 }
 

@@ -38,6 +38,7 @@ impl Resolver for InFolder {
             images: true,
             token_rate: 1_000,
             can_refresh: false,
+            price: None,
         };
         let (workspace, tools) = (self.0.clone(), tools::specs());
         Ok(Settings { agent: agent.into(), workspace, tools, candidates: vec![candidate], ..Settings::default() })
@@ -120,7 +121,7 @@ fn story(lines: &[Line]) -> Vec<String> {
     let mut story: Vec<(Option<(EffectId, &'static str)>, String)> = vec![];
     for line in lines {
         let (piece, text) = match &line.event.what {
-            Stream::State(StateLine::Changed { .. }) => continue,
+            Stream::State(StateLine::Changed { .. }) | Stream::Usage(_) => continue,
             Stream::Assistant(AssistantLine::Delta(Delta { effect, text, .. })) => {
                 (Some((*effect, "says")), text.clone())
             }
@@ -229,7 +230,7 @@ impl Watched {
     #[track_caller]
     fn check_places(&self, seen: usize, cursor: &Cursor) {
         for (at, line) in self.seen.iter().enumerate() {
-            if !matches!(line.event.what, Stream::State(StateLine::Changed { .. })) {
+            if !line.event.is_state() {
                 assert_eq!(cursor.has_seen(&line.place), at < seen, "line {at} from {cursor}: {:?}", line.event);
             }
         }
@@ -290,7 +291,18 @@ fn thoughtful() -> Watched {
     watched.events(1, vec![Opened { epoch: Epoch(1), last_activity: Timestamp(1) }.into()], &[]);
     watched.events(
         1,
-        vec![RequestSent { tokens: 9, request: REQUEST, epoch: Epoch(1), candidate: 0, items: 1, probe: false }.into()],
+        vec![
+            RequestSent {
+                reserved: None,
+                tokens: 9,
+                request: REQUEST,
+                epoch: Epoch(1),
+                candidate: 0,
+                items: 1,
+                probe: false,
+            }
+            .into(),
+        ],
         &[],
     );
     watched.events(1, vec![ReasoningAdded { effect: REQUEST, offset: 0, text: "Hmm, so".to_owned() }.into()], &[]);
@@ -301,6 +313,7 @@ fn thoughtful() -> Watched {
 
 fn sealed(text: &Content, reasoning: Option<&Content>, next: Next) -> MessageSealed {
     MessageSealed {
+        cost: 0,
         request: REQUEST,
         text: Some(text.body),
         reasoning: reasoning.map(|content| content.body),

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use engine::Usage;
-use serde::{Deserialize, Serialize};
+use engine::Price;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::levels::Levels;
 
@@ -17,6 +17,7 @@ pub struct ModelInfo {
     /// Tokens that it may write in one answer.
     pub max_output: u64,
     /// What it costs, where that is known.
+    #[serde(default, deserialize_with = "in_dollars")]
     pub price: Option<Price>,
     /// How it can be asked to think, where that is known.
     pub thinking: Option<Levels>,
@@ -40,34 +41,6 @@ pub enum Origin {
     BuiltIn,
 }
 
-/// Prices in micro-dollars per million tokens (a dollar per million tokens is 1,000,000).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(from = "DollarPrice")]
-pub struct Price {
-    /// Read fresh.
-    pub input: u64,
-    /// Read from the provider's cache.
-    pub cached: u64,
-    /// Written to it.
-    pub cache_written: u64,
-    /// Written by the model.
-    pub output: u64,
-}
-
-impl Price {
-    /// The cost in micro-dollars, rounded up.
-    pub fn cost(&self, usage: &Usage) -> u64 {
-        let parts = [
-            (usage.input, self.input),
-            (usage.cached, self.cached),
-            (usage.cache_written, self.cache_written),
-            (usage.output, self.output),
-        ];
-        let total: u128 = parts.iter().map(|(tokens, price)| u128::from(*tokens) * u128::from(*price)).sum();
-        total.div_ceil(1_000_000) as u64
-    }
-}
-
 /// As it stands in the file: dollars per million tokens.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -89,6 +62,10 @@ impl From<DollarPrice> for Price {
             output: micro(price.output),
         }
     }
+}
+
+fn in_dollars<'de, D: Deserializer<'de>>(price: D) -> Result<Option<Price>, D::Error> {
+    DollarPrice::deserialize(price).map(|price| Some(price.into()))
 }
 
 #[derive(Deserialize)]
@@ -162,6 +139,8 @@ pub fn token_rate(model: &str) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use engine::Usage;
+
     use super::*;
 
     #[test]

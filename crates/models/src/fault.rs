@@ -221,6 +221,7 @@ mod tests {
             images: true,
             token_rate: 1_000,
             can_refresh: false,
+            price: None,
         };
         Subject::new(
             candidate,

@@ -25,7 +25,7 @@ mod unseen;
 mod wait;
 mod wire;
 
-pub use catalogue::{ModelInfo, Origin, Price, catalogue_date, default_model, known_models, lookup, token_rate};
+pub use catalogue::{ModelInfo, Origin, catalogue_date, default_model, known_models, lookup, token_rate};
 pub use endpoint::{Api, Endpoint, SECRET_HEADER_BYTES, Secret};
 pub use levels::{Levels, level_name};
 pub use login::{Login, Logins, may_hold_tokens};

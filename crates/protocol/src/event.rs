@@ -74,6 +74,22 @@ pub enum Stream {
     Queue(QueueLine),
     /// How the history is made shorter.
     Compaction(CompactionLine),
+    /// What it takes.
+    Usage(UsageLine),
+}
+
+/// What it takes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum UsageLine {
+    /// What the run has taken so far, all of its requests together; told when a request has added to it.
+    Run {
+        /// The model that it runs on, `PROVIDER/MODEL`.
+        model: String,
+        /// The sum.
+        #[schemars(with = "names::UsageShape")]
+        usage: Usage,
+    },
 }
 
 /// How the history is made shorter.
@@ -497,9 +513,9 @@ impl From<engine::MessageShows> for MessageShows {
 }
 
 impl Event {
-    /// Whether it tells the state: such a line is told whenever a subscriber has caught up, and stands for no entry.
+    /// Whether it tells how things stand now: such a line is told whenever a subscriber has caught up, and stands for no entry.
     pub fn is_state(&self) -> bool {
-        matches!(self.what, Stream::State(StateLine::Changed { .. }))
+        matches!(self.what, Stream::State(StateLine::Changed { .. }) | Stream::Usage(_))
     }
 
     /// Whether it tells a wait for a place in a lane, which only the owner knows of: such a line stands for no entry.

@@ -5,12 +5,14 @@ mod history;
 mod holding;
 mod profiles;
 mod reading;
+mod spending;
 
 pub use acting::*;
 pub use history::*;
 pub use holding::*;
 pub use profiles::*;
 pub use reading::*;
+pub use spending::*;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
@@ -125,6 +127,12 @@ methods! {
     ProfilesUse "profiles.use": ProfileUseParams => ProfileUsed;
     /// Lets profiles be asked again at once, whatever failed.
     ProfilesClear "profiles.clear": ProfileClearParams => ProfilesCleared;
+    /// What a session and its run have spent, and what they may spend.
+    BudgetShow "budget.show": BudgetShowParams => BudgetStory;
+    /// Says what a session or its run may spend, from now on. A run that waits for more goes on where there is.
+    BudgetSet "budget.set": BudgetSetParams => BudgetStory;
+    /// What the runs of the home have taken, by model, session or day.
+    UsageGet "usage": UsageParams => UsageStory;
     /// Answers a question.
     AsksAnswer "asks.answer": AnswerParams => NoResult;
     /// Tells what happens, from a place on.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use engine::tables::limits::{BACKOFF_MOST_MS, PROCESS_MS};
 use engine::tables::recovery::{AtEnd, First, rule_of};
 use engine::{
-    BodyKind, BranchId, CallOutcome, Candidate, Compaction, Content, Given, Hash, Limits, MessageId, Policy, RunId,
-    SessionId, Settings, ToolClass, ToolSpec,
+    BodyKind, BranchId, Budget, CallOutcome, Candidate, Compaction, Content, Given, Hash, Limits, MessageId, Policy,
+    RunId, SessionId, Settings, ToolClass, ToolSpec,
 };
 use uuid::Uuid;
 
@@ -246,6 +246,7 @@ fn settings(workload: &Workload, seed: Seed) -> Settings {
         images: true,
         token_rate: 1_000,
         can_refresh: false,
+        price: None,
     };
     Settings {
         agent: "main".into(),
@@ -260,6 +261,7 @@ fn settings(workload: &Workload, seed: Seed) -> Settings {
         compaction: Compaction { keep: 60, ..Compaction::default() },
         web_fetch: Policy::Deny,
         tools: tools.collect(),
+        budget: Budget::default(),
     }
 }
 

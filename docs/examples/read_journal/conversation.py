@@ -4,6 +4,8 @@ import copy
 
 from home import TOKENS
 
+# After such a failure nobody knows whether the provider has worked on the request.
+UNKNOWN = ("timeout", "stalled", "network", "malformed", "unknown")
 # Nothing more becomes of a leg in one of these states.
 OVER = ("dropped", "cancelled", "refused", "ended")
 
@@ -17,7 +19,9 @@ class Run:
         # Where it ended.
         self.branch = None
         self.outcome, self.failures, self.candidate = None, [], 0
-        self.usage = dict.fromkeys(TOKENS, 0)
+        self.usage, self.cost = dict.fromkeys(TOKENS, 0), 0
+        # What is set aside for the request that is out, and whether its first byte has come.
+        self.reserved, self.is_open = 0, False
         self.segments, self.kept, self.calls = [], [], []
         self.open_request = None
 
@@ -26,10 +30,19 @@ class Run:
         run = cls(state["id"], session, state["started_at"], state["first_seq"], state["settings"], state["inputs"])
         run.candidate, run.usage, run.failures = state["counters"]["candidate"], state["usage"], state["trace"]
         run.segments, run.kept = state["step"]["segments"], state["step"]["kept"]
+        run.cost = state["spent"].get("cost", 0)
+        phase = state["phase"] if isinstance(state["phase"], dict) else {}
+        stage = phase.get("preparing", {}).get("stage", {})
+        sent = phase.get("streaming", stage if isinstance(stage, dict) else {}).get("sent") or {}
+        run.reserved, run.is_open = (sent.get("reserved") or {}).get("cost", 0), "streaming" in phase
         for call in state["step"]["calls"]:
             settled = call["stage"].get("settled") if isinstance(call["stage"], dict) else None
             run.calls.append({"id": call["id"], "settled": settled, "asks": call["stage"] == "asking"})
         return run
+
+    def spend_reserved(self):
+        """What became of the request that is out is not known: it has cost what was set aside for it."""
+        self.cost, self.reserved, self.is_open = self.cost + self.reserved, 0, False
 
     def error(self):
         if self.outcome == "completed" or not self.failures:
@@ -175,6 +188,8 @@ class Session:
         self.items = [summary] + [item for item in self.items if stays(item)]
         for name in TOKENS if self.run else ():
             self.run.usage[name] += event.get("usage", {}).get(name, 0)
+        if self.run:
+            self.run.cost += event.get("cost", 0)
 
     def on_results_cut(self, event, seq, at):
         cut = {result["call"]: result["output"] for result in event["results"]}
@@ -198,9 +213,12 @@ class Session:
     def on_request_sent(self, event, seq, at):
         if self.run:
             self.run.candidate = event["candidate"]
+            self.run.spend_reserved()
+            self.run.reserved = (event.get("reserved") or {}).get("cost", 0)
 
     def on_request_opened(self, event, seq, at):
         if self.run:
+            self.run.is_open = True
             self.run.open_request = event["request"]
             for id_ in self.run.inputs:
                 message = self.messages.get(id_, {})
@@ -211,11 +229,14 @@ class Session:
 
     def on_stream_cut(self, event, seq, at):
         if self.run:
+            self.run.spend_reserved()
             self.run.open_request = None
             self.run.kept += [event["text"]] if event["text"] else []
 
     def on_failed(self, event, seq, at):
         if self.run:
+            if not self.run.is_open and event["failure"]["class"] not in UNKNOWN:
+                self.run.reserved = 0
             self.on_stream_cut(event, seq, at)
             self.run.failures.append(event["failure"])
 
@@ -237,6 +258,9 @@ class Session:
         run.segments += [event["text"]] if event["text"] else []
         for name in TOKENS:
             run.usage[name] += event["usage"][name]
+        run.cost += event.get("cost", 0)
+        if event["next"] != "cut":
+            run.reserved, run.is_open = 0, False
         if event["next"] == "calls":
             run.calls += [{"id": call["id"], "settled": None, "asks": False} for call in event["calls"]]
 
@@ -266,6 +290,7 @@ class Session:
         if run is None or run.run != event["run"]:
             self.fault(f"run {event['run']} ends, and is not the one under way")
             return
+        run.spend_reserved()
         run.outcome, run.ended_at, run.branch = event["outcome"], at, self.place["branch"]
         run.failures = [event["failure"]] if event["failure"] else []
         if event["text"] != run.segments:

@@ -8,7 +8,7 @@ from home import FOREIGN, TOKENS, Damage, id_of
 ROWS = {
     "view_sessions": """session key agent branch created_at last_activity lifecycle run_state run queued unfinished
         trouble""",
-    "view_runs": """run session branch state outcome started_at ended_at settings model usage first_seq error""",
+    "view_runs": """run session branch state outcome started_at ended_at settings model usage cost first_seq error""",
     "view_receipts": "message session key body mode state run steer accepted_at",
 }
 DAY_MS = 86_400_000
@@ -87,7 +87,7 @@ class Views:
 
 def run_row(home, run):
     """What a list says of a run; the state of one that is under way is the engine's to say."""
-    same = ("run", "session", "outcome", "started_at", "ended_at", "settings", "usage", "first_seq")
+    same = ("run", "session", "outcome", "started_at", "ended_at", "settings", "usage", "cost", "first_seq")
     return {**{name: getattr(run, name) for name in same}, "model": model(home, run), "error": run.error()}
 
 

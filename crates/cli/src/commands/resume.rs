@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use clap::Args;
 use engine::tables::lifecycle::LifecycleKind;
-use engine::{Lifecycle, Outcome, SessionRow};
+use engine::tables::transitions::RunState;
+use engine::{Lifecycle, Outcome, Phase, Session, SessionRow, WaitFor};
 use gateway::SessionKey;
 use gateway::events::{Cursor, HomeReading};
 use gateway::show::fold_branch;
@@ -194,6 +195,13 @@ impl Following<'_> {
                 screen.say(&format!("✗ run {run} of {}: {failure}", event.session));
             }
         }
+        if waits_for_more(self.reader, event) && self.busy.remove(&event.session).is_some() {
+            let key = &event.session;
+            screen.say(&format!(
+                "session {key} waits for more to spend: `limulus budget show {key}` says of what, `limulus budget set {key}` lets it go on"
+            ));
+            return Ok(());
+        }
         let Some(lifecycle) = self.busy.get_mut(&event.session).and_then(|busy| busy.see(event)) else { return Ok(()) };
         // What it was before it was mended, or goes on all the same.
         if goes_on(self.reader, &event.session, lifecycle)? {
@@ -217,6 +225,14 @@ fn is_open(row: &SessionRow) -> bool {
 fn goes_on(read: &dyn Read, key: &str, rests: LifecycleKind) -> Result<bool, CliError> {
     let is_mended = |row: &SessionRow| rests == LifecycleKind::Error && row.lifecycle != LifecycleKind::Error;
     Ok(read.session(key)?.is_some_and(|row| row.unfinished || is_mended(&row)))
+}
+
+/// Whether a line tells of a run that waits, and it waits until somebody says what more it may spend.
+fn waits_for_more(read: &dyn Read, event: &Event) -> bool {
+    let Stream::State(StateLine::Changed { state: RunState::Awaiting, .. }) = event.what else { return false };
+    let session = read.session(&event.session).ok().flatten().and_then(|row| fold_branch(read, &row).ok());
+    let run = session.as_ref().and_then(Session::run);
+    run.is_some_and(|run| matches!(run.phase, Phase::Awaiting { on: WaitFor::Budget, .. }))
 }
 
 /// A session that is followed until it goes on by itself no more.

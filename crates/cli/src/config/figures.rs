@@ -1,8 +1,9 @@
 //! What a model has and costs: as configured, else as the catalogue has it, else safe figures. What may not live here: which
 //! model a run uses.
 
+use engine::Price;
 use engine::Thinking;
-use models::{Levels, ModelInfo, Price};
+use models::{Levels, ModelInfo};
 use serde::Deserialize;
 
 use super::Config;

@@ -23,8 +23,10 @@ pub(super) enum Kind {
     Word(&'static [&'static str]),
     /// Several of them, or none.
     Words(&'static [&'static str]),
-    /// US dollars, not less than nothing.
+    /// US dollars for a million tokens, not less than nothing.
     Dollars,
+    /// US dollars, not less than nothing.
+    Money,
     /// An address that begins with `http://` or `https://`.
     Address,
     /// One that secrets may be sent to: `https://`, or `http://` on this machine.
@@ -37,6 +39,8 @@ pub(super) enum Kind {
 const YEAR_S: i64 = 366 * 24 * 3600;
 /// More than any model has by far; it bounds what is calculated with it.
 const TOKENS: i64 = 1_000_000_000;
+/// More of anything than is counted in a lifetime; it bounds what is calculated with it.
+const AMOUNT: i64 = 1_000_000_000_000;
 /// More than any token costs by far; it bounds what is calculated with it.
 pub(super) const MOST_DOLLARS: f64 = 100_000.0;
 const POLICIES: Kind = Kind::Word(&["allow", "ask", "deny"]);
@@ -70,6 +74,16 @@ pub(super) const KEYS: &[(&[&str], Kind)] = &[
     (&["compaction", "reserve"], Kind::Number(0, TOKENS)),
     (&["compaction", "keep"], Kind::Number(1, TOKENS)),
     (&["compaction", "limit_s"], Kind::Number(1, YEAR_S)),
+    (&["budget", "at_limit"], Kind::Word(&["wait", "end"])),
+    (&["budget", "wrap_up_percent"], Kind::Number(0, 100)),
+    (&["budget", "run", "tokens"], Kind::Number(1, AMOUNT)),
+    (&["budget", "run", "cost"], Kind::Money),
+    (&["budget", "run", "calls"], Kind::Number(1, AMOUNT)),
+    (&["budget", "run", "wall_s"], Kind::Number(1, YEAR_S)),
+    (&["budget", "session", "tokens"], Kind::Number(1, AMOUNT)),
+    (&["budget", "session", "cost"], Kind::Money),
+    (&["budget", "session", "calls"], Kind::Number(1, AMOUNT)),
+    (&["budget", "session", "wall_s"], Kind::Number(1, YEAR_S)),
     (&["queue", "mode"], MODES),
     (&["queue", "debounce_ms"], Kind::Number(0, 1_000 * YEAR_S)),
     (&["queue", "cap"], Kind::Number(1, 10_000)),
@@ -136,8 +150,8 @@ impl Kind {
             (Self::Flag, Value::Boolean(_)) => true,
             (Self::Word(words), Value::String(text)) => words.contains(&text.as_str()),
             (Self::Words(words), Value::Array(values)) => values.iter().all(|value| Self::Word(words).fits(value)),
-            (Self::Dollars, Value::Float(dollars)) => (0.0..=MOST_DOLLARS).contains(dollars),
-            (Self::Dollars, Value::Integer(dollars)) => (0..=MOST_DOLLARS as i64).contains(dollars),
+            (Self::Dollars | Self::Money, Value::Float(dollars)) => (0.0..=MOST_DOLLARS).contains(dollars),
+            (Self::Dollars | Self::Money, Value::Integer(dollars)) => (0..=MOST_DOLLARS as i64).contains(dollars),
             (Self::Address, Value::String(text)) => text.starts_with("http://") || text.starts_with("https://"),
             (Self::SafeAddress, Value::String(text)) => models::may_hold_tokens(text),
             (Self::SecretFile, Value::String(text)) => is_file(text),
@@ -157,6 +171,7 @@ impl Kind {
             Self::Word(words) => format!("one of {}", words.join(", ")),
             Self::Words(words) => format!("a list of {}", words.join(", ")),
             Self::Dollars => "US dollars per million tokens, such as 2.5".to_owned(),
+            Self::Money => "US dollars, such as 2.5".to_owned(),
             Self::Address => "an address that begins with http:// or https://".to_owned(),
             Self::SafeAddress => "an address that begins with https://, or with http:// on this machine".to_owned(),
             Self::SecretFile => {
@@ -179,7 +194,7 @@ impl Kind {
             | Self::SecretFile => as_text(),
             Self::Number(..) => text.trim().parse().map_or_else(|_| as_text(), Value::Integer),
             Self::Flag => text.trim().parse().map_or_else(|_| as_text(), Value::Boolean),
-            Self::Dollars => text.trim().parse().map_or_else(|_| as_text(), Value::Float),
+            Self::Dollars | Self::Money => text.trim().parse().map_or_else(|_| as_text(), Value::Float),
             Self::Models | Self::Words(_) => {
                 let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
                 Value::Array(parts.map(|part| Value::String(part.to_owned())).collect())

@@ -3,6 +3,7 @@
 //! doubtful (`review`), whether its file has changed (`reload`), what every key is for (`reference`, `schema`). What may not live here: reading or writing of
 //! anything but configuration.
 
+mod budget;
 mod credentials;
 mod effective;
 mod endpoints;
@@ -156,6 +157,7 @@ struct Values {
     requests: Requests,
     tools: Tools,
     compaction: Compaction,
+    budget: budget::Budget,
     queue: Queue,
     lanes: Lanes,
     serve: Serve,

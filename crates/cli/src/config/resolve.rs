@@ -62,6 +62,7 @@ impl Config {
             exec: leave(exec),
             outside: leave(self.values.tools.outside.policy.unwrap_or(exec)),
             compaction: self.compaction(agent)?,
+            budget: self.values.budget.resolved(),
             web_fetch: leave(self.values.tools.web_fetch.policy.unwrap_or(exec)),
             tools: tools::specs(),
         };
@@ -146,6 +147,7 @@ impl Config {
             max_output: figures.max_output,
             thinking,
             images: figures.images,
+            price: figures.price,
         };
         Ok((candidate, note))
     }

@@ -66,7 +66,7 @@ fn kind_schema(kind: Kind) -> Value {
         Kind::Flag => json!({"type": "boolean"}),
         Kind::Word(words) => json!({"enum": words}),
         Kind::Words(words) => json!({"type": "array", "items": kind_schema(Kind::Word(words))}),
-        Kind::Dollars => json!({"type": "number", "minimum": 0, "maximum": MOST_DOLLARS}),
+        Kind::Dollars | Kind::Money => json!({"type": "number", "minimum": 0, "maximum": MOST_DOLLARS}),
         Kind::Address => json!({"type": "string", "pattern": "^https?://"}),
         // Which hosts are of this machine is looked at more closely when it is read.
         Kind::SafeAddress => json!({"type": "string", "pattern": r"^(https://|http://(localhost|127\.|\[::1\]))"}),

@@ -116,6 +116,10 @@ impl Screen {
             self.waits_for = Some(words::waits_for_a_model(*until));
             self.status.clone_from(&self.waits_for);
         }
+        if let Stream::State(StateLine::Waiting { on: WaitFor::Budget, .. }) = &event.what {
+            self.waits_for = Some("waits for more to spend".to_owned());
+            self.status.clone_from(&self.waits_for);
+        }
         if let Stream::State(StateLine::Changed { state, lifecycle, flags }) = &event.what {
             let rests = matches!(lifecycle, LifecycleKind::Idle | LifecycleKind::Ready) && !flags.is_waiting;
             // A question on the screen says itself what is waited for, and its answer is typed behind it.
@@ -145,6 +149,7 @@ impl Screen {
             | Stream::Reasoning(_)
             | Stream::Compaction(_)
             | Stream::Tool(_)
+            | Stream::Usage(_)
             | Stream::State(_) => {}
         }
     }

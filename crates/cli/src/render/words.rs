@@ -39,7 +39,7 @@ pub(super) fn note(what: &Stream) -> Option<String> {
         Stream::State(line) => state_note(line),
         Stream::Queue(line) => queue_note(line),
         Stream::Compaction(line) => compaction_note(line),
-        Stream::Lifecycle(_) | Stream::Assistant(_) | Stream::Reasoning(_) => None,
+        Stream::Lifecycle(_) | Stream::Assistant(_) | Stream::Reasoning(_) | Stream::Usage(_) => None,
     }
 }
 
@@ -121,6 +121,7 @@ fn state_note(line: &StateLine) -> Option<String> {
         StateLine::Waiting { on: WaitFor::Quota, until } => {
             format!("… {}, then goes on by itself", waits_for_a_model(*until))
         }
+        StateLine::Waiting { on: WaitFor::Budget, .. } => format!("… {WAITS_FOR_MORE}"),
         StateLine::Waiting { on, .. } if *on != WaitFor::Approval => format!("… waits for {}", plain(on)),
         StateLine::Noted { text } => format!("! the model is told: {text}"),
         StateLine::Ending { outcome, terminate: false } => format!("■ ending the run ({})", outcome.name()),
@@ -142,6 +143,9 @@ fn state_note(line: &StateLine) -> Option<String> {
         | StateLine::Rewound { .. } => return None,
     })
 }
+
+/// What is said while a run waits for more to spend.
+pub(super) const WAITS_FOR_MORE: &str = "what it may spend is used up: waits for more; `limulus budget show KEY` says of what, `limulus budget set KEY` lets it go on";
 
 /// What is said while no model may be asked.
 pub(super) fn waits_for_a_model(until: Option<Timestamp>) -> String {

@@ -80,6 +80,11 @@ impl Page {
     }
 }
 
+/// Micro-dollars as dollars.
+pub(crate) fn dollars(micros: u64) -> String {
+    format!("${}.{:06}", micros / 1_000_000, micros % 1_000_000)
+}
+
 /// Rows as columns of equal width, two blanks between; without blanks at the ends of lines.
 pub(crate) fn columns<const N: usize>(rows: &[[String; N]]) -> String {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);

@@ -2,7 +2,7 @@
 
 use bench::model_server::ModelServer;
 
-use crate::support::{Does, Home, Planned, Process, is_alive, pids, said, until, whole};
+use crate::support::{Does, Home, Planned, is_alive, pids, said, until, whole};
 
 /// A command that writes its pid, then lines; between the second and the third it waits for a file.
 const COUNT: &str =
@@ -156,13 +156,15 @@ fn r11_resume_says_when_there_is_nothing_to_take_up() {
 fn r11_a_poison_run_is_held_until_a_human_says_go_on() {
     // The first byte is far away.
     let slow = Home::new().paced(60_000);
-    let kill = |agent: Process| {
-        agent.until_line("the request", |line| line["state"] == "preparing" && line["flags"]["isWaiting"] == true);
-        agent.kill();
-    };
-    kill(slow.start(&["agent", "--session", "bad", "--json", "-m", "Who are you?"]));
-    kill(slow.start(&["resume", "bad", "--json"]));
-    kill(slow.start(&["resume", "bad", "--json"]));
+    let agent = slow.start(&["agent", "--session", "bad", "--json", "-m", "Who are you?"]);
+    agent.until_line("the request", |line| line["state"] == "preparing" && line["flags"]["isWaiting"] == true);
+    agent.kill();
+    for _ in 0..2 {
+        let resuming = slow.start(&["resume", "bad", "--json"]);
+        // Its state is told before it is taken up.
+        resuming.until_line("the opening", |line| line["stream"] == "lifecycle" && line["type"] == "opened");
+        resuming.kill();
+    }
     let home = slow.paced(0);
     let held = home.run(&["resume"]).expect_code(3);
     let remedy = "limulus resume agent:main:bad --force";

@@ -8,6 +8,7 @@ mod asking;
 mod audit;
 mod background;
 mod bad_input;
+mod budgets;
 mod chat;
 mod compaction;
 mod config;

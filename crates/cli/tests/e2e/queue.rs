@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bench::model_server::ModelServer;
 use serde_json::{Value, json};
 
-use crate::support::{Busy, HOLD, Home, Process, is_alive, pids, until};
+use crate::support::{Busy, HOLD, Home, Process, is_alive, is_state, pids, until};
 
 /// R32: it goes in when the command has ended, into the same run.
 #[test]
@@ -170,7 +170,6 @@ fn r33_who_watches_a_message_that_another_run_takes_watches_that_run() {
 /// What follows from the journal alone: not where its reader stands in it, nor in how many pieces a text came.
 fn recorded(lines: Vec<Value>) -> Vec<Value> {
     let is_piece = |line: &Value| line["type"] == "delta" || line["type"] == "update";
-    let is_state = |line: &Value| line["stream"] == "state" && line["type"] == "changed";
     let kept = lines.into_iter().filter(|line| !is_piece(line) && !is_state(line));
     kept.map(|mut line| {
         line.as_object_mut().expect("an object").remove("cursor");

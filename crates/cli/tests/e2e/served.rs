@@ -10,7 +10,7 @@ use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::{Finished, Home, PROGRAM, Process, Terminal, is_alive, pids, until};
+use crate::support::{Finished, Home, PROGRAM, Process, Terminal, is_alive, is_state, pids, until};
 
 const TOUCH: &str = "run `echo ran >> ledger`";
 
@@ -144,7 +144,7 @@ fn text_of(lines: &[Value]) -> String {
 #[track_caller]
 fn assert_once(lines: &[Value]) {
     let mut seen = std::collections::BTreeSet::new();
-    for line in lines.iter().filter(|line| line["stream"] != "state" || line["type"] != "changed") {
+    for line in lines.iter().filter(|line| !is_state(line)) {
         let mut line = line.clone();
         line.as_object_mut().expect("an object").remove("cursor");
         assert!(seen.insert(line.to_string()), "told twice: {line}");
@@ -240,7 +240,7 @@ fn r43_a_watcher_sees_what_the_command_itself_sees() {
     let entries = |lines: &[Value]| -> Vec<String> {
         let of_run = lines.iter().filter(|line| !line["run"].is_null() && line["type"] != "delta");
         // It was accepted before it began.
-        let told = of_run.filter(|line| line["type"] != "changed" && line["stream"] != "queue");
+        let told = of_run.filter(|line| !is_state(line) && line["stream"] != "queue");
         told.map(|line| without_cursor(&line.to_string())).collect()
     };
     assert_eq!(entries(&watch), entries(&agent));
@@ -321,8 +321,7 @@ fn r43_events_are_told_from_any_cursor_on() {
     for at in [0, all.len() / 2, all.len() - 1] {
         let from = all[at]["cursor"].as_str().expect("a cursor");
         let rest = home.run(&["events", "--session", "main", "--from", from, "--json"]).expect_code(0).lines();
-        let entries =
-            |lines: &[Value]| lines.iter().filter(|line| line["type"] != "changed").cloned().collect::<Vec<_>>();
+        let entries = |lines: &[Value]| lines.iter().filter(|line| !is_state(line)).cloned().collect::<Vec<_>>();
         assert_eq!(entries(&rest), entries(&all[at + 1..]), "from line {at}");
     }
     home.run(&["events", "--session", "main", "--from", "nowhere"]).expect_code(2).expect_err("cursor");
@@ -347,7 +346,7 @@ fn r43_events_are_told_from_any_cursor_on() {
 fn of_sessions(lines: &[Value]) -> BTreeMap<String, Vec<Value>> {
     let mut sessions: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     let mut texts: BTreeMap<String, u64> = BTreeMap::new();
-    for line in lines.iter().filter(|line| line["type"] != "changed" && line["type"] != "update") {
+    for line in lines.iter().filter(|line| !is_state(line) && line["type"] != "update") {
         if line["type"] == "delta" {
             let end = texts.entry(line["effect"].to_string()).or_default();
             assert_eq!(line["offset"], *end, "a gap, or told twice: {line}");
@@ -398,7 +397,7 @@ fn r11_r43_who_follows_the_home_misses_nothing_when_its_owners_are_killed() {
         let from = recorded[at]["cursor"].as_str().expect("a cursor");
         let rest = home.run(&["events", "--from", from]).expect_code(0).lines();
         let said = |lines: &[Value]| {
-            let lines = lines.iter().filter(|line| line["type"] != "changed");
+            let lines = lines.iter().filter(|line| !is_state(line));
             lines.map(|line| format!("{}{}{}", line["session"], line["stream"], line["type"])).collect::<Vec<_>>()
         };
         assert_eq!(said(&rest), said(&recorded[at + 1..]), "from line {at}");

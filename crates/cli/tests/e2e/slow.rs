@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use bench::model_server::ModelServer;
 use serde_json::{Value, json};
 
-use crate::support::{Home, until};
+use crate::support::{Home, is_state, until};
 
 /// So many subscriptions of one client: each line is written to it so often.
 const SUBSCRIPTIONS: u64 = 100;
@@ -76,7 +76,7 @@ impl Client {
 
 /// What stands in the journal, without where its reader stands in it.
 fn told(lines: &[Value]) -> Vec<Value> {
-    let kept = lines.iter().filter(|line| line["type"] != "changed" && line["stream"] != "assistant");
+    let kept = lines.iter().filter(|line| !is_state(line) && line["stream"] != "assistant");
     let plain = |line: &Value| {
         let mut line = line.clone();
         line.as_object_mut().expect("an object").remove("cursor");

@@ -26,6 +26,7 @@ beside_an_owner! {
         r61_one_sentence_may_ask_for_several_tools,
         r22_r43_json_lines_tell_the_run_from_its_acceptance_to_its_one_end,
         r22_every_change_of_state_is_a_line,
+        r43_what_a_run_takes_is_a_stream_of_its_own,
         r44_a_pipe_gets_each_message_once,
         r10_the_same_key_is_the_same_message,
     }
@@ -52,6 +53,14 @@ beside_an_owner! {
         r24_r41_a_workspace_that_cannot_be_made_fails_the_run_alone,
         r24_a_home_that_cannot_be_written_is_named,
         r24_what_is_not_there_is_not_found,
+    }
+    budgets {
+        r23_a_run_that_has_used_up_its_calls_says_so_waits_and_goes_on_when_there_is_more,
+        r23_a_run_ends_at_its_limit_where_that_is_configured,
+        r23_near_a_limit_the_model_is_told_to_come_to_an_end,
+        r23_what_was_taken_is_told_by_model_session_and_day,
+        r23_a_session_that_has_spent_its_money_sends_nothing_until_it_has_more,
+        r23_a_budget_that_is_none_is_refused_with_what_to_say,
     }
     chat {
         r62_commands_are_answered_without_a_model_and_hold_for_the_next_run,
@@ -119,6 +128,7 @@ const ONCE: &[(&str, &str, &str)] = &[
         "r11_after_a_kill_the_next_terminal_is_asked_again",
         "kills the owner as if it were the terminal's own process",
     ),
+    ("budgets", "r23_a_wait_for_more_outlives_kill_9", "kills the command as the owner"),
     (
         "background",
         "r11_r20_the_end_of_a_session_that_was_killed_is_taken_up",

@@ -130,6 +130,7 @@ events! {
     "uncompacted" Uncompacted Synced;
     "compaction_asked" CompactionAsked Synced;
     "noted" Noted Synced;
+    "budget_set" BudgetSet Synced;
     "wait_began" WaitBegan Synced;
     "wait_ended" WaitEnded Synced;
     "retry_scheduled" RetryScheduled Synced;

@@ -11,6 +11,7 @@ use crate::failure::{Failure, FailureClass};
 use crate::ids::{BranchId, CallId, EffectId, Epoch, Hash, MessageId, RunId, Seq, SessionId, Timestamp};
 use crate::settings::{Policy, Thinking, ToolClass};
 use crate::state::{BlockOf, ItemAt};
+use crate::tables::budget::{Allowance, Scope, Spent};
 use crate::tables::compaction::Rung;
 use crate::tables::lifecycle::{LifecycleCause, LifecycleKind};
 use crate::tables::transitions::RunState;
@@ -136,6 +137,9 @@ payload! {
         /// Whether it is a probe: its candidate has failed, and not answered since.
         #[serde(default, skip_serializing_if = "is_default")]
         probe: bool,
+        /// What is set aside for it where anything is limited. It counts as spent unless it is known what was.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reserved: Option<Spent>,
     }
     /// Its first byte came.
     RequestOpened {
@@ -173,8 +177,11 @@ payload! {
         reasoning: Option<Body>,
         /// Its calls, in source order.
         calls: Vec<SealedCall>,
-        /// What it cost.
+        /// What it took.
         usage: Usage,
+        /// What that costs, micro-dollars; 0 where no price is known.
+        #[serde(default, skip_serializing_if = "is_default")]
+        cost: u64,
         /// What it leads to.
         next: Next,
         /// Its blocks, where they do not simply follow as reasoning, text and calls, or are signed.
@@ -297,9 +304,12 @@ payload! {
         /// The model that made it, `PROVIDER/MODEL`; none = it is an extract.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
-        /// What it cost.
+        /// What it took.
         #[serde(default, skip_serializing_if = "is_default")]
         usage: Usage,
+        /// What that costs, micro-dollars; 0 where no price is known.
+        #[serde(default, skip_serializing_if = "is_default")]
+        cost: u64,
         /// Whether the run goes on after it; false = nothing else was asked of it.
         goes_on: bool,
     }
@@ -326,6 +336,13 @@ payload! {
         /// What the user wants it to keep above all.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         focus: Option<Body>,
+    }
+    /// What may be spent is another, in place of what is configured.
+    BudgetSet {
+        /// By the run that is under way, or by all runs of the session.
+        scope: Scope,
+        /// What was said so far of that scope, this with it.
+        allowance: Allowance,
     }
     /// The model is told something that no user and no tool said.
     Noted {

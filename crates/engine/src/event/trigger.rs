@@ -35,11 +35,7 @@ impl Event {
             Self::Opened(_) => Some(Trigger::Opened),
             Self::Paused(_) => Some(Trigger::Pause),
             Self::Resumed(_) => Some(Trigger::Resume),
-            Self::LifecycleChanged(e) => match e.cause {
-                LifecycleCause::Escalated => Some(Trigger::Escalated),
-                LifecycleCause::Recovered => Some(Trigger::Recovered),
-                _ => None,
-            },
+            Self::LifecycleChanged(e) => lifecycle_changed(e.cause),
             Self::Created(_)
             | Self::Forked(_)
             | Self::Closed(_)
@@ -60,6 +56,7 @@ impl Event {
             | Self::CompactionAsked(_)
             | Self::Uncompacted(_)
             | Self::Noted(_)
+            | Self::BudgetSet(_)
             | Self::CandidateCooled(_)
             | Self::Reported(_)
             | Self::LedgerBegun(_)
@@ -80,11 +77,19 @@ impl Event {
     }
 }
 
+fn lifecycle_changed(cause: LifecycleCause) -> Option<Trigger> {
+    match cause {
+        LifecycleCause::Escalated => Some(Trigger::Escalated),
+        LifecycleCause::Recovered => Some(Trigger::Recovered),
+        _ => None,
+    }
+}
+
 fn run_ended(e: &RunEnded) -> Trigger {
     match &e.failure {
         _ if e.compacted => Trigger::CompactSuccess,
         // A limit of its own, before its next request.
-        Some(failure) if failure.class == FailureClass::Loop => Trigger::LimitReached,
+        Some(failure) if matches!(failure.class, FailureClass::Loop | FailureClass::Budget) => Trigger::LimitReached,
         _ => ended(e.outcome),
     }
 }

@@ -282,6 +282,12 @@ pub enum CompactionCause {
 pub enum Note {
     /// The same call came with the same result, again and again.
     Repeats,
+    /// A budget is nearly used up.
+    WrapUp,
+    /// A budget is used up: it is to say what was done.
+    Closing,
+    /// There is more: it is to go on.
+    Raised,
 }
 
 /// A long result of a call, cut to its beginning and its end.

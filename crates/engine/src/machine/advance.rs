@@ -40,9 +40,10 @@ impl Machine {
             Phase::ToolExec | Phase::Awaiting { on: WaitFor::Approval | WaitFor::Answer, .. } => {
                 let waited = matches!(phase, Phase::Awaiting { .. });
                 self.advance_calls(moment);
-                // A wait is a state to stop in as well.
-                !waited && matches!(self.phase(), Some(Phase::Awaiting { .. }))
+                // A wait is a state to stop in as well, and where nothing was left for the calls they are all settled.
+                !waited && matches!(self.phase(), Some(Phase::Awaiting { .. } | Phase::Preparing { .. }))
             }
+            Phase::Awaiting { on: WaitFor::Budget, .. } => self.advance_budget(moment),
             Phase::Error { failure } => {
                 let failure = failure.clone();
                 self.advance_error(&failure, moment)
@@ -71,7 +72,7 @@ impl Machine {
             return true;
         }
         if let Pick::Ask(candidate) = self.pick(moment)
-            && self.compact_first(candidate, moment)
+            && (!alone && !self.check_budget(candidate, moment) || self.compact_first(candidate, moment))
         {
             return true;
         }

@@ -1,7 +1,7 @@
 //! Calls: one ladder from asked to settled.
 
 use super::Machine;
-use super::sentences::{INTERRUPTED, UNENDED};
+use super::sentences::{INTERRUPTED, NOTHING_LEFT, UNENDED};
 use crate::body::{BodyKind, Content};
 use crate::event::{
     CallAsked, CallChecked, CallEnding, CallFound, CallLost, CallOutcome, CallSettled, CallStarted, EndingCause, Found,
@@ -40,17 +40,24 @@ impl Machine {
 
     /// Takes every call as far as the state allows: starts those whose turn it is, waits when only questions are left.
     pub(super) fn advance_calls(&mut self, moment: Moment) {
+        let left = self.calls_left(moment);
         let Some(session) = &self.session else { return };
         let Some(run) = session.run() else { return };
         let epoch = session.epoch;
         let calls = &run.step.calls;
+        if left == 0 && calls.iter().any(|call| !call.is_out() && !call.is_settled()) {
+            for call in self.call_ids(|call| !call.is_out() && !call.is_settled()) {
+                self.settle_with(call, CallOutcome::Skipped, NOTHING_LEFT, moment);
+            }
+            return;
+        }
         let ready = calls.iter().enumerate().filter(|(at, call)| call.stage == Stage::Ready && has_turn(calls, *at));
         let ready: Vec<&Call> = ready.map(|(_, call)| call).collect();
         let stop = ready.iter().position(|call| self.stops_before(call));
         let stop_before = stop.map(|at| ready[at].id);
         let start: Vec<CallStarted> = ready
             .into_iter()
-            .take(stop.unwrap_or(usize::MAX))
+            .take(stop.unwrap_or(usize::MAX).min(usize::try_from(left).unwrap_or(usize::MAX)))
             .map(|call| CallStarted {
                 call: call.id,
                 effect: call.effect(EffectKind::RunCall),

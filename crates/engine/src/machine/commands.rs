@@ -44,6 +44,7 @@ impl Machine {
             Command::Override(change) => self.override_one(change, moment),
             Command::Recover { force } => self.recover_lifecycle(force, moment),
             Command::Terminate => self.terminate(moment),
+            Command::Budget { scope, change } => self.set_budget(scope, change, moment),
             Command::Compact { message, focus, queue } => self.compact(message, focus, queue, moment),
             Command::Uncompact { compaction, restored } => self.uncompact(compaction, restored, moment),
             Command::Rewind => Err(Refusal::Unsupported { what: "rewind" }),

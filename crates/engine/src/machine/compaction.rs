@@ -7,12 +7,13 @@ use super::queue::Offered;
 use crate::body::Content;
 use crate::event::{
     Compacted, CompactionAsked, CompactionBegun, CompactionCause, CompactionFailed, CutResult, Failed, Outcome,
-    Overrides, QueueMode, ResultsCut, Uncompacted,
+    Overrides, QueueMode, ResultsCut, Uncompacted, Usage,
 };
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{CallId, EffectId, EffectKind, MessageId, Moment, Seq};
 use crate::input::{Answer, Refusal, Shortened};
 use crate::queue::QueueSettings;
+use crate::settings::Candidate;
 use crate::state::{Compacting, Item, ItemAt, Lifecycle, Phase, Run, Session, Transcript};
 use crate::tables::compaction::{History, Rung, Window};
 use crate::tables::limits::MESSAGE_TOKENS;
@@ -150,8 +151,19 @@ impl Machine {
                 let summary = self.keep(text);
                 let run = self.session.as_ref().and_then(Session::run);
                 let goes_on = run.is_some_and(|run| !run.counters.room.alone);
-                let compacted =
-                    Compacted { compaction: effect, summary, kept_from, pinned, before, after, by, usage, goes_on };
+                let cost = by.as_deref().map_or(0, |by| self.cost_of_summary(by, &usage));
+                let compacted = Compacted {
+                    compaction: effect,
+                    summary,
+                    kept_from,
+                    pinned,
+                    before,
+                    after,
+                    by,
+                    usage,
+                    cost,
+                    goes_on,
+                };
                 self.emit(compacted, moment.now);
                 if !goes_on {
                     self.end_run(Outcome::Completed, None, moment);
@@ -160,6 +172,14 @@ impl Machine {
             Shortened::Results(results) if rung == Rung::Truncate => self.results_cut(effect, results, moment),
             Shortened::Summary { .. } | Shortened::Results(_) => self.late += 1,
         }
+    }
+
+    /// What the model of this name takes for a summary, micro-dollars.
+    fn cost_of_summary(&self, by: &str, usage: &Usage) -> u64 {
+        let Some(settings) = &self.settings else { return 0 };
+        let is_it = |candidate: &&Candidate| by == format!("{}/{}", candidate.provider, candidate.model);
+        let known = settings.compaction.by.iter().chain(&settings.candidates);
+        known.filter(is_it).map(|candidate| candidate.cost(usage)).next().unwrap_or_default()
     }
 
     /// What a summary leads to: from where messages are kept, which of the earlier ones, tokens before and after.

@@ -5,6 +5,7 @@
 
 mod advance;
 mod breakpoints;
+mod budget;
 mod calls;
 mod commands;
 mod compaction;

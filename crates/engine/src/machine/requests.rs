@@ -12,7 +12,7 @@ use crate::input::Part;
 use crate::machine::sentences::NOT_RUN;
 use crate::mutants::{Mutant, planted};
 use crate::settings::{Candidate, ResumeMode, ToolClass};
-use crate::state::{Blocks, PartialCall, Phase, PrepareStage, Session, Stream};
+use crate::state::{Blocks, PartialCall, Phase, PrepareStage, Session, Stream, Winding};
 use crate::tables::limits::{CALLS_PER_MESSAGE, STREAM_BYTES, WINDOW_LEAST};
 use crate::tables::recovery::{Pick, pick};
 
@@ -45,7 +45,8 @@ impl Machine {
         };
         let (epoch, probe) = (session.epoch, run.counters.is_probe(candidate));
         let tokens = self.request_tokens(candidate);
-        self.emit(RequestSent { request, epoch, candidate, items, tokens, probe }, moment.now);
+        let reserved = self.reserved(candidate, tokens, moment);
+        self.emit(RequestSent { request, epoch, candidate, items, tokens, probe, reserved }, moment.now);
     }
 
     pub(super) fn pick(&self, moment: Moment) -> Pick {
@@ -125,7 +126,8 @@ impl Machine {
             return self.request_failed(request, failure, moment);
         }
         let stream = stream.clone();
-        let next = match (stream.calls.is_empty(), self.steer_waits()) {
+        let closes = self.session.as_ref().and_then(Session::run).is_some_and(|run| run.winding == Winding::Closing);
+        let next = match (stream.calls.is_empty(), self.steer_waits() || closes) {
             (false, _) => Next::Calls,
             (true, false) => Next::Finish,
             (true, true) => Next::Steer,
@@ -148,20 +150,25 @@ impl Machine {
             .map(|at| self.sealed_call(&partial, at, (next == Next::Cut).then_some(not_run)))
             .collect::<Vec<_>>();
         let images = stream.images.clone();
+        let cost = self.candidate_in_use().map_or(0, |candidate| candidate.cost(&usage));
         if next == Next::Cut && text.is_none() && calls.is_empty() && images.is_empty() {
             return;
         }
         let blocks = blocks.sealed(|index| indices.iter().position(|known| *known == index).map(|at| at as u32));
         let blocks = blocks.map(|blocks| self.keep(Blocks { model: self.model_name(), blocks }.content()));
         let request = stream.sent.request;
-        self.emit(MessageSealed { request, text, reasoning, calls, usage, next, blocks, images }, moment.now);
+        self.emit(MessageSealed { request, text, reasoning, calls, usage, cost, next, blocks, images }, moment.now);
+    }
+
+    /// Whom the run asks.
+    fn candidate_in_use(&self) -> Option<&Candidate> {
+        let run = self.session.as_ref().and_then(Session::run)?;
+        self.settings.as_ref()?.candidate(run.counters.candidate)
     }
 
     /// The model of the request that is out, `PROVIDER/MODEL`.
     fn model_name(&self) -> String {
-        let run = self.session.as_ref().and_then(Session::run);
-        let candidate = run.map(|run| run.counters.candidate as usize).zip(self.settings.as_ref());
-        let candidate = candidate.and_then(|(at, settings)| settings.candidates.get(at));
+        let candidate = self.candidate_in_use();
         candidate.map(|candidate| format!("{}/{}", candidate.provider, candidate.model)).unwrap_or_default()
     }
 
@@ -232,6 +239,7 @@ impl Machine {
                     reasoning: None,
                     calls: vec![],
                     usage: Usage::default(),
+                    cost: 0,
                     next: Next::Cut,
                     blocks: None,
                     images: vec![],

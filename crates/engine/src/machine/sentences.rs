@@ -1,5 +1,7 @@
 //! What the model is told in place of a call's own result. Fixed wording: tests and models rely on it.
 
+use crate::tables::budget::{Limit, Resource};
+
 /// A call that a cut, an abort or an ending came before.
 pub(super) const NOT_RUN: &str = "Not run: the turn was cut.";
 
@@ -20,6 +22,58 @@ pub(super) fn repeated(tool: &str, times: u32, most: u32) -> String {
         "Note from limulus: your call of `{tool}` has had the same arguments and the same result {times} times, and no other \
          call has brought anything new between. Do not make it again: try something else, or say what you need.{stop}"
     )
+}
+
+/// A call that nothing is left for.
+pub(super) const NOTHING_LEFT: &str = "Not run: the budget is used up.";
+
+/// Before the next request of a run that waited for more.
+pub(super) const RAISED: &str = "Note from limulus: there is more to spend again. Go on where you stopped.";
+
+/// Before the next request of a run that has nearly used up what it may spend.
+pub(super) fn wrap_up(limit: &Limit) -> String {
+    format!(
+        "Note from limulus: {} % of what this {} may spend is used up ({}). Come to an end: do only what is still needed, \
+         then answer.",
+        limit.percent(),
+        limit.scope,
+        amounts(limit)
+    )
+}
+
+/// The last request before a run waits for more.
+pub(super) fn closing(limit: &Limit) -> String {
+    format!(
+        "Note from limulus: what this {} may spend is used up ({}). Call no tools. Say in a few lines what is done, what is \
+         not, and what comes next: the work goes on from there when there is more.",
+        limit.scope,
+        amounts(limit)
+    )
+}
+
+/// Why a run ended at a limit.
+pub(super) fn used_up(limit: &Limit) -> String {
+    let scope = limit.scope;
+    format!(
+        "what this {scope} may spend is used up ({}; `budget.{scope}`, `budget.at_limit = \"end\"`): raise it, or let runs \
+         wait with `budget.at_limit = \"wait\"`",
+        amounts(limit)
+    )
+}
+
+/// How much of a limit is used, with its unit.
+fn amounts(limit: &Limit) -> String {
+    let Limit { used, limit: most, of, .. } = limit;
+    match of {
+        Resource::Tokens => format!("{used} of {most} tokens"),
+        Resource::Cost => format!("{} of {} dollars", dollars(*used), dollars(*most)),
+        Resource::Calls => format!("{used} of {most} calls"),
+        Resource::Wall => format!("{} of {} s", used / 1_000, most / 1_000),
+    }
+}
+
+fn dollars(micro: u64) -> String {
+    format!("{}.{:06}", micro / 1_000_000, micro % 1_000_000)
 }
 
 /// A call that a human did not allow.

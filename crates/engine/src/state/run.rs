@@ -9,6 +9,7 @@ use crate::body::{Attachment, Body};
 use crate::event::{Breakpoint, Outcome, PauseCause, Usage, WaitFor};
 use crate::failure::Failure;
 use crate::ids::{CallId, EffectId, EffectKind, Epoch, Hash, MessageId, RunId, Seq, Timestamp};
+use crate::tables::budget::{Allowance, Spent};
 use crate::tables::compaction::Rung;
 use crate::tables::recovery::Counters;
 use crate::tables::transitions::RunState;
@@ -48,8 +49,14 @@ pub struct Run {
     pub summary: Option<SummaryWish>,
     /// The failures so far.
     pub trace: Vec<Failure>,
-    /// What it cost so far.
+    /// What it took so far, as the providers say.
     pub usage: Usage,
+    /// What counts against its budget.
+    pub spent: Spent,
+    /// What it may spend, where somebody has said so.
+    pub allowance: Allowance,
+    /// How far it is with coming to an end because a budget is used up.
+    pub winding: Winding,
     /// Calls that brought nothing new.
     pub repeats: Repeats,
     /// Calls that could not be ended.
@@ -64,6 +71,21 @@ pub struct Run {
     pub pause: Option<Pause>,
     /// Its own clock.
     pub clock: Clock,
+}
+
+/// How far a run is with coming to an end because a budget is used up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Winding {
+    /// Nothing was said.
+    #[default]
+    Not,
+    /// The model was told to wrap up.
+    Told,
+    /// It was asked to say what was done.
+    Closing,
+    /// It has said so, or cannot any more.
+    Closed,
 }
 
 /// Why a run is held.
@@ -162,6 +184,8 @@ pub struct Sent {
     pub items: u32,
     /// About how many tokens it holds.
     pub tokens: u64,
+    /// What is set aside for it.
+    pub reserved: Option<Spent>,
 }
 
 /// An answer that is streaming in: the only text that the state holds.
@@ -270,6 +294,9 @@ impl Run {
             summary: None,
             trace: vec![],
             usage: Usage::default(),
+            spent: Spent::default(),
+            allowance: Allowance::default(),
+            winding: Winding::default(),
             repeats: Repeats::default(),
             unended: vec![],
             ending: None,

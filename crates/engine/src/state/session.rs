@@ -14,6 +14,7 @@ use crate::failure::Failure;
 use crate::ids::{BranchId, Epoch, MessageId, Seq, SessionId, Timestamp};
 use crate::ledger::Strike;
 use crate::settings::Thinking;
+use crate::tables::budget::{Allowance, Spent};
 use crate::tables::lifecycle::LifecycleKind;
 use crate::tables::transitions::RunState;
 
@@ -60,6 +61,10 @@ pub struct Session {
     pub verbose: Option<bool>,
     /// How its messages are routed that do not say; none = as the agent says.
     pub queue_mode: Option<QueueMode>,
+    /// What its runs have spent, but for the one under way.
+    pub spent: Spent,
+    /// What they may spend together, where somebody has said so.
+    pub allowance: Allowance,
     /// The owner that last opened it.
     pub epoch: Epoch,
     /// Whether that owner left in order.

@@ -183,6 +183,7 @@ mod tests {
             images: true,
             token_rate: 1_000,
             can_refresh: false,
+            price: None,
         }
     }
 

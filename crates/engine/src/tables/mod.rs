@@ -1,5 +1,6 @@
 //! The tour of the product: one table a file. The runtime obeys them, the drawings are made from them, tests walk them.
 
+pub mod budget;
 pub mod compaction;
 pub mod lifecycle;
 pub mod limits;

@@ -5,17 +5,17 @@ use engine::tables::compaction::Rung;
 use engine::tables::lifecycle::{LifecycleCause, LifecycleKind};
 use engine::tables::transitions::RunState;
 use engine::{
-    Attachment, BlockOf, BlockSigned, Body, BodyKind, BranchId, BreakpointSet, CallAsked, CallChecked, CallEnding,
-    CallFound, CallId, CallLost, CallOutcome, CallPartAdded, CallSettled, CallStarted, CandidateCooled, Closed,
-    Compacted, CompactionAsked, CompactionBegun, CompactionCause, CompactionFailed, Created, CutCause, CutResult,
-    DeliveryEnded, DeliveryStarted, EffectId, EffectKind, EndingCause, EndingSet, Epoch, Event, Failed, Failure,
-    FailureClass, Forked, Found, Gathered, Hash, ImageMade, Item, ItemAt, LedgerBegun, Leg, LifecycleChanged,
-    MessageAccepted, MessageId, MessageSealed, MessageSettled, Next, Note, Noted, Opened, Outcome, OutputAdded,
-    OverrideSet, Overrides, PauseCause, Paused, Place, Policy, ProcessAdopted, ProcessCause, ProcessEnded,
+    Allowance, Attachment, BlockOf, BlockSigned, Body, BodyKind, BranchId, BreakpointSet, BudgetSet, CallAsked,
+    CallChecked, CallEnding, CallFound, CallId, CallLost, CallOutcome, CallPartAdded, CallSettled, CallStarted,
+    CandidateCooled, Closed, Compacted, CompactionAsked, CompactionBegun, CompactionCause, CompactionFailed, Created,
+    CutCause, CutResult, DeliveryEnded, DeliveryStarted, EffectId, EffectKind, EndingCause, EndingSet, Epoch, Event,
+    Failed, Failure, FailureClass, Forked, Found, Gathered, Hash, ImageMade, Item, ItemAt, LedgerBegun, Leg,
+    LifecycleChanged, MessageAccepted, MessageId, MessageSealed, MessageSettled, Next, Note, Noted, Opened, Outcome,
+    OutputAdded, OverrideSet, Overrides, PauseCause, Paused, Place, Policy, ProcessAdopted, ProcessCause, ProcessEnded,
     ProcessEnding, ProcessForgotten, ProfileAnswered, ProfileCleared, ProfileCooled, ProfilePreferred, QueueMode,
     ReasoningAdded, ReceiptState, Reported, RequestOpened, RequestSent, Reset, ResultsCut, Resumed, RetryScheduled,
-    RunEnded, RunId, RunStarted, SealedCall, Seq, SessionId, StepBegun, StreamCut, TextAdded, TextStruck, Thinking,
-    Timestamp, ToolClass, Uncompacted, UnreadableEvent, Usage, VERSION, WaitBegan, WaitEnded, WaitFor,
+    RunEnded, RunId, RunStarted, Scope, SealedCall, Seq, SessionId, Spent, StepBegun, StreamCut, TextAdded, TextStruck,
+    Thinking, Timestamp, ToolClass, Uncompacted, UnreadableEvent, Usage, VERSION, WaitBegan, WaitEnded, WaitFor,
 };
 use uuid::Uuid;
 
@@ -24,7 +24,7 @@ mod page;
 /// The kinds of the design, synced, written, progress; beside them `image_made`, `block_signed`, `gathered`, `breakpoint_set`, `reset` and those of processes.
 const KINDS: &str = "
     created forked opened closed message_accepted message_settled gathered run_started request_sent message_sealed call_asked
-    ask_answered call_started call_ending call_settled compacted results_cut uncompacted compaction_asked noted wait_began wait_ended retry_scheduled candidate_cooled
+    ask_answered call_started call_ending call_settled compacted results_cut uncompacted compaction_asked noted budget_set wait_began wait_ended retry_scheduled candidate_cooled
     profile_cooled profile_preferred profile_cleared ending_set
     run_ended breakpoint_set reset paused resumed lifecycle_changed override_set delivery_started delivery_ended
     process_adopted process_ending process_ended process_forgotten
@@ -37,6 +37,8 @@ const RUN: RunId = RunId(ID);
 const CALL: CallId = CallId { run: RUN, step: 2, index: 1 };
 const EFFECT: EffectId = EffectId { run: RUN, kind: EffectKind::Request, ordinal: 3, try_no: 2 };
 const HASH: Hash = Hash([0xa5; 32]);
+const SPENT: Spent = Spent { tokens: 9, cost: 3, calls: 1, wall_ms: 2 };
+const ALLOWANCE: Allowance = Allowance { tokens: Some(9), cost: Some(3), calls: Some(1), wall_ms: Some(2) };
 const BODY: Body = Body { hash: HASH, bytes: 9, tokens: 3, kind: BodyKind::Message };
 
 /// One of each kind, every field set, in the order of the list.
@@ -95,8 +97,18 @@ fn session_samples() -> Vec<Event> {
             .into(),
         Gathered { messages: vec![message] }.into(),
         RunStarted { run: RUN, inputs: vec![message], settings: HASH }.into(),
-        RequestSent { request: EFFECT, epoch: Epoch(2), candidate: 1, items: 4, tokens: 9, probe: true }.into(),
+        RequestSent {
+            reserved: Some(SPENT),
+            request: EFFECT,
+            epoch: Epoch(2),
+            candidate: 1,
+            items: 4,
+            tokens: 9,
+            probe: true,
+        }
+        .into(),
         MessageSealed {
+            cost: 2,
             request: EFFECT,
             text: Some(BODY),
             reasoning: Some(BODY),
@@ -142,6 +154,7 @@ fn call_samples() -> Vec<Event> {
 fn run_samples() -> Vec<Event> {
     vec![
         Compacted {
+            cost: 2,
             compaction: EFFECT,
             summary: BODY,
             kept_from: Seq(3),
@@ -167,6 +180,7 @@ fn run_samples() -> Vec<Event> {
         .into(),
         CompactionAsked { focus: Some(BODY) }.into(),
         Noted { note: Note::Repeats, body: BODY }.into(),
+        BudgetSet { scope: Scope::Run, allowance: ALLOWANCE }.into(),
         WaitBegan { on: WaitFor::Approval, until: Some(Timestamp(8)) }.into(),
         WaitEnded { on: WaitFor::Quota }.into(),
         RetryScheduled {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use engine::tables::limits::ENDED_PROCESSES;
 use engine::{
     Batch, Call, CallId, Effect, EffectKind, Event, Found, Leg, LegState, Lifecycle, MessageId, Phase, PrepareStage,
-    Process, ProcessState, QueueWatch, ReceiptState, Record, Run, Session, Stage, ToolClass, WaitFor,
+    Process, ProcessState, QueueWatch, ReceiptState, Record, Run, Session, Stage, ToolClass, WaitFor, Winding,
 };
 
 use super::World;
@@ -209,6 +209,8 @@ fn moves(world: &World, run: &Run) -> bool {
             .into_iter()
             .any(runs),
         Phase::Awaiting { on: WaitFor::Approval, .. } => run.step.calls.iter().any(|call| call.stage == Stage::Asking),
+        // Somebody must say what more it may spend.
+        Phase::Awaiting { on: WaitFor::Budget, until: None } => run.winding != Winding::Told,
         // The limit of a process may come before.
         Phase::Retry { until } | Phase::Awaiting { on: WaitFor::Quota, until: Some(until) } => {
             let processes = world.session().processes.iter();

@@ -260,6 +260,7 @@ pub(crate) fn settings() -> Settings {
         images: true,
         token_rate: 1_000,
         can_refresh: false,
+        price: None,
     };
     Settings {
         agent: "main".into(),
@@ -271,6 +272,7 @@ pub(crate) fn settings() -> Settings {
         exec: Policy::Allow,
         outside: Policy::Ask,
         compaction: Compaction::default(),
+        budget: engine::Budget::default(),
         web_fetch: Policy::Ask,
         tools: [
             tool("ls", ToolClass::ReadOnly),

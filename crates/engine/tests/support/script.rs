@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use engine::BodyKind;
+use engine::tables::budget::NO_LIMIT;
 use engine::{
-    Attached, BlockOf, Breakpoint, CallId, CallOutcome, Candidate, Command, Content, Cooled, Effect, EffectId,
-    EffectKind, Epoch, Event, Failure, FailureClass, Found, Given, Hash, Input, Item, MessageId, Override, Overrides,
-    Part, Policy, Report, ResumeMode, RunId, Shortened, Timestamp, Usage,
+    Allowance, Attached, BlockOf, Breakpoint, CallId, CallOutcome, Candidate, Command, Content, Cooled, Effect,
+    EffectId, EffectKind, Epoch, Event, Failure, FailureClass, Found, Given, Hash, Input, Item, MessageId, Override,
+    Overrides, Part, Policy, Price, Report, ResumeMode, RunId, Shortened, Spent, Timestamp, Usage,
 };
 use uuid::Uuid;
 
@@ -85,6 +86,22 @@ impl Words {
 fn world_line(world: &mut World, words: &Words) -> bool {
     match words.at(0) {
         "set" => set(world, words.at(1), words.at(2)),
+        "limit" => {
+            let budget = &mut world.settings.budget;
+            let of = if words.at(1) == "run" { &mut budget.run } else { &mut budget.session };
+            *of = allowance(words).or(*of);
+        }
+        "spent" => {
+            let session = world.session();
+            let amounts = |spent: &Spent| {
+                let Spent { tokens, cost, calls, wall_ms } = spent;
+                format!("{tokens} tokens, {cost} micro-dollars, {calls} calls, {wall_ms} ms")
+            };
+            let run = session.run().map(|run| format!("run: {} ({:?})", amounts(&run.spent), run.winding));
+            let session = format!("runs before: {}", amounts(&session.spent));
+            world.lines.extend(run);
+            world.lines.push(session);
+        }
         "begin" => quietly(world, &["create", "open 1", "message \"hello\"", "lane", "prepared"]),
         "finish" => quietly(world, &["say text \"Done.\"", "end", "state"]),
         "round" => round(world, words),
@@ -164,6 +181,13 @@ fn set(world: &mut World, key: &str, value: &str) {
         "silent" => limits.silent_ms = number(),
         "call" => limits.call_ms = number(),
         "max_wait" => limits.max_wait_ms = number(),
+        "wrap_up" => world.settings.budget.wrap_up = number() as u32,
+        "at_limit" => world.settings.budget.at_limit = word(value).expect("a way"),
+        // Of each token, micro-dollars.
+        "price" => {
+            let of = number() * 1_000_000;
+            world.settings.candidates[0].price = Some(Price { input: of, cached: of, cache_written: of, output: of });
+        }
         "told" => limits.repeats_told = number() as u32,
         "stopped" => limits.repeats_most = number() as u32,
         "retries" => limits.retries = number() as u32,
@@ -176,6 +200,19 @@ fn set(world: &mut World, key: &str, value: &str) {
         "cut" => world.queue.cut = value == "on",
         "interrupt" => world.queue.interrupt = word(value).expect("a way"),
         _ => panic!("no setting {key}"),
+    }
+}
+
+/// `… SCOPE RESOURCE AMOUNT`.
+fn allowance(words: &Words) -> Allowance {
+    let amount = Some(if words.at(3) == "none" { NO_LIMIT } else { words.number(3) });
+    let nothing = Allowance::default();
+    match words.at(2) {
+        "tokens" => Allowance { tokens: amount, ..nothing },
+        "cost" => Allowance { cost: amount, ..nothing },
+        "calls" => Allowance { calls: amount, ..nothing },
+        "wall" => Allowance { wall_ms: amount, ..nothing },
+        other => panic!("no resource {other}"),
     }
 }
 
@@ -218,6 +255,7 @@ fn command(world: &mut World, words: &Words) -> Option<Command> {
             let message = MessageId(Uuid::from_u128(u128::from(world.messages)));
             Command::Compact { message, focus: Content::text(BodyKind::Message, words.at(1)), queue: world.queue }
         }
+        "budget" => Command::Budget { scope: word(words.at(1)).expect("a scope"), change: allowance(words) },
         "undo" => undo(world),
         "rewind" => Command::Rewind,
         "fork" => Command::Fork,

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use engine::{EffectId, Event, Machine, Record, RunId, Seq, SessionRow, Settings, Timestamp};
+use engine::{EffectId, Event, Machine, Record, RunId, Seq, SessionRow, Settings, Timestamp, Usage};
 use journal::{Entry, Error, Read, Tail};
 use protocol::event::{AssistantLine, ReasoningLine, Stream};
 
@@ -162,6 +162,11 @@ impl Missed {
             let now = (session.run_state(), session.lifecycle.kind(), session.flags());
             let at = last.unwrap_or(session.last_activity);
             lines.push(self.position.line(source, at, self.position.cursor.place(), Stream::State(changed(now))));
+            let spends = session.run().filter(|run| run.usage != Usage::default());
+            // What has no row is told with the next request.
+            if let Some(row) = spends.and_then(|run| store.run(run.id).ok().flatten()) {
+                lines.push(self.position.usage(source, at, &row));
+            }
         }
         self.position.flush(lines);
     }

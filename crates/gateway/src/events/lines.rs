@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
-use engine::{Event, Flags, Record, Seq, SessionId, SessionRow, StreamCut, Timestamp};
+use engine::{Compacted, Event, Flags, MessageSealed, Record, Seq, SessionId, SessionRow, StreamCut, Timestamp, Usage};
 use journal::Read;
 use protocol::event::{StateLine, Stream};
 use runtime::{LaneNews, Published};
@@ -81,6 +81,10 @@ impl Lines {
             let following = batch.records[at + 1..].iter().map(|record| &record.event);
             position.tell(source, (record, published.epoch), following, &mut lines);
         }
+        let spends = batch.records.iter().rfind(|record| is_spent(&record.event));
+        if let Some((record, run)) = spends.zip(batch.views.runs.last()) {
+            lines.push(position.usage(source, record.at, run));
+        }
         let now = state_of(published);
         if let Some(last) = batch.records.last().filter(|_| before != Some(now)) {
             let what = Stream::State(changed(now));
@@ -99,6 +103,16 @@ impl Lines {
         if now != AT_REST || !position.is_at_rest() || waits {
             self.told.insert(published.session, (position, Some(now)));
         }
+    }
+}
+
+/// Whether a request has added to what its run has taken.
+fn is_spent(event: &Event) -> bool {
+    match event {
+        Event::MessageSealed(MessageSealed { usage, .. }) | Event::Compacted(Compacted { usage, .. }) => {
+            *usage != Usage::default()
+        }
+        _ => false,
     }
 }
 

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use engine::{
-    Body, BranchId, CallId, Content, Epoch, Event, Hash, MessageSealed, Outcome, Record, RunEnded, RunId, Seq,
+    Body, BranchId, CallId, Content, Epoch, Event, Hash, MessageSealed, Outcome, Record, RunEnded, RunId, RunRow, Seq,
     Timestamp,
 };
 use journal::{Entry, Error, Read};
 use protocol::event::{
     AssistantLine, CompactionLine, Delta, LifecycleLine, QueueLine, ReasoningLine, RunEnd, StateLine, Stream, ToolLine,
+    UsageLine,
 };
 
 use super::cursor::{Cursor, Place};
@@ -180,6 +181,14 @@ impl Position {
             queue: vec![],
         };
         Line { event, place }
+    }
+
+    /// The line of what a run has taken so far.
+    pub(super) fn usage(&self, source: Source<'_>, at: Timestamp, run: &RunRow) -> Line {
+        let what = Stream::Usage(UsageLine::Run { model: run.model.clone(), usage: run.usage });
+        let mut line = self.line(source, at, self.cursor.place(), what);
+        line.event.run = Some(run.run);
+        line
     }
 
     /// Tells the end of a run that was held back.

@@ -72,7 +72,18 @@ impl Session {
                 (vec![Created { session, key, agent: "main".to_owned(), branch }.into(), opened.into()], vec![])
             }
             2 => (
-                vec![RequestSent { tokens: 9, request, epoch: Epoch(1), candidate: 0, items: 1, probe: false }.into()],
+                vec![
+                    RequestSent {
+                        reserved: None,
+                        tokens: 9,
+                        request,
+                        epoch: Epoch(1),
+                        candidate: 0,
+                        items: 1,
+                        probe: false,
+                    }
+                    .into(),
+                ],
                 vec![],
             ),
             3..=5 => {
@@ -151,6 +162,7 @@ impl Session {
 
 fn message(request: EffectId, text: &Content, calls: Vec<SealedCall>) -> MessageSealed {
     MessageSealed {
+        cost: 0,
         request,
         text: Some(text.body),
         reasoning: None,
@@ -339,7 +351,7 @@ impl Reader {
             let story = stories.entry(line.session.clone()).or_default();
             match &line.what {
                 // What a call wrote while nobody was there is in its result.
-                Stream::State(StateLine::Changed { .. }) | Stream::Tool(ToolLine::Update(_)) => {}
+                Stream::State(StateLine::Changed { .. }) | Stream::Usage(_) | Stream::Tool(ToolLine::Update(_)) => {}
                 Stream::Assistant(AssistantLine::Delta(Delta { effect, offset, text })) => {
                     let end = texts.entry(*effect).or_default();
                     assert_eq!(end, offset, "a gap, or told twice: {line:?}");

@@ -7,7 +7,7 @@ pub mod reading;
 use std::sync::Arc;
 
 use protocol::method::{
-    Agent, AgentWait, AsksAnswer, EventsSubscribe, EventsUnsubscribe, HealthGet, METHODS, Method, NoParams,
+    Agent, AgentWait, AsksAnswer, BudgetSet, EventsSubscribe, EventsUnsubscribe, HealthGet, METHODS, Method, NoParams,
     ProfilesClear, ProfilesUse, QueueCancel, QueueClear, QueueMode, RunsAbort, RunsBreak, RunsPause, RunsResume,
     SessionsCompact, SessionsEnd, SessionsResume, SessionsUncompact,
 };
@@ -62,6 +62,7 @@ async fn answer(caller: &Arc<Caller>, id: &str, method: &str, params: Value) -> 
         ProfilesClear::NAME => {
             given::<ProfilesClear>(acting::clear_profiles(caller, self::params::<ProfilesClear>(params)?).await?)
         }
+        BudgetSet::NAME => given::<BudgetSet>(acting::set_budget(caller, self::params::<BudgetSet>(params)?).await?),
         AsksAnswer::NAME => given::<AsksAnswer>(acting::answer(caller, self::params::<AsksAnswer>(params)?).await?),
         EventsSubscribe::NAME => {
             acting::subscribe(caller, id, self::params::<EventsSubscribe>(params)?).await?;

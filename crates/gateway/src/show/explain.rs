@@ -110,9 +110,12 @@ fn ways(session: &Session, run: &Run, owned: Owned) -> Vec<Way> {
         (_, Owned::Yes) => {
             let asks = matches!(run.phase, Phase::Awaiting { on: WaitFor::Approval, .. });
             let answer = asks.then(|| way("answer it", format!("limulus runs watch {id}")));
+            let spends = matches!(run.phase, Phase::Awaiting { on: WaitFor::Budget, .. });
+            let raise = spends
+                .then(|| way("see what it may spend, and how to let it go on", format!("limulus budget show {key}")));
             let steer = way("steer it", format!("limulus runs steer {id} TEXT"));
             let pause = way("pause it", format!("limulus runs pause {id}"));
-            answer.into_iter().chain([steer, pause, abort]).collect()
+            answer.into_iter().chain(raise).chain([steer, pause, abort]).collect()
         }
     }
 }

@@ -3,6 +3,7 @@
 //! own fold), and how a shape is laid out for people.
 
 pub(crate) mod audit;
+pub(crate) mod budget;
 pub(crate) mod context;
 mod explain;
 pub(crate) mod fold;
@@ -14,6 +15,7 @@ pub mod scene;
 mod sentence;
 pub(crate) mod session;
 mod trace;
+pub(crate) mod usage;
 pub(crate) mod waiting;
 mod words;
 

@@ -195,11 +195,13 @@ fn settings(resume: ResumeMode) -> Settings {
             images: true,
             token_rate: 1_000,
             can_refresh: false,
+            price: None,
         }],
         limits: Limits::default(),
         resume,
         exec: Policy::Ask,
         outside: Policy::Ask,
+        budget: engine::Budget::default(),
         web_fetch: Policy::Ask,
         tools: tools::specs(),
     }

@@ -75,7 +75,7 @@ fn run_waits_for(run: &Run, questions: &[ApprovalRow]) -> String {
             WaitFor::Approval | WaitFor::Answer => "an answer",
             WaitFor::Children => "its children",
             WaitFor::Quota => "a quota",
-            WaitFor::Budget => "a budget",
+            WaitFor::Budget => "more to spend: what it may is used up",
             WaitFor::Retry => "its next try",
         }
         .to_owned(),

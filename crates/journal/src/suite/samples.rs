@@ -4,17 +4,17 @@ use engine::tables::compaction::Rung;
 use engine::tables::lifecycle::{LifecycleCause, LifecycleKind};
 use engine::tables::transitions::RunState;
 use engine::{
-    ApprovalRow, AskAnswered, Attachment, BlockOf, BlockSigned, Body, BodyKind, BreakpointSet, CallAsked, CallChecked,
-    CallEnding, CallFound, CallId, CallLost, CallOutcome, CallPartAdded, CallSettled, CallStarted, CandidateCooled,
-    Closed, Compacted, CompactionAsked, CompactionBegun, CompactionCause, CompactionFailed, Content, CutCause,
-    CutResult, DeliveryEnded, DeliveryStarted, EffectId, EffectKind, EndingCause, EndingSet, Epoch, Event, Failed,
-    Failure, FailureClass, Found, Gathered, Hash, ImageMade, Item, ItemAt, Leg, LifecycleChanged, MessageAccepted,
-    MessageId, MessageSealed, MessageSettled, Next, Note, Noted, Opened, Outcome, OutputAdded, OverrideSet, Overrides,
-    PauseCause, Paused, Place, Policy, ProcessAdopted, ProcessCause, ProcessEnded, ProcessEnding, ProcessForgotten,
-    ProfileAnswered, ProfileCleared, ProfileCooled, ProfilePreferred, QueueMode, ReasoningAdded, ReceiptRow,
-    ReceiptState, Reported, RequestOpened, RequestSent, Reset, ResultsCut, Resumed, RetryScheduled, RunEnded, RunId,
-    RunRow, RunStarted, SealedCall, Seq, SessionRow, StepBegun, StreamCut, TextAdded, TextStruck, Thinking, Timestamp,
-    ToolClass, Uncompacted, Usage, WaitBegan, WaitEnded, WaitFor,
+    Allowance, ApprovalRow, AskAnswered, Attachment, BlockOf, BlockSigned, Body, BodyKind, BreakpointSet, BudgetSet,
+    CallAsked, CallChecked, CallEnding, CallFound, CallId, CallLost, CallOutcome, CallPartAdded, CallSettled,
+    CallStarted, CandidateCooled, Closed, Compacted, CompactionAsked, CompactionBegun, CompactionCause,
+    CompactionFailed, Content, CutCause, CutResult, DeliveryEnded, DeliveryStarted, EffectId, EffectKind, EndingCause,
+    EndingSet, Epoch, Event, Failed, Failure, FailureClass, Found, Gathered, Hash, ImageMade, Item, ItemAt, Leg,
+    LifecycleChanged, MessageAccepted, MessageId, MessageSealed, MessageSettled, Next, Note, Noted, Opened, Outcome,
+    OutputAdded, OverrideSet, Overrides, PauseCause, Paused, Place, Policy, ProcessAdopted, ProcessCause, ProcessEnded,
+    ProcessEnding, ProcessForgotten, ProfileAnswered, ProfileCleared, ProfileCooled, ProfilePreferred, QueueMode,
+    ReasoningAdded, ReceiptRow, ReceiptState, Reported, RequestOpened, RequestSent, Reset, ResultsCut, Resumed,
+    RetryScheduled, RunEnded, RunId, RunRow, RunStarted, Scope, SealedCall, Seq, SessionRow, StepBegun, StreamCut,
+    TextAdded, TextStruck, Thinking, Timestamp, ToolClass, Uncompacted, Usage, WaitBegan, WaitEnded, WaitFor,
 };
 
 use super::{Script, id};
@@ -40,6 +40,7 @@ pub(crate) fn text_added(ordinal: u32, offset: u64, text: &str) -> Event {
 pub(crate) fn sealed(ordinal: u32, body: Body) -> Event {
     let request = effect(EffectKind::Request, ordinal);
     MessageSealed {
+        cost: 0,
         request,
         text: Some(body),
         reasoning: None,
@@ -122,13 +123,15 @@ fn of_a_run(body: Body) -> Vec<Event> {
         Gathered { messages: vec![MessageId(id(77)), MessageId(id(78))] }.into(),
         RunStarted { run: run(), inputs: vec![MessageId(id(77))], settings: body.hash }.into(),
         StepBegun { step: 1, prompt: body }.into(),
-        RequestSent { request, epoch: Epoch(1), candidate: 0, items: 3, tokens: 9, probe: false }.into(),
+        RequestSent { reserved: None, request, epoch: Epoch(1), candidate: 0, items: 3, tokens: 9, probe: false }
+            .into(),
         RequestOpened { request }.into(),
         StreamCut { request, cause: CutCause::Crash, text: Some(body) }.into(),
         TextStruck { request }.into(),
         ImageMade { request, image: Attachment { body, media_type: "image/png".to_owned(), name: "a.png".to_owned() } }
             .into(),
         MessageSealed {
+            cost: 0,
             request,
             text: None,
             reasoning: Some(body),
@@ -191,6 +194,7 @@ fn of_histories(body: Body) -> Vec<Event> {
         }
         .into(),
         Compacted {
+            cost: 0,
             compaction,
             summary: body,
             kept_from: Seq(4),
@@ -207,6 +211,7 @@ fn of_histories(body: Body) -> Vec<Event> {
             .into(),
         CompactionAsked { focus: Some(body) }.into(),
         Noted { note: Note::Repeats, body }.into(),
+        BudgetSet { scope: Scope::Session, allowance: Allowance { cost: Some(7), ..Allowance::default() } }.into(),
         CompactionFailed { failure, rung: Rung::Summarise }.into(),
     ]
 }
@@ -303,6 +308,7 @@ pub(crate) fn session_row(script: &Script, unfinished: bool) -> SessionRow {
 
 pub(crate) fn run_row(script: &Script, run: RunId, outcome: Option<Outcome>) -> RunRow {
     RunRow {
+        cost: 0,
         run,
         session: script.session,
         branch: script.branch,

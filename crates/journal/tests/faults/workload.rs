@@ -279,9 +279,16 @@ impl Script {
             Act::Create => self.created(),
             Act::Accept => return with(long("message"), &|body| self.accepted(body)),
             Act::Start => return self.started(),
-            Act::Request => {
-                RequestSent { request, epoch: engine::Epoch(1), candidate: 0, items: 1, tokens: 9, probe: false }.into()
+            Act::Request => RequestSent {
+                reserved: None,
+                request,
+                epoch: engine::Epoch(1),
+                candidate: 0,
+                items: 1,
+                tokens: 9,
+                probe: false,
             }
+            .into(),
             Act::Text(at) => {
                 let text = TextAdded { effect: request, offset: at * 300, text: "t".repeat(300) };
                 let opened = (at == 0).then(|| RequestOpened { request }.into());
@@ -359,6 +366,7 @@ impl Script {
 fn sealed(request: EffectId, text: Body) -> Event {
     let usage = Usage::default();
     MessageSealed {
+        cost: 0,
         request,
         text: Some(text),
         reasoning: None,

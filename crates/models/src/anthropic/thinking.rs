@@ -115,6 +115,7 @@ mod tests {
             images: true,
             token_rate: 1_000,
             can_refresh: false,
+            price: None,
         };
         let asked = serde_json::to_value(asked(&candidate, true)).unwrap();
         assert_eq!(asked, *expected, "{model} {level:?} {max_output}");

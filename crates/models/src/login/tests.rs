@@ -158,6 +158,7 @@ fn failure(login: &Login, fault: Fault) -> Failure {
         images: true,
         token_rate: 1_000,
         can_refresh: false,
+        price: None,
     };
     Subject::new(candidate, Endpoint { key: None, ..endpoint(login, "") }).failure(fault)
 }

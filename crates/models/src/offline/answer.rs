@@ -43,6 +43,13 @@ pub(super) fn nothing_more(language: Language) -> String {
     language.pick("There is nothing more to say.", "没有更多内容了。").to_owned()
 }
 
+/// What was done before nothing more could be.
+pub(super) fn so_far(mut sections: Vec<String>, language: Language) -> String {
+    let stopped = language.pick("I stopped here: nothing more may be spent.", "做到这里为止：已没有可用的额度。");
+    sections.push(stopped.to_owned());
+    sections.join("\n\n")
+}
+
 /// What an act came to.
 pub(super) fn section(act: &Act, outputs: &[&Output], language: Language) -> String {
     if let Some(failed) = outputs.first().filter(|output| output.is_error) {

@@ -25,6 +25,7 @@ pub(super) fn next(turn: &Turn) -> Next {
         while let Some((tool, arguments)) = call(act, &outputs) {
             match results.next() {
                 Some(output) => outputs.push(output),
+                None if turn.closes => return Next::Answer(answer::so_far(sections, turn.language)),
                 None => return Next::Call { tool, arguments },
             }
         }

@@ -220,6 +220,7 @@ async fn ask(messages: &[Message]) -> (Option<CallOf>, String) {
             images: true,
             token_rate: 1_000,
             can_refresh: false,
+            price: None,
         },
         system: Cached::from(Arc::from("prompt")),
         messages: messages.iter().cloned().map(Cached::from).collect(),
@@ -363,4 +364,28 @@ fn an_answer_comes_in_pieces_that_add_up_to_it() {
         assert!(all.iter().all(|piece| !piece.is_empty()));
     }
     assert!(pieces("one two three four five six seven").count() > 1);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn what_limulus_notes_asks_for_nothing_and_may_let_it_stop_and_go_on() {
+    let note = |text: &str| user(&format!("Note from limulus: {text}"));
+    let mut messages = vec![user("write \"a\" to a.txt, then write \"b\" to b.txt")];
+    let (call, _) = ask(&messages).await;
+    let call = call.expect("the first call");
+    let result = Message::Result {
+        provider_id: call.provider_id.clone(),
+        tool: call.tool.clone(),
+        text: "wrote 1 bytes to a.txt (a new file)".into(),
+        is_error: false,
+        files: vec![],
+    };
+    messages.extend([Message::Assistant(Answer::plain(None, None, vec![call])), result]);
+    messages.push(note("write.rs and ls are not what you think of. Come to an end."));
+    assert_eq!(ask(&messages).await.0.map(|call| call.arguments), Some(r#"{"content":"b","path":"b.txt"}"#.into()));
+    messages.push(note("what this run may spend is used up. Call no tools."));
+    let (call, said) = ask(&messages).await;
+    assert!(call.is_none() && said.contains("a.txt") && said.ends_with("nothing more may be spent."), "{said}");
+    messages
+        .extend([Message::Assistant(Answer::plain(Some(said.into()), None, vec![])), note("Go on where you stopped.")]);
+    assert_eq!(ask(&messages).await.0.map(|call| call.arguments), Some(r#"{"content":"b","path":"b.txt"}"#.into()));
 }

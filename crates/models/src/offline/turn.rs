@@ -10,8 +10,11 @@ use crate::rendering::Cached;
 /// The mark of a message that came while the model worked.
 const STEER_MARK: &str = "[STEER] ";
 
-/// What a call that was not run for a message's sake is answered with: it is asked for again.
-const SKIPPED: &str = "Skipped due to queued user message.";
+/// What calls are answered with that were not run and are asked for again: a message came before, or nothing was left for them.
+const SKIPPED: [&str; 2] = ["Skipped due to queued user message.", "Not run: the budget is used up."];
+
+/// How what limulus itself tells the model begins: nothing is asked for by it.
+const NOTE: &str = "Note from limulus: ";
 
 /// The part of a conversation since its last answer.
 #[derive(Debug, Default)]
@@ -22,6 +25,8 @@ pub(super) struct Turn {
     pub(super) results: Vec<Output>,
     /// What was already said of the answer before it was cut.
     pub(super) said: String,
+    /// It is to say what was done, and call nothing.
+    pub(super) closes: bool,
     pub(super) language: Language,
 }
 
@@ -47,7 +52,7 @@ impl Turn {
                 Message::User { text, .. } => turn.take_request(text),
                 Message::Assistant(answer) if answer.calls().next().is_none() => turn.said.push_str(&answer.text()),
                 Message::Assistant(_) => {}
-                Message::Result { text, .. } if text.trim() == SKIPPED => {}
+                Message::Result { text, .. } if SKIPPED.contains(&text.trim()) => {}
                 Message::Result { text, is_error, .. } => {
                     turn.results.push(Output { text: text.clone(), is_error: *is_error });
                 }
@@ -57,6 +62,10 @@ impl Turn {
     }
 
     fn take_request(&mut self, text: &str) {
+        if let Some(note) = text.strip_prefix(NOTE) {
+            self.closes = note.contains("Call no tools");
+            return;
+        }
         let text = text.strip_prefix(STEER_MARK).unwrap_or(text);
         if !self.said.is_empty() && asks_to_go_on(text) {
             return;
@@ -75,7 +84,7 @@ fn begin(messages: &[Cached<Message>]) -> usize {
     let mut end = messages.len();
     while let Some(answer) = messages[..end].iter().rposition(|message| is_answer(message)) {
         let goes_on = match messages.get(answer + 1).map(|next| &**next) {
-            Some(Message::User { text, .. }) => asks_to_go_on(text),
+            Some(Message::User { text, .. }) => text.starts_with(NOTE) || asks_to_go_on(text),
             Some(next) => is_answer(next),
             None => false,
         };

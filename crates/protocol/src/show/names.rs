@@ -31,6 +31,8 @@ listed! {
     LifecycleName of engine::tables::lifecycle::LifecycleKind;
     LaneName of engine::Lane;
     QueueStateName of engine::QueueState;
+    ScopeName of engine::Scope;
+    ResourceName of engine::Resource;
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]

@@ -42,6 +42,7 @@ impl World {
             resume: ResumeMode::Restart,
             exec: Policy::Ask,
             outside: Policy::Deny,
+            budget: engine::Budget::default(),
             web_fetch: Policy::Deny,
             tools: tools::specs(),
         };

@@ -75,6 +75,7 @@ impl runtime::Resolver for Local {
             images: true,
             token_rate: 1_000,
             can_refresh: false,
+            price: None,
         };
         Ok(Settings {
             compaction: engine::Compaction::default(),
@@ -87,6 +88,7 @@ impl runtime::Resolver for Local {
             resume: ResumeMode::Restart,
             exec: Policy::Allow,
             outside: Policy::Deny,
+            budget: engine::Budget::default(),
             web_fetch: Policy::Deny,
             tools: tools::specs(),
         })

@@ -378,11 +378,13 @@ pub(super) fn settings() -> Settings {
             images: true,
             token_rate: 1_000,
             can_refresh: false,
+            price: None,
         }],
         limits: Limits::default(),
         resume: ResumeMode::Restart,
         exec: Policy::Allow,
         outside: Policy::Ask,
+        budget: engine::Budget::default(),
         web_fetch: Policy::Ask,
         tools: [tool("look", ToolClass::ReadOnly), tool("change", ToolClass::Once)].into(),
     }

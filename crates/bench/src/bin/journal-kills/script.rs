@@ -165,7 +165,15 @@ impl Script {
             Act::Sent => {
                 let prompt = self.body(step, BodyKind::Prompt, 2_000);
                 let begun = StepBegun { step: 1, prompt: prompt.body };
-                let sent = RequestSent { tokens: 0, request, epoch: Epoch(1), candidate: 0, items: 1, probe: false };
+                let sent = RequestSent {
+                    reserved: None,
+                    tokens: 0,
+                    request,
+                    epoch: Epoch(1),
+                    candidate: 0,
+                    items: 1,
+                    probe: false,
+                };
                 (vec![begun.into(), sent.into()], vec![prompt])
             }
             Act::Opened => (vec![RequestOpened { request }.into()], vec![]),
@@ -276,6 +284,7 @@ impl Script {
 fn sealed(request: EffectId, text: Body) -> Event {
     let usage = Usage { input: 10, output: 20, ..Usage::default() };
     MessageSealed {
+        cost: 0,
         request,
         text: Some(text),
         reasoning: None,

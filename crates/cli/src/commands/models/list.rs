@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use models::{Levels, Origin, Price, catalogue_date, known_models};
+use engine::Price;
+use models::{Levels, Origin, catalogue_date, known_models};
 use serde::Serialize;
 
 use crate::config::{Config, Figures, Flags, Globals, KeyStatus, Subject};

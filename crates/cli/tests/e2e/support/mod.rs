@@ -15,6 +15,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
+use serde_json::Value;
+
 pub(crate) use busy::{Busy, HOLD};
 pub(crate) use canned::{all, answered, refused, serve, serve_whole};
 pub(crate) use home::{Finished, Home, PROGRAM};
@@ -40,6 +42,11 @@ pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
         // waits: another process is looked at, which tells nobody when it is ready; between two looks only.
         thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Whether a line tells how things stand, and no entry: it is told whenever somebody looks.
+pub(crate) fn is_state(line: &Value) -> bool {
+    line["stream"] == "state" && line["type"] == "changed" || line["stream"] == "usage"
 }
 
 /// Whether a process runs; one that has ended and only waits to be reaped does not.

@@ -10,13 +10,14 @@ use super::run::{Pause, Phase, PrepareStage, Sent};
 use super::session::{Lifecycle, Session};
 use super::transcript::{Item, ItemCall, Transcript};
 use crate::event::{
-    CallOutcome, CandidateCooled, Compacted, Created, Event, LifecycleChanged, MessageSealed, Next, Noted, Opened,
-    OverrideSet, Paused, RequestSent, ResultsCut,
+    BudgetSet, CallOutcome, CandidateCooled, Compacted, Created, Event, LifecycleChanged, MessageSealed, Next, Noted,
+    Opened, OverrideSet, Paused, RequestSent, ResultsCut,
 };
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{BranchId, Epoch, Seq, Timestamp};
 use crate::ledger::Strike;
 use crate::mutants::{Mutant, planted};
+use crate::tables::budget::{Allowance, Scope, Spent};
 use crate::tables::lifecycle::LifecycleKind;
 use crate::tables::transitions::RunState;
 
@@ -44,6 +45,8 @@ impl Session {
             thinking: None,
             verbose: None,
             queue_mode: None,
+            spent: Spent::default(),
+            allowance: Allowance::default(),
             epoch: Epoch(0),
             closed: true,
         }
@@ -87,7 +90,7 @@ impl Session {
             Event::MessageAccepted(e) => self.message_accepted(e, at),
             Event::MessageSettled(e) => self.message_settled(e),
             Event::RunStarted(e) => self.run_started(e, at),
-            Event::RunEnded(_) => self.run_ended(),
+            Event::RunEnded(_) => self.run_ended(at),
             Event::Gathered(e) => self.gathered(e),
             Event::Paused(e) => self.paused(e, at),
             Event::Resumed(_) => self.resumed(at),
@@ -105,6 +108,7 @@ impl Session {
             Event::ResultsCut(e) => self.results_cut(e),
             Event::Uncompacted(e) => self.transcript.uncompact(e.compaction, &e.restored),
             Event::Noted(e) => self.noted(e),
+            Event::BudgetSet(e) => self.budget_set(e),
             Event::CandidateCooled(e) => self.candidate_cooled(e),
             Event::Reported(e) => self.owed.retain(|strike| strike.request != e.request),
             Event::ProcessAdopted(e) => self.process_adopted(e),
@@ -211,7 +215,9 @@ impl Session {
         let Some(run) = self.run_mut() else { return };
         run.request = (e.request.ordinal, e.request.try_no, e.items);
         run.counters.ask(e.candidate);
-        let sent = Sent { request: e.request, epoch: e.epoch, at, items: e.items, tokens: e.tokens };
+        let (tokens, reserved) = (e.tokens, e.reserved);
+        run.spend_reserved();
+        let sent = Sent { request: e.request, epoch: e.epoch, at, items: e.items, tokens, reserved };
         run.phase = Phase::Preparing { stage: PrepareStage::Sent(sent) };
     }
 
@@ -221,6 +227,7 @@ impl Session {
         self.transcript.compact(summary, e.kept_from, &e.pinned, self.head);
         if let Some(run) = self.run_mut() {
             run.usage.add(&e.usage);
+            run.spent.add(&Spent::on_request(&e.usage, e.cost));
             run.room_made(e.goes_on);
         }
     }
@@ -238,6 +245,17 @@ impl Session {
         self.transcript.push(Item::Note { body: e.body }, self.head);
         if let Some(run) = self.run_mut() {
             run.noted(e);
+        }
+    }
+
+    fn budget_set(&mut self, e: &BudgetSet) {
+        let allowance = match e.scope {
+            Scope::Session => Some(&mut self.allowance),
+            Scope::Run => self.run_mut().map(|run| &mut run.allowance),
+            Scope::Agent | Scope::Day => None,
+        };
+        if let Some(allowance) = allowance {
+            *allowance = e.allowance;
         }
     }
 

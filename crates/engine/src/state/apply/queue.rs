@@ -118,7 +118,12 @@ impl Session {
         }
     }
 
-    pub(super) fn run_ended(&mut self) {
+    pub(super) fn run_ended(&mut self, at: Timestamp) {
+        if let Some(run) = self.run_mut() {
+            run.spend_reserved();
+            let spent = run.spent_by(at);
+            self.spent.add(&spent);
+        }
         let ended = self.run().map(|run| (run.id, run.inputs.clone()));
         for (run, input) in
             ended.into_iter().flat_map(|(run, inputs)| inputs.into_iter().map(move |input| (run, input)))

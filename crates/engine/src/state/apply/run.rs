@@ -4,12 +4,15 @@ use crate::event::{
     AskAnswered, Breakpoint, BreakpointSet, CallChecked, CallOutcome, CallPartAdded, CallSettled, CallStarted,
     CompactionBegun, Event, Failed, Found, ImageMade, MessageSealed, Next, Note, Noted, StreamCut, WaitBegan, WaitFor,
 };
-use crate::failure::FailureClass;
+use crate::failure::{Failure, FailureClass};
 use crate::ids::{CallId, EffectId, Timestamp};
 use crate::settings::{Policy, ToolClass};
 use crate::state::blocks::{BlockList, BlockOf};
 use crate::state::call::{Call, Stage};
-use crate::state::run::{Compacting, Ending, PartialCall, Phase, PrepareStage, Run, Step, Stream, SummaryWish};
+use crate::state::run::{
+    Compacting, Ending, PartialCall, Phase, PrepareStage, Run, Step, Stream, SummaryWish, Winding,
+};
+use crate::tables::budget::Spent;
 
 impl Stream {
     pub(super) fn call_part(&mut self, e: &CallPartAdded) -> u64 {
@@ -75,8 +78,10 @@ impl Run {
             Event::CompactionAsked(e) => self.summary = Some(SummaryWish { focus: e.focus }),
             Event::WaitEnded(e) => {
                 self.phase = Phase::Preparing { stage: PrepareStage::Gathering };
-                if e.on == WaitFor::Quota {
-                    self.counters.cooled(at);
+                match e.on {
+                    WaitFor::Quota => self.counters.cooled(at),
+                    WaitFor::Budget => self.winding = Winding::Not,
+                    WaitFor::Approval | WaitFor::Answer | WaitFor::Children | WaitFor::Retry => {}
                 }
             }
             Event::CompactionFailed(e) => {
@@ -157,11 +162,18 @@ impl Run {
     }
 
     fn stream_cut(&mut self, e: &StreamCut) {
+        self.spend_reserved();
         self.phase = Phase::Preparing { stage: PrepareStage::Gathering };
         self.step.kept.extend(e.text);
     }
 
     fn failed(&mut self, e: &Failed) {
+        let turned_down =
+            self.sent().is_some() && !matches!(self.phase, Phase::Streaming(_)) && !is_unknown(&e.failure);
+        if turned_down {
+            self.take_reserved();
+        }
+        self.spend_reserved();
         self.trace.push(e.failure.clone());
         self.openings = 0;
         self.step.kept.extend(e.text);
@@ -187,6 +199,9 @@ impl Run {
     pub(super) fn noted(&mut self, e: &Noted) {
         match e.note {
             Note::Repeats => self.repeats.told = true,
+            Note::WrapUp => self.winding = self.winding.max(Winding::Told),
+            Note::Closing => self.winding = Winding::Closing,
+            Note::Raised => {}
         }
     }
 
@@ -204,11 +219,16 @@ impl Run {
 
     pub(super) fn message_sealed(&mut self, e: &MessageSealed, at: Timestamp) {
         self.usage.add(&e.usage);
+        self.spent.add(&Spent::on_request(&e.usage, e.cost));
         self.step.kept.clear();
         self.step.segments.extend(e.text);
         self.step.asked += e.calls.len() as u32;
         if e.next == Next::Cut {
             return;
+        }
+        self.take_reserved();
+        if self.winding == Winding::Closing {
+            self.winding = Winding::Closed;
         }
         self.counters.answered(at);
         self.openings = 0;
@@ -224,6 +244,28 @@ impl Run {
             Next::Steer => self.phase = Phase::Preparing { stage: PrepareStage::Gathering },
             Next::Finish | Next::Cut => {}
         }
+    }
+
+    /// What is set aside for the request that is out is set aside no more.
+    fn take_reserved(&mut self) -> Option<Spent> {
+        match &mut self.phase {
+            Phase::Preparing { stage: PrepareStage::Sent(sent) } => sent.reserved.take(),
+            Phase::Streaming(stream) => stream.sent.reserved.take(),
+            _ => None,
+        }
+    }
+
+    /// What became of the request that is out is not known: it has cost what was set aside for it.
+    pub(super) fn spend_reserved(&mut self) {
+        if let Some(reserved) = self.take_reserved() {
+            self.spent.add(&reserved);
+        }
+    }
+
+    /// What it has spent by now, its time as well.
+    pub fn spent_by(&self, at: Timestamp) -> Spent {
+        let wall_ms = self.clock.spent_ms + self.clock.since.map_or(0, |since| at.since(since));
+        Spent { wall_ms, ..self.spent }
     }
 
     fn wait_began(&mut self, e: &WaitBegan, at: Timestamp) {
@@ -250,6 +292,7 @@ impl Run {
     }
 
     fn call_started(&mut self, e: &CallStarted, at: Timestamp) {
+        self.spent.calls += u64::from(self.call(e.call).is_some_and(|call| call.started_at.is_none()));
         self.change(e.call, |call| {
             call.stage = Stage::Started { epoch: e.epoch };
             call.try_no = e.effect.try_no;
@@ -292,4 +335,10 @@ impl Run {
             change(call);
         }
     }
+}
+
+/// Whether a provider may have worked on a request of which nothing was heard but this failure.
+fn is_unknown(failure: &Failure) -> bool {
+    use FailureClass::{Malformed, Network, Stalled, Timeout, Unknown};
+    matches!(failure.class, Timeout | Stalled | Network | Malformed | Unknown)
 }

@@ -3,6 +3,7 @@
 mod abort;
 mod agent;
 mod answer;
+mod budget;
 mod chat;
 mod compact;
 mod end;
@@ -18,6 +19,7 @@ mod wait;
 pub(super) use abort::abort;
 pub(super) use agent::agent;
 pub(super) use answer::answer;
+pub(super) use budget::set_budget;
 pub(super) use compact::{compact, uncompact};
 pub(super) use events::{subscribe, unsubscribe};
 pub(super) use health::health;

@@ -7,6 +7,7 @@ mod profiles;
 mod receipts;
 mod runs;
 mod sessions;
+mod spending;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -20,8 +21,8 @@ use journal::Read;
 use protocol::ErrorShape;
 use protocol::limits::{FIRST_FRAME_BYTES, FRAME_BYTES};
 use protocol::method::{
-    Method, ProfilesList, ReceiptsGet, RunsExplain, RunsList, RunsShow, RunsTrace, SessionsAudit, SessionsContext,
-    SessionsList, SessionsShow, SessionsState, StatusGet,
+    BudgetShow, Method, ProfilesList, ReceiptsGet, RunsExplain, RunsList, RunsShow, RunsTrace, SessionsAudit,
+    SessionsContext, SessionsList, SessionsShow, SessionsState, StatusGet, UsageGet,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -72,6 +73,8 @@ reading!(
     SessionsAudit,
     SessionsState,
     ProfilesList,
+    BudgetShow,
+    UsageGet,
 );
 
 /// Answers for the owner of a home, on a thread that may block.

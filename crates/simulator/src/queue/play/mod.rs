@@ -273,6 +273,7 @@ fn settings() -> Settings {
         images: true,
         token_rate: 1_000,
         can_refresh: false,
+        price: None,
     };
     // A run that is cut off again and again is not what this is about.
     // Its calls are all alike.

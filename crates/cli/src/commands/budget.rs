@@ -1,0 +1,161 @@
+//! `limulus budget`: what a session and its run have spent, and what they may spend.
+
+use clap::{Args, Subcommand};
+use engine::{Resource, Scope};
+use protocol::method::{BudgetLine, BudgetSet, BudgetSetParams, BudgetShow, BudgetShowParams, BudgetStory};
+
+use super::follower::change;
+use crate::args::WriterArgs;
+use crate::config::Globals;
+use crate::error::CliError;
+use crate::reading::ask;
+use crate::show::human::{Page, columns, dollars};
+use crate::show::{json, print};
+
+/// What may be spent.
+#[derive(Debug, Args)]
+pub(crate) struct BudgetArgs {
+    #[command(subcommand)]
+    command: BudgetCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum BudgetCommand {
+    /// What a session and the run in it have spent, and what they may spend
+    Show {
+        /// NAME, or agent:AGENT:NAME [default: agent:main:main]
+        key: Option<String>,
+        /// Print a JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Say what a session may spend from now on, or the run in it. A run that waits for more goes on when there is
+    Set(SetArgs),
+}
+
+#[derive(Debug, Args)]
+struct SetArgs {
+    /// NAME, or agent:AGENT:NAME
+    key: String,
+    /// The run that is under way, in place of all runs of the session together
+    #[arg(long)]
+    run: bool,
+    /// Tokens read and written
+    #[arg(long, value_name = "N|none", value_parser = whole)]
+    tokens: Option<Amount>,
+    /// US dollars, such as 2.5
+    #[arg(long, value_name = "DOLLARS|none", value_parser = money, allow_hyphen_values = true)]
+    cost: Option<Amount>,
+    /// Calls of tools
+    #[arg(long, value_name = "N|none", value_parser = whole)]
+    calls: Option<Amount>,
+    /// Seconds that runs may be at work
+    #[arg(long, value_name = "S|none", value_parser = whole)]
+    wall_s: Option<Amount>,
+    #[command(flatten)]
+    writer: WriterArgs,
+}
+
+/// How much; none = as much as it takes.
+#[derive(Debug, Clone, Copy)]
+struct Amount(Option<u64>);
+
+fn whole(text: &str) -> Result<Amount, String> {
+    if text == "none" {
+        return Ok(Amount(None));
+    }
+    text.parse().map(|amount| Amount(Some(amount))).map_err(|_| "give a whole number, or `none`".to_owned())
+}
+
+fn money(text: &str) -> Result<Amount, String> {
+    if text == "none" {
+        return Ok(Amount(None));
+    }
+    let dollars: Option<f64> = text.parse().ok().filter(|dollars| (0.0..=1e9).contains(dollars));
+    let micros = dollars.map(|dollars| (dollars * 1e6).round() as u64);
+    micros.map(|micros| Amount(Some(micros))).ok_or_else(|| "give US dollars, such as 2.5, or `none`".to_owned())
+}
+
+impl BudgetArgs {
+    /// Whether it changes something: such a command speaks with the owner, or becomes it.
+    pub(crate) fn writes(&self) -> bool {
+        matches!(self.command, BudgetCommand::Set(_))
+    }
+}
+
+/// Prints what is asked.
+pub(crate) fn read(args: BudgetArgs, globals: &Globals) -> Result<(), CliError> {
+    let BudgetCommand::Show { key, json: as_json } = args.command else {
+        return Err(CliError::bug("`budget` was taken for a command that reads"));
+    };
+    let story = ask::<BudgetShow>(globals, BudgetShowParams { session_key: key })?;
+    print(&if as_json { json(&story) } else { lay_out(&story) })
+}
+
+/// Changes what is asked.
+pub(crate) async fn write(args: BudgetArgs, globals: &Globals) -> Result<(), CliError> {
+    let BudgetCommand::Set(args) = args.command else {
+        return Err(CliError::bug("`budget` was taken for a command that writes"));
+    };
+    let params = args.params()?;
+    let story = change(globals, &args.writer, async |client| client.call::<BudgetSet>(params.clone()).await).await?;
+    print(&if args.writer.json { json(&story) } else { lay_out(&story) })
+}
+
+impl SetArgs {
+    fn params(&self) -> Result<BudgetSetParams, CliError> {
+        let amounts = [
+            (Resource::Tokens, self.tokens),
+            (Resource::Cost, self.cost),
+            (Resource::Calls, self.calls),
+            (Resource::Wall, self.wall_s),
+        ];
+        if amounts.iter().all(|(_, amount)| amount.is_none()) {
+            let hint = "name at least one of --tokens, --cost, --calls, --wall-s";
+            return Err(CliError::Usage {
+                what: "nothing is said of what may be spent".to_owned(),
+                hint: hint.to_owned(),
+            });
+        }
+        let lifted = |(of, amount): &(Resource, Option<Amount>)| matches!(amount, Some(Amount(None))).then_some(*of);
+        let some = |amount: Option<Amount>| amount.and_then(|amount| amount.0);
+        Ok(BudgetSetParams {
+            session_key: Some(self.key.clone()),
+            run: self.run,
+            tokens: some(self.tokens),
+            cost_micros: some(self.cost),
+            calls: some(self.calls),
+            wall_ms: some(self.wall_s).map(|seconds| seconds.saturating_mul(1_000)),
+            lift: amounts.iter().filter_map(lifted).collect(),
+        })
+    }
+}
+
+fn lay_out(story: &BudgetStory) -> String {
+    let mut page = Page::default();
+    let head = ["SCOPE", "OF", "USED", "LIMIT"].map(str::to_owned);
+    let row = |line: &BudgetLine| {
+        let limit = line.limit.map_or_else(|| "none".to_owned(), |limit| amount(line.of, limit));
+        [line.scope.name().to_owned(), line.of.name().to_owned(), amount(line.of, line.used), limit]
+    };
+    let rows: Vec<_> = std::iter::once(head).chain(story.lines.iter().map(row)).collect();
+    page.line(columns(&rows).trim_end());
+    let key = &story.session_key;
+    if story.waits {
+        let run = story.lines.iter().any(|line| line.scope == Scope::Run && line.limit.is_some());
+        let of_run = if run { " --run" } else { "" };
+        page.line(format!(
+            "its run waits for more: `limulus budget set {key}{of_run} --tokens N` (or --cost, --calls, --wall-s) lets it go on"
+        ));
+    }
+    page.text()
+}
+
+/// An amount with its unit.
+fn amount(of: Resource, amount: u64) -> String {
+    match of {
+        Resource::Tokens | Resource::Calls => amount.to_string(),
+        Resource::Cost => dollars(amount),
+        Resource::Wall => format!("{} s", amount / 1_000),
+    }
+}

@@ -1,0 +1,59 @@
+//! `limulus usage`: what the runs of the home have taken.
+
+use clap::{Args, ValueEnum};
+use protocol::method::{UsageBy, UsageGet, UsageParams, UsageRow, UsageStory};
+
+use crate::config::Globals;
+use crate::error::CliError;
+use crate::reading::ask;
+use crate::show::human::{columns, dollars};
+use crate::show::{json, print};
+
+/// What the runs of this home have taken.
+#[derive(Debug, Args)]
+pub(crate) struct UsageArgs {
+    /// What runs are put together by; a run counts for the model that it ended with and the day (UTC) on which it started
+    #[arg(long, value_enum, default_value_t = By::Model)]
+    by: By,
+    /// Only those of this session
+    #[arg(long, value_name = "KEY")]
+    session: Option<String>,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum By {
+    Day,
+    Session,
+    Model,
+}
+
+/// Prints it.
+pub(crate) fn run(args: UsageArgs, globals: &Globals) -> Result<(), CliError> {
+    let by = match args.by {
+        By::Day => UsageBy::Day,
+        By::Session => UsageBy::Session,
+        By::Model => UsageBy::Model,
+    };
+    let story = ask::<UsageGet>(globals, UsageParams { by, session_key: args.session })?;
+    print(&if args.json { json(&story) } else { lay_out(&story, by) })
+}
+
+fn lay_out(story: &UsageStory, by: UsageBy) -> String {
+    let name = match by {
+        UsageBy::Model => "MODEL",
+        UsageBy::Session => "SESSION",
+        UsageBy::Day => "DAY",
+    };
+    let head = [name, "RUNS", "READ", "FROM CACHE", "WRITTEN", "COST"].map(str::to_owned);
+    let row = |row: &UsageRow| {
+        let UsageRow { name, runs, usage, cost_micros } = row;
+        let amounts = [*runs, usage.input + usage.cache_written, usage.cached, usage.output].map(|of| of.to_string());
+        let [runs, read, cached, written] = amounts;
+        [name.clone(), runs, read, cached, written, dollars(*cost_micros)]
+    };
+    let rows: Vec<_> = std::iter::once(head).chain(story.rows.iter().chain([&story.all]).map(row)).collect();
+    columns(&rows)
+}

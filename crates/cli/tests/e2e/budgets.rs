@@ -1,0 +1,157 @@
+//! What may be spent, and what was: limits that a run waits at, ends at, and goes on from.
+
+use bench::model_server::ModelServer;
+use serde_json::Value;
+
+use crate::support::{Home, Process, until};
+
+/// Three calls and an answer.
+const WORK: &str = "rounds=3 tool=ls tokens=2";
+
+/// A home in which a run may start one call.
+fn one_call(server: &ModelServer) -> Home {
+    Home::new().served_by(server).with("LIMULUS_BUDGET__RUN__CALLS", "1")
+}
+
+fn budget(home: &Home) -> Value {
+    home.json(&["budget", "show"])
+}
+
+fn until_it_waits(home: &Home) {
+    let waits = || {
+        let shown = home.run(&["budget", "show", "--json"]);
+        serde_json::from_str::<Value>(&shown.out).is_ok_and(|shown| shown["waits"] == true)
+    };
+    until("the wait for more", waits);
+}
+
+/// A run at its limit.
+fn at_its_limit(home: &Home) -> Process {
+    let agent = home.start(&["agent", "-m", WORK]);
+    until_it_waits(home);
+    agent
+}
+
+#[test]
+pub(crate) fn r23_a_run_that_has_used_up_its_calls_says_so_waits_and_goes_on_when_there_is_more() {
+    let server = ModelServer::start().unwrap();
+    let home = one_call(&server);
+    let agent = at_its_limit(&home);
+    let lines = budget(&home)["lines"].as_array().cloned().expect("lines");
+    let calls = lines.iter().find(|line| line["scope"] == "run" && line["of"] == "calls").expect("the run's calls");
+    assert_eq!((&calls["used"], &calls["limit"]), (&1.into(), &1.into()));
+    let explained = home.run(&["runs", "explain"]).expect_code(0);
+    assert!(
+        explained.out.contains("what it may is used up") && explained.out.contains("limulus budget show"),
+        "{explained:?}"
+    );
+    assert_eq!(home.json(&["sessions", "show"])["flags"]["isBlocked"], true);
+    let asked = server.seen().len();
+    assert_eq!(asked, 2, "the second request is the one that says what was done");
+    home.run(&["budget", "set", "main", "--run", "--calls", "none"]).expect_code(0);
+    let done = agent.finish().expect_code(0);
+    for told in ["what this run may spend is used up (1 of 1 calls)", "waits for more", "there is more to spend again"]
+    {
+        assert!(done.err.contains(told), "{told}: {done:?}");
+    }
+    assert_eq!(server.violations(), [""; 0]);
+    assert_eq!(budget(&home)["waits"], false);
+}
+
+#[test]
+fn r23_a_wait_for_more_outlives_kill_9() {
+    let server = ModelServer::start().unwrap();
+    let home = one_call(&server);
+    at_its_limit(&home).kill();
+    let asked = server.seen().len();
+    home.run(&["resume"]).expect_code(0).expect_err("waits for more to spend");
+    assert_eq!(server.seen().len(), asked, "nothing is asked while it waits");
+    home.run(&["budget", "set", "main", "--run", "--calls", "9"]).expect_code(0);
+    home.run(&["resume"]).expect_code(0);
+    assert_eq!(home.json(&["runs", "show"])["outcome"], "completed");
+    assert_eq!(server.violations(), [""; 0]);
+}
+
+#[test]
+pub(crate) fn r23_a_run_ends_at_its_limit_where_that_is_configured() {
+    let server = ModelServer::start().unwrap();
+    let home = one_call(&server).with("LIMULUS_BUDGET__AT_LIMIT", "end");
+    let ended = home.run(&["agent", "-m", WORK]).expect_code(1);
+    let verdict = ended.verdict();
+    assert!(verdict.contains("used up (1 of 1 calls; `budget.run`"), "{verdict}");
+    assert_eq!(server.seen().len(), 1);
+    home.assert_usable("main");
+}
+
+#[test]
+pub(crate) fn r23_near_a_limit_the_model_is_told_to_come_to_an_end() {
+    let server = ModelServer::start().unwrap();
+    let home = Home::new().served_by(&server).with("LIMULUS_BUDGET__RUN__CALLS", "4");
+    let home = home.with("LIMULUS_BUDGET__WRAP_UP_PERCENT", "50");
+    let done = home.run(&["agent", "-m", WORK]).expect_code(0);
+    assert_eq!(done.err.matches("50 % of what this run may spend is used up (2 of 4 calls)").count(), 1, "{done:?}");
+}
+
+/// A home in which each token costs a tenth of a cent.
+fn with_a_price(server: &ModelServer) -> Home {
+    let home = Home::new().served_by(server);
+    std::fs::create_dir_all(home.path()).expect("a home");
+    let price = "[models.\"acme/scripted\"]\nprice = { input = 1000, output = 1000 }\n";
+    std::fs::write(home.path().join("config.toml"), price).expect("its configuration");
+    home
+}
+
+#[test]
+pub(crate) fn r23_what_was_taken_is_told_by_model_session_and_day() {
+    let server = ModelServer::start().unwrap();
+    let home = with_a_price(&server);
+    for session in ["one", "two", "two"] {
+        home.run(&["agent", "--session", session, "-m", "tokens=3"]).expect_code(0);
+    }
+    let runs = home.json(&["runs", "list"]);
+    let tokens = |run: &Value| ["input", "output"].map(|kind| run["usage"][kind].as_u64().expect("a number"));
+    let all: u64 = runs.as_array().expect("runs").iter().flat_map(tokens).sum();
+    let usage = home.json(&["usage"]);
+    assert_eq!((&usage["rows"][0]["name"], &usage["all"]["runs"]), (&"acme/scripted".into(), &3.into()));
+    assert_eq!(usage["all"]["costMicros"], all * 1_000, "a tenth of a cent a token");
+    let by_session = home.json(&["usage", "--by", "session"]);
+    let runs: Vec<_> = by_session["rows"].as_array().expect("rows").iter().map(|row| row["runs"].clone()).collect();
+    assert_eq!(runs, [1, 2]);
+    let of_one = home.json(&["usage", "--by", "day", "--session", "one"]);
+    assert_eq!(of_one["all"]["runs"], 1);
+    assert_eq!(of_one["rows"][0]["name"].as_str().map(str::len), Some("2026-01-01".len()));
+    let printed = home.run(&["usage"]).expect_code(0).out;
+    assert!(printed.starts_with("MODEL") && printed.contains("acme/scripted") && printed.contains('$'), "{printed}");
+}
+
+#[test]
+pub(crate) fn r23_a_session_that_has_spent_its_money_sends_nothing_until_it_has_more() {
+    let server = ModelServer::start().unwrap();
+    let home = with_a_price(&server);
+    home.run(&["agent", "-m", "tokens=3"]).expect_code(0);
+    home.run(&["budget", "set", "main", "--cost", "0.01"]).expect_code(0);
+    let asked = server.seen().len();
+    let agent = home.start(&["agent", "-m", "tokens=3"]);
+    until_it_waits(&home);
+    assert_eq!(server.seen().len(), asked);
+    home.run(&["budget", "set", "main", "--cost", "none"]).expect_code(0);
+    agent.finish().expect_code(0);
+    assert_eq!(server.seen().len(), asked + 1);
+}
+
+#[test]
+pub(crate) fn r23_a_budget_that_is_none_is_refused_with_what_to_say() {
+    let home = Home::new();
+    home.run(&["agent", "-m", "Who are you?"]).expect_code(0);
+    for (words, hint) in [
+        (&["budget", "set", "main"][..], "--tokens"),
+        (&["budget", "set", "main", "--cost", "-1"], "--cost"),
+        (&["budget", "set", "main", "--tokens", "many"], "whole number"),
+    ] {
+        let refused = home.run(words).expect_code(2);
+        assert!(refused.err.contains(hint), "{words:?}: {refused:?}");
+    }
+    home.run(&["budget", "set", "main", "--run", "--tokens", "9"]).expect_code(3).expect_err("no run under way");
+    home.run(&["budget", "set", "nobody", "--tokens", "9"]).expect_code(4);
+    home.run(&["budget", "show", "nobody"]).expect_code(4);
+}

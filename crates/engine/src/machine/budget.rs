@@ -1,0 +1,134 @@
+//! What may be spent: looked at before each request and each call, never while a call runs.
+
+use super::commands::{no_session, state_refusal};
+use super::{Machine, sentences};
+use crate::body::{BodyKind, Content};
+use crate::event::{BudgetSet, Note, Noted, Outcome, WaitBegan, WaitEnded, WaitFor};
+use crate::failure::{Failure, FailureClass};
+use crate::ids::Moment;
+use crate::input::{Answer, Refusal};
+use crate::settings::Candidate;
+use crate::state::{Session, Winding};
+use crate::tables::budget::{Allowance, AtLimit, Resource, Scope, Spent, Standing, can_close, standing};
+
+impl Machine {
+    /// Looks at what the next request to this candidate may take. Says whether it is sent.
+    pub(super) fn check_budget(&mut self, candidate: u32, moment: Moment) -> bool {
+        let Some((limits, candidate, tokens, winding)) = self.limits_of_run(candidate, moment) else { return true };
+        let (wrap_up, at_limit) = self
+            .settings
+            .as_ref()
+            .map_or((0, AtLimit::Wait), |settings| (settings.budget.wrap_up, settings.budget.at_limit));
+        match standing(&limits, &Spent::expected(&candidate, tokens), wrap_up) {
+            Standing::Free => true,
+            Standing::Near(limit) => {
+                if winding == Winding::Not {
+                    self.note(Note::WrapUp, &sentences::wrap_up(&limit), moment);
+                }
+                true
+            }
+            Standing::Reached(limit) if at_limit == AtLimit::End => {
+                let failure = Failure::new(FailureClass::Budget, sentences::used_up(&limit));
+                self.end_run(Outcome::Failed, Some(failure), moment);
+                false
+            }
+            Standing::Reached(limit) => {
+                let can_close = can_close(&limits, &Spent::closing(&candidate, tokens));
+                match winding {
+                    // Of a run that has done nothing yet there is nothing to say.
+                    Winding::Not | Winding::Told if can_close && self.has_worked() => {
+                        self.note(Note::Closing, &sentences::closing(&limit), moment);
+                        true
+                    }
+                    Winding::Closing if can_close => true,
+                    Winding::Not | Winding::Told | Winding::Closing | Winding::Closed => {
+                        self.emit(WaitBegan { on: WaitFor::Budget, until: None }, moment.now);
+                        false
+                    }
+                }
+            }
+        }
+    }
+
+    /// The run waits for more, and there may be more by now. Says whether it goes on.
+    pub(super) fn advance_budget(&mut self, moment: Moment) -> bool {
+        let Some(run) = self.session.as_ref().and_then(Session::run) else { return false };
+        let said = run.winding == Winding::Closed;
+        let waits = self.limits_of_run(run.counters.candidate, moment).is_some_and(|(limits, candidate, tokens, _)| {
+            matches!(standing(&limits, &Spent::expected(&candidate, tokens), 0), Standing::Reached(_))
+        });
+        if waits {
+            return false;
+        }
+        self.emit(WaitEnded { on: WaitFor::Budget }, moment.now);
+        if said {
+            self.note(Note::Raised, sentences::RAISED, moment);
+        }
+        true
+    }
+
+    /// What is set aside for a request of so many tokens, where anything is limited.
+    pub(super) fn reserved(&self, candidate: u32, tokens: u64, moment: Moment) -> Option<Spent> {
+        let (_, candidate, ..) = self.limits_of_run(candidate, moment)?;
+        Some(Spent::expected(&candidate, tokens))
+    }
+
+    /// How many more calls the run may start.
+    pub(super) fn calls_left(&self, moment: Moment) -> u64 {
+        let Some(run) = self.session.as_ref().and_then(Session::run) else { return 0 };
+        if matches!(run.winding, Winding::Closing | Winding::Closed) {
+            return 0;
+        }
+        let Some((limits, ..)) = self.limits_of_run(run.counters.candidate, moment) else { return u64::MAX };
+        let left = |(_, allowance, spent): &(Scope, Allowance, Spent)| {
+            Some(allowance.of(Resource::Calls)?.saturating_sub(spent.of(Resource::Calls)))
+        };
+        limits.iter().filter_map(left).min().unwrap_or(u64::MAX)
+    }
+
+    /// What may be spent is said for the run that is under way, or for the session: of each resource that is named.
+    pub(super) fn set_budget(&mut self, scope: Scope, change: Allowance, moment: Moment) -> Result<Answer, Refusal> {
+        let session = self.session.as_ref().ok_or_else(no_session)?;
+        let before = match (scope, session.run()) {
+            (Scope::Run, Some(run)) => run.allowance,
+            (Scope::Run, None) => return Err(state_refusal(session, "there is no run under way")),
+            (Scope::Session, _) => session.allowance,
+            (Scope::Agent | Scope::Day, _) => {
+                return Err(Refusal::Unsupported { what: "a budget that sessions share" });
+            }
+        };
+        self.emit(BudgetSet { scope, allowance: change.or(before) }, moment.now);
+        self.advance(moment);
+        Ok(Answer::Done)
+    }
+
+    fn note(&mut self, note: Note, text: &str, moment: Moment) {
+        let body = self.keep(Content::text(BodyKind::Message, text));
+        self.emit(Noted { note, body }, moment.now);
+    }
+
+    /// Whether the model has answered anything in this run.
+    fn has_worked(&self) -> bool {
+        self.session.as_ref().and_then(Session::run).is_some_and(|run| run.step.no > 1 || run.step.answered)
+    }
+
+    /// What the run may spend and has spent, whom it asks next, for about how many tokens, and how far it is with coming to an
+    /// end; none where nothing is limited.
+    fn limits_of_run(&self, candidate: u32, moment: Moment) -> Option<(Limits, Candidate, u64, Winding)> {
+        let (session, settings) = (self.session.as_ref()?, self.settings.as_ref()?);
+        let run = session.run()?;
+        let spent = run.spent_by(moment.now);
+        let limits = [
+            (Scope::Run, run.allowance.or(settings.budget.run), spent),
+            (Scope::Session, session.allowance.or(settings.budget.session), session.spent.and(&spent)),
+        ];
+        if limits.iter().all(|(_, allowance, _)| allowance.is_unlimited()) {
+            return None;
+        }
+        let asked = settings.candidate(candidate)?.clone();
+        Some((limits, asked, self.request_tokens(candidate), run.winding))
+    }
+}
+
+/// What is limited, and what was spent of it.
+type Limits = [(Scope, Allowance, Spent); 2];

@@ -1,0 +1,42 @@
+//! What the runs of a home have taken, put together.
+
+use std::collections::BTreeMap;
+
+use engine::{RunRow, SessionId, Timestamp};
+use journal::Read;
+use protocol::method::{UsageBy, UsageParams, UsageRow, UsageStory};
+
+use super::lookup;
+use crate::error::Error;
+
+pub(crate) fn usage(read: &dyn Read, params: &UsageParams) -> Result<UsageStory, Error> {
+    let session = params.session_key.as_deref().map(|key| lookup::session(read, Some(key))).transpose()?;
+    let keys: BTreeMap<SessionId, String> = match params.by {
+        UsageBy::Session => read.sessions()?.into_iter().map(|row| (row.session, row.key)).collect(),
+        UsageBy::Model | UsageBy::Day => BTreeMap::new(),
+    };
+    let name = |run: &RunRow| match params.by {
+        UsageBy::Model => run.model.clone(),
+        UsageBy::Session => keys.get(&run.session).cloned().unwrap_or_else(|| run.session.to_string()),
+        UsageBy::Day => day(run.started_at),
+    };
+    let (mut rows, mut all) = (BTreeMap::<String, UsageRow>::new(), UsageRow::default());
+    for run in read.runs(session.map(|row| row.session))? {
+        add(rows.entry(name(&run)).or_default(), &run);
+        add(&mut all, &run);
+    }
+    let named = |(name, row): (String, UsageRow)| UsageRow { name, ..row };
+    Ok(UsageStory { rows: rows.into_iter().map(named).collect(), all: UsageRow { name: "all".to_owned(), ..all } })
+}
+
+fn add(row: &mut UsageRow, run: &RunRow) {
+    row.runs += 1;
+    row.usage.add(&run.usage);
+    row.cost_micros = row.cost_micros.saturating_add(run.cost);
+}
+
+/// `YYYY-MM-DD` of this time, UTC.
+fn day(at: Timestamp) -> String {
+    let day = jiff::Timestamp::from_millisecond(at.0).map(|at| at.to_zoned(jiff::tz::TimeZone::UTC).date().to_string());
+    day.unwrap_or_else(|_| at.0.to_string())
+}
