@@ -417,6 +417,9 @@ pub struct Receipt {
     /// Until when at most it waits, where that is known: the reset of the quota that its run waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
+    /// Whether what its session does is to be shown in detail.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub verbose: bool,
 }
 
 /// What a command that was not refused has done.

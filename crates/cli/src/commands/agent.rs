@@ -240,7 +240,8 @@ impl Sent {
                 }
             }
             match answer {
-                Ok(AgentAnswer::Accepted { run_id, message, mode, .. }) => {
+                Ok(AgentAnswer::Accepted { run_id, message, mode, verbose, .. }) => {
+                    follower.screen.set_verbose(verbose);
                     self.run = Some(run_id);
                     // One that follows up as well is answered by that.
                     self.steers = Some(message).filter(|_| mode != QueueMode::SteerBacklog);

@@ -152,7 +152,7 @@ async fn hand_over(follower: &mut Follower<'_>, params: &AgentParams) -> Result<
             Err(error) => Err(error),
         };
         match accepted {
-            Ok(AgentAnswer::Accepted { run_id, accepted_at, message, mode, state, ahead }) => {
+            Ok(AgentAnswer::Accepted { run_id, accepted_at, message, mode, state, ahead, .. }) => {
                 let (session, served) = (params.session_key.clone(), !follower.is_owner());
                 let held = None;
                 let handed = Handed { message, session, mode, state, run: run_id, ahead, accepted_at, served, held };

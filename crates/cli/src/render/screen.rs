@@ -16,6 +16,7 @@ use unicode_width::UnicodeWidthChar as _;
 
 use super::words;
 use crate::output;
+use crate::show::human::printable;
 
 /// How it is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +45,8 @@ pub(crate) const SPINNER: [char; 8] = ['⣾', '⣽', '⣻', '⢿', '⡿', '⣟',
 
 /// Characters of a call's arguments that a line shows.
 const ARGUMENT_CHARS: usize = 100;
+/// Lines of what a call gave that are shown where a session is verbose.
+const DETAIL_LINES: usize = 12;
 
 /// Text of an open stream, with what was said below it meanwhile.
 struct OpenText {
@@ -82,6 +85,8 @@ pub(crate) struct Screen {
     /// When the calls that are out were started.
     started: BTreeMap<CallId, Timestamp>,
     sessions: usize,
+    /// Whether what calls give is shown.
+    verbose: bool,
 }
 
 impl Screen {
@@ -99,6 +104,7 @@ impl Screen {
             at_line_start: true,
             started: BTreeMap::new(),
             sessions,
+            verbose: false,
         }
     }
 
@@ -255,11 +261,14 @@ impl Screen {
                 self.started.insert(*call, event.at);
                 self.note(event, &format!("▸ {}", call_line(tool, arguments)));
             }
-            Stream::Tool(ToolLine::End { call, tool, outcome, bytes, .. }) => {
+            Stream::Tool(ToolLine::End { call, tool, outcome, bytes, output }) => {
                 let started = self.started.remove(call);
                 let time = started.map(|started| format!(" · {} ms", event.at.since(started))).unwrap_or_default();
                 let (mark, outcome) = (words::mark(*outcome), words::plain(outcome));
                 self.note(event, &format!("{mark} {tool} {outcome}{time} · {bytes} bytes"));
+                for line in if self.verbose { detail(output) } else { vec![] } {
+                    self.note(event, &line);
+                }
             }
             Stream::State(StateLine::Rewound { .. }) => {
                 self.strike();
@@ -284,6 +293,11 @@ impl Screen {
             AssistantLine::Cut { cause, .. } => self.note(event, &words::cut(*cause)),
             AssistantLine::Message { effect, text, .. } => self.sealed(*effect, text.as_deref()),
         }
+    }
+
+    /// Whether what calls give is shown from now on.
+    pub(crate) fn set_verbose(&mut self, verbose: bool) {
+        self.verbose = verbose;
     }
 
     fn note(&mut self, event: &Event, note: &str) {
@@ -339,6 +353,13 @@ impl Screen {
             open.written.push_str(text);
         }
     }
+}
+
+/// The beginning of what a call gave.
+fn detail(output: &str) -> Vec<String> {
+    let lines = output.lines().take(DETAIL_LINES).map(|line| format!("  │ {}", printable(line)));
+    let more = output.lines().nth(DETAIL_LINES).map(|_| "  │ …".to_owned());
+    lines.chain(more).collect()
 }
 
 fn call_line(tool: &str, arguments: &str) -> String {

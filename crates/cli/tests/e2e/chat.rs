@@ -37,6 +37,20 @@ pub(crate) fn r62_commands_are_answered_without_a_model_and_hold_for_the_next_ru
     assert!(told["text"].as_str().is_some_and(|text| text.contains("steer (as configured)")), "{told}");
 }
 
+/// R62: what a session says of itself holds for whoever follows its runs.
+#[test]
+pub(crate) fn r62_a_session_that_is_verbose_shows_what_its_calls_give() {
+    let home = Home::new();
+    home.put("notes.txt", "the tide\nis out\n");
+    let err = |home: &Home| home.run(&["agent", "-m", "read notes.txt"]).expect_code(0).err;
+    assert!(!err(&home).contains("│ the tide"));
+    say(&home, "/verbose on");
+    let told = err(&home);
+    assert!(told.contains("  │ the tide\n  │ is out\n"), "{told}");
+    say(&home, "/verbose default");
+    assert!(!err(&home).contains("│ the tide"));
+}
+
 /// R62: what follows a command and means nothing is refused with what there is, and changes nothing.
 #[test]
 fn r62_a_command_that_makes_no_sense_says_what_does() {
@@ -51,7 +65,9 @@ fn r62_a_command_that_makes_no_sense_says_what_does() {
     ] {
         home.run(&["agent", "-m", command]).expect_code(2).expect_err(part);
     }
-    home.run(&["agent", "-m", "/pause"]).expect_code(4);
+    for command in ["/pause", "/resume"] {
+        home.run(&["agent", "-m", command]).expect_code(4).expect_err("nothing is under way in agent:main:main");
+    }
     assert!(say(&home, "/stop").contains("nothing is under way"));
     assert!(say(&home, "/status").contains("model: offline/offline (as configured)"));
     assert!(!say(&home, "/etc/hostname is what?").contains("/etc/hostname is what"), "a path is no command");

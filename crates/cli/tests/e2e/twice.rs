@@ -64,6 +64,7 @@ beside_an_owner! {
     }
     chat {
         r62_commands_are_answered_without_a_model_and_hold_for_the_next_run,
+        r62_a_session_that_is_verbose_shows_what_its_calls_give,
         r62_a_new_conversation_begins_with_what_follows_the_command,
     }
     compaction {

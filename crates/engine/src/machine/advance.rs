@@ -40,8 +40,13 @@ impl Machine {
             Phase::ToolExec | Phase::Awaiting { on: WaitFor::Approval | WaitFor::Answer, .. } => {
                 let waited = matches!(phase, Phase::Awaiting { .. });
                 self.advance_calls(moment);
-                // A wait is a state to stop in as well, and where nothing was left for the calls they are all settled.
-                !waited && matches!(self.phase(), Some(Phase::Awaiting { .. } | Phase::Preparing { .. }))
+                match self.phase() {
+                    // Nothing was left for its calls: they are all settled.
+                    Some(Phase::Preparing { .. }) => true,
+                    // A wait is a state to stop in as well.
+                    Some(Phase::Awaiting { .. }) => !waited,
+                    _ => false,
+                }
             }
             Phase::Awaiting { on: WaitFor::Budget, .. } => self.advance_budget(moment),
             Phase::Error { failure } => {

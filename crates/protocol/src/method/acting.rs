@@ -200,6 +200,9 @@ pub enum AgentAnswer {
         /// Its place in the queue, from 1; none once it has started.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         ahead: Option<u32>,
+        /// Whether what its session does is to be shown in detail.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        verbose: bool,
     },
     /// It was a chat command: it is carried out, and this is the only answer.
     Command {

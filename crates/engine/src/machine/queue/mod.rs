@@ -125,6 +125,7 @@ fn receipt(session: &Session, message: MessageId) -> Receipt {
         ahead: ahead.map(|at| at as u32 + 1),
         until: ahead.and_then(|_| waits_until(session)),
         accepted_at: known.map_or(session.last_activity, |known| known.accepted_at),
+        verbose: session.verbose == Some(true),
     }
 }
 

@@ -41,8 +41,9 @@ pub(in crate::methods) async fn agent(
         return Err(Error::Bug { what: "a message was answered without a receipt".to_owned() });
     };
     let accepted_at = receipt.accepted_at;
-    let Receipt { message: accepted, mode, state, ahead, .. } = receipt;
-    let accepted = AgentAnswer::Accepted { run_id: receipt.run, accepted_at, message: accepted, mode, state, ahead };
+    let Receipt { message: accepted, mode, state, ahead, verbose, .. } = receipt;
+    let run_id = receipt.run;
+    let accepted = AgentAnswer::Accepted { run_id, accepted_at, message: accepted, mode, state, ahead, verbose };
     caller.respond(Response::ok(id, given::<Agent>(accepted)));
     if is_over(receipt.state) {
         return Ok(AgentAnswer::Error(end::never_began(receipt.run, receipt.state, accepted_at)));

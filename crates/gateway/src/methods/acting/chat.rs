@@ -161,15 +161,22 @@ impl Chat<'_> {
         Ok(format!("run {} is ended; what had come is kept{behind}", aborted.run_id))
     }
 
+    /// The session, if a run is in it.
+    fn under_way(&self) -> Result<Option<String>, Error> {
+        let row = self.row()?;
+        let what = || Error::not_found(format!("nothing is under way in {}", row.key), "a message begins a run");
+        row.run.map(|_| Some(row.key.clone())).ok_or_else(what)
+    }
+
     async fn pause(&self, freeze: bool) -> Result<String, Error> {
-        let session = Some(self.key.to_string());
+        let session = self.under_way()?;
         let asked = hold::pause(self.caller, PauseParams { run: None, session, freeze }).await?;
         let frozen = if freeze { ", and its commands stand still" } else { "" };
         Ok(format!("run {} is paused{frozen}; /resume lets it go on", asked.run_id))
     }
 
     async fn go_on(&self, drop: bool) -> Result<String, Error> {
-        let session = Some(self.key.to_string());
+        let session = self.under_way()?;
         let asked = hold::go_on(self.caller, RunResumeParams { run: None, session, drop }).await?;
         Ok(format!("run {} {}", asked.run_id, if drop { "is ended as interrupted" } else { "goes on" }))
     }
