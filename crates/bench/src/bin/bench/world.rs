@@ -364,7 +364,8 @@ pub(super) fn settings() -> Settings {
         schema: serde_json::json!({ "type": "object" }),
     };
     Settings {
-        compaction: engine::Compaction::default(),
+        // The conversation only grows here.
+        compaction: engine::Compaction { auto: false, ..engine::Compaction::default() },
         agent: "main".into(),
         workspace: "/".into(),
         date: "2026-01-01".into(),
