@@ -6,7 +6,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use bench::model_server::ModelServer;
+use bench::model_server::{ModelServer, Odd};
 use serde_json::{Value, json};
 
 /// One connection. A read that hangs fails the test instead of holding it.
@@ -105,6 +105,24 @@ fn a_fault_strikes_as_often_as_the_script_says() {
     }
     assert_eq!(text(&client.ask(&json!([user("fail=429x2 retry_after=0 tokens=1")]))), "word0");
     assert_eq!(server.seen().iter().map(|seen| seen.status).collect::<Vec<_>>(), [429, 429, 200]);
+}
+
+#[test]
+fn r24_odd_calls_are_no_step_of_the_script_and_their_ids_come_again() {
+    for (name, _) in Odd::ALL.iter().filter(|(_, odd)| matches!(odd, Odd::Calls(_))) {
+        let server = ModelServer::start().unwrap();
+        let user = user(&format!("odd={name}x1 rounds=1 tokens=1"));
+        let odd = Client::of(&server).ask(&json!([user]));
+        assert!(odd.contains("\"finish_reason\":\"tool_calls\"") && odd.contains("[DONE]"), "{name}: {odd}");
+        let again = json!({ "role": "assistant", "content": "odd calls", "tool_calls": [{ "id": "call_0_0" }] });
+        let result = json!({ "role": "tool", "tool_call_id": "call_0_0", "content": "x" });
+        let next = Client::of(&server).ask(&json!([user, again, result]));
+        let ids: Vec<String> = chunks(&next)
+            .iter()
+            .filter_map(|chunk| chunk["choices"][0]["delta"]["tool_calls"][0]["id"].as_str().map(str::to_owned))
+            .collect();
+        assert_eq!(ids, ["call_0_0"], "{name}: the first step of the script");
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::odd_calls::ODD_CALLS;
 use super::pairing;
 use super::script::{Call, Script, words};
 use crate::prose::Prose;
@@ -20,6 +21,8 @@ pub(super) struct Asked {
     /// How many of them are results of calls.
     pub(super) results: usize,
     pub(super) reply: Reply,
+    /// The id of the next call.
+    pub(super) call_id: String,
     /// Whether the usage is to be told at the end of the stream.
     pub(super) usage: bool,
     pub(super) model: String,
@@ -43,9 +46,10 @@ pub(super) fn read(body: &[u8]) -> Result<Asked, String> {
     }
     pairing::check(messages)?;
     let (at, text, script) = script_of(messages);
-    let step = messages[at..].iter().filter(|message| pairing::calls(message).next().is_some()).count();
+    let step = messages[at..].iter().filter(|message| is_step(message)).count();
+    let call_id = format!("call_{at}_{step}");
     let reply = match script.steps.get(step) {
-        Some(call) => Reply { text: words(script.preamble), call: Some((format!("call_{at}_{step}"), call.clone())) },
+        Some(call) => Reply { text: words(script.preamble), call: Some((call_id.clone(), call.clone())) },
         None => Reply { text: finally(&script, &text), call: None },
     };
     Ok(Asked {
@@ -54,9 +58,15 @@ pub(super) fn read(body: &[u8]) -> Result<Asked, String> {
         messages: messages.len(),
         results: messages.iter().filter(|message| message["role"] == "tool").count(),
         reply,
+        call_id,
         usage: request["stream_options"]["include_usage"] == true,
         model: request["model"].as_str().unwrap_or("scripted").to_owned(),
     })
+}
+
+/// Whether a message asks for calls as the script has them.
+fn is_step(message: &Value) -> bool {
+    pairing::calls(message).next().is_some() && !content(message).starts_with(ODD_CALLS)
 }
 
 /// The pieces of the final answer.

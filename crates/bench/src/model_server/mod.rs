@@ -7,6 +7,7 @@
 mod answer;
 mod connection;
 mod odd;
+mod odd_calls;
 mod pairing;
 mod script;
 mod wire;
@@ -21,6 +22,7 @@ use std::time::SystemTime;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
+pub use odd_calls::{Meant, ODD_CALLS, OddCalls};
 pub use script::{Call, Fault, Odd, Script, words};
 
 /// One request that came in.

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::answer::Asked;
+use super::odd_calls;
 use super::script::Odd;
 use super::wire::{Frame, STREAM_HEAD, chunked, frames, said};
 
@@ -27,6 +28,7 @@ pub(super) fn answer(asked: &Asked, odd: Odd) -> Vec<u8> {
             [STREAM_HEAD.to_vec(), bytes(words)].concat()
         }
         Odd::Noise => noise(asked),
+        Odd::Calls(calls) => odd_calls::answer(asked, calls),
     }
 }
 

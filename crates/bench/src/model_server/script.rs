@@ -1,5 +1,7 @@
 //! The scripts: what a user message asks the server to answer. Data, and its parser.
 
+use super::odd_calls::OddCalls;
+
 /// What to answer to a message, step by step.
 ///
 /// One directive a line; words of the form `key=value` may share one:
@@ -107,11 +109,13 @@ pub enum Odd {
     NoEnd,
     /// The whole answer with a byte order mark, comments, CR LF, events nobody knows, and more after its end.
     Noise,
+    /// An answer that asks for calls in a way that is none.
+    Calls(OddCalls),
 }
 
 impl Odd {
     /// All of them, by name.
-    pub const ALL: [(&'static str, Self); 8] = [
+    pub const ALL: [(&'static str, Self); 19] = [
         ("html", Self::Html),
         ("json", Self::Json),
         ("headers", Self::Headers),
@@ -120,6 +124,17 @@ impl Odd {
         ("bad_utf8", Self::BadUtf8),
         ("no_end", Self::NoEnd),
         ("noise", Self::Noise),
+        ("call_broken", Self::Calls(OddCalls::Broken)),
+        ("call_no_object", Self::Calls(OddCalls::NoObject)),
+        ("call_schema", Self::Calls(OddCalls::Schema)),
+        ("call_unknown", Self::Calls(OddCalls::Unknown)),
+        ("call_no_id", Self::Calls(OddCalls::NoId)),
+        ("call_same_id", Self::Calls(OddCalls::SameId)),
+        ("call_same_index", Self::Calls(OddCalls::SameIndex)),
+        ("call_interleaved", Self::Calls(OddCalls::Interleaved)),
+        ("call_nameless", Self::Calls(OddCalls::Nameless)),
+        ("call_none", Self::Calls(OddCalls::NoCall)),
+        ("call_too_many", Self::Calls(OddCalls::TooMany)),
     ];
 }
 
@@ -199,7 +214,7 @@ impl Script {
                 self.fault = Some(Fault::Stall { words: words.parse().ok()?, times: times.parse().ok()? });
             }
             "odd" => {
-                let (name, times) = value.split_once('x')?;
+                let (name, times) = value.rsplit_once('x')?;
                 let (_, odd) = *Odd::ALL.iter().find(|(known, _)| *known == name)?;
                 self.fault = Some(Fault::Odd { odd, times: times.parse().ok()? });
             }

@@ -29,24 +29,21 @@ pub(super) struct Frame {
 /// The frames of an answer in order, the end mark included.
 pub(super) fn frames(asked: &Asked) -> Vec<Frame> {
     let Reply { text, call } = &asked.reply;
-    let chunk = |delta: Value, finish: Option<&str>| {
-        let choices = json!([{ "index": 0, "delta": delta, "finish_reason": finish }]);
-        frame(&with_head(asked, "choices", choices))
-    };
-    let mut frames = vec![chunk(json!({ "role": "assistant", "content": "" }), None)];
+    let chunk = |said: &Value, finish: Option<&str>| delta(asked, said, finish);
+    let mut frames = vec![chunk(&json!({ "role": "assistant", "content": "" }), None)];
     for word in text {
-        frames.push(Frame { is_word: true, ..chunk(json!({ "content": word }), None) });
+        frames.push(Frame { is_word: true, ..chunk(&json!({ "content": word }), None) });
     }
     if let Some((id, call)) = call {
         let opened =
             json!({ "index": 0, "id": id, "type": "function", "function": { "name": call.tool, "arguments": "" } });
-        frames.push(chunk(json!({ "tool_calls": [opened] }), None));
+        frames.push(chunk(&json!({ "tool_calls": [opened] }), None));
         for piece in pieces(&call.arguments) {
             let added = json!({ "index": 0, "function": { "arguments": piece } });
-            frames.push(chunk(json!({ "tool_calls": [added] }), None));
+            frames.push(chunk(&json!({ "tool_calls": [added] }), None));
         }
     }
-    let end = chunk(json!({}), Some(if call.is_some() { "tool_calls" } else { "stop" }));
+    let end = chunk(&json!({}), Some(if call.is_some() { "tool_calls" } else { "stop" }));
     frames.push(Frame { is_end: true, ..end });
     if asked.usage {
         let (read, wrote) = (10 * asked.messages, text.len() + 5 * usize::from(call.is_some()));
@@ -61,7 +58,12 @@ pub(super) fn frames(asked: &Asked) -> Vec<Frame> {
 
 /// A frame that says this.
 pub(super) fn said(asked: &Asked, text: &str) -> Frame {
-    let choices = json!([{ "index": 0, "delta": { "content": text }, "finish_reason": null }]);
+    delta(asked, &json!({ "content": text }), None)
+}
+
+/// A frame that adds this, and says why nothing follows where that is so.
+pub(super) fn delta(asked: &Asked, delta: &Value, finish: Option<&str>) -> Frame {
+    let choices = json!([{ "index": 0, "delta": delta, "finish_reason": finish }]);
     frame(&with_head(asked, "choices", choices))
 }
 

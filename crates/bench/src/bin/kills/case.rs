@@ -6,6 +6,7 @@ use bench::model_server::Script;
 use serde_json::Value;
 
 use super::checks::Aftermath;
+use super::odd_calls::{self, OddMet};
 use super::place::Place;
 use super::plan::{Attack, Build, Case, Point, Work, token};
 use super::record::{Exit, Record};
@@ -48,7 +49,7 @@ pub(super) struct Strike {
 }
 
 /// What came of a case.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Verdict {
     pub(super) strikes: Vec<Strike>,
     pub(super) violations: Vec<String>,
@@ -56,13 +57,15 @@ pub(super) struct Verdict {
     pub(super) told_bytes: usize,
     /// Calls that were reported as interrupted.
     pub(super) interrupted: usize,
+    /// What is known of the calls that a provider asked for out of order, where it did.
+    pub(super) odd_calls: OddMet,
     /// Where the home is, kept if something is wrong.
     pub(super) kept: Option<PathBuf>,
 }
 
 /// Runs a case. Whatever goes wrong on the way is a violation too.
 pub(super) fn run(case: &Case, bench: &Bench) -> Verdict {
-    let mut verdict = Verdict { strikes: vec![], violations: vec![], told_bytes: 0, interrupted: 0, kept: None };
+    let mut verdict = Verdict::default();
     let mut place = match Place::new(&case.setup, bench) {
         Ok(place) => place,
         Err(error) => {
@@ -112,6 +115,7 @@ fn play(case: &Case, bench: &Bench, place: &mut Place, verdict: &mut Verdict) ->
     let aftermath =
         Aftermath { case, script: &script, records: &records, truth: &truth, runs: &runs, folder, ledger: &ledger };
     verdict.violations.extend(aftermath.violations());
+    verdict.odd_calls = odd_calls::met(&aftermath);
     if runs.len() != messages {
         verdict.violations.push(format!("{} runs are listed for {messages} messages", runs.len()));
     }

@@ -26,7 +26,7 @@ pub(super) struct Aftermath<'a> {
     pub(super) ledger: &'a str,
 }
 
-impl Aftermath<'_> {
+impl<'a> Aftermath<'a> {
     /// Everything that is wrong.
     pub(super) fn violations(&self) -> Vec<String> {
         let checks = [
@@ -38,7 +38,8 @@ impl Aftermath<'_> {
             Self::nothing_ran_twice,
             Self::files_hold_what_was_written,
         ];
-        checks.iter().flat_map(|check| check(self)).chain(leftovers(self.folder)).collect()
+        let wrong = checks.iter().flat_map(|check| check(self));
+        wrong.chain(super::odd_calls::violations(self)).chain(leftovers(self.folder)).collect()
     }
 
     /// What a client saw is a prefix of what is kept, and of what `runs show` says unless it was struck.
@@ -176,7 +177,7 @@ impl Aftermath<'_> {
     }
 
     /// The run of the case's own message; none if it was killed before anything was recorded.
-    fn first(&self) -> Option<&Value> {
+    pub(super) fn first(&self) -> Option<&'a Value> {
         self.runs.len().checked_sub(2).and_then(|at| self.runs.get(at))
     }
 }
@@ -187,7 +188,7 @@ pub(super) fn calls(run: &Value) -> impl Iterator<Item = &Value> {
     steps.flat_map(|step| step["calls"].as_array().into_iter().flatten())
 }
 
-fn text(of: &Value) -> &str {
+pub(super) fn text(of: &Value) -> &str {
     of["text"].as_str().unwrap_or_default()
 }
 
@@ -218,12 +219,17 @@ fn processes(folder: &Path) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::odd_calls::{self, OddMet};
     use crate::plan::{Attack, Build, Setup};
     use crate::record::{End, Exit};
+    use bench::model_server::ODD_CALLS;
     use serde_json::json;
 
     const RUN: &str = "r";
     const REQUEST: &str = "r/request/1/1";
+
+    /// The kind, the outcomes of each round's calls, whether they were met, and what is wrong.
+    type OddCase<'a> = (&'a str, &'a [&'a [&'a str]], OddMet, &'a [&'a str]);
 
     /// Makes one thing wrong.
     type Spoil = fn(&mut Story);
@@ -234,6 +240,7 @@ mod tests {
         truth: Truth,
         runs: Vec<Value>,
         ledger: String,
+        fault: String,
     }
 
     fn in_order() -> Story {
@@ -257,10 +264,15 @@ mod tests {
             "steps": [{ "request": REQUEST, "text": "word0 word1", "calls": calls }],
         });
         let afterwards = json!({ "run": "later", "outcome": "completed", "text": "", "steps": [] });
-        Story { record, truth, runs: vec![run, afterwards], ledger: "case.0\n".to_owned() }
+        Story { record, truth, runs: vec![run, afterwards], ledger: "case.0\n".to_owned(), fault: String::new() }
     }
 
     fn violations(story: &Story) -> Vec<String> {
+        judged(story).0
+    }
+
+    /// Everything that is wrong, what is wrong with odd calls, and whether those were met.
+    fn judged(story: &Story) -> (Vec<String>, Vec<String>, OddMet) {
         let case = Case {
             name: "case".into(),
             build: Build::Points,
@@ -268,11 +280,43 @@ mod tests {
             setup: Setup::default(),
             attacks: vec![Attack::None],
         };
-        let script = Script::parse("tokens=2\nexec:true").unwrap();
+        let script = Script::parse(&format!("tokens=2 {}\nexec:true", story.fault)).unwrap();
         let records = std::slice::from_ref(&story.record);
         let folder = Path::new("/nowhere/at/all");
         let (truth, runs, ledger) = (&story.truth, &story.runs, &story.ledger);
-        Aftermath { case: &case, script: &script, records, truth, runs, folder, ledger }.violations()
+        let aftermath = Aftermath { case: &case, script: &script, records, truth, runs, folder, ledger };
+        (aftermath.violations(), odd_calls::violations(&aftermath), odd_calls::met(&aftermath))
+    }
+
+    #[test]
+    fn r24_what_is_wrong_with_odd_calls_is_seen() {
+        let round = |outcomes: &[&str]| {
+            let call = |outcome: &&str| json!({ "id": "r/1/0", "tool": "ls", "outcome": outcome, "output": "why" });
+            let calls = outcomes.iter().map(call).collect::<Vec<_>>();
+            json!({ "request": "r/request/0/1", "text": ODD_CALLS, "calls": calls })
+        };
+        let none: [&str; 0] = [];
+        let table: [OddCase<'_>; 8] = [
+            ("call_unknown", &[], OddMet::Missed, &none),
+            ("call_unknown", &[&["denied"]], OddMet::Denied(1), &none),
+            ("call_unknown", &[&["done"]], OddMet::Denied(1), &["is \"done\", not denied"]),
+            ("call_same_id", &[&["done", "done"]], OddMet::Done(2), &none),
+            ("call_same_id", &[&["done"]], OddMet::Done(1), &["1 odd calls are kept, not 2"]),
+            ("call_same_id", &[&["done", "done"], &["done", "done"]], OddMet::Done(4), &["2 rounds of odd calls"]),
+            ("call_none", &[], OddMet::AskedAgain, &none),
+            ("call_none", &[&["done"]], OddMet::AskedAgain, &["1 rounds of odd calls are kept, not 0"]),
+        ];
+        for (fault, rounds, met, expected) in table {
+            let mut story = in_order();
+            let steps = story.runs[0]["steps"].as_array_mut().unwrap();
+            steps.splice(0..0, rounds.iter().map(|outcomes| round(outcomes)));
+            story.truth.malformed = u32::from(fault == "call_none");
+            story.fault = format!("odd={fault}x1");
+            let (_, found, was_met) = judged(&story);
+            assert_eq!(was_met, met, "{fault} {rounds:?}");
+            assert_eq!(found.len(), expected.len(), "{fault} {rounds:?}: {found:?}");
+            assert!(found.iter().zip(expected).all(|(found, expected)| found.contains(expected)), "{found:?}");
+        }
     }
 
     #[test]

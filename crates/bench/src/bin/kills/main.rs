@@ -10,6 +10,7 @@ mod case;
 mod checks;
 mod client;
 mod guard;
+mod odd_calls;
 mod place;
 mod plan;
 mod record;

@@ -113,7 +113,7 @@ impl Default for Setup {
 
 /// What a provider does wrong to drawn cases, in turn. A run goes on after each of these: it tries again, with the other key,
 /// or with the other model.
-pub(super) const FAULTS: [&str; 25] = [
+pub(super) const FAULTS: [&str; 36] = [
     "",
     "fail=429x1 retry_after=0",
     "fail=429x1",
@@ -139,6 +139,17 @@ pub(super) const FAULTS: [&str; 25] = [
     "odd=bad_utf8x1",
     "odd=no_endx1",
     "odd=noisex1",
+    "odd=call_brokenx1",
+    "odd=call_no_objectx1",
+    "odd=call_schemax1",
+    "odd=call_unknownx1",
+    "odd=call_no_idx1",
+    "odd=call_same_idx1",
+    "odd=call_same_indexx1",
+    "odd=call_interleavedx1",
+    "odd=call_namelessx1",
+    "odd=call_nonex1",
+    "odd=call_too_manyx1",
 ];
 
 /// One case: a run that is killed, taken up, killed again, and at last let go on to its end.
@@ -275,6 +286,7 @@ impl Iterator for Random {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bench::model_server::{Fault, Odd, Script};
     use std::collections::BTreeMap;
 
     #[test]
@@ -296,6 +308,15 @@ mod tests {
             pointed().into_iter().chain(Random::new(1, 100).take(9)).map(|case| case.name).collect();
         let distinct: std::collections::BTreeSet<&String> = names.iter().collect();
         assert_eq!(distinct.len(), names.len());
+    }
+
+    #[test]
+    fn r24_every_odd_answer_is_drawn() {
+        for (name, odd) in Odd::ALL {
+            let fault = FAULTS.into_iter().find(|fault| *fault == format!("odd={name}x1"));
+            let parsed = fault.and_then(Script::parse).and_then(|script| script.fault);
+            assert_eq!(parsed, Some(Fault::Odd { odd, times: 1 }), "{name}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The table of points and hits, and the summary.
 
 use super::case::{Verdict, hits};
+use super::odd_calls::OddMet;
 use super::plan::{Build, Case, FAULTS, Point};
 
 /// How often each point must be hit.
@@ -60,7 +61,9 @@ impl Report {
         let was_met = |fault: &str| {
             let mut killed =
                 self.verdicts.iter().filter(|(_, verdict)| verdict.strikes.iter().any(|strike| strike.killed));
-            killed.any(|(case, _)| case.build == Build::Plain && case.setup.fault == fault)
+            killed.any(|(case, verdict)| {
+                case.build == Build::Plain && case.setup.fault == fault && verdict.odd_calls != OddMet::Missed
+            })
         };
         FAULTS.into_iter().filter(|fault| !was_met(fault)).collect()
     }
@@ -87,6 +90,16 @@ impl Report {
         lines.push(format!(
             "{} kinds of faults of a provider met by killed cases",
             FAULTS.len() - self.faults_not_met().len()
+        ));
+        let odd = self.verdicts.iter().map(|(_, verdict)| verdict.odd_calls);
+        let [denied, done, again] = odd.fold([0; 3], |[denied, done, again], met| match met {
+            OddMet::Denied(calls) => [denied + calls, done, again],
+            OddMet::Done(calls) => [denied, done + calls, again],
+            OddMet::AskedAgain => [denied, done, again + 1],
+            OddMet::NotDrawn | OddMet::Missed => [denied, done, again],
+        });
+        lines.push(format!(
+            "calls that were asked for out of order: {denied} answered with what is wrong, {done} told apart and run, {again} answers asked for again"
         ));
         lines.push(format!(
             "{} cases, {} kills ({} during resume, {} at random); {told} bytes of text were told and checked; {interrupted} calls ended as interrupted",

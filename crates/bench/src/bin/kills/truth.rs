@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use engine::{Body, Event, Seq};
+use engine::{Body, Event, FailureClass, Seq};
 use journal::{Read as _, Reader};
 
 /// The facts that the client's records and the ledger are held against.
@@ -19,6 +19,8 @@ pub(super) struct Truth {
     pub(super) struck: BTreeSet<String>,
     /// How often each call was settled.
     pub(super) settled: BTreeMap<String, u32>,
+    /// How many requests were answered with something that is no answer.
+    pub(super) malformed: u32,
     /// How many owners the home has had.
     pub(super) epochs: u64,
 }
@@ -50,6 +52,7 @@ impl Truth {
             Event::StreamCut(e) => self.keep(reader, e.request.to_string(), e.text)?,
             Event::MessageSealed(e) => self.keep(reader, e.request.to_string(), e.text)?,
             Event::Failed(e) => {
+                self.malformed += u32::from(e.failure.class == FailureClass::Malformed);
                 if let Some(request) = e.request {
                     self.keep(reader, request.to_string(), e.text)?;
                 }
