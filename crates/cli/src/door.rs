@@ -114,6 +114,7 @@ impl Opening<'_> {
         };
         let service = Service::start(journal, options);
         output::owned_by(Arc::downgrade(&service));
+        say_damage(&service);
         let listening = match Listener::bind(&self.globals.home) {
             Ok(listener) => Some(listen(listener, Arc::clone(&service))),
             Err(error) => {
@@ -126,6 +127,17 @@ impl Opening<'_> {
         let mut door = greet(service.attach(), self.asks).await.map_err(failed)?;
         door.here = Some(Here { service, listening, notes, broken });
         Ok(door)
+    }
+}
+
+/// Says what the owner of a home does not know, where its ledger cannot be believed. It goes on all the same.
+pub(crate) fn say_damage(service: &Service) {
+    if let Some(damage) = service.runtime().ledger_damage() {
+        eprintln!(
+            "limulus: the ledger of this home is damaged ({damage})\n  \
+             which profiles are left alone is not known, and what runs find out is kept only as long as this process lives; runs go on\n  \
+             hint: `limulus doctor` says what can be done"
+        );
     }
 }
 

@@ -195,6 +195,9 @@ pub trait Read: Send + Sync {
     /// The sessions that a human must mend. Like [`Read::unfinished`] it looks at no others.
     fn held(&self) -> Result<Vec<SessionRow>, Error>;
 
+    /// The branch that the home's ledger goes on in; none where nothing was recorded in one yet.
+    fn ledger(&self) -> Result<Option<BranchId>, Error>;
+
     /// Every branch with its session, in the order in which they were begun.
     fn branches(&self) -> Result<Vec<(BranchId, SessionId)>, Error>;
 

@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use engine::{Batch, Candidate, Cooled, Ledger, Seq, Timestamp};
+use engine::{Batch, Candidate, Cooled, Ledger, Timestamp};
 use journal::{Append, Read};
 use tokio::sync::oneshot;
 
@@ -15,22 +15,34 @@ use crate::runtime::Shared;
 pub(crate) struct HomeLedger {
     recorded: Mutex<Ledger>,
     turn: tokio::sync::Mutex<()>,
+    /// Why it could not be read. Then it knows only what was found out since this process owns the home, and keeps none of it.
+    damage: Option<journal::Error>,
 }
 
 /// Folds the ledger of a home.
 pub fn ledger(journal: &dyn Read) -> Result<Ledger, journal::Error> {
-    let mut ledger = Ledger::default();
-    for entry in journal.read(Ledger::BRANCH, Seq(1))? {
+    let Some(branch) = journal.ledger()? else { return Ok(Ledger::default()) };
+    let mut ledger = Ledger::on(branch);
+    for (_, entry) in journal.history(branch)?.entries() {
         ledger.apply(&entry.event, entry.at);
     }
     Ok(ledger)
 }
 
 impl HomeLedger {
-    /// As the journal says. One that does not read knows of nothing that is to be left alone, and records nothing more:
-    /// the sessions of the home go on, and `limulus profiles` and `limulus doctor` say what is wrong.
+    /// As the journal says. With one that does not read the sessions of the home go on, and tell each other what they find
+    /// out as long as this process lives; `limulus doctor` says what is wrong.
     pub(crate) fn read(journal: &dyn Read) -> Self {
-        Self { recorded: Mutex::new(ledger(journal).unwrap_or_default()), turn: tokio::sync::Mutex::default() }
+        let (ledger, damage) = match ledger(journal) {
+            Ok(ledger) => (ledger, None),
+            Err(damage) => (Ledger::default(), Some(damage)),
+        };
+        Self { recorded: Mutex::new(ledger), turn: tokio::sync::Mutex::default(), damage }
+    }
+
+    /// Why it could not be read, if it could not.
+    pub(crate) fn damage(&self) -> Option<&journal::Error> {
+        self.damage.as_ref()
     }
 
     /// Orders the profiles of a chain.
@@ -53,7 +65,8 @@ impl HomeLedger {
     }
 }
 
-/// Decides, and waits until it is in the journal. Whoever stops waiting changes nothing of that.
+/// Decides, and waits until it is in the journal. Whoever stops waiting changes nothing of that. Where the ledger is damaged
+/// that is the error, and what was decided holds until this process ends.
 pub(crate) async fn record<T: Send + 'static>(
     shared: &Arc<Shared>,
     decide: impl FnOnce(&mut Ledger, Timestamp) -> T + Send + 'static,
@@ -64,10 +77,12 @@ pub(crate) async fn record<T: Send + 'static>(
         let mut ledger = shared.ledger.recorded().clone();
         let decided = decide(&mut ledger, shared.clock.now());
         if let Some(batch) = ledger.take_batch() {
-            append(&shared, batch).await?;
+            if shared.ledger.damage.is_none() {
+                append(&shared, batch).await?;
+            }
             *shared.ledger.recorded() = ledger;
         }
-        Ok(decided)
+        shared.ledger.damage.clone().map_or(Ok(decided), Err)
     };
     tokio::spawn(recording).await.unwrap_or(Err(journal::Error::Gone))
 }

@@ -4,8 +4,9 @@
 use std::sync::{Arc, mpsc};
 
 use engine::{
-    BodyKind, BranchId, CallOutcome, Command, Content, EffectId, EffectKind, Epoch, Failure, FailureClass, Forked,
-    Found, Given, Hash, Machine, MessageId, Policy, Record, Refusal, Report, RunId, Seq, Session, SessionRow, Settings,
+    Batch, BodyKind, BranchId, CallOutcome, Command, Content, EffectId, EffectKind, Epoch, Failure, FailureClass,
+    Forked, Found, Given, Hash, Ledger, LedgerBegun, Machine, MessageId, Policy, Record, Refusal, Report, RunId, Seq,
+    Session, SessionRow, Settings, Views,
 };
 use journal::{Append, Journal};
 use uuid::Uuid;
@@ -126,6 +127,19 @@ pub fn salvage(
     batch.records.insert(0, forked);
     keep(journal, batch)?;
     Ok(Salvaged { branch, held })
+}
+
+/// Begins a new branch of the ledger at the last good entry of a line and its chain, or where there is none with nothing.
+/// The damaged branch is not touched.
+pub fn salvage_ledger(journal: &dyn Journal, good: Option<((BranchId, Seq), Hash)>) -> Result<BranchId, Error> {
+    let branch = BranchId(Uuid::now_v7());
+    let event = match good {
+        Some(((parent, at), hash)) => Forked { parent, at, hash }.into(),
+        None => LedgerBegun { branch }.into(),
+    };
+    let records = vec![Record { seq: Some(Seq(1)), at: Clock::after(journal.latest()?).now(), event }];
+    keep(journal, Batch { session: Ledger::SESSION, branch, records, bodies: vec![], views: Views::default() })?;
+    Ok(branch)
 }
 
 fn no_beginning(key: &str) -> Error {

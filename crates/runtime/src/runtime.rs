@@ -377,6 +377,12 @@ impl Runtime {
         self.shared.parked.subscribe()
     }
 
+    /// Why the ledger of this home could not be read, if it could not: which profiles are left alone is not known then, and what
+    /// is found out is not kept.
+    pub fn ledger_damage(&self) -> Option<&journal::Error> {
+        self.shared.ledger.damage()
+    }
+
     /// Puts a profile first among its provider's, or none; answered when it is recorded.
     pub async fn prefer_profile(&self, provider: &str, profile: Option<&str>) -> Result<(), Error> {
         let (provider, profile) = (provider.to_owned(), profile.map(str::to_owned));

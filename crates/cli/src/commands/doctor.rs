@@ -34,7 +34,7 @@ pub(crate) struct DoctorArgs {
     /// Print nothing but what is wrong
     #[arg(long, short, conflicts_with = "json")]
     quiet: bool,
-    /// Mend what is wrong: snapshots, snapshot:KEY, session:KEY, views, loss, wal, rescue, collect
+    /// Mend what is wrong: snapshots, snapshot:KEY, session:KEY, ledger, views, loss, wal, rescue, collect
     #[arg(long, value_name = "WHAT")]
     mend: Option<Mend>,
     /// Do not ask before mending

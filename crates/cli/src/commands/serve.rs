@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 
 use crate::args::WriterArgs;
 use crate::config::{Config, Globals};
-use crate::door::{hang_up, listen, own};
+use crate::door::{hang_up, listen, own, say_damage};
 use crate::error::{CliError, Exit};
 use crate::resolver::ConfigResolver;
 
@@ -71,6 +71,7 @@ pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliErr
         version: env!("CARGO_PKG_VERSION").to_owned(),
     };
     let service = Service::start(journal, options);
+    say_damage(&service);
     socket::make_room();
     let listener = Listener::bind(&globals.home).map_err(|error| {
         let text = error.to_string();

@@ -135,6 +135,11 @@ pub(crate) fn promise(mend: &Mend) -> &'static [&'static str] {
             "What came after is not in the new one; a run that was under way waits for you, nothing is run again.",
             "A session that has no good entry is put aside instead: what can be read of it is kept as text, its key is free",
         ],
+        Mend::Ledger => &[
+            "begins a new branch of the ledger at its last good entry; the damaged one stays as it is and can be audited.",
+            "What it learned after that is not in the new one: a profile that was refused then may be asked once more, and",
+            "one that was put first since then is to be put first again",
+        ],
         Mend::Loss => &[
             "accepts that what is gone is gone: the mark is set to where the journal ends, a copy of it is kept.",
             "If you have a newer copy of journal.db or its WAL, put it back instead",
@@ -170,6 +175,7 @@ fn without(finding: &Finding) -> &'static str {
         | What::Body
         | What::Branch
         | What::Snapshot
+        | What::Ledger
         | What::Views => "none here: put the home back from a backup; the other sessions of it go on",
     }
 }

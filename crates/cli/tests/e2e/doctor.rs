@@ -50,6 +50,16 @@ fn long() -> &'static Home {
     })
 }
 
+/// A provider with two keys that nobody is asked with.
+fn with_two_keys(home: Home) -> Home {
+    home.with("LIMULUS_PROVIDERS__ACME__API", "openai-chat")
+        .with("LIMULUS_PROVIDERS__ACME__BASE_URL", "http://127.0.0.1:9/v1")
+        .with("LIMULUS_PROVIDERS__ACME__PROFILES__0__NAME", "first")
+        .with("LIMULUS_PROVIDERS__ACME__PROFILES__0__KEY", "not-a-secret")
+        .with("LIMULUS_PROVIDERS__ACME__PROFILES__1__NAME", "second")
+        .with("LIMULUS_PROVIDERS__ACME__PROFILES__1__KEY", "nor-is-this")
+}
+
 /// A home of its own with these files.
 fn copy(of: &Home) -> Home {
     let home = Home::new();
@@ -82,7 +92,7 @@ fn find_all(bytes: &[u8], wanted: &[u8]) -> Vec<usize> {
 /// The name of a damage, what happened, and how it is made.
 type Damage = (&'static str, &'static str, fn() -> Home);
 
-const DAMAGES: [Damage; 11] = [
+const DAMAGES: [Damage; 12] = [
     ("payload", "One bit of an entry's payload was flipped.", || {
         let home = copy(good());
         change(&database(&home), |bytes| {
@@ -135,6 +145,17 @@ const DAMAGES: [Damage; 11] = [
         let journal = rusqlite::Connection::open(database(&home)).expect("a journal");
         let changed = journal.execute("UPDATE snapshots SET content = zeroblob(200)", []).expect("it can be changed");
         assert_eq!(changed, 1);
+        home
+    }),
+    ("ledger", "What the ledger says of a profile was changed.", || {
+        let home = with_two_keys(copy(good()));
+        for profile in ["first", "second"] {
+            home.run(&["profiles", "use", &format!("acme/{profile}")]).expect_code(0);
+        }
+        let journal = rusqlite::Connection::open(database(&home)).expect("a journal");
+        let change =
+            "UPDATE entries SET payload = replace(payload, 'second', 'secund') WHERE kind = 'profile_preferred'";
+        assert_eq!(journal.execute(change, []).expect("it can be changed"), 2);
         home
     }),
     ("views", "Rows of the lists were changed and removed.", || {
@@ -262,8 +283,9 @@ fn a_good_home_is_healthy_also_beside_its_owner_and_after_a_kill() {
 
 #[test]
 fn r10_a_home_that_is_damaged_as_a_whole_is_taken_by_no_command_that_writes() {
-    for (name, _, make) in
-        DAMAGES.iter().filter(|(name, ..)| !["payload", "newer", "foreign", "page", "snapshot", "views"].contains(name))
+    for (name, _, make) in DAMAGES
+        .iter()
+        .filter(|(name, ..)| !["payload", "newer", "foreign", "page", "snapshot", "views", "ledger"].contains(name))
     {
         let home = make();
         let before = fs::read(database(&home)).expect("a file");
@@ -314,6 +336,7 @@ fn r10_a_mended_home_is_clean_and_its_sessions_answer() {
         ("older", "loss"),
         ("mark", "loss"),
         ("snapshot", "snapshot:agent:main:main"),
+        ("ledger", "ledger"),
     ];
     for (name, what) in mends {
         let home = damaged(name);

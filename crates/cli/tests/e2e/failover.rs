@@ -114,6 +114,57 @@ fn r50_no_kill_shortens_what_a_key_is_left_alone_for() {
     assert_eq!(refused, 1);
 }
 
+/// The payload of an entry of the ledger is changed behind its hash.
+fn damage_ledger(home: &Home, seq: u32) {
+    let journal = rusqlite::Connection::open(home.path().join("journal.db")).expect("a journal");
+    let change = "UPDATE entries SET payload = payload || ' ' WHERE seq = ?1 \
+                  AND branch = (SELECT id FROM branches WHERE kind = 'ledger' ORDER BY id DESC)";
+    assert_eq!(journal.execute(change, [seq]).expect("it can be changed"), 1);
+}
+
+const LEDGER_IS_DAMAGED: &str = "the ledger of this home is damaged";
+
+#[test]
+fn r50_r10_with_a_damaged_ledger_runs_go_on_loudly_and_a_mend_keeps_what_is_good() {
+    let server = ModelServer::start().unwrap();
+    let home = home(&server);
+    home.run(&["agent", "--session", "one", "-m", "fail=402x1 tokens=1"]).expect_code(0);
+    home.run(&["profiles", "use", "acme/second"]).expect_code(0);
+    home.run(&["profiles", "use", "acme"]).expect_code(0);
+    let entries = |home: &Home| {
+        let journal = rusqlite::Connection::open(home.path().join("journal.db")).unwrap();
+        let sql = "SELECT kind FROM entries WHERE branch = (SELECT id FROM branches WHERE kind = 'ledger' ORDER BY id DESC) ORDER BY seq";
+        let mut statement = journal.prepare(sql).unwrap();
+        let kinds = statement.query_map([], |row| row.get::<_, String>(0)).unwrap();
+        kinds.map(|kind| kind.unwrap()).collect::<Vec<_>>()
+    };
+    let last = entries(&home).len() as u32;
+    damage_ledger(&home, last);
+
+    // It is said, and every session goes on; what one of them finds out others of this owner know, and nobody after it.
+    let answer = home.run(&["agent", "--session", "two", "-m", "fail=402x1 tokens=2"]).expect_code(0);
+    assert!(answer.err.contains(LEDGER_IS_DAMAGED) && answer.err.contains("`limulus doctor`"), "{}", answer.err);
+    assert_eq!(asked(&home, "two"), [FIRST, SECOND], "that it has no credit is not known");
+    let refused = home.run(&["profiles", "use", "acme/first"]).expect_code(65);
+    assert!(refused.err.contains("`limulus doctor`"), "{refused:?}");
+    home.run(&["profiles", "list"]).expect_code(65);
+    assert_eq!(entries(&home).len() as u32, last, "nothing is written to it");
+
+    // Its mend keeps what is good, and the sessions that found something out tell it now.
+    home.run(&["doctor", "--mend", "ledger", "--yes"]).expect_code(0);
+    assert_eq!(entries(&home), ["forked"]);
+    let answer = home.run(&["agent", "--session", "three", "-m", "tokens=1"]).expect_code(0);
+    assert!(!answer.err.contains(LEDGER_IS_DAMAGED), "{}", answer.err);
+    assert_eq!(asked(&home, "three"), [SECOND], "it is known again that the first has no credit");
+    home.run(&["doctor"]).expect_code(0);
+
+    // Without a good entry it begins anew.
+    damage_ledger(&home, 1);
+    home.run(&["doctor", "--mend", "ledger", "--yes"]).expect_code(0);
+    home.run(&["doctor"]).expect_code(0);
+    assert_eq!(server.violations(), [""; 0]);
+}
+
 #[test]
 fn r42_a_model_that_sees_too_little_is_refused_before_anything_is_sent() {
     let server = ModelServer::start().unwrap();

@@ -163,6 +163,11 @@ const ONCE: &[(&str, &str, &str)] = &[
     ("damage", "*", "the disk of the home is full, or its journal damaged, before anybody owns it"),
     ("doctor", "*", "a home is mended by a command that owns it alone"),
     ("failover", "r50_a_wait_for_a_limit_outlives_a_kill_and_can_be_aborted", "kills the command that owns the home"),
+    (
+        "failover",
+        "r50_r10_with_a_damaged_ledger_runs_go_on_loudly_and_a_mend_keeps_what_is_good",
+        "changes the journal while nobody owns the home",
+    ),
     ("failover", "r50_no_kill_shortens_what_a_key_is_left_alone_for", "kills the command that owns the home"),
     (
         "failover",

@@ -59,20 +59,32 @@ pub struct Turns {
 }
 
 /// The state, and what was decided since the last batch.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Ledger {
+    branch: BranchId,
     head: Seq,
     rests: BTreeMap<Account, Rest>,
     providers: BTreeMap<String, Turns>,
     open: Vec<Record>,
 }
 
+impl Default for Ledger {
+    fn default() -> Self {
+        Self::on(Self::BRANCH)
+    }
+}
+
 impl Ledger {
-    /// The branch of every home's ledger: it has one, so its id is known.
+    /// The branch that every home's ledger begins on. One that was mended goes on in another.
     pub const BRANCH: BranchId = BranchId(Uuid::nil());
 
     /// What stands for a session in its batches: it belongs to none.
     pub const SESSION: SessionId = SessionId(Uuid::nil());
+
+    /// One that knows of nothing yet, and goes on in this branch.
+    pub fn on(branch: BranchId) -> Self {
+        Self { branch, head: Seq(0), rests: BTreeMap::new(), providers: BTreeMap::new(), open: vec![] }
+    }
 
     /// The last entry of its branch.
     pub fn head(&self) -> Seq {
@@ -165,7 +177,8 @@ impl Ledger {
 
     /// Folds a stored event.
     pub fn apply(&mut self, event: &Event, at: Timestamp) {
-        self.head.0 += 1;
+        // A fork is the first of its branch; what stands before it is of the one that was left.
+        self.head = if matches!(event, Event::Forked(_)) { Seq(1) } else { Seq(self.head.0 + 1) };
         match event {
             Event::ProfileCooled(e) => {
                 let ProfileCooled { provider, profile, model, class, until, strikes, request } = e.clone();
@@ -195,7 +208,7 @@ impl Ledger {
     /// All that was decided since the last batch, if anything was.
     pub fn take_batch(&mut self) -> Option<Batch> {
         let records = std::mem::take(&mut self.open);
-        let (session, branch) = (Self::SESSION, Self::BRANCH);
+        let (session, branch) = (Self::SESSION, self.branch);
         (!records.is_empty()).then(|| Batch { session, branch, records, bodies: vec![], views: Views::default() })
     }
 
@@ -205,7 +218,7 @@ impl Ledger {
 
     fn emit(&mut self, event: impl Into<Event>, at: Timestamp) {
         if self.head == Seq(0) {
-            self.record(LedgerBegun { branch: Self::BRANCH }.into(), at);
+            self.record(LedgerBegun { branch: self.branch }.into(), at);
         }
         self.record(event.into(), at);
     }

@@ -240,6 +240,10 @@ impl Read for Memory {
         Ok(self.lock().tables.sessions.filter(|row| !row.unfinished && row.lifecycle == LifecycleKind::Error))
     }
 
+    fn ledger(&self) -> Result<Option<BranchId>, Error> {
+        Ok(self.lock().tables.ledgers.last().copied())
+    }
+
     fn branches(&self) -> Result<Vec<(BranchId, SessionId)>, Error> {
         Ok(self.lock().tables.begun.clone())
     }

@@ -35,6 +35,8 @@ pub(super) struct Tables {
     pub(super) branches: BTreeMap<BranchId, Branch>,
     keys: BTreeMap<String, SessionId>,
     pub(super) begun: Vec<(BranchId, SessionId)>,
+    /// The branches of the ledger, in the order in which they were begun.
+    pub(super) ledgers: Vec<BranchId>,
     pub(super) bodies: BTreeMap<Hash, Arc<[u8]>>,
     pub(super) sessions: Rows<SessionId, SessionRow>,
     pub(super) runs: Rows<RunId, RunRow>,
@@ -144,7 +146,7 @@ impl Tables {
 
     /// The first entries behind a position, with open progress where these are the last.
     pub(super) fn page(&self, behind: Position, limit: usize) -> Page {
-        let sessions = self.branches.iter().filter(|(id, _)| **id != Ledger::BRANCH);
+        let sessions = self.branches.iter().filter(|(id, _)| !self.ledgers.contains(id));
         let entries = sessions.flat_map(|(id, branch)| branch.entries.iter().map(|entry| (*id, entry)));
         let mut entries: Vec<_> = entries.filter(|(_, entry)| entry.position > behind).collect();
         entries.sort_by_key(|(_, entry)| entry.position);
@@ -216,8 +218,10 @@ impl Tables {
     fn keep(&mut self, kept: &Kept) {
         let batch = &kept.append.batch;
         let mut entries = kept.entries.iter();
-        if !self.branches.contains_key(&batch.branch) && batch.branch != Ledger::BRANCH {
-            self.begun.push((batch.branch, batch.session));
+        match self.branches.contains_key(&batch.branch) {
+            true => {}
+            false if batch.session == Ledger::SESSION => self.ledgers.push(batch.branch),
+            false => self.begun.push((batch.branch, batch.session)),
         }
         for record in &batch.records {
             let branch = self.branches.entry(batch.branch).or_default();

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use engine::{BranchId, EffectId, Event, Forked, Hash, Position, Record, Seq, VERSION};
+use engine::{BranchId, EffectId, Event, Forked, Hash, Ledger, Position, Record, Seq, VERSION};
 use rusqlite::{OptionalExtension as _, Params, Row, params};
 
 use super::encode::{Bytes, Encoded, Packed};
@@ -166,7 +166,7 @@ impl Member<'_, '_> {
         };
         let sql = "INSERT INTO branches(uuid, kind, session, parent, parent_seq, created_at) \
                    VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-        let is_ledger = matches!(record.event, Event::LedgerBegun(_));
+        let is_ledger = batch.session == Ledger::SESSION;
         let session = batch.session.0.as_bytes();
         let (kind, of) = if is_ledger { ("ledger", None) } else { ("session", Some(session)) };
         let (parent, parent_seq) = (parent.map(|(id, _)| id), parent.map(|(_, seq)| seq.0 as i64));

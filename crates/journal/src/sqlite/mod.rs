@@ -290,6 +290,10 @@ impl Read for Sqlite {
         self.reader.held()
     }
 
+    fn ledger(&self) -> Result<Option<BranchId>, Error> {
+        self.reader.ledger()
+    }
+
     fn branches(&self) -> Result<Vec<(BranchId, SessionId)>, Error> {
         self.reader.branches()
     }

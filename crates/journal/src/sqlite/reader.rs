@@ -8,7 +8,7 @@ use engine::{
     ApprovalRow, BranchId, Hash, MessageId, Position, ReceiptRow, Record, RunId, RunRow, Seq, SessionId, SessionRow,
     Timestamp,
 };
-use rusqlite::{Connection, OpenFlags, Row};
+use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Row};
 use uuid::Uuid;
 
 use super::home::DATABASE;
@@ -232,6 +232,12 @@ impl Read for Reader {
 
     fn held(&self) -> Result<Vec<SessionRow>, Error> {
         self.query(|connection| rows::list(connection, "view_sessions WHERE unfinished AND unfinished = 2", []))
+    }
+
+    fn ledger(&self) -> Result<Option<BranchId>, Error> {
+        let sql = "SELECT uuid FROM branches WHERE kind = 'ledger' ORDER BY id DESC LIMIT 1";
+        let id = |row: &Row<'_>| Ok(BranchId(Uuid::from_bytes(row.get(0)?)));
+        self.query(|connection| connection.prepare_cached(sql)?.query_row([], id).optional())
     }
 
     fn branches(&self) -> Result<Vec<(BranchId, SessionId)>, Error> {

@@ -60,6 +60,11 @@ pub(super) fn run(wanted: &Mend, args: &DoctorArgs, globals: &Globals) -> Result
             did.extend(make_lists(globals)?);
             Ok(did)
         }
+        Mend::Ledger => {
+            let mut did = vec![Mender::take(&globals.home)?.keep_copy()?];
+            did.extend(salvage_ledger(globals)?);
+            Ok(did)
+        }
         Mend::Collect => rest::collect(&report, globals),
     }
 }
@@ -104,9 +109,11 @@ fn rescue(globals: &Globals) -> Result<Did, CliError> {
     drop(mender);
     did.extend(hold(globals)?);
     for finding in look(globals)?.findings {
-        if let Some(Mend::Session(key)) = finding.mend {
+        match finding.mend {
             // One that has no good entry stays a finding: whether it is put aside is for its user to say.
-            did.extend(salvage(&key, globals)?.into_iter().flatten());
+            Some(Mend::Session(key)) => did.extend(salvage(&key, globals)?.into_iter().flatten()),
+            Some(Mend::Ledger) => did.extend(salvage_ledger(globals)?),
+            _ => {}
         }
     }
     Ok(did)
@@ -148,6 +155,29 @@ fn salvage(key: &str, globals: &Globals) -> Result<Option<Did>, CliError> {
     ];
     did.extend(told_of(&salvaged.held));
     Ok(Some(did))
+}
+
+/// Begins a new branch of the ledger at its last good entry.
+fn salvage_ledger(globals: &Globals) -> Result<Did, CliError> {
+    let reader = Reader::open(&globals.home)?;
+    let (damaged, good) = (reader.ledger()?, reader.verify_ledger().last_good);
+    drop(reader);
+    let journal = Sqlite::own(&globals.home)?;
+    let from = good.as_ref().map(|good| ((good.checkpoint.branch, good.checkpoint.seq), good.chain));
+    let new = runtime::mend::salvage_ledger(&journal, from)?;
+    let begins = match good {
+        Some(good) => format!("from {}; what it learned after that is not in it", good.checkpoint),
+        None => "with nothing: no entry of it was good".to_owned(),
+    };
+    let shown =
+        damaged.map(|branch| format!("the damaged branch stays as it is: `limulus audit --branch {branch}` shows it"));
+    let known =
+        "`limulus profiles list` shows what is left alone now; `limulus profiles use` puts a profile first again";
+    Ok([format!("the ledger goes on in the new branch {new}, {begins}")]
+        .into_iter()
+        .chain(shown)
+        .chain([known.to_owned()])
+        .collect())
 }
 
 /// What waits for a human, and what must be sent again.

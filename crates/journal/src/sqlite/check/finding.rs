@@ -7,7 +7,7 @@ use std::str::FromStr;
 use engine::{Hash, Position, Timestamp};
 use serde::{Serialize, Serializer};
 
-use super::session::Fault;
+use super::session::{Fault, Place};
 use super::walk::{Checkpoint, Flaw};
 use crate::Error;
 
@@ -41,6 +41,8 @@ pub enum What {
     Branch,
     /// A snapshot cannot be believed.
     Snapshot,
+    /// An entry of the ledger cannot be believed.
+    Ledger,
     /// Rows of the views are not what the entries give.
     Views,
 }
@@ -61,6 +63,7 @@ impl fmt::Display for What {
             Self::Body => "a body is damaged",
             Self::Branch => "a session has no beginning",
             Self::Snapshot => "a snapshot cannot be believed",
+            Self::Ledger => "the ledger of the profiles cannot be believed",
             Self::Views => "the lists are not what the entries give",
         })
     }
@@ -76,6 +79,8 @@ pub enum Effect {
     Closed,
     /// That session is refused.
     Refused(String),
+    /// Which profiles are left alone is not known.
+    Unknown,
     /// Lists may be wrong.
     Lists,
     /// What nothing needs stays.
@@ -88,6 +93,10 @@ impl fmt::Display for Effect {
             Self::ReadOnly => f.write_str("the home is read-only: no command that writes takes it"),
             Self::Closed => f.write_str("the home is closed: nothing of it can be read"),
             Self::Refused(key) => write!(f, "session {key} is refused; the others go on"),
+            Self::Unknown => f.write_str(
+                "every session goes on; which profiles are left alone is not known, so one that was refused may be asked again, \
+                 and what is found out now is not kept",
+            ),
             Self::Lists => {
                 f.write_str("lists may be wrong, and what is unfinished may be missed; no entry is harmed by it")
             }
@@ -103,6 +112,8 @@ pub enum Mend {
     Snapshots(Option<String>),
     /// A session goes on in a new branch from its last good entry; one that has none is put aside.
     Session(String),
+    /// The ledger goes on in a new branch from its last good entry.
+    Ledger,
     /// The loss is accepted: the mark is set to what is there.
     Loss,
     /// The WAL is put aside.
@@ -121,6 +132,7 @@ impl fmt::Display for Mend {
             Self::Snapshots(None) => f.write_str("snapshots"),
             Self::Snapshots(Some(key)) => write!(f, "snapshot:{key}"),
             Self::Session(key) => write!(f, "session:{key}"),
+            Self::Ledger => f.write_str("ledger"),
             Self::Loss => f.write_str("loss"),
             Self::Wal => f.write_str("wal"),
             Self::Rescue => f.write_str("rescue"),
@@ -138,7 +150,9 @@ impl Serialize for Mend {
 
 /// A mend that there is not.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no mend `{name}`; there are snapshots, snapshot:KEY, session:KEY, loss, wal, rescue, views, collect")]
+#[error(
+    "there is no mend `{name}`; there are snapshots, snapshot:KEY, session:KEY, ledger, loss, wal, rescue, views, collect"
+)]
 pub struct UnknownMend {
     /// What was asked for.
     pub name: String,
@@ -155,6 +169,7 @@ impl FromStr for Mend {
             Some(_) => Err(unknown()),
             None => match name {
                 "snapshots" => Ok(Self::Snapshots(None)),
+                "ledger" => Ok(Self::Ledger),
                 "loss" => Ok(Self::Loss),
                 "wal" => Ok(Self::Wal),
                 "rescue" => Ok(Self::Rescue),
@@ -191,6 +206,16 @@ pub struct Where {
 impl Where {
     pub(super) fn file(file: &'static str) -> Self {
         Self { file: Some(file), ..Self::default() }
+    }
+
+    fn entry(place: &Place) -> Self {
+        Self {
+            checkpoint: Some(place.checkpoint.to_string()),
+            position: Some(place.position),
+            at: Some(place.at),
+            kind: Some(place.kind.clone()),
+            ..Self::default()
+        }
     }
 
     pub(super) fn session(key: &str) -> Self {
@@ -288,6 +313,16 @@ impl Finding {
         }
     }
 
+    /// The first fault of the ledger, or why it cannot be read to its end.
+    pub(super) fn of_ledger(fault: Result<&Fault, &str>, last_good: Option<Checkpoint>) -> Self {
+        let (place, detail, mend) = match fault {
+            Ok(Fault { place, flaw }) => (Where::entry(place), flaw.to_string(), Mend::Ledger),
+            Err(detail) => (Where::default(), format!("it cannot be read to its end ({detail})"), Mend::Rescue),
+        };
+        let detail = format!("{detail}; {}", good_up_to(last_good));
+        Self { what: What::Ledger, place, detail, effect: Effect::Unknown, mend: Some(mend) }
+    }
+
     /// A fault of an entry of this session.
     pub(super) fn of_entry(key: &str, fault: &Fault, last_good: Option<Checkpoint>) -> Self {
         let Fault { place, flaw } = fault;
@@ -303,14 +338,7 @@ impl Finding {
         };
         Self {
             what: if body.is_some() { What::Body } else { What::Entry },
-            place: Where {
-                checkpoint: Some(place.checkpoint.to_string()),
-                position: Some(place.position),
-                at: Some(place.at),
-                kind: Some(place.kind.clone()),
-                body,
-                ..Where::session(key)
-            },
+            place: Where { session: Some(key.to_owned()), body, ..Where::entry(place) },
             detail: format!("{flaw}; {}", good_up_to(last_good)),
             effect: Effect::Refused(key.to_owned()),
             mend: Some(Mend::Session(key.to_owned())),

@@ -1,12 +1,13 @@
 //! Looking at a home without owning it: every entry, chain, body and file of it, also where they are damaged.
 //!
 //! `walk` reads branches entry by entry and judges each, `replay` folds them, `session` looks at a line of them; `files`, `pages`, `sessions`,
-//! `views` and `rest` look at a whole home, and `finding` is what they say. Nothing here stops at the first fault, panics on any bytes, or
+//! `ledger`, `views` and `rest` look at a whole home, and `finding` is what they say. Nothing here stops at the first fault, panics on any bytes, or
 //! changes a file. What may not live here: mending.
 
 mod files;
 mod finding;
 mod header;
+mod ledger;
 mod pages;
 mod replay;
 mod rest;
@@ -21,6 +22,7 @@ use std::path::{Path, PathBuf};
 pub(super) use pages::rfc3339;
 
 pub use finding::{Effect, Finding, Mend, UnknownMend, What, Where};
+pub use ledger::VerifiedLedger;
 pub use replay::Replay;
 pub use session::{Fault, Place, Verified};
 pub use walk::{Audited, Checkpoint, Content, Flaw, Segment};
@@ -121,6 +123,7 @@ impl Check {
                 self.pages(&view, watch);
                 self.ends(&view, mark);
                 self.sessions(&view, watch);
+                self.ledger(&view);
                 self.views(&view, watch);
                 self.rest(&view, watch);
             }

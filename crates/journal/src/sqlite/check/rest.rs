@@ -1,7 +1,7 @@
 //! What a home holds beside the lines of its sessions: branches that were left, and what nothing needs. Nothing here closes a
 //! session. What may not live here: the lines themselves (`sessions`), and removing anything.
 
-use engine::{BranchId, Ledger, Seq};
+use engine::{BranchId, Seq};
 use rusqlite::Row;
 
 use super::finding::Finding;
@@ -36,7 +36,7 @@ impl Check {
         Ok(())
     }
 
-    fn first_fault(
+    pub(super) fn first_fault(
         &mut self,
         reader: &Reader,
         branch: BranchId,
@@ -63,11 +63,6 @@ impl Check {
                 none.len().checked_sub(NAMED + 1).map(|more| format!(" and {} more", more + 1)).unwrap_or_default();
             let named = named.join(", ");
             self.note(format!("no session goes on in {named}{more}: `limulus audit --branch` shows them"));
-        }
-        if let Ok(Some((at, flaw))) = self.first_fault(&view.reader, Ledger::BRANCH, Seq(0)) {
-            self.note(format!(
-                "{at}, of the ledger, cannot be believed: {flaw}; which profiles are left alone is not known and is not recorded"
-            ));
         }
         // Of what cannot be read nobody knows what it needs.
         if !self.report.findings.is_empty() {

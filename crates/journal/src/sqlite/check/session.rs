@@ -130,7 +130,7 @@ impl Verified {
 }
 
 impl Place {
-    fn of(audited: &Audited) -> Self {
+    pub(super) fn of(audited: &Audited) -> Self {
         let Audited { position, at, chain, .. } = *audited;
         Self { checkpoint: audited.checkpoint(), position, at, kind: audited.kind.clone(), chain }
     }
