@@ -49,7 +49,7 @@ impl Owner {
             branch: BranchId(Uuid::from_u128(2)),
         });
         let epoch = owner.journal.epoch();
-        owner.offer(Report::Opened { epoch });
+        owner.offer(Report::Opened { epoch, cooling: vec![] });
         owner.offer(Command::Message {
             message: MessageId(Uuid::from_u128(0xaa)),
             content: Content::text(BodyKind::Message, "你好"),

@@ -237,6 +237,13 @@ pub enum Report {
     Opened {
         /// Its number.
         epoch: Epoch,
+        /// The candidates of its run that the ledger says are to be left alone.
+        cooling: Vec<Cooled>,
+    },
+    /// What the ledger says has changed since the run was last told: these of its candidates are to be left alone.
+    Cooled {
+        /// All of them.
+        cooling: Vec<Cooled>,
     },
     /// An owner took the session up, and its run waits for its place in the lane: what is asked for is decided on, and
     /// nothing goes on by itself. `Opened` follows when it has its place, or needs none any more.

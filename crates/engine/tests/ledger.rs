@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use engine::{
-    Candidate, Content, Effect, EffectId, Event, Failure, FailureClass, Ledger, Part, Record, Report, Timestamp, Usage,
+    Candidate, Content, Cooled, Effect, EffectId, Event, Failure, FailureClass, Ledger, Part, Record, Report,
+    Timestamp, Usage,
 };
 use support::World;
 use support::script::run_line;
@@ -41,8 +42,8 @@ struct Home {
     messages: u64,
     /// When each request went out.
     sent: BTreeMap<(usize, EffectId), i64>,
-    /// What the ledger said when the run of a session began.
-    told: BTreeMap<usize, Vec<engine::Cooled>>,
+    /// What the ledger said last to the run of a session, and after how many entries of that.
+    told: BTreeMap<usize, (usize, Vec<Cooled>)>,
 }
 
 impl Home {
@@ -92,7 +93,19 @@ impl Home {
         }
     }
 
+    /// Before anything that a request may follow from, the run is told what the ledger says then.
+    fn tell(&mut self, at: usize) {
+        let world = &mut self.sessions[at];
+        let Some(run) = world.session().run().map(|run| run.id) else { return };
+        let settings = world.pump.machine().settings().expect("a run");
+        let cooling = self.ledger.cooling(&settings.candidates, run, Timestamp(self.now));
+        self.told.insert(at, (world.journal.len(), cooling.clone()));
+        world.now = self.now;
+        world.step(Report::Cooled { cooling });
+    }
+
     fn step(&mut self, at: usize, chance: &mut Chance) {
+        self.tell(at);
         let now = self.now;
         let world = &mut self.sessions[at];
         world.now = now;
@@ -112,8 +125,8 @@ impl Home {
             Effect::Lane { id, .. } => {
                 let mut settings = world.settings.clone();
                 self.ledger.order(&mut settings.candidates);
-                let cooling = self.ledger.cooling(&settings.candidates, Timestamp(now));
-                self.told.insert(at, cooling.clone());
+                let cooling = self.ledger.cooling(&settings.candidates, id.run, Timestamp(now));
+                self.told.insert(at, (world.journal.len(), cooling.clone()));
                 world.step(Report::LaneEntered { effect: id, settings: Arc::new(settings), cooling });
             }
             Effect::Prepare { id } => {
@@ -156,12 +169,11 @@ impl Home {
         self.keep(&before);
     }
 
-    /// No run asks whom the ledger said to leave alone when it began, before that time; but as a probe, and says so.
+    /// No run asks whom the ledger said to leave alone when it was last told, before that time; but as a probe, and says so.
     fn check_asked(&self) {
         for (at, world) in self.sessions.iter().enumerate() {
-            let told = self.told.get(&at).map_or(&[][..], Vec::as_slice);
-            let started = world.journal.iter().rposition(|record| matches!(record.event, Event::RunStarted(_)));
-            for record in started.map_or(&[][..], |started| &world.journal[started..]) {
+            let (since, told) = self.told.get(&at).map_or((0, &[][..]), |(since, told)| (*since, told));
+            for record in &world.journal[since..] {
                 let Event::RequestSent(sent) = &record.event else { continue };
                 let alone = told.iter().find(|cooled| cooled.candidate == sent.candidate);
                 let free = alone.is_none_or(|cooled| cooled.until <= record.at || sent.probe);

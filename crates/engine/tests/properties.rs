@@ -102,6 +102,8 @@ enum Control {
     OpenToWait,
     Turn,
     Due,
+    /// What the ledger says has changed.
+    Cooled(usize),
 }
 
 fn control() -> impl Strategy<Value = Control> {
@@ -127,6 +129,7 @@ fn control() -> impl Strategy<Value = Control> {
         1 => Just(Control::OpenToWait),
         2 => Just(Control::Turn),
         1 => Just(Control::Due),
+        3 => (0..36_usize).prop_map(Control::Cooled),
     ]
 }
 
@@ -491,10 +494,14 @@ fn offer_control(world: &mut World, control: Control) {
         }
         Control::Turn => {
             if world.session().closed {
-                world.offer(Report::Opened { epoch: Epoch(world.epoch) });
+                world.offer(Report::Opened { epoch: Epoch(world.epoch), cooling: vec![] });
             }
         }
         Control::Due => world.offer(Report::Due),
+        Control::Cooled(how) => {
+            let cooling = cooling(world, 0, how);
+            world.offer(Report::Cooled { cooling });
+        }
     }
 }
 

@@ -271,7 +271,7 @@ fn r31_r32_a_steer_is_kept_while_a_quota_or_a_budget_holds_the_run() {
             on => Event::from(WaitEnded { on }),
         };
         machine.apply(&on, NOW.now);
-        machine.handle(Report::Opened { epoch: Epoch(2) }.into(), NOW).expect("a report is heard");
+        machine.handle(Report::Opened { epoch: Epoch(2), cooling: vec![] }.into(), NOW).expect("a report is heard");
         let ended = if name == "budget" { "wait_ended " } else { "" };
         assert_eq!(recorded(&mut machine), format!("opened {ended}message_settled request_sent"), "{name}");
     }

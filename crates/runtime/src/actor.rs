@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use engine::tables::lifecycle::LifecycleKind;
 use engine::{
-    Answer, CallId, Command, Do, EffectId, EffectKind, Epoch, Input, Lifecycle, Phase, Position, Pump, Refusal, Report,
-    RunId, Session, Stage, Timestamp,
+    Answer, CallId, Command, Do, EffectId, EffectKind, Epoch, Input, Lifecycle, Moment, Phase, Position, Pump, Refusal,
+    Report, RunId, Session, Stage, Timestamp,
 };
 use journal::Unsaved;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -77,6 +77,8 @@ pub(crate) struct Actor<'a> {
     due: Option<Timestamp>,
     /// The agent of a session that is being created.
     agent: String,
+    /// How often the ledger had changed when its run was last told of it.
+    ledger_seen: u64,
     /// The run that has a place in the lane before its message is decided on.
     granted: Option<RunId>,
     /// The turn of the message that is next up, asked for before it was opened.
@@ -124,6 +126,7 @@ impl<'a> Actor<'a> {
             asked: BTreeSet::new(),
             due: None,
             agent: String::new(),
+            ledger_seen: 0,
             granted: None,
             turn: None,
             opened: false,
@@ -184,9 +187,30 @@ impl<'a> Actor<'a> {
         }
         let entered = self.enter_free_lane(&offer.input);
         let moment = self.shared.clock.moment();
-        self.pump.offer(offer.input, moment, offer.caller);
+        let input = self.with_ledger(offer.input, moment);
+        self.pump.offer(input, moment, offer.caller);
         if let Some(report) = entered {
             self.pump.offer(report, moment, None);
+        }
+    }
+
+    /// Whatever a request may follow from comes after what the ledger says then; an opening brings it along.
+    fn with_ledger(&mut self, input: Input, moment: Moment) -> Input {
+        let run = self.pump.session().and_then(Session::run).map(|run| run.id);
+        let Some((run, settings)) = run.zip(self.pump.machine().settings()) else { return input };
+        let (ledger, chain) = (&self.shared.ledger, &settings.candidates);
+        match input {
+            Input::Report(Report::Opened { epoch, .. }) => {
+                Report::Opened { epoch, cooling: ledger.cooling(chain, run, moment.now) }.into()
+            }
+            Input::Report(Report::OpenedToWait { .. }) => input,
+            input => {
+                let cooling = ledger.news(&mut self.ledger_seen, chain, run, moment.now);
+                if !cooling.is_empty() {
+                    self.pump.offer(Report::Cooled { cooling }, moment, None);
+                }
+                input
+            }
         }
     }
 
@@ -234,7 +258,7 @@ impl<'a> Actor<'a> {
     /// Its run waits no more.
     fn go_on(&mut self) {
         *self.place = None;
-        self.offer(Offer::report(Report::Opened { epoch: self.epoch }));
+        self.offer(Offer::report(Report::Opened { epoch: self.epoch, cooling: vec![] }));
     }
 
     /// Begins to wait for the time to leave, or stops waiting for it.

@@ -132,7 +132,7 @@ async fn enter_lane(shared: &Shared, turn: Turn, mail: &mut Mailboxes, first: &m
 /// This owner takes a session up, in which a run may wait for its place.
 fn opening(shared: &Shared, waits: bool) -> Report {
     let epoch = shared.journal.epoch();
-    if waits { Report::OpenedToWait { epoch } } else { Report::Opened { epoch } }
+    if waits { Report::OpenedToWait { epoch } } else { Report::Opened { epoch, cooling: vec![] } }
 }
 
 /// For a human to look at.

@@ -2,9 +2,10 @@
 //!
 //! What may not live here: a decision, which is the engine's.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use engine::{Batch, Candidate, Cooled, Ledger, Timestamp};
+use engine::{Batch, Candidate, Cooled, Ledger, LedgerPump, RunId, Timestamp};
 use journal::{Append, Read};
 use tokio::sync::oneshot;
 
@@ -13,8 +14,9 @@ use crate::runtime::Shared;
 /// The ledger as it is in the journal, and whose turn it is to change it.
 #[derive(Debug)]
 pub(crate) struct HomeLedger {
-    recorded: Mutex<Ledger>,
+    pump: Mutex<LedgerPump>,
     turn: tokio::sync::Mutex<()>,
+    changes: AtomicU64,
     /// Why it could not be read. Then it knows only what was found out since this process owns the home, and keeps none of it.
     damage: Option<journal::Error>,
 }
@@ -37,7 +39,12 @@ impl HomeLedger {
             Ok(ledger) => (ledger, None),
             Err(damage) => (Ledger::default(), Some(damage)),
         };
-        Self { recorded: Mutex::new(ledger), turn: tokio::sync::Mutex::default(), damage }
+        Self {
+            pump: Mutex::new(LedgerPump::new(ledger)),
+            turn: tokio::sync::Mutex::default(),
+            changes: AtomicU64::new(0),
+            damage,
+        }
     }
 
     /// Why it could not be read, if it could not.
@@ -47,21 +54,36 @@ impl HomeLedger {
 
     /// Orders the profiles of a chain.
     pub(crate) fn order(&self, chain: &mut [Candidate]) {
-        self.recorded().order(chain);
+        self.pump().recorded().order(chain);
     }
 
-    /// The candidates of a chain that are to be left alone.
-    pub(crate) fn cooling(&self, chain: &[Candidate], now: Timestamp) -> Vec<Cooled> {
-        self.recorded().cooling(chain, now)
+    /// The candidates of a run's chain that are to be left alone.
+    pub(crate) fn cooling(&self, chain: &[Candidate], run: RunId, now: Timestamp) -> Vec<Cooled> {
+        self.pump().recorded().cooling(chain, run, now)
+    }
+
+    /// Whom a run is to leave alone now, where that has changed after it was last told ([`LedgerPump::news`]).
+    pub(crate) fn news(&self, seen: &mut u64, chain: &[Candidate], run: RunId, now: Timestamp) -> Vec<Cooled> {
+        // Asked before each piece of an answer.
+        if self.changes.load(Ordering::Acquire) == *seen {
+            return vec![];
+        }
+        self.pump().news(seen, chain, run, now)
+    }
+
+    fn committed(&self) {
+        let mut pump = self.pump();
+        pump.committed();
+        self.changes.store(pump.changes(), Ordering::Release);
     }
 
     /// Whether an answer is worth a record ([`Ledger::is_news`]).
     pub(crate) fn is_news(&self, candidate: &Candidate, alone: bool, since: Timestamp) -> bool {
-        self.recorded().is_news(candidate, alone, since)
+        self.pump().recorded().is_news(candidate, alone, since)
     }
 
-    fn recorded(&self) -> MutexGuard<'_, Ledger> {
-        self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
+    fn pump(&self) -> MutexGuard<'_, LedgerPump> {
+        self.pump.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -74,15 +96,20 @@ pub(crate) async fn record<T: Send + 'static>(
     let shared = Arc::clone(shared);
     let recording = async move {
         let _turn = shared.ledger.turn.lock().await;
-        let mut ledger = shared.ledger.recorded().clone();
-        let decided = decide(&mut ledger, shared.clock.now());
-        if let Some(batch) = ledger.take_batch() {
-            if shared.ledger.damage.is_none() {
-                append(&shared, batch).await?;
+        let now = shared.clock.now();
+        let (decided, batch) = shared.ledger.pump().decide(|ledger| decide(ledger, now));
+        let damage = shared.ledger.damage.clone();
+        if let Some(batch) = batch {
+            let kept = if damage.is_none() { append(&shared, batch).await } else { Ok(()) };
+            match kept {
+                Ok(()) => shared.ledger.committed(),
+                Err(error) => {
+                    shared.ledger.pump().failed();
+                    return Err(error);
+                }
             }
-            *shared.ledger.recorded() = ledger;
         }
-        shared.ledger.damage.clone().map_or(Ok(decided), Err)
+        damage.map_or(Ok(decided), Err)
     };
     tokio::spawn(recording).await.unwrap_or(Err(journal::Error::Gone))
 }

@@ -56,7 +56,7 @@ fn put_to_a_human(machine: &mut Machine, key: &str, epoch: Epoch, reason: &str) 
     for message in &waiting {
         machine.handle(Command::Cancel { message: *message, leg: None }.into(), clock.moment())?;
     }
-    machine.handle(Report::Opened { epoch }.into(), clock.moment())?;
+    machine.handle(Report::Opened { epoch, cooling: vec![] }.into(), clock.moment())?;
     for _ in 0..ROUNDS {
         let answers: Vec<Report> = machine.effects().iter().filter_map(|effect| not_known(effect.id())).collect();
         for report in answers {

@@ -97,6 +97,24 @@ pub(crate) fn r50_what_one_session_learns_of_a_key_all_know_and_the_user_can_say
     assert_eq!(server.violations(), [""; 0]);
 }
 
+#[test]
+fn r50_r51_a_run_learns_during_its_life_what_others_find_out() {
+    let server = ModelServer::start().unwrap();
+    let home = home(&server);
+    let owner = home.start(&["serve"]);
+    owner.until_err("serving");
+    let wait = "exec:touch begun; until test -e go; do sleep 0.02; done\ntokens=1";
+    let agent = home.start(&["agent", "--yes", "--session", "one", "-m", wait]);
+    until("its command runs", || home.file("begun").exists());
+    home.run(&["agent", "--session", "two", "-m", "fail=402x1 tokens=1"]).expect_code(0);
+    home.put("go", "");
+    let told = agent.finish().expect_code(0).err;
+    assert!(told.contains("acme/scripted (first) is left alone until"), "{told}");
+    assert_eq!(asked(&home, "one"), [FIRST, SECOND], "the first answered it, and has no credit now");
+    let refused = server.seen().iter().filter(|seen| seen.status == 402).count();
+    assert_eq!((refused, server.violations()), (1, vec![]));
+}
+
 /// R11: what was told of a key is known to every owner after, wherever the one that was told is killed.
 #[test]
 fn r50_no_kill_shortens_what_a_key_is_left_alone_for() {
@@ -153,6 +171,8 @@ fn r50_r10_with_a_damaged_ledger_runs_go_on_loudly_and_a_mend_keeps_what_is_good
     // Its mend keeps what is good, and the sessions that found something out tell it now.
     home.run(&["doctor", "--mend", "ledger", "--yes"]).expect_code(0);
     assert_eq!(entries(&home), ["forked"]);
+    let audit = home.run(&["audit", "--branch", "00000000-0000-0000-0000-000000000000"]).expect_code(65);
+    assert!(audit.out.contains("✗ its payload does not match its hash"), "{audit:?}");
     let answer = home.run(&["agent", "--session", "three", "-m", "tokens=1"]).expect_code(0);
     assert!(!answer.err.contains(LEDGER_IS_DAMAGED), "{}", answer.err);
     assert_eq!(asked(&home, "three"), [SECOND], "it is known again that the first has no credit");

@@ -163,6 +163,7 @@ const ONCE: &[(&str, &str, &str)] = &[
     ("damage", "*", "the disk of the home is full, or its journal damaged, before anybody owns it"),
     ("doctor", "*", "a home is mended by a command that owns it alone"),
     ("failover", "r50_a_wait_for_a_limit_outlives_a_kill_and_can_be_aborted", "kills the command that owns the home"),
+    ("failover", "r50_r51_a_run_learns_during_its_life_what_others_find_out", "two commands and their owner at once"),
     (
         "failover",
         "r50_r10_with_a_damaged_ledger_runs_go_on_loudly_and_a_mend_keeps_what_is_good",

@@ -1,10 +1,11 @@
 //! What the sessions of a home share: which profiles are left alone and until when, and in which order they are asked.
 //!
 //! A second small machine with a branch of its own. Sessions tell it what failed (`report`, until it has recorded that) and
-//! are told at the start of a run whom to leave alone; what is decided from then on is the run's own. What may not live
-//! here: a decision about a run.
+//! are told whom to leave alone when a run starts and whenever that changes; what is decided is the run's own. What may not
+//! live here: a decision about a run.
 
 mod order;
+mod pump;
 mod strike;
 #[cfg(test)]
 mod tests;
@@ -16,10 +17,11 @@ use uuid::Uuid;
 use crate::batch::{Batch, Record, Views};
 use crate::event::{Event, LedgerBegun, ProfileAnswered, ProfileCleared, ProfileCooled, ProfilePreferred};
 use crate::failure::FailureClass;
-use crate::ids::{BranchId, EffectId, Seq, SessionId, Timestamp};
+use crate::ids::{BranchId, EffectId, RunId, Seq, SessionId, Timestamp};
 use crate::settings::Candidate;
 use crate::tables::recovery::{Cools, rule_of};
 
+pub use pump::LedgerPump;
 pub use strike::{Cooled, Strike};
 
 /// What is left alone: a profile with one model, or with all.
@@ -162,10 +164,11 @@ impl Ledger {
         gone
     }
 
-    /// The candidates of a chain that are to be left alone.
-    pub fn cooling(&self, chain: &[Candidate], now: Timestamp) -> Vec<Cooled> {
+    /// The candidates of a run's chain that are to be left alone. What the run itself found out it knows better: how long it
+    /// leaves them alone is its own decision.
+    pub fn cooling(&self, chain: &[Candidate], run: RunId, now: Timestamp) -> Vec<Cooled> {
         let rest = |candidate: &Candidate| {
-            let of = |(account, _): &(&Account, &Rest)| account.holds(candidate);
+            let of = |(account, rest): &(&Account, &Rest)| account.holds(candidate) && rest.request.run != run;
             self.rests().filter(of).map(|(_, rest)| *rest).filter(|rest| rest.until > now).max_by_key(|rest| rest.until)
         };
         let cooled = chain.iter().zip(0..).filter_map(|(candidate, at)| {

@@ -31,7 +31,11 @@ fn strike(number: u32, (model, profile): (&str, &str), class: FailureClass) -> S
 fn alone(ledger: &Ledger, now: u64) -> Vec<(u32, u64)> {
     let chain = [("one", "a"), ("one", "b"), ("two", "a"), ("two", "b")].map(|(m, p)| candidate(m, p));
     let now = Timestamp(now as i64);
-    ledger.cooling(&chain, now).iter().map(|cooled| (cooled.candidate, cooled.until.since(now) / MINUTE)).collect()
+    ledger
+        .cooling(&chain, RunId(Uuid::nil()), now)
+        .iter()
+        .map(|cooled| (cooled.candidate, cooled.until.since(now) / MINUTE))
+        .collect()
 }
 
 #[test]

@@ -172,10 +172,14 @@ impl Machine {
         }
     }
 
-    /// What the ledger says at the start of a run is the run's own knowledge from then on.
+    /// What the ledger says is the run's own knowledge from then on; what it knows already is no news.
     pub(super) fn leave_alone(&mut self, cooling: &[Cooled], moment: Moment) {
-        for Cooled { candidate, until, class } in cooling {
-            let (candidate, until, class) = (*candidate, Some(*until), Some(*class));
+        let run = self.session.as_ref().filter(|session| !session.closed).and_then(Session::run);
+        let Some(run) = run.filter(|run| run.ending.is_none()) else { return };
+        let counters = &run.counters;
+        let news: Vec<Cooled> = cooling.iter().filter(|cooled| !counters.knows(cooled)).copied().collect();
+        for Cooled { candidate, until, class } in news {
+            let (until, class) = (Some(until), Some(class));
             let model = self.name_of(candidate);
             self.emit(CandidateCooled { candidate, model, until, class, request: None }, moment.now);
         }

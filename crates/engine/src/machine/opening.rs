@@ -5,14 +5,16 @@ use super::Machine;
 use crate::event::{Closed, CutCause, LifecycleChanged, Opened};
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{Epoch, Moment};
+use crate::ledger::Cooled;
 use crate::state::{Lifecycle, Session};
 use crate::tables::lifecycle::{LifecycleCause, LifecycleKind};
 
 impl Machine {
-    pub(super) fn opened(&mut self, epoch: Epoch, moment: Moment) {
+    pub(super) fn opened(&mut self, epoch: Epoch, cooling: &[Cooled], moment: Moment) {
         if !self.take_over(epoch, moment) {
             return;
         }
+        self.leave_alone(cooling, moment);
         if self.session.as_ref().is_some_and(Session::is_active) {
             self.send_again(moment);
         }

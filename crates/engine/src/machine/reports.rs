@@ -14,7 +14,9 @@ use crate::tables::compaction::Rung;
 impl Machine {
     pub(super) fn handle_report(&mut self, report: Report, moment: Moment) {
         match report {
-            Report::Opened { epoch } => self.opened(epoch, moment),
+            Report::Opened { epoch, cooling } => self.opened(epoch, &cooling, moment),
+            // What is left alone is asked for by nobody sooner: nothing follows before the next request is decided on.
+            Report::Cooled { cooling } => self.leave_alone(&cooling, moment),
             Report::OpenedToWait { epoch } => self.opened_to_wait(epoch, moment),
             Report::Closing => self.closing(moment),
             Report::Due => self.expire(moment),

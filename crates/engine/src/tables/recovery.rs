@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{Moment, Timestamp};
+use crate::ledger::Cooled;
 use crate::settings::{Candidate, Limits, Thinking};
 use crate::tables::compaction::{self, Room, Rung, Window};
 use crate::tables::limits::{
@@ -219,9 +220,9 @@ impl Counters {
         self.refused += u32::from(rule_of(class).first == First::RefreshOnce);
     }
 
-    /// A candidate is given up for now.
-    pub(crate) fn cool(&mut self, candidate: u32, until: Option<Timestamp>, class: Option<FailureClass>) {
-        let strikes = self.strikes(candidate) + 1;
+    /// A candidate is given up for now. `asked`: a request to it is out, whose answer is not to end what was learned after it.
+    pub(crate) fn cool(&mut self, candidate: u32, until: Option<Timestamp>, class: Option<FailureClass>, asked: bool) {
+        let strikes = if asked { 0 } else { self.strikes(candidate) + 1 };
         self.cooling.retain(|cooling| cooling.candidate != candidate);
         self.cooling.push(Cooling { candidate, until, strikes, class });
     }
@@ -230,8 +231,11 @@ impl Counters {
         self.cooling.iter().find(|cooling| cooling.candidate == candidate).map_or(0, |cooling| cooling.strikes)
     }
 
-    /// Another candidate is asked, without a failure of the one before.
+    /// A candidate is asked, without a failure of the one before.
     pub(crate) fn ask(&mut self, candidate: u32) {
+        for cooling in self.cooling.iter_mut().filter(|cooling| cooling.candidate == candidate) {
+            cooling.strikes = cooling.strikes.max(1);
+        }
         if candidate != self.candidate {
             (self.candidate, self.lowered, self.failed, self.refused) = (candidate, None, 0, 0);
         }
@@ -248,6 +252,12 @@ impl Counters {
         of_it.any(|cooling| cooling.until.is_none_or(|until| until > now))
     }
 
+    /// Whether a candidate is left alone for as long as that already.
+    pub(crate) fn knows(&self, cooled: &Cooled) -> bool {
+        let mut of_it = self.cooling.iter().filter(|cooling| cooling.candidate == cooled.candidate);
+        of_it.any(|cooling| cooling.until.is_none_or(|until| until >= cooled.until))
+    }
+
     /// A wait is over: those whose time has come may be tried again, the first of them is.
     pub(crate) fn cooled(&mut self, now: Timestamp) {
         let is_over = |cooling: &Cooling| cooling.until.is_some_and(|until| until <= now);
@@ -259,7 +269,8 @@ impl Counters {
     /// A whole answer came: what was before it counts no more, but for others whose time to cool down is not over.
     pub(crate) fn answered(&mut self, now: Timestamp) {
         let Self { candidate, lowered, room, .. } = *self;
-        let cools = |of: &Cooling| of.candidate != candidate && of.until.is_some_and(|until| until > now);
+        let stays = |of: &Cooling| of.candidate != candidate || of.strikes == 0;
+        let cools = |of: &Cooling| stays(of) && of.until.is_some_and(|until| until > now);
         let cooling = std::mem::take(&mut self.cooling).into_iter().filter(cools).collect();
         *self = Self { candidate, lowered, cooling, room: room.answered(), ..Self::default() };
     }
@@ -272,7 +283,7 @@ pub struct Cooling {
     pub candidate: u32,
     /// Until when it is not to be tried; none = not before another has answered.
     pub until: Option<Timestamp>,
-    /// How often it was: each time it is left alone for longer.
+    /// How often it was: each time it is left alone for longer. 0 where that was told while a request to it was out.
     pub strikes: u32,
     /// Why.
     pub class: Option<FailureClass>,

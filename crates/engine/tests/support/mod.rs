@@ -100,7 +100,7 @@ impl World {
         let mut world = Self::new();
         world.step(create());
         world.epoch = 1;
-        world.step(Report::Opened { epoch: Epoch(1) });
+        world.step(Report::Opened { epoch: Epoch(1), cooling: vec![] });
         world
     }
 
@@ -170,7 +170,7 @@ impl World {
     pub(crate) fn crash_and_open(&mut self) {
         self.crash();
         self.epoch += 1;
-        self.step(Report::Opened { epoch: Epoch(self.epoch) });
+        self.step(Report::Opened { epoch: Epoch(self.epoch), cooling: vec![] });
     }
 
     /// What a journal gives back: entries in order, then the progress that no entry has sealed.

@@ -333,8 +333,12 @@ fn message(world: &mut World, words: &Words) -> Command {
 fn report(world: &World, words: &Words) -> Option<Report> {
     let effect = |kinds: &[EffectKind]| find_effect(world, words, kinds, None);
     Some(match words.at(0) {
-        "open" => Report::Opened { epoch: Epoch(words.number(1)) },
+        "open" => Report::Opened {
+            epoch: Epoch(words.number(1)),
+            cooling: cooling(words.option("cooling").unwrap_or_default()),
+        },
         "open-to-wait" => Report::OpenedToWait { epoch: Epoch(words.number(1)) },
+        "cooled" => Report::Cooled { cooling: cooling(words.at(1)) },
         "closing" => Report::Closing,
         "due" => Report::Due,
         "store-full" => Report::StoreFull,

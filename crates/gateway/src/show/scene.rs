@@ -42,7 +42,7 @@ impl Scene {
             agent: "main".to_owned(),
             branch: BRANCH,
         });
-        scene.offer(Report::Opened { epoch });
+        scene.offer(Report::Opened { epoch, cooling: vec![] });
         scene
     }
 
@@ -163,7 +163,7 @@ impl Scene {
             Some(Arc::new(Settings::from_bytes(&bytes).unwrap()))
         };
         self.machine = Machine::recover(self.journal.line(BRANCH).unwrap().into(), &settings).unwrap();
-        self.offer(Report::Opened { epoch: self.epoch });
+        self.offer(Report::Opened { epoch: self.epoch, cooling: vec![] });
     }
 
     /// The process leaves in order, and the next one takes the session up.

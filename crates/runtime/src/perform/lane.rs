@@ -41,7 +41,7 @@ fn entered(shared: &Shared, wish: Wish, effect: EffectId) -> Report {
     match shared.resolver.settings(&wish.agent, wants, &wish.overrides) {
         Ok(mut settings) => {
             shared.ledger.order(&mut settings.candidates);
-            let cooling = shared.ledger.cooling(&settings.candidates, shared.clock.now());
+            let cooling = shared.ledger.cooling(&settings.candidates, effect.run, shared.clock.now());
             Report::LaneEntered { effect, settings: shared.latest.settings(settings), cooling }
         }
         Err(failure) => {

@@ -90,7 +90,7 @@ impl<'a> World<'a> {
         let epoch = world.journal.open();
         let key = "agent:main:main".to_owned();
         world.take(Command::Create { session: SESSION, key, agent: "main".to_owned(), branch: BRANCH });
-        world.take(Report::Opened { epoch });
+        world.take(Report::Opened { epoch, cooling: vec![] });
         world
     }
 
@@ -218,7 +218,7 @@ impl<'a> World<'a> {
         self.pump = Pump::new(machine);
         self.running.clear();
         self.armed = None;
-        self.take(Report::Opened { epoch });
+        self.take(Report::Opened { epoch, cooling: vec![] });
     }
 
     /// What this effect is going to report.

@@ -137,7 +137,7 @@ impl Process {
 
     /// Tells the machine that it has this owner.
     pub(crate) fn take_up(&mut self, outside: &mut Outside) -> Result<(), Violation> {
-        self.offer(Report::Opened { epoch: self.epoch }.into(), None, outside);
+        self.offer(Report::Opened { epoch: self.epoch, cooling: vec![] }.into(), None, outside);
         self.decide()
     }
 

@@ -67,7 +67,7 @@ impl World {
         };
         let (session, branch) = (SessionId(world.id()), BranchId(world.id()));
         world.offer(Command::Create { session, key: "agent:main:main".into(), agent: "main".into(), branch });
-        world.offer(Report::Opened { epoch: Epoch(1) });
+        world.offer(Report::Opened { epoch: Epoch(1), cooling: vec![] });
         world
     }
 
@@ -304,7 +304,7 @@ impl World {
         self.offer(Report::CallOutput { effect: id, offset: 0, text: "twenty bytes of text".into() });
         self.epoch += 1;
         self.started.clear();
-        self.offer(Report::Opened { epoch: Epoch(self.epoch) });
+        self.offer(Report::Opened { epoch: Epoch(self.epoch), cooling: vec![] });
         let effect = self.next().id();
         let ended = Some(Given::new(CallOutcome::Done, output()));
         self.offer(Report::CallFound { effect, found: Found::Ended, ended });

@@ -263,7 +263,8 @@ impl Session {
     fn candidate_cooled(&mut self, e: &CandidateCooled) {
         let Some(run) = self.run_mut() else { return };
         let probe = run.counters.is_probe(e.candidate);
-        run.counters.cool(e.candidate, e.until, e.class);
+        let asked = e.request.is_none() && run.sent().is_some() && run.counters.candidate == e.candidate;
+        run.counters.cool(e.candidate, e.until, e.class, asked);
         let failed = e.request.zip(run.trace.last());
         let strike = failed.and_then(|(request, failure)| Strike::of(request, failure, e.until, probe));
         self.owed.extend(strike);

@@ -203,7 +203,7 @@ impl World {
             self.input(Report::OpenedToWait { epoch: Epoch(self.epoch) }, &Asked::Other)?;
             self.while_it_waits()?;
         }
-        self.input(Report::Opened { epoch: Epoch(self.epoch) }, &Asked::Other)
+        self.input(Report::Opened { epoch: Epoch(self.epoch), cooling: vec![] }, &Asked::Other)
     }
 
     /// Decides on one input and judges what it led to.

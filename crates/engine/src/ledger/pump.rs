@@ -1,0 +1,73 @@
+//! The order around the ledger: one change at a time, and nobody acts on it before it is recorded. The runtime and the simulator
+//! drive the same. What may not live here: a decision.
+
+use super::{Cooled, Ledger};
+use crate::batch::Batch;
+use crate::ids::{RunId, Timestamp};
+use crate::settings::Candidate;
+
+/// The ledger as it is in the journal, and what is being appended to it.
+///
+/// The contract of the driver: `decide`, append what that gives, and tell `committed` or `failed` before the next.
+#[derive(Debug, Clone, Default)]
+pub struct LedgerPump {
+    recorded: Ledger,
+    ahead: Option<Ledger>,
+    changes: u64,
+}
+
+impl LedgerPump {
+    /// Around a ledger that is what the journal says.
+    pub fn new(recorded: Ledger) -> Self {
+        Self { recorded, ahead: None, changes: 0 }
+    }
+
+    /// The ledger as it is in the journal.
+    pub fn recorded(&self) -> &Ledger {
+        &self.recorded
+    }
+
+    /// How often it has changed since this process has it. Whoever has seen this number has nothing new to see.
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Whether something is being appended.
+    pub fn is_appending(&self) -> bool {
+        self.ahead.is_some()
+    }
+
+    /// Decides on the ledger as it is recorded; gives what is to be appended, none where nothing has changed.
+    ///
+    /// # Panics
+    /// While something is being appended.
+    pub fn decide<T>(&mut self, decide: impl FnOnce(&mut Ledger) -> T) -> (T, Option<Batch>) {
+        assert!(!self.is_appending(), "the ledger changes one append at a time");
+        let mut ledger = self.recorded.clone();
+        let decided = decide(&mut ledger);
+        let batch = ledger.take_batch();
+        self.ahead = batch.is_some().then_some(ledger);
+        (decided, batch)
+    }
+
+    /// What was decided is in the journal, as durable as it asks to be.
+    pub fn committed(&mut self) {
+        if let Some(ledger) = self.ahead.take() {
+            self.recorded = ledger;
+            self.changes += 1;
+        }
+    }
+
+    /// What was decided is not in the journal: it is as if nobody had.
+    pub fn failed(&mut self) {
+        self.ahead = None;
+    }
+
+    /// What a run is to be told that was last told after `seen` changes: whom it is to leave alone now.
+    pub fn news(&self, seen: &mut u64, chain: &[Candidate], run: RunId, now: Timestamp) -> Vec<Cooled> {
+        if std::mem::replace(seen, self.changes) == self.changes {
+            return vec![];
+        }
+        self.recorded.cooling(chain, run, now)
+    }
+}
