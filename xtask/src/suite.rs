@@ -91,6 +91,11 @@ pub(crate) const STAGES: &[Stage] = &[
         action: Action::Fault { program: "simulator", arguments: &["queue", "--cases", "100000"] },
     },
     Stage {
+        name: "shared",
+        about: "sessions that share one ledger, with a crash after every operation",
+        action: Action::Fault { program: "simulator", arguments: &["shared", "--seconds", "10"] },
+    },
+    Stage {
         name: "disk",
         about: "the real journal, with every harm at every operation of its disk, and drawn ones",
         action: Action::Fault { program: "simulator", arguments: &["disk", "--seconds", "15"] },

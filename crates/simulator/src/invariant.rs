@@ -67,6 +67,7 @@ invariants! {
     Abort = "INV-ABORT", "E4", "a run whose abort was acknowledged ends so, within its limit", "at the end, over the journal";
     Outcome = "INV-OUTCOME", "E4 F1", "a run ends as its script, its limits and its users say", "at the end, over the journal";
     Counters = "INV-COUNTERS", "F1 F2", "tries of a request and waiting times survive a restart", "at the end, over the journal";
+    Cooldown = "INV-COOLDOWN", "F3", "no crash shortens what the ledger leaves alone, a time that is over counts no more, and nobody is asked whom it said to leave alone but as a probe", "at each entry of the ledger, each request and each opening of sessions that share one";
     Edge = "INV-EDGE", "A5", "no step leaves the tables, and none panics", "at every decision";
     Liveness = "INV-LIVENESS", "L1", "when faults stop, every accepted run comes to rest within bounded time and operations", "at the end";
 }

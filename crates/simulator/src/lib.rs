@@ -14,6 +14,7 @@ pub mod plan;
 pub mod queue;
 pub mod random;
 pub mod report;
+pub mod shared;
 #[cfg(test)]
 mod violations;
 pub mod workload;

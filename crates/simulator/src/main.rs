@@ -12,6 +12,7 @@ use simulator::plan::Plan;
 use simulator::queue::{self, Interleaving, Played};
 use simulator::random::{self, Counts, Failed, Mode, Sweep};
 use simulator::report::{Report, Tally};
+use simulator::shared::{self, Sharing};
 use simulator::world::Medium;
 
 const USAGE: &str = "\
@@ -21,6 +22,7 @@ usage: simulator check [--pairs N]          crash everywhere, and again at each 
        simulator disk [OPTIONS]             the same over the real journal, on a disk that fails, dies or loses its power at any
                                             operation of it: first at every single one of a small workload, then drawn
        simulator queue [OPTIONS]            draw interleavings of messages of every mode with all else, judged by a second model
+       simulator shared [OPTIONS]           sessions that share one ledger, with a crash after every operation in every form
          --seed N [default: 1]  --cases N [default: no end]  --seconds S [default: 30]
          --record FILE                      append what fails, made as small as it gets (failed-seeds.txt is replayed by `check`)
        simulator replay CASE                run one case again, as a failure prints it
@@ -40,6 +42,10 @@ fn main() -> ExitCode {
         ["liveness", ref options @ ..] => drawn(Mode::Liveness, options),
         ["disk", ref options @ ..] => drawn(Mode::Disk, options),
         ["queue", ref options @ ..] => queue(options),
+        ["shared", ref options @ ..] => shared(options),
+        ["replay", "MODE=shared", ref rest @ ..] => {
+            format!("MODE=shared {}", rest.join(" ")).parse().map_or_else(|_| usage(), shared_again)
+        }
         ["replay", ref case @ ..] => case.join(" ").parse().map_or_else(|_| usage(), |case| again(&case)),
         ["invariants"] => invariants(),
         ["mutants"] => mutants(None),
@@ -189,6 +195,44 @@ fn queue(options: &[&str]) -> ExitCode {
         append(file, broken.case);
     }
     ExitCode::FAILURE
+}
+
+/// Plays sessions that share a ledger as these options say.
+fn shared(options: &[&str]) -> ExitCode {
+    let (mut seed, mut seeds, mut time) = (1, u64::MAX, Duration::from_secs(30));
+    for pair in options.chunks(2) {
+        match (pair[0], pair.get(1).and_then(|value| value.parse::<u64>().ok())) {
+            ("--seed", Some(number)) => seed = number,
+            ("--cases", Some(number)) => (seeds, time) = (number, Duration::MAX),
+            ("--seconds", Some(seconds)) => time = Duration::from_secs(seconds),
+            _ => return usage(),
+        }
+    }
+    let began = Instant::now();
+    let (counts, broken) = shared::sweep(seed, seeds, time);
+    let shared::Counts { cases, crashes, requests, cooled, expired, learned } = counts;
+    say(format!(
+        "shared: {cases} cases, {crashes} with a crash, {requests} requests; left alone {cooled} times, {expired} of them anew, \
+         {learned} times learned of another in {:.1} s",
+        began.elapsed().as_secs_f64()
+    ));
+    let Some(broken) = broken else { return ExitCode::SUCCESS };
+    say(&broken);
+    say(format!("again: simulator replay {}", broken.case));
+    ExitCode::FAILURE
+}
+
+fn shared_again(case: Sharing) -> ExitCode {
+    match shared::play(case, &mut shared::Counts::default()) {
+        Ok(_) => {
+            say(format!("{case} holds"));
+            ExitCode::SUCCESS
+        }
+        Err(broken) => {
+            say(broken);
+            ExitCode::FAILURE
+        }
+    }
 }
 
 fn invariants() -> ExitCode {

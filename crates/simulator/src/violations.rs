@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use engine::{
-    Batch, BodyKind, CallOutcome, Content, Effect, EffectId, EffectKind, Ending, Item, Lifecycle, Line, Machine,
-    Outcome, Phase, ReceiptState, Record, Report, Run, Session, TextAdded, Timestamp, Views,
+    Batch, BodyKind, CallOutcome, Content, Effect, EffectId, EffectKind, Ending, FailureClass, Item, Ledger, Lifecycle,
+    Line, Machine, Outcome, Phase, ReceiptState, Record, Report, Run, RunId, Session, Strike, TextAdded, Timestamp,
+    Views,
 };
 use journal::Snapshot;
 
@@ -16,6 +17,7 @@ use crate::explore;
 use crate::invariant::{Invariant, Violation};
 use crate::plan::{Plan, branch_id, message_id, session_id};
 use crate::random;
+use crate::shared::Book;
 use crate::workload::Ends;
 use crate::world::always;
 use crate::world::perform::Performer;
@@ -45,6 +47,7 @@ const PLANTED: &[Planted] = &[
     (Invariant::Orphan, a_command_that_outlives_its_run),
     (Invariant::Process, a_process_that_is_said_to_have_ended),
     (Invariant::Edge, a_step_that_no_table_has),
+    (Invariant::Cooldown, a_cooldown_that_a_crash_has_taken),
     (Invariant::Liveness, a_rest_that_comes_late),
 ];
 
@@ -94,6 +97,20 @@ fn a_message_nobody_knows_of() -> Held {
     let mut session = session_of(&world);
     session.messages.get_mut(&message_id(0)).unwrap().state = ReceiptState::Queued;
     always::check(&process_with(session, world.outside()), world.outside())
+}
+
+fn a_cooldown_that_a_crash_has_taken() -> Held {
+    let mut ledger = Ledger::default();
+    let request = EffectId { run: RunId(uuid::Uuid::nil()), kind: EffectKind::Request, ordinal: 1, try_no: 1 };
+    let (provider, model, class) = ("acme".to_owned(), "one".to_owned(), FailureClass::RateLimit);
+    let strike = Strike { request, provider, model, profile: None, class, until: None, probe: false };
+    ledger.strike(&strike, Timestamp(0));
+    let mut book = Book::default();
+    for record in &ledger.take_batch().unwrap().records {
+        book.take(record, Some(&strike)).unwrap();
+    }
+    book.is_kept_by(&ledger, Timestamp(1)).unwrap();
+    book.is_kept_by(&Ledger::default(), Timestamp(1))
 }
 
 fn an_append_of_an_owner_that_still_owns() -> Held {

@@ -10,7 +10,7 @@ mod strike;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use uuid::Uuid;
 
@@ -19,6 +19,7 @@ use crate::event::{Event, LedgerBegun, ProfileAnswered, ProfileCleared, ProfileC
 use crate::failure::FailureClass;
 use crate::ids::{BranchId, EffectId, RunId, Seq, SessionId, Timestamp};
 use crate::settings::Candidate;
+use crate::tables::limits::COUNTED_STRIKES;
 use crate::tables::recovery::{Cools, rule_of};
 
 pub use pump::LedgerPump;
@@ -67,6 +68,8 @@ pub struct Ledger {
     head: Seq,
     rests: BTreeMap<Account, Rest>,
     providers: BTreeMap<String, Turns>,
+    /// The requests whose failure has counted, the last ones: a session may tell of one twice.
+    counted: VecDeque<EffectId>,
     open: Vec<Record>,
 }
 
@@ -85,7 +88,8 @@ impl Ledger {
 
     /// One that knows of nothing yet, and goes on in this branch.
     pub fn on(branch: BranchId) -> Self {
-        Self { branch, head: Seq(0), rests: BTreeMap::new(), providers: BTreeMap::new(), open: vec![] }
+        let (rests, providers, counted) = (BTreeMap::new(), BTreeMap::new(), VecDeque::new());
+        Self { branch, head: Seq(0), rests, providers, counted, open: vec![] }
     }
 
     /// The last entry of its branch.
@@ -114,7 +118,7 @@ impl Ledger {
         let cools = rule_of(strike.class).cools;
         let account = strike.account(cools);
         let before = self.rests.get(&account).filter(|rest| rest.until > now);
-        if cools == Cools::Nothing || self.rests.get(&account).is_some_and(|rest| rest.request == strike.request) {
+        if cools == Cools::Nothing || self.counted.contains(&strike.request) {
             return;
         }
         let strikes = before.map_or(0, |rest| rest.strikes) + u32::from(before.is_none() || strike.probe);
@@ -186,6 +190,10 @@ impl Ledger {
             Event::ProfileCooled(e) => {
                 let ProfileCooled { provider, profile, model, class, until, strikes, request } = e.clone();
                 self.used(&provider, profile.as_ref(), at);
+                if self.counted.len() == COUNTED_STRIKES {
+                    self.counted.pop_front();
+                }
+                self.counted.push_back(request);
                 let rest = Rest { class, until, strikes, since: at, request };
                 self.rests.insert(Account { provider, profile, model }, rest);
             }

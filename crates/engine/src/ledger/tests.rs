@@ -96,12 +96,30 @@ fn r50_a_strike_that_is_told_twice_counts_once_and_no_time_is_shortened() {
 }
 
 #[test]
+fn r50_a_strike_that_is_told_again_after_another_counts_once() {
+    let mut ledger = Ledger::default();
+    let probe = |number| Strike { probe: true, ..strike(number, ("one", "a"), FailureClass::RateLimit) };
+    for told in [1, 2, 1, 2, 1] {
+        ledger.strike(&probe(told), Timestamp(0));
+    }
+    assert_eq!(alone(&ledger, 0), [(0, 5)]);
+    // Nor does it when its time is over.
+    ledger.strike(&probe(1), Timestamp(6 * MINUTE as i64));
+    assert_eq!(alone(&ledger, 6 * MINUTE), []);
+    // What is remembered has an end.
+    for number in 3..COUNTED_STRIKES as u32 + 3 {
+        ledger.strike(&probe(number), Timestamp(0));
+    }
+    assert_eq!(ledger.counted.len(), COUNTED_STRIKES);
+}
+
+#[test]
 fn r50_an_answer_ends_a_cooldown_unless_it_was_asked_for_before_it() {
     let mut ledger = Ledger::default();
     ledger.strike(&strike(1, ("one", "a"), FailureClass::RateLimit), Timestamp(10));
     ledger.answered(&candidate("one", "a"), Timestamp(9), Timestamp(20));
     assert_eq!(alone(&ledger, 20), [(0, 0)], "under a minute is left");
-    ledger.strike(&strike(1, ("one", "a"), FailureClass::Auth), Timestamp(10));
+    ledger.strike(&strike(2, ("one", "a"), FailureClass::Auth), Timestamp(10));
     ledger.answered(&candidate("one", "a"), Timestamp(9), Timestamp(20));
     assert_eq!(alone(&ledger, 20).len(), 2, "the profile with both models");
     ledger.answered(&candidate("one", "a"), Timestamp(10), Timestamp(20));

@@ -1,0 +1,176 @@
+//! Several sessions that share one ledger: the real machines with their pumps and the ledger with its own, over one journal in
+//! memory, with a crash after each single operation in every form. What may not live here: calls, streams and the queue, which
+//! the other worlds play.
+
+mod book;
+mod play;
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::case::InvalidCase;
+use crate::invariant::Violation;
+
+#[cfg(test)]
+pub(crate) use book::Book;
+pub use play::play;
+
+/// One case: a seed, and after how many operations the process dies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sharing {
+    /// What it is drawn from.
+    pub seed: u64,
+    /// After this operation; none = never.
+    pub crash: Option<Dies>,
+}
+
+/// A crash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dies {
+    /// After so many operations.
+    pub after: u32,
+    /// How many batches that were not synced survive; none = all, since the power stays.
+    pub keep: Option<usize>,
+}
+
+impl fmt::Display for Sharing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "MODE=shared SEED={}", self.seed)?;
+        match self.crash {
+            None => Ok(()),
+            Some(Dies { after, keep: None }) => write!(f, " CRASH={after}:process"),
+            Some(Dies { after, keep: Some(keep) }) => write!(f, " CRASH={after}:power/{keep}"),
+        }
+    }
+}
+
+impl FromStr for Sharing {
+    type Err = InvalidCase;
+
+    fn from_str(text: &str) -> Result<Self, InvalidCase> {
+        let parse = || {
+            let rest = text.strip_prefix("MODE=shared SEED=")?;
+            let Some((seed, crash)) = rest.split_once(" CRASH=") else {
+                return Some(Self { seed: rest.parse().ok()?, crash: None });
+            };
+            let (after, form) = crash.split_once(':')?;
+            let keep = match form.strip_prefix("power/") {
+                Some(keep) => Some(keep.parse().ok()?),
+                None if form == "process" => None,
+                None => return None,
+            };
+            Some(Self { seed: seed.parse().ok()?, crash: Some(Dies { after: after.parse().ok()?, keep }) })
+        };
+        parse().ok_or_else(|| InvalidCase { text: text.to_owned() })
+    }
+}
+
+/// What was played.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Cases.
+    pub cases: u64,
+    /// Crashes.
+    pub crashes: u64,
+    /// Requests that were sent.
+    pub requests: u64,
+    /// Entries of the ledger that say that somebody is left alone.
+    pub cooled: u64,
+    /// Those of them that begin anew since the time before was over.
+    pub expired: u64,
+    /// What a run that was under way learned of another.
+    pub learned: u64,
+}
+
+impl Counts {
+    fn add(&mut self, other: &Self) {
+        self.cases += other.cases;
+        self.crashes += other.crashes;
+        self.requests += other.requests;
+        self.cooled += other.cooled;
+        self.expired += other.expired;
+        self.learned += other.learned;
+    }
+}
+
+/// A case that broke a rule.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{case} {violation}")]
+pub struct Broken {
+    /// Which.
+    pub case: Sharing,
+    /// The rule, and how.
+    pub violation: Violation,
+}
+
+/// Plays seeds from this one on, each with a crash after every operation in every form, on every core, until one breaks a rule
+/// or there were enough.
+pub fn sweep(seed: u64, seeds: u64, time: Duration) -> (Counts, Option<Broken>) {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let began = Instant::now();
+    let (next, found) = (AtomicU64::new(0), AtomicBool::new(false));
+    let is_over = || found.load(Ordering::Relaxed) || began.elapsed() >= time;
+    let work = || {
+        let mut counts = Counts::default();
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            if at >= seeds || is_over() {
+                return (counts, None);
+            }
+            if let Err(broken) = everywhere(seed.wrapping_add(at), &mut counts, &is_over) {
+                found.store(true, Ordering::Relaxed);
+                return (counts, Some(broken));
+            }
+        }
+    };
+    let results: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
+        let joined = threads.into_iter().map(std::thread::ScopedJoinHandle::join);
+        joined.map(|result| result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    });
+    let mut all = Counts::default();
+    for (counts, _) in &results {
+        all.add(counts);
+    }
+    (all, results.into_iter().filter_map(|(_, broken)| broken).min_by_key(|broken| broken.case.seed))
+}
+
+/// One seed without a crash, then with one after each of its operations in every form.
+fn everywhere(seed: u64, counts: &mut Counts, is_over: &dyn Fn() -> bool) -> Result<(), Broken> {
+    let forms = play(Sharing { seed, crash: None }, counts)?;
+    for (after, unsynced) in (0..).zip(forms) {
+        for keep in std::iter::once(None).chain((0..=unsynced).map(Some)) {
+            if is_over() {
+                return Ok(());
+            }
+            play(Sharing { seed, crash: Some(Dies { after, keep }) }, counts)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r50_r54_what_sessions_share_survives_a_crash_after_every_operation() {
+        let (counts, broken) = sweep(1, 2, Duration::MAX);
+        assert_eq!(broken, None);
+        assert!(counts.crashes > 200 && counts.cooled > counts.cases, "{counts:?}");
+        assert!(counts.expired > 0 && counts.learned > 0, "{counts:?}");
+    }
+
+    #[test]
+    fn a_case_reads_as_it_is_written() {
+        for crash in [None, Some(Dies { after: 7, keep: None }), Some(Dies { after: 7, keep: Some(2) })] {
+            let case = Sharing { seed: 3, crash };
+            assert_eq!(case.to_string().parse(), Ok(case));
+        }
+        for text in ["MODE=shared SEED=x", "MODE=shared SEED=1 CRASH=2", "MODE=shared SEED=1 CRASH=2:fire"] {
+            assert!(text.parse::<Sharing>().is_err(), "{text}");
+        }
+    }
+}
