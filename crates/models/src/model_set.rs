@@ -1,5 +1,7 @@
 //! All adapters in one place: a request goes to the format of its endpoint's API.
 
+use std::time::Duration;
+
 use crate::login::Logins;
 use crate::model::{Model, Request, SaidStream};
 use crate::offline::Offline;
@@ -29,6 +31,12 @@ impl ModelSet {
     /// The same set with the tokens that are kept here.
     pub fn with_logins(self, logins: Logins) -> Self {
         Self { logins, ..self }
+    }
+
+    /// Waits until no login is refreshed any more, so long at most. Whoever leaves in order does: a refresh token that may be
+    /// used once is used by then, and the next one has its place.
+    pub async fn settle(&self, most: Duration) {
+        self.logins.settle(most).await;
     }
 
     /// The body that this request is sent with: JSON, UTF-8; empty for the offline model.

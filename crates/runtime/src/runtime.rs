@@ -30,6 +30,9 @@ use crate::post::{self, Letter};
 use crate::resting::Resting;
 use crate::sessions::{Reading, Sessions};
 
+/// How long an owner that leaves waits for the refreshes of logins that are under way: one takes a second or two.
+const REFRESHES: Duration = Duration::from_secs(5);
+
 /// What a session wants of its runs, in place of what is configured.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Wants<'a> {
@@ -415,6 +418,7 @@ impl Runtime {
         self.shared.sessions.close();
         // An actor reports its own end; a panic in it was caught there.
         let _ = self.shared.sessions.count().wait_for(|count| *count == 0).await;
+        self.shared.models.settle(REFRESHES).await;
         match self.shared.broken.borrow().clone() {
             Some(error) => Err(error.into()),
             None => Ok(()),

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use engine::FailureClass;
 use futures_util::FutureExt as _;
-use futures_util::future::{BoxFuture, Shared};
+use futures_util::future::{BoxFuture, Shared, join_all};
+use tokio::time::timeout;
 
 use super::Login;
 use super::grant::{self, Held};
@@ -82,6 +83,15 @@ impl Logins {
         if let Some(slot) = self.lock().slots.get_mut(login) {
             slot.held = slot.held.take().filter(|held| held.token != *used);
         }
+    }
+
+    /// Waits for the refreshes that are under way, so long at most: what a token server grants may be granted once, and is on
+    /// the disk then.
+    pub(crate) async fn settle(&self, most: Duration) {
+        let under_way = |slot: &Slot| slot.refreshing.clone();
+        let under_way: Vec<Refreshing> = self.lock().slots.values().filter_map(under_way).collect();
+        // One that takes longer is lost to this process, and its token perhaps with it.
+        let _ = timeout(most, join_all(under_way)).await;
     }
 
     fn begin(&self, login: Login, unkept: Option<Unkept>) -> Refreshing {

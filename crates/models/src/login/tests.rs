@@ -240,6 +240,82 @@ async fn r50_a_refresh_that_nobody_waits_for_any_more_is_kept() {
     assert_eq!((server.asked().len(), text(&login.place).as_str()), (1, "refresh-2"));
 }
 
+#[tokio::test]
+async fn r50_who_leaves_in_order_waits_for_a_refresh_under_way_but_not_for_ever() {
+    let server = Server::held(Says::Grants).await;
+    let Place { folder: _folder, login } = place(&server.address);
+    let logins = Logins::default();
+    let only = tokio::spawn({
+        let (logins, login) = (logins.clone(), login.clone());
+        async move { token(&logins, &login).await }
+    });
+    server.arrived.acquire().await.unwrap().forget();
+    only.abort();
+    logins.settle(Duration::ZERO).await;
+    assert_eq!(text(&login.place), "refresh-1", "the server has not answered");
+    server.leave.add_permits(1);
+    logins.settle(Duration::from_mins(1)).await;
+    assert_eq!(text(&login.place), "refresh-2");
+    // Nothing is under way any more.
+    logins.settle(Duration::from_mins(1)).await;
+}
+
+/// A process is a runtime with what is spawned on it: all of that is gone with it. The token server is in a thread of its own.
+#[test]
+fn r50_r10_who_dies_in_a_refresh_leaves_a_token_that_is_used_again_only_where_nothing_came_of_it() {
+    for (dies, expected) in
+        [("before the answer", ["refresh-1", "refresh-1"]), ("after it", ["refresh-1", "refresh-2"])]
+    {
+        let (started, server) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            process().block_on(async {
+                started.send(Server::held(Says::Grants).await).unwrap();
+                std::future::pending::<()>().await;
+            });
+        });
+        let server = server.recv().unwrap();
+        let Place { folder: _folder, login } = place(&server.address);
+        let first = process();
+        first.block_on(async {
+            let logins = Logins::default();
+            let wanted = tokio::spawn({
+                let login = login.clone();
+                async move { token(&logins, &login).await }
+            });
+            server.arrived.acquire().await.unwrap().forget();
+            if dies == "after it" {
+                server.leave.add_permits(1);
+                assert_eq!(wanted.await.unwrap(), "access-1");
+            }
+        });
+        drop(first);
+        server.leave.add_permits(1_000);
+        let next = process().block_on(Logins::default().token(&login));
+        let used =
+            server.asked().iter().map(|form| form.split(['=', '&']).nth(3).unwrap().to_owned()).collect::<Vec<_>>();
+        assert_eq!(used, expected, "dies {dies}");
+        match next {
+            Ok(token) => {
+                assert_eq!((token.reveal(), text(&login.place).as_str()), ("access-2", "refresh-3"), "dies {dies}");
+            }
+            // What was granted is lost with who was granted it; the user is told what to do.
+            Err(fault) => {
+                let failure = failure(&login, fault);
+                assert_eq!(
+                    (failure.class, text(&login.place).as_str()),
+                    (FailureClass::AuthPermanent, "refresh-1"),
+                    "dies {dies}"
+                );
+                assert!(failure.message.contains("Log in again"), "{}", failure.message);
+            }
+        }
+    }
+}
+
+fn process() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
 /// Two processes are two of these: nothing but the file is between them.
 #[tokio::test]
 async fn r50_two_processes_with_one_file_do_not_use_a_token_twice() {
