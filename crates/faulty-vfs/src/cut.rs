@@ -61,6 +61,15 @@ impl Cut {
         }
     }
 
+    /// Whether a name that no sync has followed is lost.
+    pub(crate) fn loses_name(self, chance: &mut Chance) -> bool {
+        match self {
+            Self::Nothing => true,
+            Self::Everything => false,
+            Self::Prefix { .. } | Self::Torn { .. } => chance.percent(50),
+        }
+    }
+
     /// What is left of each of these files, in their order; none is a file that is not there.
     pub(crate) fn remains(self, images: &[Image], chance: &mut Chance) -> Vec<Option<Vec<u8>>> {
         let mut numbers: Vec<u64> = images.iter().flat_map(|image| &image.pending).map(|p| p.number).collect();

@@ -7,8 +7,10 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use rusqlite::ffi;
+
 use crate::cut::Cut;
-use crate::fault::{Fault, FileKind, Operation, OperationKind, Planned, Verdict, What};
+use crate::fault::{Fault, FileKind, Operation, OperationKind, Past, Planned, Verdict, What};
 use crate::image::{Change, Image, Pending};
 use crate::vfs;
 
@@ -40,6 +42,8 @@ struct State {
     images: BTreeMap<PathBuf, Image>,
     /// Files that SQLite does not write, with every content that they were seen to have.
     watched: BTreeMap<PathBuf, Watched>,
+    /// Files that got another name past SQLite, from and to, with no sync of their folder since.
+    renamed: Vec<(PathBuf, PathBuf)>,
     /// What was being done to a file when the process died.
     dying: Option<(PathBuf, Change)>,
     changes: u64,
@@ -209,7 +213,35 @@ impl Disk {
                 fs::copy(&path, into.join(path.file_name().unwrap_or_default()))?;
             }
         }
-        Ok(())
+        state.renamed.iter().rev().filter(|_| cut.loses_name(&mut chance)).try_for_each(|(from, to)| {
+            let inside = |path: &Path| into.join(path.file_name().unwrap_or_default());
+            fs::rename(inside(to), inside(from))
+        })
+    }
+}
+
+/// A step that is about to be done past SQLite, to a file or folder; for whoever is asked before each. An error is what the
+/// system is to have answered. `renamed_to` is the name that the file is to get.
+pub fn past_sqlite(past: Past, path: &Path, renamed_to: Option<&Path>) -> io::Result<()> {
+    const EIO: i32 = 5;
+    const ENOSPC: i32 = 28;
+    let Some(disk) = disk_of(path) else { return Ok(()) };
+    match disk.begin(OperationKind::Past(past), path, || None) {
+        Verdict::Fail(ffi::SQLITE_FULL) => Err(io::Error::from_raw_os_error(ENOSPC)),
+        Verdict::Fail(_) | Verdict::Short => Err(io::Error::from_raw_os_error(EIO)),
+        Verdict::Slow(time) => {
+            std::thread::sleep(time);
+            Ok(())
+        }
+        Verdict::Go => {
+            let mut state = lock(&disk.state);
+            match (past, renamed_to) {
+                (Past::Rename, Some(to)) => state.renamed.push((path.to_owned(), to.to_owned())),
+                (Past::Sync, _) if path == disk.folder => state.renamed.clear(),
+                _ => {}
+            }
+            Ok(())
+        }
     }
 }
 
@@ -267,6 +299,7 @@ impl Shared {
         state.look();
         let file = match kind {
             OperationKind::ShmMap | OperationKind::ShmLock => FileKind::Shm,
+            OperationKind::Past(_) => FileKind::Other,
             _ => kind_of(path),
         };
         let operation = Operation { number: state.log.len() as u64 + 1, kind, file };

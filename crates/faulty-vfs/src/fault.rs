@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rusqlite::ffi;
 
-/// What SQLite asks of the disk, as far as it is counted and can fail.
+/// What SQLite asks of the disk, and what is done past it, as far as it is counted and can fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum OperationKind {
     /// A file is opened, perhaps made.
@@ -25,10 +25,56 @@ pub enum OperationKind {
     ShmMap,
     /// A lock on the WAL's index is taken.
     ShmLock,
+    /// A file that SQLite does not know, or a name of one.
+    Past(Past),
+}
+
+/// What is done to files past SQLite.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Past {
+    /// A folder is made, perhaps.
+    MakeFolder,
+    /// A file is opened, perhaps made.
+    Open,
+    /// Its mode is set.
+    SetMode,
+    /// Its lock is taken.
+    Lock,
+    /// Bytes are read.
+    Read,
+    /// Bytes are written.
+    Write,
+    /// It gets another length.
+    Resize,
+    /// It gets blocks for it alone.
+    Reserve,
+    /// It, or the names in a folder, are to reach the disk.
+    Sync,
+    /// It gets another name.
+    Rename,
+    /// It is removed.
+    Remove,
+}
+
+impl Past {
+    /// Every one.
+    pub const ALL: [Self; 11] = [
+        Self::MakeFolder,
+        Self::Open,
+        Self::SetMode,
+        Self::Lock,
+        Self::Read,
+        Self::Write,
+        Self::Resize,
+        Self::Reserve,
+        Self::Sync,
+        Self::Rename,
+        Self::Remove,
+    ];
 }
 
 impl OperationKind {
-    /// Every kind.
+    /// Every kind of SQLite's.
     pub const ALL: [Self; 8] =
         [Self::Open, Self::Delete, Self::Read, Self::Write, Self::Truncate, Self::Sync, Self::ShmMap, Self::ShmLock];
 
@@ -43,6 +89,7 @@ impl OperationKind {
             Self::Sync => ffi::SQLITE_IOERR_FSYNC,
             Self::ShmMap => ffi::SQLITE_IOERR_SHMMAP,
             Self::ShmLock => ffi::SQLITE_IOERR_SHMLOCK,
+            Self::Past(_) => ffi::SQLITE_IOERR,
         }
     }
 
@@ -51,6 +98,7 @@ impl OperationKind {
         match self {
             Self::Write => ffi::SQLITE_FULL,
             Self::ShmMap => ffi::SQLITE_IOERR_SHMSIZE,
+            Self::Past(_) => ffi::SQLITE_FULL,
             Self::Open | Self::Delete | Self::Read | Self::Truncate | Self::Sync | Self::ShmLock => self.io_error(),
         }
     }
@@ -67,6 +115,25 @@ impl fmt::Display for OperationKind {
             Self::Sync => "sync",
             Self::ShmMap => "shm map",
             Self::ShmLock => "shm lock",
+            Self::Past(past) => return past.fmt(f),
+        })
+    }
+}
+
+impl fmt::Display for Past {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::MakeFolder => "past SQLite: make a folder",
+            Self::Open => "past SQLite: open",
+            Self::SetMode => "past SQLite: set the mode",
+            Self::Lock => "past SQLite: lock",
+            Self::Read => "past SQLite: read",
+            Self::Write => "past SQLite: write",
+            Self::Resize => "past SQLite: set the length",
+            Self::Reserve => "past SQLite: reserve blocks",
+            Self::Sync => "past SQLite: sync",
+            Self::Rename => "past SQLite: rename",
+            Self::Remove => "past SQLite: remove",
         })
     }
 }
@@ -116,9 +183,16 @@ impl What {
     /// Whether this can happen to such an operation.
     pub fn applies_to(self, kind: OperationKind) -> bool {
         use OperationKind as Kind;
+        use Past as P;
         match self {
             Self::Eio | Self::Crash => true,
-            Self::Enospc => matches!(kind, Kind::Write | Kind::Open | Kind::ShmMap | Kind::Sync),
+            Self::Enospc => match kind {
+                Kind::Write | Kind::Open | Kind::ShmMap | Kind::Sync => true,
+                Kind::Past(past) => {
+                    matches!(past, P::MakeFolder | P::Open | P::Write | P::Resize | P::Reserve | P::Sync | P::Rename)
+                }
+                Kind::Delete | Kind::Read | Kind::Truncate | Kind::ShmLock => false,
+            },
             Self::ShortWrite => kind == Kind::Write,
             Self::ShortRead => kind == Kind::Read,
             Self::SlowSync(_) => kind == Kind::Sync,

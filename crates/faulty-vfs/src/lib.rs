@@ -6,14 +6,15 @@
 //! disk for certain and what is still under way), `cut` (what a loss of power makes of it), `disk` (the handle of a test),
 //! `vfs` (the table of C functions) and `short_read` (the one call of the system that is taken). What may not live here: anything about journals.
 //!
-//! What it does not see: files that are written without SQLite. Those that matter are watched ([`Disk::watch`]): every
-//! content that they had is a content that they may have after a loss of power.
+//! What it does not see by itself: files that are written without SQLite. Whoever writes them asks before each step
+//! ([`past_sqlite`]), which may go wrong like any other; and those that matter are watched ([`Disk::watch`]): every content
+//! that they had is a content that they may have after a loss of power.
 //!
 //! Appending one at a time and waiting for each answer, the same program makes the same operations, and a fault at the
 //! n-th of them, or a cut with the same seed, is the same every time:
 //!
 //! ```
-//! use faulty_vfs::{Cut, Disk, Fault, OperationKind, What};
+//! use faulty_vfs::{Cut, Disk, Fault, OperationKind, Past, What};
 //! use rusqlite::Connection;
 //!
 //! let (home, after) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -42,5 +43,5 @@ mod short_read;
 mod vfs;
 
 pub use cut::Cut;
-pub use disk::Disk;
-pub use fault::{Fault, FileKind, Lasting, Operation, OperationKind, What};
+pub use disk::{Disk, past_sqlite};
+pub use fault::{Fault, FileKind, Lasting, Operation, OperationKind, Past, What};

@@ -25,15 +25,19 @@ use crate::sessions::{Leaving, Present};
 /// Who waits for an answer.
 pub(crate) type Caller = oneshot::Sender<Result<Answer, Refusal>>;
 
-/// Something offered to a session.
+/// Something offered to a session. Small: a mailbox has room for dozens from the beginning.
 pub(crate) struct Offer {
-    pub(crate) input: Input,
+    pub(crate) input: Box<Input>,
     pub(crate) caller: Option<Caller>,
 }
 
 impl Offer {
+    pub(crate) fn command(command: Command, caller: Option<Caller>) -> Self {
+        Self { input: Box::new(command.into()), caller }
+    }
+
     pub(crate) fn report(report: Report) -> Self {
-        Self { input: report.into(), caller: None }
+        Self { input: Box::new(report.into()), caller: None }
     }
 }
 
@@ -102,7 +106,7 @@ impl Drop for Actor<'_> {
 }
 
 /// What became of an append.
-pub(crate) type Commit = Result<engine::Position, journal::Error>;
+pub(crate) type Commit = Result<engine::Position, Box<journal::Error>>;
 
 impl<'a> Actor<'a> {
     pub(crate) fn new(
@@ -144,7 +148,7 @@ impl<'a> Actor<'a> {
     }
 
     /// Runs until it is closed or cannot go on. `first` is decided on before anything else, in the first batch.
-    pub(crate) async fn run(mut self, first: Vec<Offer>) -> Exit {
+    pub(crate) async fn run(mut self: Box<Self>, first: Vec<Offer>) -> Exit {
         // One that goes on where another left it has nothing to take up.
         self.opened = first.is_empty();
         for offer in first {
@@ -180,14 +184,14 @@ impl<'a> Actor<'a> {
     }
 
     fn offer(&mut self, offer: Offer) {
-        match &offer.input {
+        match &*offer.input {
             Input::Report(Report::Closing) => self.closing = true,
             Input::Command(Command::Create { agent, .. }) => self.agent.clone_from(agent),
             _ => {}
         }
         let entered = self.enter_free_lane(&offer.input);
         let moment = self.shared.clock.moment();
-        let input = self.with_ledger(offer.input, moment);
+        let input = self.with_ledger(*offer.input, moment);
         self.pump.offer(input, moment, offer.caller);
         if let Some(report) = entered {
             self.pump.offer(report, moment, None);
@@ -322,7 +326,7 @@ impl<'a> Actor<'a> {
                 None
             }
             Err(error) => {
-                if let (journal::Error::Full { .. }, Some(session)) = (&error, self.pump.session()) {
+                if let (journal::Error::Full { .. }, Some(session)) = (&*error, self.pump.session()) {
                     // Told before its callers are, so that they know why.
                     self.shared.park(&session.key, &error, self.shared.clock.now());
                 }
@@ -333,10 +337,10 @@ impl<'a> Actor<'a> {
                     }
                 }
                 let run = self.pump.session().and_then(|session| session.run()).map(|run| run.id);
-                Some(if matches!(error, journal::Error::Full { .. }) {
-                    Exit::Full(error, run)
+                Some(if matches!(*error, journal::Error::Full { .. }) {
+                    Exit::Full(*error, run)
                 } else {
-                    Exit::Store(error)
+                    Exit::Store(*error)
                 })
             }
         }
@@ -365,7 +369,9 @@ impl<'a> Actor<'a> {
             };
             let (actor, post) = (self.commits.0.clone(), self.shared.post.clone());
             let append = journal::Append { batch, epoch: self.epoch };
-            self.shared.journal.append(append, Box::new(move |commit| drop(post.send((actor, commit)))));
+            self.shared
+                .journal
+                .append(append, Box::new(move |commit| drop(post.send((actor, commit.map_err(Box::new))))));
         }
     }
 
@@ -471,7 +477,7 @@ impl<'a> Actor<'a> {
             answers.extend(self.shared.ask(question));
         }
         for answer in answers {
-            self.offer(Offer { input: answer.into(), caller: None });
+            self.offer(Offer::command(answer, None));
         }
     }
 }

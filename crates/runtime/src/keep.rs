@@ -21,7 +21,7 @@ pub(crate) struct Name {
 }
 
 /// What an actor begins with.
-type Beginning = (Recovered, Vec<Offer>);
+type Beginning = (Box<Recovered>, Vec<Offer>);
 
 /// Runs a session's actor. One that panics or breaks a table is rebuilt from the journal and held for a human; one that
 /// finds no space is rebuilt when there is some. The process and the other sessions go on.
@@ -45,11 +45,13 @@ pub(crate) async fn keep_running(shared: Arc<Shared>, name: Name, new: New) {
     let mut pause = Pause::default();
     let mut next = Some((recovered, first));
     while let Some((recovered, first)) = next.take() {
-        let actor = Actor::new(&shared, &present, (&mut mail, &mut place), recovered).with_turn(next_up.take());
-        let trouble = match AssertUnwindSafe(actor.run(first)).catch_unwind().await {
+        // Everything that is kept across a wait is in each session's memory: what is large is in boxes.
+        let actor = Actor::new(&shared, &present, (&mut mail, &mut place), *recovered).with_turn(next_up.take());
+        let trouble = match AssertUnwindSafe(Box::new(actor).run(first)).catch_unwind().await {
             Ok(Exit::Closed | Exit::Rested) => return,
             Ok(Exit::Full(error, run)) => {
-                let Some(offers) = park(&shared, &name.key, &mut mail, &error, &mut pause).await else { return };
+                let parked = Box::pin(park(&shared, &name.key, &mut mail, &error, &mut pause));
+                let Some(offers) = parked.await else { return };
                 next = taken_up(&shared, &name, offers, (run, place.is_some()));
                 continue;
             }
@@ -68,7 +70,7 @@ pub(crate) async fn keep_running(shared: Arc<Shared>, name: Name, new: New) {
 async fn read(shared: &Arc<Shared>, name: &Name) -> Result<Beginning, Error> {
     let opened = Offer::report(opening(shared, false));
     let Some(row) = shared.journal.session(&name.key)? else {
-        return Ok((Recovered::default(), vec![create(&name.key, &name.agent), opened]));
+        return Ok((Box::default(), vec![create(&name.key, &name.agent), opened]));
     };
     let (journal, key) = (Arc::clone(&shared.journal), name.key.clone());
     let reading = tokio::task::spawn_blocking(move || recover(journal.as_ref(), &key, row.branch));
@@ -79,7 +81,7 @@ async fn read(shared: &Arc<Shared>, name: &Name) -> Result<Beginning, Error> {
         Some(session) if session.epoch == shared.journal.epoch() && recovered.machine.is_at_rest() => vec![],
         Some(_) => vec![opened],
     };
-    Ok((recovered, first))
+    Ok((Box::new(recovered), first))
 }
 
 /// Who asked for a place when its session was read.
@@ -119,7 +121,7 @@ async fn enter_lane(shared: &Shared, turn: Turn, mail: &mut Mailboxes, first: &m
         Ok(_) = leaving.wait_for(|leaving| *leaving != Leaving::No) => Lane::Left,
         () = &mut place => Lane::GoesOn,
         Some(offer) = mail.control.recv() => {
-            if matches!(offer.input, Input::Command(Command::Abort { .. } | Command::Terminate)) {
+            if matches!(*offer.input, Input::Command(Command::Abort { .. } | Command::Terminate)) {
                 first.push(offer);
                 return Lane::GoesOn;
             }
@@ -139,7 +141,7 @@ fn opening(shared: &Shared, waits: bool) -> Report {
 fn held(shared: &Shared, name: &Name, trouble: String) -> Option<Beginning> {
     let failure = Failure::new(FailureClass::Unknown, trouble);
     match rebuilt(shared, &name.key) {
-        Rebuilt::Machine(recovered) => Some((*recovered, vec![Offer::report(Report::Escalated { failure })])),
+        Rebuilt::Machine(recovered) => Some((recovered, vec![Offer::report(Report::Escalated { failure })])),
         Rebuilt::Nothing | Rebuilt::Unreadable => None,
     }
 }
@@ -152,8 +154,8 @@ fn taken_up(
     (run, waits): (Option<RunId>, bool),
 ) -> Option<Beginning> {
     let (recovered, mut first) = match rebuilt(shared, &name.key) {
-        Rebuilt::Machine(recovered) => (*recovered, vec![]),
-        Rebuilt::Nothing => (Recovered::default(), vec![create(&name.key, &name.agent)]),
+        Rebuilt::Machine(recovered) => (recovered, vec![]),
+        Rebuilt::Nothing => (Box::default(), vec![create(&name.key, &name.agent)]),
         Rebuilt::Unreadable => {
             shared.unpark(&name.key);
             return None;

@@ -101,7 +101,7 @@ enum Aside {
 }
 
 fn aside(shared: &Shared, offer: Offer, error: &journal::Error) -> Aside {
-    match &offer.input {
+    match &*offer.input {
         Input::Report(Report::Closing) => Aside::Leave,
         Input::Command(Command::Abort { .. }) => Aside::GoOn(vec![offer]),
         Input::Command(_) if shared.journal.has_room() => Aside::GoOn(vec![offer]),

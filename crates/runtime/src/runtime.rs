@@ -295,7 +295,7 @@ impl Handle {
     /// Asks for something at once; the answer can be awaited later.
     pub fn send(&self, command: Command) -> impl Future<Output = Result<Answer, Refusal>> + use<> {
         let (caller, answer) = oneshot::channel();
-        let offer = Offer { input: command.into(), caller: Some(caller) };
+        let offer = Offer::command(command, Some(caller));
         let sent = match self.shared.upgrade() {
             Some(shared) => enter(&shared, &self.key, &self.agent, vec![offer]),
             None => Err(Error::Leaving),
@@ -459,7 +459,7 @@ pub(crate) fn create(key: &str, agent: &str) -> Offer {
         agent: agent.to_owned(),
         branch: BranchId(Uuid::now_v7()),
     };
-    Offer { input: command.into(), caller: None }
+    Offer::command(command, None)
 }
 
 /// One answer for each command that was asked for at the opening, in order.
@@ -468,7 +468,7 @@ pub type Answers = Vec<oneshot::Receiver<Result<Answer, Refusal>>>;
 fn offers(commands: Vec<Command>) -> (Vec<Offer>, Answers) {
     let pairs = commands.into_iter().map(|command| {
         let (caller, answer) = oneshot::channel();
-        (Offer { input: command.into(), caller: Some(caller) }, answer)
+        (Offer::command(command, Some(caller)), answer)
     });
     pairs.unzip()
 }

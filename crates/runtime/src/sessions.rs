@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     fn abort() -> Vec<Offer> {
-        vec![Offer { input: Command::Abort { run: None }.into(), caller: None }]
+        vec![Offer::command(Command::Abort { run: None }, None)]
     }
 
     #[test]
@@ -201,7 +201,7 @@ mod tests {
         let sessions = Sessions::default();
         let there = sessions.send("a", vec![]).unwrap();
         sessions.drain();
-        let compact = || vec![Offer { input: Command::Rewind.into(), caller: None }];
+        let compact = || vec![Offer::command(Command::Rewind, None)];
         assert!(matches!(sessions.send("a", compact()), Err(Error::Leaving)));
         assert!(matches!(sessions.send("b", abort()), Err(Error::Leaving)));
         assert!(sessions.send("a", abort()).is_ok());

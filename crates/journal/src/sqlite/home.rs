@@ -1,14 +1,13 @@
 //! The folder of a journal: its modes, its lock, its owner's name. What may not live here: SQL.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs;
 use std::io::{self, Read as _};
-use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use engine::{Position, Timestamp};
-use rustix::fs::FlockOperation;
-use rustix::io::Errno;
 
+use super::files::{self, Open};
 use super::mark::Mark;
 use crate::Error;
 
@@ -37,12 +36,12 @@ pub(super) struct PutAside {
 
 /// The held lock.
 #[derive(Debug)]
-struct Lock(File);
+struct Lock(Open);
 
 impl Drop for Lock {
     fn drop(&mut self) {
         // Closing is not enough: a child that is being forked at this moment still has the file until its exec.
-        let _ = rustix::fs::flock(&self.0, FlockOperation::Unlock);
+        self.0.unlock();
     }
 }
 
@@ -60,7 +59,7 @@ impl Owned {
         let aside = match Mark::open(&mark) {
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                 let kept = aside_name(&mark, "damaged");
-                fs::rename(&mark, &kept).map_err(unwritable(&mark))?;
+                files::rename(&mark, &kept).map_err(unwritable(&mark))?;
                 Some(PutAside { name: kept.file_name().unwrap_or_default().to_string_lossy().into_owned() })
             }
             _ => None,
@@ -134,11 +133,11 @@ pub(super) fn is_full(error: &io::Error) -> bool {
 
 /// A folder that others share (one with the sticky bit, or another user's) is left as it is: the files are private anyway.
 fn make_folder(home: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(PRIVATE_FOLDER).create(home)?;
+    files::make_folder(home, PRIVATE_FOLDER)?;
     let meta = fs::metadata(home)?;
     let ours = meta.uid() == rustix::process::geteuid().as_raw() && meta.mode() & STICKY == 0;
     if ours && meta.mode() & 0o077 != 0 {
-        fs::set_permissions(home, fs::Permissions::from_mode(PRIVATE_FOLDER))?;
+        files::set_mode(home, PRIVATE_FOLDER)?;
     }
     Ok(())
 }
@@ -146,7 +145,7 @@ fn make_folder(home: &Path) -> io::Result<()> {
 /// Makes the file if it is not there. Never opens one that is: closing it would drop the locks that this process' SQLite
 /// has on it.
 fn make_private(path: &Path) -> io::Result<()> {
-    match OpenOptions::new().write(true).create_new(true).mode(PRIVATE_FILE).open(path) {
+    match Open::new(files::private(PRIVATE_FILE).create_new(true), path) {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => keep_private(path),
         Err(error) => Err(error),
@@ -155,7 +154,7 @@ fn make_private(path: &Path) -> io::Result<()> {
 
 /// Sets the mode of a file that is there.
 fn keep_private(path: &Path) -> io::Result<()> {
-    match fs::set_permissions(path, fs::Permissions::from_mode(PRIVATE_FILE)) {
+    match files::set_mode(path, PRIVATE_FILE) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         set => set,
     }
@@ -163,7 +162,7 @@ fn keep_private(path: &Path) -> io::Result<()> {
 
 /// An empty private file, whatever was left there.
 pub(super) fn renew(path: &Path) -> Result<(), Error> {
-    match fs::remove_file(path) {
+    match files::remove(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => make_private(path),
     }
@@ -172,37 +171,34 @@ pub(super) fn renew(path: &Path) -> Result<(), Error> {
 
 /// Gives a finished file its name, durably.
 pub(super) fn put(finished: &Path, path: &Path) -> Result<(), Error> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    File::open(finished)
-        .and_then(|file| file.sync_all())
-        .and_then(|()| fs::rename(finished, path))
-        .and_then(|()| File::open(folder)?.sync_all())
+    files::sync(finished)
+        .and_then(|()| files::rename(finished, path))
+        .and_then(|()| files::sync_name(path))
         .map_err(unwritable(path))
 }
 
 /// Takes the lock and writes this process' name into it: pid, time, host, one a line.
 fn lock(home: &Path) -> Result<Lock, Error> {
     let path = home.join(LOCK);
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false).mode(PRIVATE_FILE);
-    let mut file = options.open(&path).map_err(unwritable(&path))?;
-    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+    let mut options = files::private(PRIVATE_FILE);
+    let file = Open::new(options.read(true).create(true).truncate(false), &path).map_err(unwritable(&path))?;
+    match file.lock() {
         Ok(()) => {}
-        Err(Errno::WOULDBLOCK) => return Err(owner(home, &mut file)),
-        Err(errno) => return Err(unwritable(&path)(errno.into())),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(owner(home, file)),
+        Err(error) => return Err(unwritable(&path)(error)),
     }
     let name = format!("{}\n{}\n{}\n", std::process::id(), rfc3339(super::now()), host());
     // Written over the last one, which needs no space. On a full disk there may be none: it is only for people.
-    match file.write_all_at(name.as_bytes(), 0).and_then(|()| file.set_len(name.len() as u64)) {
+    match file.write_all_at(name.as_bytes(), 0).and_then(|()| file.resize(name.len() as u64)) {
         Err(error) if !is_full(&error) => Err(unwritable(&path)(error)),
         _ => Ok(Lock(file)),
     }
 }
 
-fn owner(home: &Path, file: &mut File) -> Error {
+fn owner(home: &Path, file: Open) -> Error {
     let mut name = String::new();
     // Without a name it is still another's: the name is only for people.
-    let _ = file.read_to_string(&mut name);
+    let _ = file.into_file().read_to_string(&mut name);
     let mut lines = name.lines();
     let pid = lines.next().and_then(|pid| pid.parse().ok());
     Error::Owned { home: home.to_owned(), pid, since: lines.next().map(str::to_owned) }

@@ -3,24 +3,25 @@
 //! 40 bytes: the position (8, LE) and the chain of the entry at it. It is written after the sync and before the
 //! acknowledgement, and itself not synced: so it may lag behind the journal, and never leads it.
 
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io;
-use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use engine::{Hash, Position};
+
+use super::files::Open;
 
 const BYTES: usize = 40;
 
 /// The open file.
 #[derive(Debug)]
-pub(super) struct Mark(File);
+pub(super) struct Mark(Open);
 
 impl Mark {
     /// Opens it, and gives it its bytes: from now on writing it needs no space.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new().read(true).write(true).open(path)?;
-        match file.metadata()?.len() {
+        let file = Open::new(OpenOptions::new().read(true).write(true), path)?;
+        match file.len()? {
             0 => file.write_all_at(&[0; BYTES], 0)?,
             bytes if bytes != BYTES as u64 => {
                 let detail = format!("it has {bytes} bytes, not {BYTES}: what was acknowledged last is not known");
@@ -51,8 +52,9 @@ impl Mark {
         bytes[8..].copy_from_slice(&chain.0);
         self.0.write_all_at(&bytes, 0)
     }
+
     /// Syncs it. An acknowledgement never waits for this.
     pub(super) fn sync(&self) -> io::Result<()> {
-        self.0.sync_data()
+        self.0.sync()
     }
 }

@@ -9,6 +9,7 @@ pub mod check;
 mod checkpoint;
 mod collect;
 mod encode;
+mod files;
 mod group;
 mod home;
 mod mark;
@@ -42,6 +43,7 @@ use engine::{
 use rusqlite::Connection;
 
 pub use collect::Collected;
+pub use files::{FileStep, FileWatch, watch_files};
 pub use reader::Reader;
 pub use space::ROOM_BYTES;
 

@@ -4,17 +4,17 @@
 //! from then on only what ends runs is taken, until there is room for the reserve and more; then it is made anew and all
 //! goes on. What may not live here: appends.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use engine::Batch;
-use rustix::fs::{FallocateFlags, fallocate, statvfs};
-use rustix::io::Errno;
+use rustix::fs::statvfs;
 
+use super::files::{self, Open};
 use super::home::{PRIVATE_FILE, is_full, unwritable};
 use crate::Error;
 use crate::ends::only_ends;
@@ -98,11 +98,10 @@ impl Space {
 
     fn reserve(&self) -> io::Result<()> {
         let path = self.home.join(RESERVE);
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true).mode(PRIVATE_FILE);
-        let made = options.open(&path).and_then(|file| allocate(&file));
+        let mut options = files::private(PRIVATE_FILE);
+        let made = Open::new(options.create(true).truncate(true), &path).and_then(|file| file.reserve(RESERVE_BYTES));
         if made.is_err() {
-            let _ = fs::remove_file(&path);
+            let _ = files::remove(&path);
         }
         made
     }
@@ -110,7 +109,7 @@ impl Space {
 
 /// Gives the blocks of the reserve back; says whether there were any.
 pub(super) fn give_up(home: &Path) -> bool {
-    fs::remove_file(home.join(RESERVE)).is_ok()
+    files::remove(&home.join(RESERVE)).is_ok()
 }
 
 /// Whether the disk of this home has room for the reserve and more.
@@ -123,16 +122,10 @@ fn is_whole(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|meta| meta.len() >= RESERVE_BYTES && meta.blocks() * 512 >= RESERVE_BYTES)
 }
 
-fn allocate(mut file: &File) -> io::Result<()> {
-    match fallocate(file, FallocateFlags::empty(), 0, RESERVE_BYTES) {
-        // A file system that cannot promise blocks gives them for bytes.
-        Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => file.write_all(&vec![0x55; RESERVE_BYTES as usize]),
-        allocated => Ok(allocated?),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+
     use engine::{Closed, EndingSet, Epoch, Outcome};
 
     use super::*;

@@ -3,9 +3,11 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::io;
 use std::path::Path;
 
-use faulty_vfs::{Cut, Disk, Fault, Lasting, OperationKind, What};
+use faulty_vfs::{Cut, Disk, Fault, Lasting, OperationKind, Past, What, past_sqlite};
+use journal::{FileStep, watch_files};
 use tempfile::TempDir;
 
 use crate::expected::{Found, Lost, check};
@@ -77,16 +79,19 @@ impl fmt::Display for Event {
 /// Every row.
 pub(crate) fn rows() -> Vec<Row> {
     let mut rows = vec![];
+    let kinds: Vec<OperationKind> = OperationKind::ALL.into_iter().chain(Past::ALL.map(OperationKind::Past)).collect();
     for what in [What::Eio, What::Enospc, What::ShortWrite, What::ShortRead] {
-        for kind in OperationKind::ALL.into_iter().filter(|kind| what.applies_to(*kind)) {
+        for kind in kinds.iter().copied().filter(|kind| what.applies_to(*kind)) {
             let events = [Event::Fault(what, Lasting::Once), Event::Fault(what, Lasting::ForEver)];
             rows.extend(events.map(|event| Row { kind: Some(kind), event }));
         }
     }
     for what in [What::Eio, What::Enospc] {
-        rows.push(Row { kind: Some(OperationKind::Sync), event: Event::FaultThenCut(what) });
+        for kind in [OperationKind::Sync, OperationKind::Past(Past::Sync), OperationKind::Past(Past::Rename)] {
+            rows.push(Row { kind: Some(kind), event: Event::FaultThenCut(what) });
+        }
     }
-    rows.extend(OperationKind::ALL.map(|kind| Row { kind: Some(kind), event: Event::Crash }));
+    rows.extend(kinds.iter().map(|kind| Row { kind: Some(*kind), event: Event::Crash }));
     let modes = [Mode::Nothing, Mode::Everything, Mode::Prefix, Mode::Torn];
     rows.extend(modes.map(|mode| Row { kind: None, event: Event::Cut(mode) }));
     rows
@@ -180,10 +185,29 @@ pub(crate) fn folder() -> TempDir {
 
 /// A home on a faulty disk.
 pub(crate) fn home() -> (TempDir, Disk) {
+    watch_files(ask);
     let home = folder();
     let disk = Disk::install(home.path()).unwrap();
     disk.watch("journal.mark");
     (home, disk)
+}
+
+/// Asks the disk before a step past SQLite.
+fn ask(step: FileStep<'_>, path: &Path) -> io::Result<()> {
+    let (past, renamed_to) = match step {
+        FileStep::MakeFolder => (Past::MakeFolder, None),
+        FileStep::Open => (Past::Open, None),
+        FileStep::SetMode => (Past::SetMode, None),
+        FileStep::Lock => (Past::Lock, None),
+        FileStep::Read => (Past::Read, None),
+        FileStep::Write => (Past::Write, None),
+        FileStep::Resize => (Past::Resize, None),
+        FileStep::Reserve => (Past::Reserve, None),
+        FileStep::Sync => (Past::Sync, None),
+        FileStep::Rename(to) => (Past::Rename, Some(to)),
+        FileStep::Remove => (Past::Remove, None),
+    };
+    past_sqlite(past, path, renamed_to)
 }
 
 const HEADER: &str =

@@ -1,10 +1,10 @@
 //! Keeping what is changed: under the same name, with what it is and a time behind it. What may not live here: SQL.
 
-use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::Error;
+use crate::sqlite::files;
 use crate::sqlite::home::{Owned, aside_name, unwritable};
 
 /// A name that is not there yet.
@@ -18,27 +18,22 @@ fn name(path: &Path) -> String {
     path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// Makes the change of names last.
-fn settle(path: &Path) -> io::Result<()> {
-    File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
-}
-
 pub(super) fn rename(path: &Path, what: &str) -> Result<String, Error> {
     let kept = free_name(path, what);
-    fs::rename(path, &kept).and_then(|()| settle(&kept)).map_err(unwritable(path))?;
+    files::rename(path, &kept).and_then(|()| files::sync_name(&kept)).map_err(unwritable(path))?;
     Ok(name(&kept))
 }
 
 /// Another name for the same file, until a new one takes its first name.
 pub(super) fn link(path: &Path, what: &str) -> Result<String, Error> {
     let kept = free_name(path, what);
-    fs::hard_link(path, &kept).and_then(|()| settle(&kept)).map_err(unwritable(path))?;
+    files::link(path, &kept).and_then(|()| files::sync_name(&kept)).map_err(unwritable(path))?;
     Ok(name(&kept))
 }
 
 pub(super) fn copy(path: &Path, what: &str) -> Result<String, Error> {
     let kept = free_name(path, what);
-    let copied = fs::copy(path, &kept).and_then(|_| File::open(&kept)?.sync_all()).and_then(|()| settle(&kept));
+    let copied = files::copy(path, &kept).and_then(|()| files::sync(&kept)).and_then(|()| files::sync_name(&kept));
     copied.map_err(unwritable(path))?;
     Ok(name(&kept))
 }
@@ -50,7 +45,7 @@ pub(super) fn copy_mark(home: &Owned) -> Result<String, Error> {
 /// The index of a WAL that is gone would be taken for that of the next one.
 pub(super) fn drop_index(home: &Owned) -> Result<(), Error> {
     let index = home.database().with_extension("db-shm");
-    match fs::remove_file(&index) {
+    match files::remove(&index) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(unwritable(&index)(error)),
         _ => Ok(()),
     }
