@@ -12,6 +12,7 @@ mod probes;
 mod reading;
 mod render;
 mod resolver;
+mod retention;
 mod show;
 
 use std::process::ExitCode;

@@ -4,12 +4,13 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use engine::{Candidate, Failure, FailureClass, LaneBounds, Overrides, QueueSettings, Settings};
+use engine::{Candidate, Failure, FailureClass, LaneBounds, Overrides, QueueSettings, Settings, SharedBudget};
 use models::{Endpoint, Logins};
 use runtime::{Resolver, Wants, Withheld};
 use tokio::sync::mpsc;
 
 use crate::config::{Config, ConfigError, Stamp, Subject};
+use crate::retention::{self, Room};
 
 /// Answers out of the configuration that can be used and was written last.
 pub(crate) struct ConfigResolver {
@@ -27,12 +28,14 @@ struct Current {
     withheld: Withheld,
     /// The tokens that requests are sent with.
     logins: Logins,
+    /// What was said last of the room in the journal.
+    room: Option<String>,
 }
 
 impl ConfigResolver {
     pub(crate) fn new(config: Arc<Config>, logins: Logins, notes: mpsc::UnboundedSender<String>) -> Self {
         let (secrets, withheld) = (vec![], Withheld::default());
-        let mut current = Current { seen: config.stamp(), config, secrets, withheld, logins };
+        let mut current = Current { seen: config.stamp(), config, secrets, withheld, logins, room: None };
         current.withhold();
         Self { current: Mutex::new(current), notes }
     }
@@ -95,12 +98,23 @@ impl Resolver for ConfigResolver {
     fn settings(&self, agent: &str, wants: Wants<'_>, overrides: &Overrides) -> Result<Settings, Failure> {
         let subject = Subject { agent, overrides, wants, date: &today() };
         let config = Arc::clone(&self.current().config);
+        match retention::room(config.home(), config.retention()) {
+            Room::Enough => {}
+            Room::Little(note) => {
+                // Whoever is gone needs no note, and nobody needs it twice.
+                let known = self.current().room.replace(note.clone());
+                if known.as_ref() != Some(&note) {
+                    drop(self.notes.send(note));
+                }
+            }
+            Room::None(why) => return Err(retention::no_room(why)),
+        }
         let resolved = config.resolve(subject).map_err(|error| refused(&error, FailureClass::Refused))?;
         Ok(resolved.settings)
     }
 
     fn queue(&self, agent: &str) -> QueueSettings {
-        self.current().config.queue(agent)
+        self.current().config.queue(agent, &jiff::Zoned::now())
     }
 
     fn mark(&self) -> Arc<str> {
@@ -120,6 +134,10 @@ impl Resolver for ConfigResolver {
         let tokens = current.logins.secrets();
         current.keep(&tokens);
         current.withheld.clone()
+    }
+
+    fn shared_budget(&self, _agent: &str) -> SharedBudget {
+        self.current().config.shared_budget()
     }
 
     fn lanes(&self) -> LaneBounds {

@@ -6,6 +6,7 @@ use crate::body::{Body, Content};
 use crate::event::{Durability, Event, Outcome, QueueMode, ReceiptState, Usage};
 use crate::ids::{BranchId, CallId, Hash, MessageId, RunId, Seq, SessionId, Timestamp};
 use crate::state::LegState;
+use crate::tables::budget::Spent;
 use crate::tables::lifecycle::LifecycleKind;
 use crate::tables::transitions::RunState;
 
@@ -117,6 +118,11 @@ pub struct RunRow {
 }
 
 impl RunRow {
+    /// What of it counts against what others spend as well: tokens and money.
+    pub fn spent(&self) -> Spent {
+        Spent::on_request(&self.usage, self.cost)
+    }
+
     /// The row as it stands. The state of a run that is under way is recorded with its session, not a second time here.
     #[must_use]
     pub fn within(self, session: Option<&SessionRow>) -> Self {

@@ -5,6 +5,7 @@ use crate::event::EndingCause;
 use crate::ids::{CallId, EffectId, EffectKind, MessageId};
 use crate::ledger::Strike;
 use crate::settings::Thinking;
+use crate::tables::budget::Spent;
 use crate::tables::compaction::Rung;
 
 /// One thing that is wanted. Whoever carries it out finds its details in the state.
@@ -21,6 +22,15 @@ pub enum Effect {
     Prepare {
         /// Its id.
         id: EffectId,
+    },
+    /// Get leave for a request of those who spend with this run, and go on asking until it has it.
+    Reserve {
+        /// Its id.
+        id: EffectId,
+        /// What the request is taken to cost.
+        expected: Spent,
+        /// Whether it only says what was done.
+        closing: bool,
     },
     /// Send a request and report its stream.
     Request {
@@ -131,6 +141,7 @@ impl Effect {
         match self {
             Self::Lane { id, .. }
             | Self::Prepare { id }
+            | Self::Reserve { id, .. }
             | Self::Request { id, .. }
             | Self::Compact { id, .. }
             | Self::CheckCall { id, .. }

@@ -10,7 +10,7 @@ use crate::ledger::Cooled;
 use crate::queue::QueueSettings;
 use crate::settings::{Policy, Settings, Thinking};
 use crate::state::{BlockOf, ItemAt, LegState};
-use crate::tables::budget::{Allowance, Scope};
+use crate::tables::budget::{Allowance, Limit, Scope};
 
 /// Something for the machine to decide on.
 #[derive(Debug, Clone)]
@@ -273,17 +273,21 @@ pub enum Report {
         /// Why.
         failure: Failure,
     },
-    /// The ledger reserved.
+    /// A request may be sent: what it is taken to cost is set aside among all who spend.
     Reserved {
         /// The `reserve` effect.
         effect: EffectId,
+        /// A limit that is near.
+        near: Option<Limit>,
     },
-    /// The ledger did not.
+    /// It may not be sent yet. `Reserved` follows when it may.
     Denied {
         /// The `reserve` effect.
         effect: EffectId,
-        /// When it may.
-        until: Option<Timestamp>,
+        /// The limit that is reached.
+        limit: Limit,
+        /// When it begins anew.
+        until: Timestamp,
     },
     /// The ledger has recorded a strike.
     Reported {

@@ -15,6 +15,7 @@ mod ledger;
 mod machine;
 pub mod mutants;
 mod pump;
+mod purse;
 mod queue;
 mod settings;
 mod state;
@@ -35,14 +36,15 @@ pub use lanes::{Lane, LaneAnswer, LaneBounds, LaneWait, LaneWish, Lanes};
 pub use ledger::{Account, Cooled, Ledger, LedgerPump, Rest, Strike, Turns};
 pub use machine::{IllegalEdge, Line, Machine, RecoverError, Segment, SettingsSource};
 pub use pump::{Do, Pump};
+pub use purse::{Leave, Purse, PurseWish, SharedBudget};
 pub use queue::{DropPolicy, Interrupt, QueueSettings};
 pub use settings::{Candidate, Compaction, Limits, Policy, Price, ResumeMode, Settings, Thinking, ToolClass, ToolSpec};
 pub use state::{
-    Block, BlockList, BlockOf, Blocks, Call, Clock, Compacting, Counted, Ending, Flags, InvalidSnapshot, Item, ItemAt,
-    ItemCall, LegState, Lifecycle, Message, MessageShows, PartialCall, Pause, Phase, PrepareStage, Process,
+    Asked, Block, BlockList, BlockOf, Blocks, Call, Clock, Compacting, Counted, Ending, Flags, InvalidSnapshot, Item,
+    ItemAt, ItemCall, LegState, Lifecycle, Message, MessageShows, PartialCall, Pause, Phase, PrepareStage, Process,
     ProcessState, QueueState, QueueWatch, Queued, Repeat, Repeats, Run, STATE_VERSION, Sent, Session, Stage, Step,
     Stream, SummaryWish, Transcript, Unpaired, Winding,
 };
-pub use tables::budget::{Allowance, AtLimit, Budget, Resource, Scope, Spent};
+pub use tables::budget::{Allowance, AtLimit, Budget, Limit, Resource, Scope, Spent};
 pub use tables::compaction::{Rung, Window};
 pub use views::Touched;

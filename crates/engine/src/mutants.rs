@@ -81,6 +81,30 @@ mutants! {
     BreakpointTwice = "queue_breakpoint_twice";
     /// The mode of a session counts for nothing.
     ModeIgnored = "queue_mode_ignored";
+    /// A history is cut between a call and its result.
+    CompactionSplitsCall = "compaction_splits_call";
+    /// A summary takes the place of a history that it is no shorter than.
+    CompactionUnchecked = "compaction_unchecked";
+    /// What waits when a summary comes is gone.
+    CompactionDropsQueue = "compaction_drops_queue";
+    /// A message that stays beside a summary is told twice.
+    CompactionTellsTwice = "compaction_tells_twice";
+    /// A compaction that a crash cut off has its old history gone, and no summary yet.
+    CompactionHalf = "compaction_half";
+    /// A run whose summary failed ends instead of trying again.
+    CompactionEndsRun = "compaction_ends_run";
+    /// Nothing is set aside for a request.
+    BudgetNotReserved = "budget_not_reserved";
+    /// A request is sent whatever is left.
+    BudgetNotAsked = "budget_not_asked";
+    /// A request that was answered costs what it took, and what was set aside for it as well.
+    BudgetSettledTwice = "budget_settled_twice";
+    /// A request of which nobody knows the end has cost nothing.
+    BudgetUnknownIsNothing = "budget_unknown_is_nothing";
+    /// What was spent is forgotten at an opening.
+    BudgetForgotten = "budget_forgotten";
+    /// A run that waits for more to spend waits on when there is more.
+    BudgetRaiseForgotten = "budget_raise_forgotten";
     /// In the journal on disk: a group is not synced, whatever is in it.
     DiskGroupNotSynced = "disk_group_not_synced";
     /// In the journal on disk: the number of a new owner is not synced.

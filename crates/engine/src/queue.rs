@@ -1,8 +1,9 @@
-//! How messages are queued, as it is configured. It comes with each message, so that the engine reads no configuration.
+//! How messages are queued, and what conversation they go on with, as it is configured. It comes with each message, so that the engine reads no configuration.
 
 use serde::{Deserialize, Serialize};
 
 use crate::event::QueueMode;
+use crate::ids::Timestamp;
 use crate::tables::limits::QUEUE_CAP;
 
 /// What decides where a message goes that does not say.
@@ -21,6 +22,9 @@ pub struct QueueSettings {
     pub cut: bool,
     /// What an interrupt does with the run that is under way.
     pub interrupt: Interrupt,
+    /// A conversation of which nothing is under way, and in which nothing has happened since then, is stale: a message begins
+    /// a new one.
+    pub stale_before: Option<Timestamp>,
 }
 
 /// What gives way in a full queue.
@@ -56,6 +60,7 @@ impl Default for QueueSettings {
             drop: DropPolicy::default(),
             cut: false,
             interrupt: Interrupt::default(),
+            stale_before: None,
         }
     }
 }

@@ -12,9 +12,9 @@ use engine::tables::routing::MODES;
 use engine::tables::transitions::RunState;
 use engine::{
     Allowance, Attached, BlockOf, BodyKind, Breakpoint, CallOutcome, Command, Content, Cooled, DropPolicy, Effect,
-    EffectId, EffectKind, Epoch, Failure, FailureClass, Found, Given, Hash, Interrupt, Item, Lifecycle, MessageId,
-    Override, Overrides, Part, Phase, Policy, QueueMode, QueueSettings, Report, ResumeMode, RunId, Rung, Scope,
-    Shortened, Stage, Timestamp, Usage, WaitFor,
+    EffectId, EffectKind, Epoch, Failure, FailureClass, Found, Given, Hash, Interrupt, Item, Lifecycle, Limit,
+    MessageId, Override, Overrides, Part, Phase, Policy, QueueMode, QueueSettings, Report, Resource, ResumeMode, RunId,
+    Rung, Scope, Shortened, Stage, Timestamp, Usage, WaitFor,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence};
@@ -178,9 +178,11 @@ enum Start {
     Held,
     /// Nothing is under way, and a summary stands for the older part of the conversation.
     Summarised,
+    /// Long results are to be cut before the next request.
+    Long,
 }
 
-const STARTS: [(Start, &[&str]); 6] = [
+const STARTS: [(Start, &[&str]); 7] = [
     (Start::Queued, &["message \"hello\""]),
     (Start::Sent, &["message \"hello\"", "lane", "prepared"]),
     (Start::Calls, &["message \"hello\"", "lane", "prepared", "say call 0 ls {}", "say call 1 write {}", "end"]),
@@ -216,6 +218,25 @@ const STARTS: [(Start, &[&str]); 6] = [
             "compact",
             "lane",
             "shortened summary \"in short\"",
+        ],
+    ),
+    (
+        Start::Long,
+        &[
+            "set window 16000",
+            "message \"hello\"",
+            "lane",
+            "prepared",
+            "say call 0 ls {}",
+            "say call 1 ls {}",
+            "say call 2 ls {}",
+            "end",
+            "checked 0 allow",
+            "checked 1 allow",
+            "checked 2 allow",
+            "ended 0 done size=16000",
+            "ended 1 done size=16000",
+            "ended 2 done size=16000",
         ],
     ),
 ];
@@ -305,6 +326,10 @@ fn report(world: &World, effect: EffectId, how: usize, class: usize) -> Report {
             Report::CallOutput { effect, offset, text: "out".into() }
         }
         EffectKind::Report => Report::Reported { effect },
+        EffectKind::Reserve => match how % 4 {
+            0 => Report::Denied { effect, limit: DAY, until: Timestamp(1 << 40) },
+            _ => Report::Reserved { effect, near: class.is_multiple_of(3).then_some(DAY) },
+        },
         EffectKind::HoldProcess | EffectKind::EndProcess => {
             let outcome = [CallOutcome::Done, CallOutcome::Interrupted, CallOutcome::Unended][how % 3];
             Report::ProcessEnded { effect, outcome, how: "it is over".into() }
@@ -330,6 +355,9 @@ fn report(world: &World, effect: EffectId, how: usize, class: usize) -> Report {
         }
     }
 }
+
+/// A limit of all runs of a day.
+const DAY: Limit = Limit { scope: Scope::Day, of: Resource::Tokens, used: 90, limit: 100 };
 
 fn compact_report(world: &World, effect: EffectId, how: usize, class: usize) -> Report {
     let usage = Usage { input: 5, output: 2, ..Usage::default() };
@@ -407,6 +435,8 @@ fn stray(world: &World, effect: EffectId, how: usize, class: usize) -> Report {
         | Report::CallEnded { effect: about, .. }
         | Report::CallFound { effect: about, .. }
         | Report::Reported { effect: about }
+        | Report::Reserved { effect: about, .. }
+        | Report::Denied { effect: about, .. }
         | Report::ProcessEnded { effect: about, .. } => *about = effect,
         other => panic!("an effect does not report {other:?}"),
     }
@@ -563,6 +593,10 @@ fn play(case: &Case) -> World {
     world.settings.limits.retries = case.retries;
     world.settings.limits.poison_after = case.poison;
     world.settings.limits.deadline_ms = case.deadline;
+    // Of every third case others spend as well.
+    if matches!(case.start, Start::Queued) && case.draw.is_multiple_of(3) {
+        world.settings.budget.day.tokens = Some(1_000);
+    }
     // Little stays as it is, so that there is something to summarise.
     world.settings.compaction.keep = 20;
     world.draw = case.draw;
@@ -601,7 +635,8 @@ fn help(world: &mut World) {
         Lifecycle::Error { .. } => return world.step(Command::Recover { force: true }),
         _ => {}
     }
-    if session.run().is_some_and(|run| matches!(run.phase, Phase::Awaiting { on: WaitFor::Budget, .. })) {
+    let waits = |run: &engine::Run| matches!(run.phase, Phase::Awaiting { on: WaitFor::Budget, .. });
+    if session.run().is_some_and(|run| waits(run) && run.asked.is_none()) {
         world.step(Command::Budget { scope: Scope::Run, change: lifted() });
         return world.step(Command::Budget { scope: Scope::Session, change: lifted() });
     }
@@ -680,7 +715,8 @@ fn the_sequences_reach_every_kind_of_event() {
     // What no input of this version leads to.
     let later = ["forked", "delivery_started", "delivery_ended"];
     // What is the ledger's: engine/src/ledger.
-    let ledger = ["ledger_begun", "profile_cooled", "profile_answered", "profile_preferred", "profile_cleared"];
+    let ledger =
+        ["ledger_begun", "profile_cooled", "profile_answered", "profile_preferred", "profile_cleared", "allowance_set"];
     // What takes more processes than a sequence begins: scripts/process_many.txt.
     let later = [&later[..], &ledger[..], &["process_forgotten"]].concat();
     let missing: Vec<&&str> =

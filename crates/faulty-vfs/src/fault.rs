@@ -96,9 +96,8 @@ impl OperationKind {
     /// What the system's VFS answers when there is no space.
     fn full(self) -> c_int {
         match self {
-            Self::Write => ffi::SQLITE_FULL,
+            Self::Write | Self::Past(_) => ffi::SQLITE_FULL,
             Self::ShmMap => ffi::SQLITE_IOERR_SHMSIZE,
-            Self::Past(_) => ffi::SQLITE_FULL,
             Self::Open | Self::Delete | Self::Read | Self::Truncate | Self::Sync | Self::ShmLock => self.io_error(),
         }
     }

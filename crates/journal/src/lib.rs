@@ -26,7 +26,7 @@ pub use error::{Error, Kind};
 pub use line::{Line, Segment, Snapshot, Start, Unsaved};
 pub use memory::Memory;
 #[cfg(feature = "sqlite")]
-pub use sqlite::{Collected, FileStep, FileWatch, ROOM_BYTES, Reader, Sqlite, check, mend, watch_files};
+pub use sqlite::{Collected, FileStep, FileWatch, Old, ROOM_BYTES, Reader, Sqlite, check, mend, watch_files};
 
 /// What is to be kept: bodies, entries, progress and views together or not at all.
 #[derive(Debug, Clone)]

@@ -452,6 +452,7 @@ impl<'a> Actor<'a> {
                 _ => {}
             }
         }
+        self.shared.purse.saw(session, &batch, self.shared.clock.now());
         self.shared.publish(Published {
             session: session.id,
             key: session.key.as_str().into(),

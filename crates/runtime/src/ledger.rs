@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use engine::{Batch, Candidate, Cooled, Ledger, LedgerPump, RunId, Timestamp};
+use engine::{Allowance, Batch, Candidate, Cooled, Ledger, LedgerPump, RunId, Timestamp};
 use journal::{Append, Read};
 use tokio::sync::oneshot;
 
@@ -75,6 +75,11 @@ impl HomeLedger {
         let mut pump = self.pump();
         pump.committed();
         self.changes.store(pump.changes(), Ordering::Release);
+    }
+
+    /// What was said that may be spent in a day.
+    pub(crate) fn allowance(&self, agent: Option<&str>) -> Allowance {
+        self.pump().recorded().allowance(agent)
     }
 
     /// Whether an answer is worth a record ([`Ledger::is_news`]).

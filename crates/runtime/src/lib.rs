@@ -17,6 +17,7 @@ mod park;
 mod perform;
 mod post;
 mod prompt;
+mod purse;
 mod recovered;
 mod resting;
 mod runtime;
@@ -29,4 +30,7 @@ pub use lanes::LaneNews;
 pub use ledger::ledger;
 pub use linger::Linger;
 pub use park::Parked;
-pub use runtime::{Answers, Askable, Error, Handle, Options, Published, Question, Resolver, Runtime, Wants, Withheld};
+pub use purse::purse;
+pub use runtime::{
+    Answers, Askable, Error, Handle, NO_ROOM, Options, Published, Question, Resolver, Runtime, Wants, Withheld,
+};

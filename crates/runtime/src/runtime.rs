@@ -9,9 +9,9 @@ use std::time::Duration;
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
 use engine::{
-    Account, Answer, Batch, BranchId, CallId, CallOutcome, CallSettled, Candidate, Command, EffectId, Epoch, Failure,
-    Flags, Hash, LaneBounds, LaneWait, Ledger, Overrides, Position, QueueSettings, Refusal, Rest, SessionId, Settings,
-    Thinking, Timestamp,
+    Account, Allowance, Answer, Batch, BranchId, CallId, CallOutcome, CallSettled, Candidate, Command, EffectId, Epoch,
+    Failure, Flags, Hash, LaneBounds, LaneWait, Ledger, Overrides, Position, QueueSettings, Refusal, Rest, SessionId,
+    Settings, SharedBudget, Thinking, Timestamp,
 };
 use journal::Journal;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -27,6 +27,7 @@ use crate::ledger::{self, HomeLedger};
 use crate::linger::{Linger, Places};
 use crate::park::Parked;
 use crate::post::{self, Letter};
+use crate::purse::PurseDoor;
 use crate::resting::Resting;
 use crate::sessions::{Reading, Sessions};
 
@@ -41,6 +42,9 @@ pub struct Wants<'a> {
     /// How much they think.
     pub thinking: Option<Thinking>,
 }
+
+/// The code of a failure of [`Resolver::settings`] that says that the home has no room for another run.
+pub const NO_ROOM: &str = "no_room";
 
 /// What the configuration gives when it is needed, and not before.
 pub trait Resolver: Send + Sync {
@@ -63,6 +67,11 @@ pub trait Resolver: Send + Sync {
     /// What a call that begins now may not see or reach.
     fn withheld(&self) -> Withheld {
         Withheld::default()
+    }
+
+    /// What all runs of this agent, and all of the home, may spend in a day.
+    fn shared_budget(&self, _agent: &str) -> SharedBudget {
+        SharedBudget::default()
     }
 
     /// How many runs may be under way at once, from the next one on.
@@ -195,6 +204,7 @@ pub(crate) struct Shared {
     pub(crate) clock: Clock,
     pub(crate) latest: Latest,
     pub(crate) ledger: HomeLedger,
+    pub(crate) purse: PurseDoor,
     pub(crate) resting: Resting,
     pub(crate) sessions: Sessions,
     pub(crate) places: Places,
@@ -318,6 +328,7 @@ impl Runtime {
             supervisor: options.supervisor,
             resolver: options.resolver,
             ledger: HomeLedger::read(journal.as_ref()),
+            purse: PurseDoor::default(),
             journal,
             models: options.models,
             clock: Clock::after(latest),
@@ -402,6 +413,13 @@ impl Runtime {
     ) -> Result<Vec<(Account, Rest)>, Error> {
         let clear = move |ledger: &mut Ledger, now| ledger.clear(provider.as_deref(), profile.as_deref(), now);
         Ok(ledger::record(&self.shared, clear).await?)
+    }
+
+    /// Says what all runs of an agent, or (none) of the home, may spend in a day; answered when it is recorded.
+    pub async fn allow(&self, agent: Option<String>, change: Allowance) -> Result<(), Error> {
+        ledger::record(&self.shared, move |ledger, now| ledger.allow(agent.as_deref(), change, now)).await?;
+        self.shared.purse.look_again();
+        Ok(())
     }
 
     /// Takes up nothing new, and lets requests under way end within this time. What can be ended or answered still is.

@@ -120,7 +120,7 @@ fn told(failure: &Failure) -> ExitCode {
 
 /// The end of a story.
 fn tell(story: &[String]) {
-    let skip = story.len().saturating_sub(90);
+    let skip = story.len().saturating_sub(120);
     for line in &story[skip..] {
         say(format!("  {line}"));
     }

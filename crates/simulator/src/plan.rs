@@ -6,8 +6,8 @@ use std::sync::Arc;
 use engine::tables::limits::{BACKOFF_MOST_MS, PROCESS_MS};
 use engine::tables::recovery::{AtEnd, First, rule_of};
 use engine::{
-    BodyKind, BranchId, Budget, CallOutcome, Candidate, Compaction, Content, Given, Hash, Limits, MessageId, Policy,
-    RunId, SessionId, Settings, ToolClass, ToolSpec,
+    BodyKind, BranchId, CallOutcome, Candidate, Compaction, Content, Given, Hash, Limits, MessageId, Policy, RunId,
+    SessionId, Settings, ToolClass, ToolSpec,
 };
 use uuid::Uuid;
 
@@ -261,7 +261,7 @@ fn settings(workload: &Workload, seed: Seed) -> Settings {
         compaction: Compaction { keep: 60, ..Compaction::default() },
         web_fetch: Policy::Deny,
         tools: tools.collect(),
-        budget: Budget::default(),
+        budget: workload.budget.clone(),
     }
 }
 

@@ -12,7 +12,7 @@ use engine::{
 use journal::Snapshot;
 
 use crate::case::Form;
-use crate::checkers::tests as quiet;
+use crate::checkers::{spending, tests as quiet};
 use crate::explore;
 use crate::invariant::{Invariant, Violation};
 use crate::plan::{Plan, branch_id, message_id, session_id};
@@ -20,7 +20,7 @@ use crate::random;
 use crate::shared::Book;
 use crate::workload::Ends;
 use crate::world::always;
-use crate::world::perform::Performer;
+use crate::world::perform::{Performer, told_once};
 use crate::world::process::Process;
 use crate::world::tools::{Command, Record as Running};
 use crate::world::{Disk, Outside, View, Watch, World};
@@ -46,6 +46,8 @@ const PLANTED: &[Planted] = &[
     (Invariant::Arguments, a_call_that_nobody_asked_for),
     (Invariant::Orphan, a_command_that_outlives_its_run),
     (Invariant::Process, a_process_that_is_said_to_have_ended),
+    (Invariant::Compaction, a_message_that_is_told_twice),
+    (Invariant::Budget, a_state_that_knows_of_less),
     (Invariant::Edge, a_step_that_no_table_has),
     (Invariant::Cooldown, a_cooldown_that_a_crash_has_taken),
     (Invariant::Liveness, a_rest_that_comes_late),
@@ -190,6 +192,21 @@ fn send(change: impl FnOnce(&mut EffectId, &mut u32, &[Item])) -> Held {
 fn a_request_without_a_result() -> Held {
     let asks = |item: &Item| matches!(item, Item::Assistant { calls, .. } if !calls.is_empty());
     send(|_, count, items| *count = items.iter().position(asks).unwrap() as u32 + 1)
+}
+
+fn a_message_that_is_told_twice() -> Held {
+    let session = session_of(&world_in("tool_exec"));
+    let items = session.transcript.items();
+    let id = session.run().unwrap().effect(EffectKind::Request, 9, 1);
+    told_once(id, &[items[0].clone(), items[0].clone()])
+}
+
+fn a_state_that_knows_of_less() -> Held {
+    let mut world = begin();
+    world.settle().unwrap();
+    let mut session = session_of(&world);
+    session.spent.tokens -= 1;
+    spending::is_as_the_state_says(&session, &world.outside().disk.entries().unwrap())
 }
 
 fn a_request_of_another_run() -> Held {

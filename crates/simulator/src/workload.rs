@@ -1,7 +1,7 @@
 //! The format of a workload: what the users send and do, what the scripted model says, which tools there are. One is
 //! checked in, others are drawn from a seed. Data only.
 
-use engine::{FailureClass, Limits, ResumeMode, ToolClass};
+use engine::{Budget, FailureClass, Limits, ResumeMode, ToolClass};
 use serde::Deserialize;
 
 const WORKLOAD: &str = include_str!("../workload.json");
@@ -15,6 +15,9 @@ pub struct Workload {
     /// How long things may take, where that is not the engine's own choice.
     #[serde(default)]
     pub limits: Limits,
+    /// What may be spent, where anything is limited.
+    #[serde(default)]
+    pub budget: Budget,
     /// The tools of every run.
     pub tools: Vec<Tool>,
     /// The runs, in the order in which their messages are sent.

@@ -95,7 +95,10 @@ class Session:
 
     def apply(self, kind, event, seq, at, place):
         """Folds one entry; `place` is for its faults."""
-        self.place, self.last_activity = place, max(self.last_activity, at)
+        self.place = place
+        # That its owner comes or goes is nothing that happens in a session at rest.
+        if self.run or self.queued() or kind not in ("opened", "closed"):
+            self.last_activity = max(self.last_activity, at)
         act = getattr(self, "on_" + kind, None)
         if act:
             act(event, seq, at)
@@ -215,6 +218,12 @@ class Session:
             self.run.candidate = event["candidate"]
             self.run.spend_reserved()
             self.run.reserved = (event.get("reserved") or {}).get("cost", 0)
+
+    def on_budget_asked(self, event, seq, at):
+        if self.run:
+            self.run.spend_reserved()
+
+    on_wait_began = on_budget_asked
 
     def on_request_opened(self, event, seq, at):
         if self.run:

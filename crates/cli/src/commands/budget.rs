@@ -29,17 +29,23 @@ enum BudgetCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Say what a session may spend from now on, or the run in it. A run that waits for more goes on when there is
+    /// Say what a session may spend from now on, the run in it, or all in a day. A run that waits for more goes on when there is
     Set(SetArgs),
 }
 
 #[derive(Debug, Args)]
 struct SetArgs {
-    /// NAME, or agent:AGENT:NAME
-    key: String,
+    /// NAME, or agent:AGENT:NAME [default: agent:main:main]
+    key: Option<String>,
     /// The run that is under way, in place of all runs of the session together
     #[arg(long)]
     run: bool,
+    /// All runs of the session's agent in a day (UTC)
+    #[arg(long, conflicts_with = "run")]
+    agent: bool,
+    /// All runs of the home in a day (UTC)
+    #[arg(long, conflicts_with_all = ["run", "agent"])]
+    day: bool,
     /// Tokens read and written
     #[arg(long, value_name = "N|none", value_parser = whole)]
     tokens: Option<Amount>,
@@ -120,8 +126,10 @@ impl SetArgs {
         let lifted = |(of, amount): &(Resource, Option<Amount>)| matches!(amount, Some(Amount(None))).then_some(*of);
         let some = |amount: Option<Amount>| amount.and_then(|amount| amount.0);
         Ok(BudgetSetParams {
-            session_key: Some(self.key.clone()),
+            session_key: self.key.clone(),
             run: self.run,
+            agent: self.agent,
+            day: self.day,
             tokens: some(self.tokens),
             cost_micros: some(self.cost),
             calls: some(self.calls),
@@ -142,13 +150,34 @@ fn lay_out(story: &BudgetStory) -> String {
     page.line(columns(&rows).trim_end());
     let key = &story.session_key;
     if story.waits {
-        let run = story.lines.iter().any(|line| line.scope == Scope::Run && line.limit.is_some());
-        let of_run = if run { " --run" } else { "" };
-        page.line(format!(
-            "its run waits for more: `limulus budget set {key}{of_run} --tokens N` (or --cost, --calls, --wall-s) lets it go on"
-        ));
+        let fullest = story.lines.iter().filter(|line| line.limit.is_some()).max_by_key(|line| share(line));
+        let (of, amount) = fullest.map_or(("", "--tokens N"), |line| (scope_flag(line.scope), amount_flag(line.of)));
+        page.line(format!("its run waits for more: `limulus budget set {key}{of} {amount}` lets it go on"));
     }
     page.text()
+}
+
+/// How much of a limit is used, in hundredths of a percent.
+fn share(line: &BudgetLine) -> u128 {
+    u128::from(line.used) * 10_000 / u128::from(line.limit.unwrap_or(1).max(1))
+}
+
+fn scope_flag(scope: Scope) -> &'static str {
+    match scope {
+        Scope::Run => " --run",
+        Scope::Session => "",
+        Scope::Agent => " --agent",
+        Scope::Day => " --day",
+    }
+}
+
+fn amount_flag(of: Resource) -> &'static str {
+    match of {
+        Resource::Tokens => "--tokens N",
+        Resource::Cost => "--cost DOLLARS",
+        Resource::Calls => "--calls N",
+        Resource::Wall => "--wall-s S",
+    }
 }
 
 /// An amount with its unit.

@@ -21,6 +21,7 @@ use crate::config::{Config, Globals};
 use crate::door::{hang_up, listen, own, say_damage};
 use crate::error::{CliError, Exit};
 use crate::resolver::ConfigResolver;
+use crate::retention;
 
 /// Own the home without a terminal: take up all that is unfinished, answer on its socket.
 #[derive(Debug, Args)]
@@ -70,6 +71,7 @@ pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliErr
         linger: Linger::default(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     };
+    let kept = Arc::clone(&journal);
     let service = Service::start(journal, options);
     say_damage(&service);
     socket::make_room();
@@ -93,6 +95,7 @@ pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliErr
                 return Err(CliError::from(error.clone().expect("waited for")));
             }
             () = told.notes(&mut notes) => {}
+            () = retention::keep_up(kept, globals, |note| eprintln!("limulus: {note}")) => {}
         }
         Ok::<(), CliError>(())
     };

@@ -8,6 +8,7 @@ use protocol::method::{
 };
 use protocol::show::{ContextStory, ItemStory, Listed, ProcessStory, Role, Shown};
 
+use super::cleanup::CleanupArgs;
 use super::compact::CompactArgs;
 use super::end::EndArgs;
 use crate::args::PageArgs;
@@ -73,6 +74,8 @@ enum SessionsCommand {
     },
     /// Make the history of a session shorter: a summary stands for all but its newest part. What was said stays readable
     Compact(CompactArgs),
+    /// Erase texts and outputs that are old and that no session needs; without --enforce it says what would go
+    Cleanup(CleanupArgs),
     /// End a session for good: its run, its queue, all that it has in the background; what was said stays readable
     End(EndArgs),
 }
@@ -95,6 +98,7 @@ pub(crate) fn run(args: SessionsArgs, globals: &Globals) -> Result<(), CliError>
             let context = ask::<SessionsContext>(globals, ContextParams { session_key: key, dropped })?;
             if as_json { json(&context) } else { lay_out_context(&context, dropped) }
         }
+        SessionsCommand::Cleanup(args) => return super::cleanup::run(&args, globals),
         SessionsCommand::End(_) | SessionsCommand::Compact(_) => {
             return Err(CliError::bug("a command that writes was taken for one that reads"));
         }

@@ -20,6 +20,7 @@ mod reload;
 mod resolve;
 mod review;
 mod schema;
+mod session;
 #[cfg(test)]
 mod tests;
 
@@ -28,7 +29,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{DropPolicy, Interrupt, LaneBounds, Policy, QueueMode, QueueSettings, ResumeMode, Thinking};
+use engine::{DropPolicy, Interrupt, LaneBounds, Policy, QueueMode, QueueSettings, ResumeMode, SharedBudget, Thinking};
+use jiff::Zoned;
 use serde::Deserialize;
 
 pub(crate) use effective::{Effective, Setting};
@@ -125,11 +127,27 @@ impl Config {
         LaneBounds { main: main.into(), subagent: subagent.into(), cron: cron.into() }
     }
 
-    /// How messages are queued where neither they nor their session say.
-    pub(crate) fn queue(&self, agent: &str) -> QueueSettings {
+    /// What sessions may spend together in a day.
+    pub(crate) fn shared_budget(&self) -> SharedBudget {
+        self.values.budget.shared()
+    }
+
+    /// How messages are queued where neither they nor their session say, and which conversations are stale now.
+    pub(crate) fn queue(&self, agent: &str, now: &Zoned) -> QueueSettings {
         let Queue { mode, debounce_ms, cap, drop, cut, interrupt, .. } = self.values.queue;
         let mode = self.values.agents.get(agent).and_then(|agent| agent.queue).unwrap_or(mode);
-        QueueSettings { mode, debounce_ms, cap, drop, cut, interrupt }
+        let stale_before = self.values.session.reset.stale_before(now);
+        QueueSettings { mode, debounce_ms, cap, drop, cut, interrupt, stale_before }
+    }
+
+    /// What the home keeps.
+    pub(crate) fn retention(&self) -> Retention {
+        self.values.retention
+    }
+
+    /// The folder with the journal.
+    pub(crate) fn home(&self) -> &Path {
+        &self.home
     }
 
     /// What stands, for the model, before a message that steers.
@@ -158,6 +176,8 @@ struct Values {
     tools: Tools,
     compaction: Compaction,
     budget: budget::Budget,
+    session: session::Session,
+    retention: Retention,
     queue: Queue,
     lanes: Lanes,
     serve: Serve,
@@ -253,6 +273,16 @@ struct Queue {
     cut: bool,
     interrupt: Interrupt,
     mark: Arc<str>,
+}
+
+/// What a home keeps.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Retention {
+    /// Days; 0 = for ever.
+    pub(crate) keep_days: u32,
+    /// MiB that the journal may need.
+    pub(crate) journal_mb: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy, Deserialize)]

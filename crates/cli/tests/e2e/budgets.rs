@@ -94,11 +94,28 @@ pub(crate) fn r23_near_a_limit_the_model_is_told_to_come_to_an_end() {
 
 /// A home in which each token costs a tenth of a cent.
 fn with_a_price(server: &ModelServer) -> Home {
+    priced(server, 1_000)
+}
+
+/// A home in which a million tokens cost so many dollars.
+fn priced(server: &ModelServer, dollars: u32) -> Home {
     let home = Home::new().served_by(server);
     std::fs::create_dir_all(home.path()).expect("a home");
-    let price = "[models.\"acme/scripted\"]\nprice = { input = 1000, output = 1000 }\n";
+    let price = format!("[models.\"acme/scripted\"]\nprice = {{ input = {dollars}, output = {dollars} }}\n");
     std::fs::write(home.path().join("config.toml"), price).expect("its configuration");
     home
+}
+
+/// The states of all runs.
+fn states(home: &Home) -> Vec<String> {
+    let runs = home.json(&["runs", "list", "--limit", "100"]);
+    let state = |run: &Value| run["state"].as_str().map(str::to_owned);
+    runs.as_array().into_iter().flatten().filter_map(state).collect()
+}
+
+/// What all runs have cost, micro-dollars.
+fn cost(home: &Home) -> u64 {
+    home.json(&["usage"])["all"]["costMicros"].as_u64().expect("a number")
 }
 
 #[test]
@@ -137,6 +154,48 @@ pub(crate) fn r23_a_session_that_has_spent_its_money_sends_nothing_until_it_has_
     home.run(&["budget", "set", "main", "--cost", "none"]).expect_code(0);
     agent.finish().expect_code(0);
     assert_eq!(server.seen().len(), asked + 1);
+}
+
+/// Runs that share a dollar.
+const RUNS: usize = 50;
+
+#[test]
+fn r23_fifty_runs_at_once_do_not_pass_the_dollar_that_they_share_whatever_is_killed() {
+    let server = ModelServer::start().unwrap();
+    let home = priced(&server, 10).with("LIMULUS_LANES__MAIN", "50").with("LIMULUS_BUDGET__DAY__COST", "1");
+    let mut owner = home.start(&["serve"]);
+    owner.until_err("serving");
+    for at in 0..RUNS {
+        let key = format!("s{at}");
+        home.run(&["send", "--session", &key, "rounds=1 tool=ls tokens=3000"]).expect_code(0);
+        if at % 20 == 19 {
+            owner.kill();
+            owner = home.start(&["serve"]);
+            owner.until_err("serving");
+        }
+    }
+    let waits = |home: &Home| states(home).iter().filter(|state| *state == "awaiting").count();
+    until("the end of the dollar", || waits(&home) > 0);
+    owner.kill();
+    let owner = home.start(&["serve"]);
+    owner.until_err("serving");
+    until("that all wait or are done", || {
+        let states = states(&home);
+        states.len() == RUNS && states.iter().all(|state| state == "awaiting" || state == "completed")
+    });
+    assert!(waits(&home) > 0, "the dollar was enough for all: {:?}", states(&home));
+    let (spent, asked) = (cost(&home), server.seen().len());
+    assert!((700_000..=1_000_000).contains(&spent), "{spent} of 1,000,000");
+    let shown = home.json(&["budget", "show", "s49"]);
+    let lines = shown["lines"].as_array().cloned().expect("lines");
+    let day = lines.iter().find(|line| line["scope"] == "day" && line["of"] == "cost").expect("the day's money");
+    assert_eq!((&day["used"], &day["limit"]), (&spent.into(), &1_000_000.into()));
+    // Nothing is asked until there is more; then all go on by themselves.
+    assert_eq!(server.seen().len(), asked);
+    home.run(&["budget", "set", "--day", "--cost", "none"]).expect_code(0);
+    until("the end of all", || states(&home).iter().all(|state| state == "completed"));
+    assert_eq!(server.violations(), [""; 0]);
+    owner.kill();
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod background;
 mod bad_input;
 mod budgets;
 mod chat;
+mod cleanup;
 mod compaction;
 mod config;
 mod damage;

@@ -129,7 +129,13 @@ const ONCE: &[(&str, &str, &str)] = &[
         "r11_after_a_kill_the_next_terminal_is_asked_again",
         "kills the owner as if it were the terminal's own process",
     ),
+    (
+        "cleanup",
+        "*",
+        "erases in a home that nobody owns, or gives its commands another configuration than the owner has",
+    ),
     ("budgets", "r23_a_wait_for_more_outlives_kill_9", "kills the command as the owner"),
+    ("budgets", "r23_fifty_runs_at_once_do_not_pass_the_dollar_that_they_share_whatever_is_killed", "kills the owner"),
     (
         "background",
         "r11_r20_the_end_of_a_session_that_was_killed_is_taken_up",

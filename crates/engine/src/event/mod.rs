@@ -138,6 +138,7 @@ events! {
     "profile_cooled" ProfileCooled Synced;
     "profile_preferred" ProfilePreferred Synced;
     "profile_cleared" ProfileCleared Synced;
+    "allowance_set" AllowanceSet Synced;
     "ending_set" EndingSet Synced;
     "run_ended" RunEnded Synced;
     "breakpoint_set" BreakpointSet Synced;
@@ -160,6 +161,7 @@ events! {
     "call_lost" CallLost Written;
     "call_found" CallFound Written;
     "image_made" ImageMade Written;
+    "budget_asked" BudgetAsked Written;
     "compaction_begun" CompactionBegun Written;
     "compaction_failed" CompactionFailed Written;
     "failed" Failed Written;

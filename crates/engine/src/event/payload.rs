@@ -344,6 +344,24 @@ payload! {
         /// What was said so far of that scope, this with it.
         allowance: Allowance,
     }
+    /// Leave is asked for a request, of which others spend as well.
+    BudgetAsked {
+        /// The effect that asks for it.
+        reserve: EffectId,
+        /// What the request is taken to cost.
+        expected: Spent,
+        /// Whether it is one that only says what was done: what is kept back is for it.
+        #[serde(default, skip_serializing_if = "is_default")]
+        closing: bool,
+    }
+    /// What all runs of an agent, or of the home, may spend in a day is another, in place of what is configured.
+    AllowanceSet {
+        /// The agent; none = the home.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        agent: Option<String>,
+        /// What was said so far of it, this with it.
+        allowance: Allowance,
+    }
     /// The model is told something that no user and no tool said.
     Noted {
         /// Of what.

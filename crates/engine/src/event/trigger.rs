@@ -57,6 +57,8 @@ impl Event {
             | Self::Uncompacted(_)
             | Self::Noted(_)
             | Self::BudgetSet(_)
+            | Self::BudgetAsked(_)
+            | Self::AllowanceSet(_)
             | Self::CandidateCooled(_)
             | Self::Reported(_)
             | Self::LedgerBegun(_)

@@ -15,10 +15,13 @@ use std::collections::{BTreeMap, VecDeque};
 use uuid::Uuid;
 
 use crate::batch::{Batch, Record, Views};
-use crate::event::{Event, LedgerBegun, ProfileAnswered, ProfileCleared, ProfileCooled, ProfilePreferred};
+use crate::event::{
+    AllowanceSet, Event, LedgerBegun, ProfileAnswered, ProfileCleared, ProfileCooled, ProfilePreferred,
+};
 use crate::failure::FailureClass;
 use crate::ids::{BranchId, EffectId, RunId, Seq, SessionId, Timestamp};
 use crate::settings::Candidate;
+use crate::tables::budget::Allowance;
 use crate::tables::limits::COUNTED_STRIKES;
 use crate::tables::recovery::{Cools, rule_of};
 
@@ -70,6 +73,8 @@ pub struct Ledger {
     providers: BTreeMap<String, Turns>,
     /// The requests whose failure has counted, the last ones: a session may tell of one twice.
     counted: VecDeque<EffectId>,
+    /// What was said that may be spent in a day, by an agent or (none) by all.
+    allowances: BTreeMap<Option<String>, Allowance>,
     open: Vec<Record>,
 }
 
@@ -89,7 +94,7 @@ impl Ledger {
     /// One that knows of nothing yet, and goes on in this branch.
     pub fn on(branch: BranchId) -> Self {
         let (rests, providers, counted) = (BTreeMap::new(), BTreeMap::new(), VecDeque::new());
-        Self { branch, head: Seq(0), rests, providers, counted, open: vec![] }
+        Self { branch, head: Seq(0), rests, providers, counted, allowances: BTreeMap::new(), open: vec![] }
     }
 
     /// The last entry of its branch.
@@ -182,6 +187,17 @@ impl Ledger {
         cooled.collect()
     }
 
+    /// What was said that all runs of an agent, or (none) of the home, may spend in a day.
+    pub fn allowance(&self, agent: Option<&str>) -> Allowance {
+        self.allowances.get(&agent.map(str::to_owned)).copied().unwrap_or_default()
+    }
+
+    /// Says it: of each resource that is named.
+    pub fn allow(&mut self, agent: Option<&str>, change: Allowance, now: Timestamp) {
+        let allowance = change.or(self.allowance(agent));
+        self.emit(AllowanceSet { agent: agent.map(str::to_owned), allowance }, now);
+    }
+
     /// Folds a stored event.
     pub fn apply(&mut self, event: &Event, at: Timestamp) {
         // A fork is the first of its branch; what stands before it is of the one that was left.
@@ -208,6 +224,9 @@ impl Ledger {
             }
             Event::ProfilePreferred(e) => {
                 self.providers.entry(e.provider.clone()).or_default().preferred.clone_from(&e.profile);
+            }
+            Event::AllowanceSet(e) => {
+                self.allowances.insert(e.agent.clone(), e.allowance);
             }
             Event::ProfileCleared(e) => {
                 self.rests.retain(|account, _| (&account.provider, &account.profile) != (&e.provider, &e.profile));

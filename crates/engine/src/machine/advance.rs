@@ -6,6 +6,7 @@ use crate::event::{CandidateCooled, Note, Noted, Outcome, RetryScheduled, StepBe
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{EffectId, Moment, Timestamp};
 use crate::ledger::Cooled;
+use crate::mutants::{Mutant, planted};
 use crate::settings::{Candidate, Limits, ResumeMode, Thinking};
 use crate::state::{Lifecycle, Phase, PrepareStage, Repeat, Session};
 use crate::tables::compaction::{History, Rung};
@@ -48,7 +49,9 @@ impl Machine {
                     _ => false,
                 }
             }
-            Phase::Awaiting { on: WaitFor::Budget, .. } => self.advance_budget(moment),
+            Phase::Awaiting { on: WaitFor::Budget, .. } => {
+                !planted(Mutant::BudgetRaiseForgotten) && self.advance_budget(moment)
+            }
             Phase::Error { failure } => {
                 let failure = failure.clone();
                 self.advance_error(&failure, moment)
@@ -69,7 +72,7 @@ impl Machine {
     fn advance_preparing(&mut self, moment: Moment) -> bool {
         let Some(run) = self.session.as_ref().and_then(Session::run) else { return false };
         let alone = run.counters.room.alone;
-        let (prompt, answered, step) = (run.prompt, run.step.answered, run.step.no + 1);
+        let (prompt, answered) = (run.prompt, run.step.answered);
         if prompt.is_none() && !alone {
             return false;
         }
@@ -77,11 +80,22 @@ impl Machine {
             return true;
         }
         if let Pick::Ask(candidate) = self.pick(moment)
-            && (!alone && !self.check_budget(candidate, moment) || self.compact_first(candidate, moment))
+            && (!alone && !planted(Mutant::BudgetNotAsked) && !self.check_budget(candidate, moment)
+                || self.compact_first(candidate, moment))
         {
             return true;
         }
-        if let Some(prompt) = prompt.filter(|_| answered) {
+        if !alone && self.ask_leave(moment) {
+            return false;
+        }
+        self.begin_request(moment)
+    }
+
+    /// Sends the next request, the first of another step where the last was answered. Says whether something follows at once.
+    pub(super) fn begin_request(&mut self, moment: Moment) -> bool {
+        let Some(run) = self.session.as_ref().and_then(Session::run) else { return false };
+        let step = run.step.no + 1;
+        if let Some(prompt) = run.prompt.filter(|_| run.step.answered) {
             self.emit(StepBegun { step, prompt }, moment.now);
         }
         self.send_request(moment);

@@ -3,13 +3,14 @@
 use super::commands::{no_session, state_refusal};
 use super::{Machine, sentences};
 use crate::body::{BodyKind, Content};
-use crate::event::{BudgetSet, Note, Noted, Outcome, WaitBegan, WaitEnded, WaitFor};
+use crate::event::{BudgetAsked, BudgetSet, Note, Noted, Outcome, WaitBegan, WaitEnded, WaitFor};
 use crate::failure::{Failure, FailureClass};
-use crate::ids::Moment;
+use crate::ids::{EffectKind, Moment, Timestamp};
 use crate::input::{Answer, Refusal};
 use crate::settings::Candidate;
-use crate::state::{Session, Winding};
-use crate::tables::budget::{Allowance, AtLimit, Resource, Scope, Spent, Standing, can_close, standing};
+use crate::state::{Phase, Session, Winding};
+use crate::tables::budget::{Allowance, AtLimit, Limit, Resource, Scope, Spent, Standing, can_close, standing};
+use crate::tables::recovery::Pick;
 
 impl Machine {
     /// Looks at what the next request to this candidate may take. Says whether it is sent.
@@ -53,24 +54,82 @@ impl Machine {
     /// The run waits for more, and there may be more by now. Says whether it goes on.
     pub(super) fn advance_budget(&mut self, moment: Moment) -> bool {
         let Some(run) = self.session.as_ref().and_then(Session::run) else { return false };
-        let said = run.winding == Winding::Closed;
+        if run.asked.is_some() {
+            return false;
+        }
         let waits = self.limits_of_run(run.counters.candidate, moment).is_some_and(|(limits, candidate, tokens, _)| {
             matches!(standing(&limits, &Spent::expected(&candidate, tokens), 0), Standing::Reached(_))
         });
         if waits {
             return false;
         }
+        self.end_wait(moment);
+        true
+    }
+
+    /// Where others spend of the same, leave is asked for the next request first. Says whether it is.
+    pub(super) fn ask_leave(&mut self, moment: Moment) -> bool {
+        let Pick::Ask(candidate) = self.pick(moment) else { return false };
+        let tokens = self.request_tokens(candidate);
+        let Some(settings) = self.settings.as_ref().filter(|settings| settings.budget.is_shared()) else {
+            return false;
+        };
+        let Some(run) = self.session.as_ref().and_then(Session::run) else { return false };
+        let Some(candidate) = settings.candidate(candidate) else { return false };
+        let closing = run.winding == Winding::Closing;
+        let expected = if closing { Spent::closing(candidate, tokens) } else { Spent::expected(candidate, tokens) };
+        let reserve = run.effect(EffectKind::Reserve, run.asks + 1, 1);
+        self.emit(BudgetAsked { reserve, expected, closing }, moment.now);
+        true
+    }
+
+    /// There is enough among all who spend.
+    pub(super) fn reserved_by_all(&mut self, near: Option<Limit>, moment: Moment) {
+        let Some(run) = self.session.as_ref().and_then(Session::run) else { return };
+        let (waited, winding) = (matches!(run.phase, Phase::Awaiting { .. }), run.winding);
+        if waited {
+            // What is asked next may be another by now: it is asked for anew.
+            return self.end_wait(moment);
+        }
+        if let Some(near) = near.filter(|_| winding == Winding::Not) {
+            self.note(Note::WrapUp, &sentences::wrap_up(&near), moment);
+        }
+        self.begin_request(moment);
+    }
+
+    /// There is not. It is asked on: a run that waits goes on by itself.
+    pub(super) fn denied_by_all(&mut self, limit: &Limit, until: Timestamp, moment: Moment) {
+        let Some(run) = self.session.as_ref().and_then(Session::run) else { return };
+        if !matches!(run.phase, Phase::Preparing { .. }) {
+            return;
+        }
+        let says_more = matches!(run.winding, Winding::Not | Winding::Told) && self.has_worked();
+        if self.settings.as_ref().is_some_and(|settings| settings.budget.at_limit == AtLimit::End) {
+            let failure = Failure::new(FailureClass::Budget, sentences::used_up(limit));
+            self.end_run(Outcome::Failed, Some(failure), moment);
+        } else if says_more {
+            self.note(Note::Closing, &sentences::closing(limit), moment);
+            self.ask_leave(moment);
+        } else {
+            self.emit(WaitBegan { on: WaitFor::Budget, until: Some(until) }, moment.now);
+        }
+    }
+
+    /// The run waits for more to spend no longer.
+    fn end_wait(&mut self, moment: Moment) {
+        let said = self.session.as_ref().and_then(Session::run).is_some_and(|run| run.winding == Winding::Closed);
         self.emit(WaitEnded { on: WaitFor::Budget }, moment.now);
         if said {
             self.note(Note::Raised, sentences::RAISED, moment);
         }
-        true
     }
 
     /// What is set aside for a request of so many tokens, where anything is limited.
     pub(super) fn reserved(&self, candidate: u32, tokens: u64, moment: Moment) -> Option<Spent> {
-        let (_, candidate, ..) = self.limits_of_run(candidate, moment)?;
-        Some(Spent::expected(&candidate, tokens))
+        let settings = self.settings.as_ref()?;
+        let asked = settings.candidate(candidate)?;
+        let limited = settings.budget.is_shared() || self.limits_of_run(candidate, moment).is_some();
+        limited.then(|| Spent::expected(asked, tokens))
     }
 
     /// How many more calls the run may start.
@@ -94,7 +153,8 @@ impl Machine {
             (Scope::Run, None) => return Err(state_refusal(session, "there is no run under way")),
             (Scope::Session, _) => session.allowance,
             (Scope::Agent | Scope::Day, _) => {
-                return Err(Refusal::Unsupported { what: "a budget that sessions share" });
+                let reason = "what an agent or all may spend in a day is said of the home, not of a session";
+                return Err(state_refusal(session, reason));
             }
         };
         self.emit(BudgetSet { scope, allowance: change.or(before) }, moment.now);

@@ -40,15 +40,18 @@ impl Machine {
 
     /// Takes every call as far as the state allows: starts those whose turn it is, waits when only questions are left.
     pub(super) fn advance_calls(&mut self, moment: Moment) {
-        let left = self.calls_left(moment);
+        let mut left = self.calls_left(moment);
+        // One that starts once more has been counted.
+        let is_new = |call: &Call| call.try_no == 1;
+        let unpaid = self.call_ids(|call| left == 0 && is_new(call) && !call.is_out() && !call.is_settled());
+        for call in &unpaid {
+            self.settle_with(*call, CallOutcome::Skipped, NOTHING_LEFT, moment);
+        }
         let Some(session) = &self.session else { return };
         let Some(run) = session.run() else { return };
         let epoch = session.epoch;
         let calls = &run.step.calls;
-        if left == 0 && calls.iter().any(|call| !call.is_out() && !call.is_settled()) {
-            for call in self.call_ids(|call| !call.is_out() && !call.is_settled()) {
-                self.settle_with(call, CallOutcome::Skipped, NOTHING_LEFT, moment);
-            }
+        if !unpaid.is_empty() && !calls.iter().any(|call| call.stage == Stage::Ready) {
             return;
         }
         let ready = calls.iter().enumerate().filter(|(at, call)| call.stage == Stage::Ready && has_turn(calls, *at));
@@ -57,7 +60,13 @@ impl Machine {
         let stop_before = stop.map(|at| ready[at].id);
         let start: Vec<CallStarted> = ready
             .into_iter()
-            .take(stop.unwrap_or(usize::MAX).min(usize::try_from(left).unwrap_or(usize::MAX)))
+            .take(stop.unwrap_or(usize::MAX))
+            .take_while(|call| {
+                let pays = u64::from(is_new(call));
+                let fits = pays <= left;
+                left = left.saturating_sub(pays);
+                fits
+            })
             .map(|call| CallStarted {
                 call: call.id,
                 effect: call.effect(EffectKind::RunCall),

@@ -12,6 +12,7 @@ use crate::event::{
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{CallId, EffectId, EffectKind, MessageId, Moment, Seq};
 use crate::input::{Answer, Refusal, Shortened};
+use crate::mutants::{Mutant, planted};
 use crate::queue::QueueSettings;
 use crate::settings::Candidate;
 use crate::state::{Compacting, Item, ItemAt, Lifecycle, Phase, Run, Session, Transcript};
@@ -134,6 +135,9 @@ impl Machine {
     /// The compaction under way has failed, however.
     pub(super) fn compaction_failed(&mut self, failure: Failure, moment: Moment) {
         if let Some(Compacting { rung, .. }) = self.compacting() {
+            if planted(Mutant::CompactionEndsRun) {
+                return self.end_run(Outcome::Completed, None, moment);
+            }
             self.fail_compaction(failure, rung, moment);
         }
     }
@@ -289,6 +293,9 @@ fn items_before(rung: Rung, transcript: &Transcript, keep: u64, inputs: &[Messag
 
 /// Why a history is not replaced by another of this size.
 fn no_gain(is_blank: bool, before: u64, after: u64) -> Option<Failure> {
+    if planted(Mutant::CompactionUnchecked) {
+        return None;
+    }
     let message = if is_blank {
         "the summary is empty".to_owned()
     } else if after + before / 20 > before {

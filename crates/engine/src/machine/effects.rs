@@ -3,8 +3,11 @@
 use super::Machine;
 use super::calls::has_turn;
 use crate::effect::Effect;
+use crate::event::WaitFor;
 use crate::ids::{EffectId, EffectKind};
-use crate::state::{Call, Compacting, Lifecycle, Phase, PrepareStage, Process, ProcessState, Run, Session, Stage};
+use crate::state::{
+    Asked, Call, Compacting, Lifecycle, Phase, PrepareStage, Process, ProcessState, Run, Session, Stage,
+};
 use crate::tables::recovery::Counters;
 
 impl Machine {
@@ -46,6 +49,10 @@ fn request(session: &Session, run: &Run) -> Option<Effect> {
     let sent = match &run.phase {
         Phase::Preparing { stage: PrepareStage::Gathering } if run.prompt.is_none() && !run.counters.room.alone => {
             return Some(Effect::Prepare { id: run.effect(EffectKind::Prepare, 1, run.attempt) });
+        }
+        Phase::Preparing { stage: PrepareStage::Reserving } | Phase::Awaiting { on: WaitFor::Budget, .. } => {
+            let Asked { reserve: id, expected, closing } = run.asked?;
+            return Some(Effect::Reserve { id, expected, closing });
         }
         Phase::Preparing { stage: PrepareStage::Sent(sent) } => sent,
         Phase::Streaming(stream) => &stream.sent,

@@ -21,9 +21,7 @@ impl Machine {
             Report::Closing => self.closing(moment),
             Report::Due => self.expire(moment),
             Report::Escalated { failure } => self.escalate(failure, moment),
-            Report::Reserved { .. }
-            | Report::Denied { .. }
-            | Report::Delivered { .. }
+            Report::Delivered { .. }
             | Report::DeliveryFailed { .. }
             | Report::ChildEnded { .. }
             | Report::StoreFull
@@ -47,6 +45,8 @@ impl Machine {
             }
             Report::LaneRefused { settings, failure, .. } => self.run_refused(effect, &settings, failure, moment),
             Report::Prepared { prompt, .. } => self.prepared(prompt, moment),
+            Report::Reserved { near, .. } => self.reserved_by_all(near, moment),
+            Report::Denied { limit, until, .. } => self.denied_by_all(&limit, until, moment),
             Report::RequestOpened { .. } => self.request_opened(effect, moment),
             // The hot path: nothing can follow from a piece of text.
             Report::Said { part, .. } => return self.said_and_go_on(effect, part, moment),
@@ -139,6 +139,7 @@ fn effect_of(report: &Report) -> Option<EffectId> {
     let (effect, kinds): (_, &[EffectKind]) = match report {
         Report::LaneEntered { effect, .. } | Report::LaneRefused { effect, .. } => (effect, &[Lane]),
         Report::Prepared { effect, .. } => (effect, &[Prepare]),
+        Report::Reserved { effect, .. } | Report::Denied { effect, .. } => (effect, &[EffectKind::Reserve]),
         Report::RequestOpened { effect } | Report::Said { effect, .. } | Report::RequestEnded { effect, .. } => {
             (effect, &[Request])
         }

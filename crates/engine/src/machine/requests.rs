@@ -45,7 +45,7 @@ impl Machine {
         };
         let (epoch, probe) = (session.epoch, run.counters.is_probe(candidate));
         let tokens = self.request_tokens(candidate);
-        let reserved = self.reserved(candidate, tokens, moment);
+        let reserved = self.reserved(candidate, tokens, moment).filter(|_| !planted(Mutant::BudgetNotReserved));
         self.emit(RequestSent { request, epoch, candidate, items, tokens, probe, reserved }, moment.now);
     }
 
@@ -73,7 +73,12 @@ impl Machine {
         let run = self.session.as_ref().filter(|session| !session.closed).and_then(Session::run);
         let run = run.filter(|run| run.ending.is_none());
         let sent = run.is_some_and(|run| matches!(run.phase, Phase::Preparing { stage: PrepareStage::Sent(_) }));
-        if sent {
+        // What that one has cost is not known, so this one may be too much.
+        let may = |machine: &mut Self| match machine.pick(moment) {
+            Pick::Ask(candidate) => machine.check_budget(candidate, moment),
+            Pick::Wait(_) => true,
+        };
+        if sent && may(self) && !self.ask_leave(moment) {
             self.send_request(moment);
         }
     }

@@ -1,6 +1,6 @@
 //! What the model is told in place of a call's own result. Fixed wording: tests and models rely on it.
 
-use crate::tables::budget::{Limit, Resource};
+use crate::tables::budget::{Limit, Resource, Scope};
 
 /// A call that a cut, an abort or an ending came before.
 pub(super) const NOT_RUN: &str = "Not run: the turn was cut.";
@@ -33,10 +33,10 @@ pub(super) const RAISED: &str = "Note from limulus: there is more to spend again
 /// Before the next request of a run that has nearly used up what it may spend.
 pub(super) fn wrap_up(limit: &Limit) -> String {
     format!(
-        "Note from limulus: {} % of what this {} may spend is used up ({}). Come to an end: do only what is still needed, \
+        "Note from limulus: {} % of what {} may spend is used up ({}). Come to an end: do only what is still needed, \
          then answer.",
         limit.percent(),
-        limit.scope,
+        whose(limit.scope),
         amounts(limit)
     )
 }
@@ -44,9 +44,9 @@ pub(super) fn wrap_up(limit: &Limit) -> String {
 /// The last request before a run waits for more.
 pub(super) fn closing(limit: &Limit) -> String {
     format!(
-        "Note from limulus: what this {} may spend is used up ({}). Call no tools. Say in a few lines what is done, what is \
+        "Note from limulus: what {} may spend is used up ({}). Call no tools. Say in a few lines what is done, what is \
          not, and what comes next: the work goes on from there when there is more.",
-        limit.scope,
+        whose(limit.scope),
         amounts(limit)
     )
 }
@@ -55,10 +55,21 @@ pub(super) fn closing(limit: &Limit) -> String {
 pub(super) fn used_up(limit: &Limit) -> String {
     let scope = limit.scope;
     format!(
-        "what this {scope} may spend is used up ({}; `budget.{scope}`, `budget.at_limit = \"end\"`): raise it, or let runs \
+        "what {} may spend is used up ({}; `budget.{scope}`, `budget.at_limit = \"end\"`): raise it, or let runs \
          wait with `budget.at_limit = \"wait\"`",
+        whose(scope),
         amounts(limit)
     )
+}
+
+/// Who spends of it.
+fn whose(scope: Scope) -> &'static str {
+    match scope {
+        Scope::Run => "this run",
+        Scope::Session => "this session",
+        Scope::Agent => "this agent, in all of its sessions today,",
+        Scope::Day => "the whole home today",
+    }
 }
 
 /// How much of a limit is used, with its unit.

@@ -23,7 +23,8 @@ pub use queue_states::QueueState;
 pub use queue_watch::{MessageShows, QueueWatch};
 pub use repeats::{Repeat, Repeats};
 pub use run::{
-    Clock, Compacting, Ending, PartialCall, Pause, Phase, PrepareStage, Run, Sent, Step, Stream, SummaryWish, Winding,
+    Asked, Clock, Compacting, Ending, PartialCall, Pause, Phase, PrepareStage, Run, Sent, Step, Stream, SummaryWish,
+    Winding,
 };
 pub use session::{Lifecycle, Session};
 pub use snapshot::{InvalidSnapshot, STATE_VERSION};

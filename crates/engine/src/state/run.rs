@@ -57,6 +57,10 @@ pub struct Run {
     pub allowance: Allowance,
     /// How far it is with coming to an end because a budget is used up.
     pub winding: Winding,
+    /// The leave that it asks for its next request.
+    pub asked: Option<Asked>,
+    /// How often it has asked; numbers these effects.
+    pub asks: u32,
     /// Calls that brought nothing new.
     pub repeats: Repeats,
     /// Calls that could not be ended.
@@ -86,6 +90,17 @@ pub enum Winding {
     Closing,
     /// It has said so, or cannot any more.
     Closed,
+}
+
+/// Leave that is asked for a request, of which others spend as well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Asked {
+    /// The effect that asks for it.
+    pub reserve: EffectId,
+    /// What the request is taken to cost.
+    pub expected: Spent,
+    /// Whether it only says what was done.
+    pub closing: bool,
 }
 
 /// Why a run is held.
@@ -297,6 +312,8 @@ impl Run {
             spent: Spent::default(),
             allowance: Allowance::default(),
             winding: Winding::default(),
+            asked: None,
+            asks: 0,
             repeats: Repeats::default(),
             unended: vec![],
             ending: None,

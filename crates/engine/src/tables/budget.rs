@@ -92,10 +92,21 @@ pub struct Budget {
     pub run: Allowance,
     /// With all runs of its session.
     pub session: Allowance,
+    /// With all runs of its agent in a day.
+    pub agent: Allowance,
+    /// With all runs of the home in a day.
+    pub day: Allowance,
     /// What happens at a limit.
     pub at_limit: AtLimit,
     /// Percent of a limit from which on the model is told to come to an end; 0 = it is not told.
     pub wrap_up: u32,
+}
+
+impl Budget {
+    /// Whether others spend of it as well.
+    pub fn is_shared(&self) -> bool {
+        !self.agent.is_unlimited() || !self.day.is_unlimited()
+    }
 }
 
 /// A limit that is near or reached.
@@ -202,6 +213,17 @@ impl Spent {
         self.cost = self.cost.saturating_add(other.cost);
         self.calls = self.calls.saturating_add(other.calls);
         self.wall_ms = self.wall_ms.saturating_add(other.wall_ms);
+    }
+
+    /// Without what was counted of it before.
+    #[must_use]
+    pub fn less(self, before: &Self) -> Self {
+        Self {
+            tokens: self.tokens.saturating_sub(before.tokens),
+            cost: self.cost.saturating_sub(before.cost),
+            calls: self.calls.saturating_sub(before.calls),
+            wall_ms: self.wall_ms.saturating_sub(before.wall_ms),
+        }
     }
 
     /// Both together.

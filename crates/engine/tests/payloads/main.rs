@@ -5,17 +5,18 @@ use engine::tables::compaction::Rung;
 use engine::tables::lifecycle::{LifecycleCause, LifecycleKind};
 use engine::tables::transitions::RunState;
 use engine::{
-    Allowance, Attachment, BlockOf, BlockSigned, Body, BodyKind, BranchId, BreakpointSet, BudgetSet, CallAsked,
-    CallChecked, CallEnding, CallFound, CallId, CallLost, CallOutcome, CallPartAdded, CallSettled, CallStarted,
-    CandidateCooled, Closed, Compacted, CompactionAsked, CompactionBegun, CompactionCause, CompactionFailed, Created,
-    CutCause, CutResult, DeliveryEnded, DeliveryStarted, EffectId, EffectKind, EndingCause, EndingSet, Epoch, Event,
-    Failed, Failure, FailureClass, Forked, Found, Gathered, Hash, ImageMade, Item, ItemAt, LedgerBegun, Leg,
-    LifecycleChanged, MessageAccepted, MessageId, MessageSealed, MessageSettled, Next, Note, Noted, Opened, Outcome,
-    OutputAdded, OverrideSet, Overrides, PauseCause, Paused, Place, Policy, ProcessAdopted, ProcessCause, ProcessEnded,
-    ProcessEnding, ProcessForgotten, ProfileAnswered, ProfileCleared, ProfileCooled, ProfilePreferred, QueueMode,
-    ReasoningAdded, ReceiptState, Reported, RequestOpened, RequestSent, Reset, ResultsCut, Resumed, RetryScheduled,
-    RunEnded, RunId, RunStarted, Scope, SealedCall, Seq, SessionId, Spent, StepBegun, StreamCut, TextAdded, TextStruck,
-    Thinking, Timestamp, ToolClass, Uncompacted, UnreadableEvent, Usage, VERSION, WaitBegan, WaitEnded, WaitFor,
+    Allowance, AllowanceSet, Attachment, BlockOf, BlockSigned, Body, BodyKind, BranchId, BreakpointSet, BudgetAsked,
+    BudgetSet, CallAsked, CallChecked, CallEnding, CallFound, CallId, CallLost, CallOutcome, CallPartAdded,
+    CallSettled, CallStarted, CandidateCooled, Closed, Compacted, CompactionAsked, CompactionBegun, CompactionCause,
+    CompactionFailed, Created, CutCause, CutResult, DeliveryEnded, DeliveryStarted, EffectId, EffectKind, EndingCause,
+    EndingSet, Epoch, Event, Failed, Failure, FailureClass, Forked, Found, Gathered, Hash, ImageMade, Item, ItemAt,
+    LedgerBegun, Leg, LifecycleChanged, MessageAccepted, MessageId, MessageSealed, MessageSettled, Next, Note, Noted,
+    Opened, Outcome, OutputAdded, OverrideSet, Overrides, PauseCause, Paused, Place, Policy, ProcessAdopted,
+    ProcessCause, ProcessEnded, ProcessEnding, ProcessForgotten, ProfileAnswered, ProfileCleared, ProfileCooled,
+    ProfilePreferred, QueueMode, ReasoningAdded, ReceiptState, Reported, RequestOpened, RequestSent, Reset, ResultsCut,
+    Resumed, RetryScheduled, RunEnded, RunId, RunStarted, Scope, SealedCall, Seq, SessionId, Spent, StepBegun,
+    StreamCut, TextAdded, TextStruck, Thinking, Timestamp, ToolClass, Uncompacted, UnreadableEvent, Usage, VERSION,
+    WaitBegan, WaitEnded, WaitFor,
 };
 use uuid::Uuid;
 
@@ -25,10 +26,10 @@ mod page;
 const KINDS: &str = "
     created forked opened closed message_accepted message_settled gathered run_started request_sent message_sealed call_asked
     ask_answered call_started call_ending call_settled compacted results_cut uncompacted compaction_asked noted budget_set wait_began wait_ended retry_scheduled candidate_cooled
-    profile_cooled profile_preferred profile_cleared ending_set
+    profile_cooled profile_preferred profile_cleared allowance_set ending_set
     run_ended breakpoint_set reset paused resumed lifecycle_changed override_set delivery_started delivery_ended
     process_adopted process_ending process_ended process_forgotten
-    step_begun request_opened stream_cut text_struck call_checked call_lost call_found image_made compaction_begun
+    step_begun request_opened stream_cut text_struck call_checked call_lost call_found image_made budget_asked compaction_begun
     compaction_failed failed reported ledger_begun profile_answered
     text_added reasoning_added call_part_added block_signed output_added";
 
@@ -213,6 +214,7 @@ fn run_samples() -> Vec<Event> {
         .into(),
         ProfilePreferred { provider: "acme".into(), profile: Some("home".into()) }.into(),
         ProfileCleared { provider: "acme".into(), profile: Some("home".into()) }.into(),
+        AllowanceSet { agent: Some("main".into()), allowance: ALLOWANCE }.into(),
         EndingSet { outcome: Outcome::TimedOut, terminate: true, reset: true }.into(),
         RunEnded {
             run: RUN,
@@ -269,6 +271,12 @@ fn written_samples() -> Vec<Event> {
         CallLost { call: CALL }.into(),
         CallFound { call: CALL, found: Found::NeverStarted }.into(),
         ImageMade { request: EFFECT, image: attachment() }.into(),
+        BudgetAsked {
+            reserve: EffectId { run: RUN, kind: EffectKind::Reserve, ordinal: 1, try_no: 1 },
+            expected: SPENT,
+            closing: true,
+        }
+        .into(),
         CompactionBegun {
             try_no: 1,
             compaction: EFFECT,

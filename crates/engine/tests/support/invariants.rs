@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use engine::tables::limits::ENDED_PROCESSES;
 use engine::{
     Batch, Call, CallId, Effect, EffectKind, Event, Found, Leg, LegState, Lifecycle, MessageId, Phase, PrepareStage,
-    Process, ProcessState, QueueWatch, ReceiptState, Record, Run, Session, Stage, ToolClass, WaitFor, Winding,
+    Process, ProcessState, QueueWatch, ReceiptState, Record, Run, Session, Stage, ToolClass, WaitFor,
 };
 
 use super::World;
@@ -204,13 +204,16 @@ fn moves(world: &World, run: &Run) -> bool {
     }
     match &run.phase {
         Phase::Preparing { stage: PrepareStage::Gathering } => run.prompt.is_none() && runs(EffectKind::Prepare),
+        // It goes on asking.
+        Phase::Preparing { stage: PrepareStage::Reserving }
+        | Phase::Awaiting { on: WaitFor::Budget, until: Some(_) } => runs(EffectKind::Reserve),
         Phase::Preparing { stage: PrepareStage::Sent(_) } | Phase::Streaming(_) => runs(EffectKind::Request),
         Phase::ToolExec => [EffectKind::CheckCall, EffectKind::RunCall, EffectKind::FindCall, EffectKind::EndCall]
             .into_iter()
             .any(runs),
         Phase::Awaiting { on: WaitFor::Approval, .. } => run.step.calls.iter().any(|call| call.stage == Stage::Asking),
-        // Somebody must say what more it may spend.
-        Phase::Awaiting { on: WaitFor::Budget, until: None } => run.winding != Winding::Told,
+        // Somebody must say what more it may spend: nobody else is asked.
+        Phase::Awaiting { on: WaitFor::Budget, until: None } => run.asked.is_none(),
         // The limit of a process may come before.
         Phase::Retry { until } | Phase::Awaiting { on: WaitFor::Quota, until: Some(until) } => {
             let processes = world.session().processes.iter();
@@ -220,10 +223,7 @@ fn moves(world: &World, run: &Run) -> bool {
         }
         Phase::Compacting(Some(_)) => runs(EffectKind::Compact),
         // Decided on in the batch that leads there.
-        Phase::Preparing { stage: PrepareStage::Reserving }
-        | Phase::Awaiting { .. }
-        | Phase::Compacting(None)
-        | Phase::Error { .. } => false,
+        Phase::Awaiting { .. } | Phase::Compacting(None) | Phase::Error { .. } => false,
     }
 }
 

@@ -122,6 +122,9 @@ fn short_words(text: &str) -> String {
 fn start(effect: &Effect) -> String {
     let more = match effect {
         Effect::Lane { .. } | Effect::Prepare { .. } => String::new(),
+        Effect::Reserve { expected, closing, .. } => {
+            format!("tokens={}{}", expected.tokens, if *closing { " closing" } else { "" })
+        }
         Effect::Compact { rung, items, .. } => format!("rung={rung:?} items={items}").to_lowercase(),
         Effect::Request { candidate, thinking, items, .. } => {
             let at = thinking.map(|level| format!(" thinking={level:?}")).unwrap_or_default();

@@ -34,6 +34,7 @@ fn carried_out(effect: &Effect) -> Vec<String> {
     match effect {
         Effect::Lane { .. } => lines(&["lane"]),
         Effect::Prepare { .. } => lines(&["prepared"]),
+        Effect::Reserve { .. } => lines(&["reserved"]),
         Effect::Request { .. } => lines(&["say text \"That is all.\"", "end"]),
         Effect::Compact { rung: Rung::Truncate, .. } => lines(&["shortened results"]),
         Effect::Compact { .. } => lines(&["shortened summary \"in short\" by=acme/one"]),

@@ -6,8 +6,9 @@ use engine::BodyKind;
 use engine::tables::budget::NO_LIMIT;
 use engine::{
     Allowance, Attached, BlockOf, Breakpoint, CallId, CallOutcome, Candidate, Command, Content, Cooled, Effect,
-    EffectId, EffectKind, Epoch, Event, Failure, FailureClass, Found, Given, Hash, Input, Item, MessageId, Override,
-    Overrides, Part, Policy, Price, Report, ResumeMode, RunId, Shortened, Spent, Timestamp, Usage,
+    EffectId, EffectKind, Epoch, Event, Failure, FailureClass, Found, Given, Hash, Input, Item, Limit, MessageId,
+    Override, Overrides, Part, Policy, Price, Report, Resource, ResumeMode, RunId, Scope, Shortened, Spent, Timestamp,
+    Usage,
 };
 use uuid::Uuid;
 
@@ -88,7 +89,13 @@ fn world_line(world: &mut World, words: &Words) -> bool {
         "set" => set(world, words.at(1), words.at(2)),
         "limit" => {
             let budget = &mut world.settings.budget;
-            let of = if words.at(1) == "run" { &mut budget.run } else { &mut budget.session };
+            let of = match words.at(1) {
+                "run" => &mut budget.run,
+                "session" => &mut budget.session,
+                "agent" => &mut budget.agent,
+                "day" => &mut budget.day,
+                other => panic!("no scope {other}"),
+            };
             *of = allowance(words).or(*of);
         }
         "spent" => {
@@ -197,6 +204,7 @@ fn set(world: &mut World, key: &str, value: &str) {
         "debounce" => world.queue.debounce_ms = number(),
         "cap" => world.queue.cap = number() as u32,
         "drop" => world.queue.drop = word(value).expect("a policy"),
+        "stale_before" => world.queue.stale_before = Some(Timestamp(number() as i64)),
         "cut" => world.queue.cut = value == "on",
         "interrupt" => world.queue.interrupt = word(value).expect("a way"),
         _ => panic!("no setting {key}"),
@@ -348,6 +356,11 @@ fn report(world: &World, words: &Words) -> Option<Report> {
             effect: effect(&[EffectKind::Prepare]),
             prompt: Content::text(BodyKind::Prompt, "You are Limulus."),
         },
+        "reserved" => {
+            let near = (words.at(1) == "near").then_some(Limit { used: 850, ..DAY });
+            Report::Reserved { effect: effect(&[EffectKind::Reserve]), near }
+        }
+        "denied" => Report::Denied { effect: effect(&[EffectKind::Reserve]), limit: DAY, until: Timestamp(86_400_000) },
         "reported" => Report::Reported { effect: effect(&[EffectKind::Report]) },
         "first-byte" => Report::RequestOpened { effect: effect(&[EffectKind::Request]) },
         "say" => Report::Said { effect: effect(&[EffectKind::Request]), part: part(words) },
@@ -504,6 +517,9 @@ pub(crate) fn fingerprint(call: CallId) -> Hash {
     Hash::of(call.to_string().as_bytes())
 }
 
+/// The limit that is near or reached when others spend as well.
+const DAY: Limit = Limit { scope: Scope::Day, of: Resource::Tokens, used: 960, limit: 1_000 };
+
 /// The effect that a line is about: the one that is named, else the one that runs, else the last that ran.
 fn find_effect(world: &World, words: &Words, kinds: &[EffectKind], index: Option<u32>) -> EffectId {
     if let Some(name) = &words.effect {
@@ -525,6 +541,7 @@ fn call_of(effect: &Effect) -> Option<u32> {
         | Effect::EndCall { call, .. } => Some(call.index),
         Effect::Lane { .. }
         | Effect::Prepare { .. }
+        | Effect::Reserve { .. }
         | Effect::Request { .. }
         | Effect::Compact { .. }
         | Effect::FreezeCall { .. }

@@ -1,11 +1,12 @@
 //! What a session and its run have spent, and what they may spend.
 
-use engine::{Allowance, Phase, Resource, Scope, Settings, Spent, WaitFor};
+use engine::{Allowance, Budget, Phase, Resource, Scope, Settings, Spent, Timestamp, WaitFor};
 use journal::Read;
 use protocol::method::{BudgetLine, BudgetStory};
 
 use super::{fold_branch, lookup};
 use crate::error::Error;
+use crate::session_key::SessionKey;
 
 /// Of the session of this key, as it was when something last happened in it.
 pub(crate) fn budget(read: &dyn Read, key: Option<&str>) -> Result<BudgetStory, Error> {
@@ -22,9 +23,39 @@ pub(crate) fn budget(read: &dyn Read, key: Option<&str>) -> Result<BudgetStory, 
     let of_session = session.spent.and(&of_run);
     let run_lines = run.map(|run| lines(Scope::Run, run.allowance.or(configured.run), &of_run)).unwrap_or_default();
     let session_lines = lines(Scope::Session, session.allowance.or(configured.session), &of_session);
-    let lines = run_lines.into_iter().chain(session_lines).collect();
+    let shared_lines = shared_lines(read, &row.agent, &configured)?;
+    let lines = run_lines.into_iter().chain(session_lines).chain(shared_lines).collect();
     let waits = run.is_some_and(|run| matches!(run.phase, Phase::Awaiting { on: WaitFor::Budget, .. }));
     Ok(BudgetStory { session_key: row.key, run_id: run.map(|run| run.id), waits, lines })
+}
+
+/// What the agent of this key, and the home, may spend in a day.
+pub(crate) fn shared(read: &dyn Read, key: &SessionKey) -> Result<BudgetStory, Error> {
+    match budget(read, Some(&key.to_string())) {
+        // What is said of all needs no session.
+        Err(Error::NotFound { .. }) => {
+            let lines = shared_lines(read, &key.agent, &Budget::default())?;
+            Ok(BudgetStory { session_key: key.to_string(), run_id: None, waits: false, lines })
+        }
+        story => story,
+    }
+}
+
+/// The limits of an agent and of the home in a day, where there are some: what was said, else what is configured.
+fn shared_lines(read: &dyn Read, agent: &str, configured: &Budget) -> Result<Vec<BudgetLine>, Error> {
+    // Without what a damaged ledger says, what is configured counts.
+    let ledger = runtime::ledger(read).unwrap_or_default();
+    let of_agent = ledger.allowance(Some(agent)).or(configured.agent);
+    let of_day = ledger.allowance(None).or(configured.day);
+    if of_agent.is_unlimited() && of_day.is_unlimited() {
+        return Ok(vec![]);
+    }
+    let now = Timestamp(jiff::Timestamp::now().as_millisecond());
+    let (by_agent, by_all) = runtime::purse(read, now)?.spent_by(agent);
+    let limited = [(Scope::Agent, of_agent, by_agent), (Scope::Day, of_day, by_all)].into_iter();
+    let limited = limited.filter(|(_, allowance, _)| !allowance.is_unlimited());
+    let lines = limited.flat_map(|(scope, allowance, spent)| lines(scope, allowance, &spent));
+    Ok(lines.filter(|line| matches!(line.of, Resource::Tokens | Resource::Cost)).collect())
 }
 
 fn lines(scope: Scope, allowance: Allowance, spent: &Spent) -> Vec<BudgetLine> {

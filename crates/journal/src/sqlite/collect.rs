@@ -1,4 +1,5 @@
-//! Collection: bodies that nothing names any more, and progress of what is not open.
+//! Collection: bodies that nothing names any more, and progress of what is not open. Erasure: the content of bodies that only
+//! old entries name; size and hash stay.
 //!
 //! First everything that may name a body is read, a bounded piece at a time, and whatever looks like a hash is remembered.
 //! Then bodies that were never met go, each time in a transaction that first reads what was appended meanwhile. A body that
@@ -9,7 +10,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use engine::{EffectId, Epoch, Event};
+use engine::{EffectId, Epoch, Event, Timestamp};
 use rusqlite::{Connection, Row};
 
 use super::reader::Reader;
@@ -34,12 +35,31 @@ pub struct Collected {
     pub progress: u64,
 }
 
+/// What is old: entries before a time, where no state needs what they name.
+#[derive(Debug, Clone)]
+pub struct Old<'a> {
+    /// The time. What is named by an entry of this time or later stays.
+    pub before: Timestamp,
+    /// The states of all sessions that may go on, as text. What they name stays.
+    pub states: &'a [Vec<u8>],
+}
+
+/// What of these bodies would be erased now, without changing anything: also beside an owner at work.
+pub(super) fn erasable(reader: &Reader, old: &Old<'_>) -> Result<Collected, Error> {
+    count(reader, Some(old))
+}
+
 /// What the next owner would collect, without changing anything: also beside an owner at work.
 pub(super) fn collectable(reader: &Reader) -> Result<Collected, Error> {
+    count(reader, None)
+}
+
+fn count(reader: &Reader, old: Option<&Old<'_>>) -> Result<Collected, Error> {
     let path = PathBuf::from(home::DATABASE);
     // Bodies that come later are named by entries that this does not read.
     let collectable = reader.query(|connection| Collectable::new(connection, Epoch(0)))?;
-    let mut collection = Collection::new(&collectable);
+    let mut collection =
+        old.map_or_else(|| Collection::new(&collectable), |old| Collection::erasing(&collectable, old));
     while !matches!(collection.stage, Stage::Bodies { .. }) {
         reader.query(|connection| Ok(collection.step(connection, &path)))??;
     }
@@ -48,7 +68,7 @@ pub(super) fn collectable(reader: &Reader) -> Result<Collected, Error> {
         loop {
             let bodies = collection.bodies(connection, after)?;
             for body in &bodies {
-                if !collection.names(body) {
+                if !collection.keeps(body) {
                     collection.collected.add(body);
                 }
             }
@@ -56,6 +76,9 @@ pub(super) fn collectable(reader: &Reader) -> Result<Collected, Error> {
                 Some(last) if bodies.len() == ROWS => after = last.row,
                 _ => break,
             }
+        }
+        if old.is_some() {
+            return Ok(collection.collected);
         }
         for (branch, effect) in closed_progress(connection)? {
             let sql = "SELECT count(*) FROM progress WHERE branch = ?1 AND effect = ?2";
@@ -98,6 +121,11 @@ impl Collectable {
         let youngest = connection.query_row("SELECT coalesce(max(rowid), 0) FROM bodies", [], |row| row.get(0))?;
         Ok(Self { epoch, youngest, removals: Removals::default() })
     }
+
+    /// The same, with what came under this owner.
+    pub(super) fn up_to_now(&self, connection: &Connection) -> rusqlite::Result<Self> {
+        Ok(Self { removals: self.removals.clone(), ..Self::new(connection, self.epoch)? })
+    }
 }
 
 /// A collection under way.
@@ -107,10 +135,14 @@ pub(super) struct Collection {
     /// Removals when it began.
     removals: u64,
     stage: Stage,
+    /// Entries before this time do not count, but for those of these kinds; then bodies are erased, and keep their rows.
+    before: Option<Timestamp>,
     /// Entries up to this position were read.
     position: i64,
     /// The first eight bytes of every hash that was met.
     named: HashSet<u64>,
+    /// The same of what was met in entries that do not count.
+    old: HashSet<u64>,
     collected: Collected,
 }
 
@@ -137,10 +169,22 @@ impl Collection {
             collectable: collectable.clone(),
             removals: *collectable.removals.hold(),
             stage: Stage::Entries,
+            before: None,
             position: 0,
             named: HashSet::new(),
+            old: HashSet::new(),
             collected: Collected::default(),
         }
+    }
+
+    /// One that erases what is old.
+    /// What is old was there before it became so: also what came under this owner may go.
+    pub(super) fn erasing(collectable: &Collectable, old: &Old<'_>) -> Self {
+        let mut collection = Self { before: Some(old.before), ..Self::new(collectable) };
+        for state in old.states {
+            collection.name(state);
+        }
+        collection
     }
 
     /// The next piece of it; what was collected, once it is done.
@@ -155,6 +199,7 @@ impl Collection {
             Stage::Views { view, after } => self.stage = self.read_view(connection, view, after).map_err(sqlite)?,
             Stage::Snapshots { after } => self.stage = self.read_snapshots(connection, after, path)?,
             Stage::Bodies { after } => self.stage = self.collect_bodies(connection, after, path)?,
+            Stage::Progress if self.before.is_some() => self.stage = Stage::Done,
             Stage::Progress => {
                 let epoch = self.collectable.epoch;
                 self.collected.progress = transaction(connection, epoch, path, || drop_progress(connection))?;
@@ -166,9 +211,22 @@ impl Collection {
     }
 
     fn read_entries(&mut self, connection: &Connection) -> rusqlite::Result<usize> {
-        let sql = "SELECT position, payload FROM entries WHERE position > ?1 ORDER BY position LIMIT ?2";
-        let (read, last) = self.read_rows(connection, sql, self.position)?;
-        self.position = last;
+        // Settings and prompts are few, and shared by many runs.
+        let sql = "SELECT position, payload, at >= ?3 OR kind IN ('run_started', 'step_begun') FROM entries \
+                   WHERE position > ?1 ORDER BY position LIMIT ?2";
+        let mut statement = connection.prepare_cached(sql)?;
+        let before = self.before.map_or(i64::MIN, |before| before.0);
+        let mut rows = statement.query((self.position, ROWS as i64, before))?;
+        let mut read = 0;
+        while let Some(row) = rows.next()? {
+            (read, self.position) = (read + 1, row.get(0)?);
+            let payload = row.get_ref(1)?.as_bytes_or_null()?.unwrap_or_default();
+            if row.get(2)? {
+                self.named.extend(hashes(payload));
+            } else {
+                self.old.extend(hashes(payload));
+            }
+        }
         Ok(read)
     }
 
@@ -212,12 +270,8 @@ impl Collection {
         }
     }
 
-    /// Remembers whatever looks like a hash.
     fn name(&mut self, text: &[u8]) {
-        for digits in text.split(|byte| !byte.is_ascii_hexdigit()).filter(|digits| digits.len() == DIGITS) {
-            let first = std::str::from_utf8(&digits[..16]).ok();
-            self.named.extend(first.and_then(|first| u64::from_str_radix(first, 16).ok()));
-        }
+        self.named.extend(hashes(text));
     }
 
     fn collect_bodies(&mut self, connection: &Connection, after: i64, path: &Path) -> Result<Stage, Error> {
@@ -237,9 +291,10 @@ impl Collection {
         })
     }
 
-    /// Whether a body was perhaps named.
-    fn names(&self, body: &Stored) -> bool {
-        self.named.contains(&u64::from_be_bytes(body.hash[..8].try_into().expect("eight of 32 bytes")))
+    /// Whether a body stays: it was perhaps named, or is to be erased and no old entry named it.
+    fn keeps(&self, body: &Stored) -> bool {
+        let first = u64::from_be_bytes(body.hash[..8].try_into().expect("eight of 32 bytes"));
+        self.named.contains(&first) || self.before.is_some() && !self.old.contains(&first)
     }
 
     /// Bodies that may be collected, if nothing names them.
@@ -247,17 +302,22 @@ impl Collection {
     /// The last body of all stays: its number is not given a second time, so that numbers tell how old a body is.
     fn bodies(&self, connection: &Connection, after: i64) -> rusqlite::Result<Vec<Stored>> {
         let sql = "SELECT rowid, hash, length(content) FROM bodies WHERE rowid > ?1 AND rowid <= ?2 \
-                   AND rowid < (SELECT max(rowid) FROM bodies) ORDER BY rowid LIMIT ?3";
+                   AND rowid < (SELECT max(rowid) FROM bodies) AND (content IS NOT NULL OR ?4) ORDER BY rowid LIMIT ?3";
         let columns = |row: &Row<'_>| Ok(Stored { row: row.get(0)?, hash: row.get(1)?, bytes: row.get(2)? });
         let mut statement = connection.prepare_cached(sql)?;
-        statement.query_map((after, self.collectable.youngest, ROWS as i64), columns)?.collect()
+        let erased = self.before.is_none();
+        statement.query_map((after, self.collectable.youngest, ROWS as i64, erased), columns)?.collect()
     }
 
     fn collect_some(&mut self, connection: &Connection, after: i64) -> rusqlite::Result<Stage> {
         let bodies = self.bodies(connection, after)?;
+        let sql = match self.before {
+            None => "DELETE FROM bodies WHERE rowid = ?1",
+            Some(_) => "UPDATE bodies SET content = NULL WHERE rowid = ?1",
+        };
         for body in &bodies {
-            if !self.names(body) {
-                connection.prepare_cached("DELETE FROM bodies WHERE rowid = ?1")?.execute([body.row])?;
+            if !self.keeps(body) {
+                connection.prepare_cached(sql)?.execute([body.row])?;
                 self.collected.add(body);
             }
         }
@@ -266,6 +326,12 @@ impl Collection {
             _ => Ok(Stage::Progress),
         }
     }
+}
+
+/// The beginning of whatever looks like a hash.
+fn hashes(text: &[u8]) -> impl Iterator<Item = u64> {
+    let digits = text.split(|byte| !byte.is_ascii_hexdigit()).filter(|digits| digits.len() == DIGITS);
+    digits.filter_map(|digits| u64::from_str_radix(std::str::from_utf8(&digits[..16]).ok()?, 16).ok())
 }
 
 /// A row of `bodies`.

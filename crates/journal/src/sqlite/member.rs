@@ -141,7 +141,8 @@ impl Member<'_, '_> {
 
     fn body(&self, body: &Packed) -> rusqlite::Result<usize> {
         let sql = "INSERT INTO bodies(hash, kind, size, encoding, content) VALUES (?1, ?2, ?3, ?4, ?5) \
-                   ON CONFLICT(hash) DO NOTHING";
+                   ON CONFLICT(hash) DO UPDATE SET encoding = excluded.encoding, content = excluded.content \
+                   WHERE bodies.content IS NULL";
         let content = &body.content;
         self.execute(sql, params![body.hash.0, body.kind.name(), body.size as i64, content.encoding(), content.bytes()])
     }

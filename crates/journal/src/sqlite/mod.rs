@@ -42,7 +42,7 @@ use engine::{
 
 use rusqlite::Connection;
 
-pub use collect::Collected;
+pub use collect::{Collected, Old};
 pub use files::{FileStep, FileWatch, watch_files};
 pub use reader::Reader;
 pub use space::ROOM_BYTES;
@@ -144,6 +144,21 @@ impl Sqlite {
         let path = self.home.join(home::DATABASE);
         let connection = schema::connect(&path)?;
         let mut collection = Collection::new(&self.collectable);
+        loop {
+            if let Some(collected) = collection.step(&connection, &path)? {
+                return Ok(collected);
+            }
+        }
+    }
+
+    /// Erases the content of bodies that old entries name and nothing else: not the states given, no
+    /// snapshot, no list, no settings and no prompt. Size and hash stay, and whoever reads one is given none. Content that
+    /// is given anew later is kept anew.
+    pub fn erase(&self, old: &Old<'_>) -> Result<Collected, Error> {
+        let path = self.home.join(home::DATABASE);
+        let connection = schema::connect(&path)?;
+        let collectable = self.collectable.up_to_now(&connection).map_err(failed(&path))?;
+        let mut collection = Collection::erasing(&collectable, old);
         loop {
             if let Some(collected) = collection.step(&connection, &path)? {
                 return Ok(collected);

@@ -35,6 +35,18 @@ pub(super) enum Sees {
 }
 
 impl Reader {
+    /// What [`super::Sqlite::erase`] would erase as the next owner, without changing anything: also beside one at work.
+    pub fn erasable(&self, old: &super::Old<'_>) -> Result<super::Collected, Error> {
+        super::collect::erasable(self, old)
+    }
+
+    /// Bytes that the journal needs of its file; what was removed from it and can be used again does not count.
+    pub fn used_bytes(&self) -> Result<u64, Error> {
+        let sql = "SELECT (page_count - freelist_count) * page_size \
+                   FROM pragma_page_count(), pragma_freelist_count(), pragma_page_size()";
+        self.query(|connection| connection.query_row(sql, [], |row| row.get::<_, i64>(0))).map(|bytes| bytes as u64)
+    }
+
     /// Opens the journal of a home for reading, whoever owns it.
     ///
     /// Where the folder cannot be written, SQLite cannot share its index with a writer: then the file is read as one that

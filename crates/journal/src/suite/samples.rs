@@ -4,17 +4,18 @@ use engine::tables::compaction::Rung;
 use engine::tables::lifecycle::{LifecycleCause, LifecycleKind};
 use engine::tables::transitions::RunState;
 use engine::{
-    Allowance, ApprovalRow, AskAnswered, Attachment, BlockOf, BlockSigned, Body, BodyKind, BreakpointSet, BudgetSet,
-    CallAsked, CallChecked, CallEnding, CallFound, CallId, CallLost, CallOutcome, CallPartAdded, CallSettled,
-    CallStarted, CandidateCooled, Closed, Compacted, CompactionAsked, CompactionBegun, CompactionCause,
-    CompactionFailed, Content, CutCause, CutResult, DeliveryEnded, DeliveryStarted, EffectId, EffectKind, EndingCause,
-    EndingSet, Epoch, Event, Failed, Failure, FailureClass, Found, Gathered, Hash, ImageMade, Item, ItemAt, Leg,
-    LifecycleChanged, MessageAccepted, MessageId, MessageSealed, MessageSettled, Next, Note, Noted, Opened, Outcome,
-    OutputAdded, OverrideSet, Overrides, PauseCause, Paused, Place, Policy, ProcessAdopted, ProcessCause, ProcessEnded,
-    ProcessEnding, ProcessForgotten, ProfileAnswered, ProfileCleared, ProfileCooled, ProfilePreferred, QueueMode,
-    ReasoningAdded, ReceiptRow, ReceiptState, Reported, RequestOpened, RequestSent, Reset, ResultsCut, Resumed,
-    RetryScheduled, RunEnded, RunId, RunRow, RunStarted, Scope, SealedCall, Seq, SessionRow, StepBegun, StreamCut,
-    TextAdded, TextStruck, Thinking, Timestamp, ToolClass, Uncompacted, Usage, WaitBegan, WaitEnded, WaitFor,
+    Allowance, AllowanceSet, ApprovalRow, AskAnswered, Attachment, BlockOf, BlockSigned, Body, BodyKind, BreakpointSet,
+    BudgetAsked, BudgetSet, CallAsked, CallChecked, CallEnding, CallFound, CallId, CallLost, CallOutcome,
+    CallPartAdded, CallSettled, CallStarted, CandidateCooled, Closed, Compacted, CompactionAsked, CompactionBegun,
+    CompactionCause, CompactionFailed, Content, CutCause, CutResult, DeliveryEnded, DeliveryStarted, EffectId,
+    EffectKind, EndingCause, EndingSet, Epoch, Event, Failed, Failure, FailureClass, Found, Gathered, Hash, ImageMade,
+    Item, ItemAt, Leg, LifecycleChanged, MessageAccepted, MessageId, MessageSealed, MessageSettled, Next, Note, Noted,
+    Opened, Outcome, OutputAdded, OverrideSet, Overrides, PauseCause, Paused, Place, Policy, ProcessAdopted,
+    ProcessCause, ProcessEnded, ProcessEnding, ProcessForgotten, ProfileAnswered, ProfileCleared, ProfileCooled,
+    ProfilePreferred, QueueMode, ReasoningAdded, ReceiptRow, ReceiptState, Reported, RequestOpened, RequestSent, Reset,
+    ResultsCut, Resumed, RetryScheduled, RunEnded, RunId, RunRow, RunStarted, Scope, SealedCall, Seq, SessionRow,
+    Spent, StepBegun, StreamCut, TextAdded, TextStruck, Thinking, Timestamp, ToolClass, Uncompacted, Usage, WaitBegan,
+    WaitEnded, WaitFor,
 };
 
 use super::{Script, id};
@@ -183,6 +184,12 @@ fn of_histories(body: Body) -> Vec<Event> {
     let (compaction, call) = (effect(EffectKind::Compact, 1), CallId { run: run(), step: 1, index: 0 });
     let failure = Failure::new(FailureClass::Server, "busy");
     vec![
+        BudgetAsked {
+            reserve: effect(EffectKind::Reserve, 1),
+            expected: Spent { tokens: 9, ..Spent::default() },
+            closing: true,
+        }
+        .into(),
         CompactionBegun {
             try_no: 1,
             compaction,
@@ -260,6 +267,8 @@ fn of_waits(body: Body) -> Vec<Event> {
         ProfileAnswered { provider: "acme".into(), profile: None, model: "one".into(), since: Timestamp(7) }.into(),
         ProfilePreferred { provider: "acme".into(), profile: Some("b".into()) }.into(),
         ProfileCleared { provider: "acme".into(), profile: Some("b".into()) }.into(),
+        AllowanceSet { agent: Some("main".into()), allowance: Allowance { cost: Some(7), ..Allowance::default() } }
+            .into(),
         EndingSet { outcome: Outcome::TimedOut, terminate: true, reset: false }.into(),
         Paused { cause: PauseCause::Interrupt, freeze: false, call: None, state: None }.into(),
         BreakpointSet { run: run(), before_tool: Some("exec".to_owned()), on_state: None }.into(),
@@ -308,7 +317,7 @@ pub(crate) fn session_row(script: &Script, unfinished: bool) -> SessionRow {
 
 pub(crate) fn run_row(script: &Script, run: RunId, outcome: Option<Outcome>) -> RunRow {
     RunRow {
-        cost: 0,
+        cost: 4,
         run,
         session: script.session,
         branch: script.branch,

@@ -16,6 +16,12 @@ pub struct BudgetSetParams {
     /// The run that is under way in it, in place of all of its runs together.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub run: bool,
+    /// All runs of the session's agent in a day, in place of those of the session.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub agent: bool,
+    /// All runs of the home in a day, in place of those of the session.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub day: bool,
     /// Tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
@@ -54,7 +60,8 @@ pub struct BudgetStory {
     pub run_id: Option<RunId>,
     /// Whether that run waits for more.
     pub waits: bool,
-    /// Of the run and of the session, what was spent of each resource and what may be.
+    /// Of the run and of the session, what was spent of each resource and what may be; of the agent and the day (UTC) where
+    /// that is limited.
     pub lines: Vec<BudgetLine>,
 }
 

@@ -10,6 +10,7 @@ mod prepare;
 mod process;
 mod report;
 mod request;
+mod reserve;
 mod run_call;
 
 use std::panic::AssertUnwindSafe;
@@ -17,8 +18,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use engine::{
-    Body, CallId, Candidate, Effect, EffectId, Failure, FailureClass, Hash, ProcessState, Report, RunId, Rung, Session,
-    Settings,
+    Body, CallId, Candidate, Effect, EffectId, Failure, FailureClass, Hash, ProcessState, PurseWish, Report, RunId,
+    Rung, Session, Settings,
 };
 use futures_util::FutureExt as _;
 use tokio::sync::mpsc;
@@ -91,6 +92,11 @@ pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<Underway, jour
             spawn(reporter.clone(), lane::perform(shared, (wish, turn), reporter))
         }
         Effect::Prepare { .. } => spawn(reporter.clone(), prepare::perform(settings(job), reporter)),
+        Effect::Reserve { id, expected, closing } => {
+            let (run, agent) = (id.run, job.session.agent.clone());
+            let wish = PurseWish { run, agent, expected: *expected, closing: *closing };
+            spawn(reporter.clone(), reserve::perform(shared, wish, reporter))
+        }
         Effect::Request { candidate, thinking, prompt, items, .. } => {
             let mut order = order(job, *candidate, prompt, *items as usize)?;
             order.candidate.thinking = thinking.or(order.candidate.thinking);

@@ -238,6 +238,7 @@ impl<'a> World<'a> {
                 self.requests += 1;
                 self.says(id)
             }
+            Effect::Reserve { .. } => [Report::Reserved { effect: id, near: None }].into(),
             Effect::Compact { .. } => {
                 let text = Content::text(BodyKind::Message, "They talked.");
                 let made = engine::Shortened::Summary { text, by: None, usage: Usage::default() };

@@ -2,7 +2,9 @@
 //! callers and subscribers were told, and what the tools and the provider did.
 
 mod calls;
+mod compactions;
 mod runs;
+pub mod spending;
 mod streams;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -47,6 +49,9 @@ const CHECKERS: &[Checker] = &[
     calls::nothing_starts_after_the_end,
     calls::results_are_true,
     calls::processes_have_ended,
+    compactions::are_whole,
+    compactions::run_does_not_end_in_one,
+    spending::is_within_its_limits,
     views_are_those_of_the_entries,
 ];
 
@@ -172,6 +177,7 @@ pub fn acknowledged(outside: &Outside, entries: &[Entry]) -> Result<(), Violatio
             Caller::Resume(seq) | Caller::Mend(seq) => entries
                 .iter()
                 .any(|entry| entry.seq > *seq && matches!(entry.event, Event::Resumed(_) | Event::LifecycleChanged(_))),
+            Caller::Raise(_, scope) => any(&|event| matches!(event, Event::BudgetSet(e) if e.scope == *scope)),
             Caller::Conflict(_) | Caller::Mistake(_) => false,
         };
         Invariant::Acknowledged

@@ -6,7 +6,7 @@ use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::limits::{END_GRACE_MS, OVERFLOW_SUMMARIES};
 use engine::tables::transitions::RunState;
 use engine::{
-    Answer, Event, FailureClass, Next, Outcome, ReceiptState, RunEnded, RunId, SessionRow, Timestamp, WaitFor,
+    Answer, AtLimit, Event, FailureClass, Next, Outcome, ReceiptState, RunEnded, RunId, SessionRow, Timestamp, WaitFor,
 };
 
 use super::{Evidence, SLACK_MS, TIGHT_MS};
@@ -127,6 +127,10 @@ pub(super) fn ends_are_those_of_the_script(evidence: &Evidence<'_>) -> Result<()
     })
 }
 
+fn is_of(end: &RunEnded, class: FailureClass) -> bool {
+    end.failure.as_ref().is_some_and(|failure| failure.class == class)
+}
+
 /// Whether a run of the script can end so.
 fn may_end(evidence: &Evidence<'_>, end: &RunEnded, decided: Option<Outcome>) -> bool {
     let Outside { plan, past, .. } = evidence.outside;
@@ -135,6 +139,9 @@ fn may_end(evidence: &Evidence<'_>, end: &RunEnded, decided: Option<Outcome>) ->
     let limits = plan.limits();
     match end.outcome {
         Outcome::Completed => decided.is_none(),
+        Outcome::Failed if is_of(end, FailureClass::Budget) => {
+            decided.is_none() && plan.settings.budget.at_limit == AtLimit::End
+        }
         Outcome::Failed => decided.is_none() && plan.failures(run).is_none_or(|most| most + past.gaps > limits.retries),
         Outcome::Aborted => decided == Some(end.outcome) && script.abort.is_some(),
         Outcome::Interrupted => {

@@ -1,6 +1,6 @@
 //! What the model said, held against what was recorded of it.
 
-use engine::{EffectId, Event, Next, Outcome, Timestamp};
+use engine::{EffectId, Event, Next, Note, Outcome, Timestamp};
 
 use super::{Evidence, SLACK_MS};
 use crate::invariant::{Invariant, Violation};
@@ -9,15 +9,22 @@ use crate::world::{only_closes, text_of};
 /// The final text is that of the messages of the last step, and for a completed run what the script says.
 pub(super) fn answers_are_whole(evidence: &Evidence<'_>) -> Result<(), Violation> {
     let journal = evidence.outside.disk.journal();
-    let mut step = vec![];
+    let (mut step, mut before, mut is_raised) = (vec![], vec![], false);
     for event in evidence.events() {
         match event {
-            Event::RunStarted(_) | Event::StepBegun(_) => step.clear(),
+            Event::RunStarted(_) => (step, before) = (vec![], vec![]),
+            // A run that said what it had to say and then waited for more to spend has only to close.
+            Event::Noted(e) if e.note == Note::Raised => is_raised = true,
+            Event::StepBegun(_) => {
+                let said = std::mem::take(&mut step);
+                before = if std::mem::take(&mut is_raised) { [before, said].concat() } else { vec![] };
+            }
             Event::MessageSealed(e) => step.extend(e.text),
             Event::RunEnded(e) => {
                 Invariant::Answer
                     .holds(e.text == step, || format!("run {} names {:?}, not {step:?}", e.run, e.text))?;
-                let text = e.text.iter().map(|body| text_of(journal, body)).collect::<Result<String, _>>()?;
+                let text =
+                    before.iter().chain(&e.text).map(|body| text_of(journal, body)).collect::<Result<String, _>>()?;
                 let plan = &evidence.outside.plan;
                 let answer = plan.script_of(e.run).map(|run| plan.answer(run)).unwrap_or_default();
                 let whole = only_closes(&answer, &text) || e.outcome != Outcome::Completed;

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use engine::tables::compaction::Rung;
 use engine::{
-    Answer, ApprovalRow, Batch, CallId, CallOutcome, CandidateCooled, EffectId, Hash, ProcessAdopted, ProcessEnded,
-    ReceiptState, Record, RetryScheduled, Seq, TextAdded, Timestamp, ToolClass, Views, WaitEnded, WaitFor,
+    Answer, ApprovalRow, Batch, CallId, CallOutcome, CandidateCooled, CompactionBegun, CompactionCause, EffectId, Hash,
+    ProcessAdopted, ProcessEnded, ReceiptState, Record, RequestSent, ResultsCut, RetryScheduled, Seq, Spent, TextAdded,
+    Timestamp, ToolClass, Views, WaitBegan, WaitEnded, WaitFor,
 };
 
 use super::*;
@@ -124,6 +126,26 @@ pub(crate) const PLANTED: &[Planted] = &[
         outside.tools.starts.push(Start { asks: true, ..start });
     }),
     (Invariant::Result, |outside| outside.tools.done.clear()),
+    (Invariant::Compaction, |outside| {
+        let ended = end_of(outside);
+        append(outside, begun(outside).into());
+        append(outside, ended.into());
+    }),
+    (Invariant::Compaction, |outside| {
+        let compaction = begun(outside).compaction;
+        append(outside, ResultsCut { compaction, results: vec![], before: 9, after: 5 }.into());
+    }),
+    (Invariant::Compaction, |outside| {
+        let compaction = begun(outside).compaction;
+        append(outside, begun(outside).into());
+        append(outside, ResultsCut { compaction, results: vec![], before: 9, after: 9 }.into());
+    }),
+    (Invariant::Budget, |outside| append(outside, WaitBegan { on: WaitFor::Budget, until: None }.into())),
+    (Invariant::Budget, |outside| {
+        let Event::RequestSent(sent) = event_of(outside, "request_sent") else { unreachable!() };
+        let reserved = Some(Spent { tokens: 1, ..Spent::default() });
+        append(outside, RequestSent { reserved, ..sent }.into());
+    }),
 ];
 
 fn quiet() -> Outside {
@@ -169,6 +191,12 @@ fn end_of(outside: &Outside) -> RunEnded {
         Event::RunEnded(ended) => ended,
         other => unreachable!("{other:?} is of another kind"),
     }
+}
+
+fn begun(outside: &Outside) -> CompactionBegun {
+    let compaction = EffectId { kind: EffectKind::Compact, try_no: 9, ..request_of(outside) };
+    let (cause, rung) = (CompactionCause::Threshold, Rung::Truncate);
+    CompactionBegun { try_no: 1, compaction, cause, rung, items: 1, tokens: 9, focus: None }
 }
 
 /// A request whose run has ended.

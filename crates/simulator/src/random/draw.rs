@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use engine::{FailureClass, Limits, ResumeMode};
+use engine::{Allowance, AtLimit, Budget, FailureClass, Limits, ResumeMode};
 
 use super::trial::{Mode, Part, Trial};
 use crate::case::Form;
@@ -44,8 +44,13 @@ pub fn plan_of(trial: &Trial) -> Plan {
     });
     let mut runs: Vec<Script> = runs.collect();
     put_into_the_background(&mut runs, &mut row("background"));
+    let mut bounds = row("bounds");
+    let budget = if bounds.one_in(4) { budget(&mut bounds) } else { Budget::default() };
+    if bounds.one_in(6) {
+        make_long(&mut runs, &mut bounds);
+    }
     let tools = Workload::checked_in().tools;
-    let mut workload = Workload { seeds: vec![], limits, tools, runs };
+    let mut workload = Workload { seeds: vec![], limits, budget, tools, runs };
     leave_out(&mut workload, &trial.dropped);
     Plan::of(workload, seed)
 }
@@ -60,6 +65,35 @@ fn limits(chance: &mut Chance) -> Limits {
         retries: chance.pick(4) as u32,
         poison_after: chance.of(&[3, 3, 2, 0]),
         ..limits
+    }
+}
+
+/// What may be spent: a few requests of the some 1,300 tokens that each of the script is taken to have, or a few calls.
+fn budget(chance: &mut Chance) -> Budget {
+    let run = Allowance {
+        tokens: (!chance.one_in(3)).then(|| 900 + chance.pick(6_000) as u64),
+        calls: chance.one_in(3).then(|| 1 + chance.pick(4) as u64),
+        ..Allowance::default()
+    };
+    let tokens = (run.is_unlimited() || chance.one_in(3)).then(|| 1_200 + chance.pick(12_000) as u64);
+    let session = Allowance { tokens, ..Allowance::default() };
+    let at_limit = chance.of(&[AtLimit::Wait, AtLimit::Wait, AtLimit::End]);
+    Budget {
+        run,
+        session,
+        agent: Allowance::default(),
+        day: Allowance::default(),
+        at_limit,
+        wrap_up: chance.of(&[0, 80]),
+    }
+}
+
+/// Every answer is preceded by the provider's word that the request is too long, some more often than can be mended.
+fn make_long(runs: &mut [Script], chance: &mut Chance) {
+    for turn in runs.iter_mut().flat_map(|run| &mut run.turns) {
+        let class = FailureClass::ContextOverflow;
+        let times = 1 + chance.pick(5) as u32;
+        turn.failure = Some(TurnFailure { class, after: 0, cut: 0, retry_after_ms: None, times });
     }
 }
 

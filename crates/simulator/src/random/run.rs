@@ -131,7 +131,7 @@ pub fn run(trial: &Trial, tell: Tell, counts: &mut Counts) -> (Vec<String>, Resu
     let mut story = world.story().to_vec();
     if tell == Tell::Story {
         story.push("the journal ends with".into());
-        story.extend(checkers::last_entries(world.outside(), 30));
+        story.extend(checkers::last_entries(world.outside(), 60));
     }
     (story, done.map(|()| world))
 }

@@ -40,8 +40,9 @@ pub fn waits_for_a_human(session: &Session) -> bool {
     match &session.lifecycle {
         Lifecycle::Suspended(_) | Lifecycle::Error { .. } => true,
         Lifecycle::Active(run) => {
-            matches!(run.phase, Phase::Awaiting { on: WaitFor::Approval | WaitFor::Answer, .. })
-                && run.step.calls.iter().any(|call| call.stage == Stage::Asking)
+            matches!(run.phase, Phase::Awaiting { on: WaitFor::Budget, .. })
+                || matches!(run.phase, Phase::Awaiting { on: WaitFor::Approval | WaitFor::Answer, .. })
+                    && run.step.calls.iter().any(|call| call.stage == Stage::Asking)
         }
         Lifecycle::Initializing
         | Lifecycle::Ready

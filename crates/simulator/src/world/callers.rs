@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use engine::{
-    Answer, BodyKind, CallId, Command, Content, Hash, MessageId, Overrides, QueueSettings, Refusal, RunId, Seq,
-    Timestamp,
+    Allowance, Answer, BodyKind, CallId, Command, Content, Hash, MessageId, Overrides, QueueSettings, Refusal, RunId,
+    Scope, Seq, Timestamp,
 };
 use uuid::Uuid;
 
@@ -12,6 +12,9 @@ use super::view::View;
 use crate::invariant::{Invariant, Violation};
 use crate::plan::{Plan, message_id, message_key};
 use crate::workload::{After, Again, Leave, Then};
+
+/// More than any run of the script can spend.
+const ENOUGH: Option<u64> = Some(1_000_000);
 
 /// Who waits for an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,6 +39,8 @@ pub enum Caller {
     Abort(usize),
     /// The human who mends the session that this entry took out of service.
     Mend(Seq),
+    /// The user who lets the run that waits since this entry, or its session, spend more.
+    Raise(Seq, Scope),
 }
 
 impl Caller {
@@ -52,6 +57,7 @@ impl Caller {
             Self::Resume(_) => "send_resume",
             Self::Abort(_) => "send_abort",
             Self::Mend(_) => "send_mend",
+            Self::Raise(..) => "send_raise",
         }
     }
 }
@@ -105,6 +111,9 @@ impl Callers {
         }
         willing.extend(held(view, plan).map(Caller::Resume));
         willing.extend(view.trouble.map(Caller::Mend));
+        willing.extend(
+            view.poor.into_iter().flat_map(|seq| [Scope::Run, Scope::Session].map(|of| Caller::Raise(seq, of))),
+        );
         willing.retain(|caller| !self.told.contains_key(caller) && !self.waiting.contains(caller));
         willing
     }
@@ -173,6 +182,9 @@ impl Callers {
             }
             Caller::Abort(index) => Command::Abort { run: Some(message_id(index).into()) },
             Caller::Mend(_) => Command::Recover { force: true },
+            Caller::Raise(_, scope) => {
+                Command::Budget { scope, change: Allowance { tokens: ENOUGH, calls: ENOUGH, ..Allowance::default() } }
+            }
         }
     }
 
@@ -205,7 +217,10 @@ impl Callers {
             (Caller::Conflict(index), Err(Refusal::Conflict { run, .. })) => *run == message_id(index).into(),
             (Caller::Abort(_) | Caller::Cancel(_), Err(Refusal::NotFound { .. }))
             | (Caller::Leave(_), Err(Refusal::Stale))
-            | (Caller::Pause(_) | Caller::Resume(_) | Caller::Mend(_), Err(Refusal::State { .. })) => true,
+            | (
+                Caller::Pause(_) | Caller::Resume(_) | Caller::Mend(_) | Caller::Raise(..),
+                Err(Refusal::State { .. }),
+            ) => true,
             (_, answer) => answer.is_ok(),
         };
         Invariant::Acknowledged.holds(fits, || format!("{caller:?} was refused: {answer:?}"))?;

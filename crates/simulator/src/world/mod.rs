@@ -28,6 +28,7 @@ pub use tools::{Start, Tools};
 pub use view::View;
 
 use crate::case::Form;
+use crate::checkers::spending;
 use crate::fault::Fault;
 use crate::invariant::{Invariant, Violation};
 use crate::plan::Plan;
@@ -301,6 +302,8 @@ impl World {
     /// Goes on without faults until the world is quiet.
     pub fn settle(&mut self) -> Result<(), Violation> {
         while self.step()?.is_some() {}
-        self.process.check_fold(&self.outside)
+        self.process.check_fold(&self.outside)?;
+        let Some(session) = self.session().filter(|_| self.process.is_at_rest()) else { return Ok(()) };
+        spending::is_as_the_state_says(session, &self.outside.disk.entries()?)
     }
 }

@@ -12,8 +12,9 @@ use crate::invariant::{Invariant, Violation};
 use crate::plan::Plan;
 use crate::workload::Turn;
 
-/// What a call that was cut off before it ran is answered with; such a call is asked for again.
-const NOT_RUN: &str = "Not run: the turn was cut.";
+/// What a call that was cut off before it ran, or for which nothing was left, is answered with; such a call is asked for
+/// again.
+const NOT_RUN: [&str; 2] = ["Not run: the turn was cut.", "Not run: the budget is used up."];
 
 /// What the model says when it is asked to go on and has said everything.
 const NOTHING_MORE: &str = "That is all.";
@@ -168,7 +169,7 @@ impl Told {
     ) -> Result<Self, Violation> {
         let turns = &plan.workload.runs[run].turns;
         let begin = items.iter().rposition(|item| matches!(item, Item::User { .. })).unwrap_or(0);
-        let cut = Hash::of(NOT_RUN.as_bytes());
+        let cut = NOT_RUN.map(|text| Hash::of(text.as_bytes()));
         let summary = match items.first() {
             Some(Item::Summary { body, .. }) => summaries.get(&body.hash).filter(|(of, _)| *of == run),
             _ => None,
@@ -187,7 +188,7 @@ impl Told {
                     }
                     told.asked.extend(calls.iter().map(|call| (call.id, call.arguments.hash)));
                 }
-                Item::Result { call, output, .. } if output.hash != cut => {
+                Item::Result { call, output, .. } if !cut.contains(&output.hash) => {
                     told.done.extend(told.asked.get(call));
                 }
                 Item::Result { .. } | Item::Summary { .. } | Item::Note { .. } => {}

@@ -1,6 +1,6 @@
 //! What the runtime does for an effect, step by step. Everything here dies with the process.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use engine::{
     Body, BodyKind, Call, CallId, CallOutcome, Content, Effect, EffectId, Given, Item, Part, Policy, Report, Session,
@@ -83,6 +83,7 @@ impl Performer {
                 let prompt = Content::text(BodyKind::Prompt, "You are simulated.");
                 Some(Self::Known([Report::Prepared { effect: *id, prompt }].into()))
             }
+            Effect::Reserve { id, .. } => Some(Self::Known([Report::Reserved { effect: *id, near: None }].into())),
             Effect::Request { id, items, .. } => Some(request(*id, *items, outside, session)?),
             Effect::Compact { id, items, .. } => Some(compact(*id, *items, outside, session)?),
             Effect::CheckCall { id, call } => call_of(*call).map(|call| check(*id, call, outside)).transpose()?,
@@ -192,6 +193,7 @@ fn falls_silent(effect: EffectId, failure: (usize, usize), outside: &mut Outside
 fn request(id: EffectId, items: u32, outside: &mut Outside, session: &Session) -> Result<Performer, Violation> {
     let items = session.transcript.items().get(..items as usize).unwrap_or_default();
     paired(id, items)?;
+    told_once(id, items)?;
     let reply = outside.model.reply(id, items, &outside.plan, outside.disk.journal())?;
     if let (ReplyEnd::Silent(failure), true) = (reply.end, reply.reports.is_empty()) {
         falls_silent(id, failure, outside);
@@ -226,6 +228,17 @@ fn paired(request: EffectId, items: &[Item]) -> Result<(), Violation> {
         Invariant::Pairing.holds(fits, || format!("{request} holds {item:?} while {open:?} wait for results"))?;
     }
     Invariant::Pairing.holds(open.is_empty(), || format!("{request} holds no result for {open:?}"))
+}
+
+/// Each message is in it once.
+pub(crate) fn told_once(request: EffectId, items: &[Item]) -> Result<(), Violation> {
+    let messages = items.iter().filter_map(|item| match item {
+        Item::User { message, .. } => Some(*message),
+        _ => None,
+    });
+    let mut told = BTreeSet::new();
+    let twice = messages.into_iter().find(|message| !told.insert(*message));
+    Invariant::Compaction.holds(twice.is_none(), || format!("{request} tells the message {twice:?} twice"))
 }
 
 /// The call of the script that this one is. A call with any other arguments is one that nobody asked for.

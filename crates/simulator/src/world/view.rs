@@ -9,7 +9,7 @@ use std::sync::Arc;
 use engine::tables::lifecycle::LifecycleKind;
 use engine::{
     Batch, Body, CallId, CallOutcome, Durability, EffectId, EffectKind, Event, Hash, MessageId, ReceiptState, Record,
-    RunId, Seq, ToolClass,
+    RunId, Seq, ToolClass, WaitFor,
 };
 use journal::{Entry, Read};
 
@@ -58,6 +58,8 @@ pub struct View {
     pub run: Option<RunId>,
     /// The entry that holds it.
     pub held: Option<Seq>,
+    /// The entry since which a run waits for more to spend.
+    pub poor: Option<Seq>,
     /// The entry after which only a human can help.
     pub trouble: Option<Seq>,
 }
@@ -173,8 +175,10 @@ impl View {
             }
             Event::RunEnded(e) => {
                 self.ended.insert(e.run);
-                (self.run, self.held) = (None, None);
+                (self.run, self.held, self.poor) = (None, None, None);
             }
+            Event::WaitBegan(e) if e.on == WaitFor::Budget => self.poor = Some(Seq(self.entries.len() as u64 + 1)),
+            Event::WaitEnded(e) if e.on == WaitFor::Budget => self.poor = None,
             Event::Paused(_) => self.held = Some(Seq(self.entries.len() as u64 + 1)),
             Event::Resumed(_) => self.held = None,
             Event::LifecycleChanged(e) => {

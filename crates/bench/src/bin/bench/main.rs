@@ -7,6 +7,7 @@ mod cold;
 mod durable;
 mod end_to_end;
 mod engine_rates;
+mod estimate;
 mod killed;
 mod once;
 mod opening;
@@ -65,6 +66,8 @@ enum Figure {
     Engine,
     /// A request of 200,000 tokens
     Render,
+    /// How far the estimate of tokens is off
+    Estimate,
     /// Synced events a second
     Store,
     /// W1 and W2
@@ -130,6 +133,7 @@ fn measure(figure: Figure, binary: &Path, folder: &Path) -> Result<Vec<Line>, Pr
     match figure {
         Figure::Engine => Ok(engine_rates::measure()),
         Figure::Render => Ok(render::measure()),
+        Figure::Estimate => estimate::measure(),
         Figure::Store => store::measure(folder),
         Figure::Durable => durable::measure(folder),
         Figure::Stream => stream::measure(folder),

@@ -10,12 +10,12 @@ mod steer;
 use super::Machine;
 use super::commands::{no_session, state_refusal};
 use crate::body::{Attached, Content};
-use crate::event::{MessageAccepted, Overrides, Place, QueueMode, ReceiptState, WaitFor};
+use crate::event::{MessageAccepted, Overrides, Place, QueueMode, ReceiptState, Reset, WaitFor};
 use crate::ids::{MessageId, Moment, Timestamp};
 use crate::input::{Answer, Receipt, Refusal};
 use crate::mutants::{Mutant, planted};
 use crate::queue::QueueSettings;
-use crate::state::{Phase, Session};
+use crate::state::{Lifecycle, Phase, Session};
 use crate::tables::limits::MESSAGE_BYTES;
 use crate::tables::routing::{Cell, Route, route};
 
@@ -45,6 +45,9 @@ impl Machine {
         let route = route(Cell::of(session), mode);
         let place = route.place(mode).map_err(|reason| state_refusal(session, reason))?;
         self.make_room(&queue, moment)?;
+        if self.is_stale(&queue) {
+            self.emit(Reset {}, moment.now);
+        }
         let body = self.keep(content);
         let attachments = self.keep_attached(attachments);
         let debounce_ms = (place == Place::Gather).then_some(queue.debounce_ms);
@@ -54,6 +57,13 @@ impl Machine {
         self.advance(moment);
         let session = self.session.as_ref().ok_or_else(no_session)?;
         Ok(Answer::Receipt(receipt(session, message)))
+    }
+
+    /// Whether the conversation is one that nobody goes on with: nothing of it is under way or waits, and it rested too long.
+    fn is_stale(&self, queue: &QueueSettings) -> bool {
+        let (Some(session), Some(before)) = (&self.session, queue.stale_before) else { return false };
+        let rests = matches!(session.lifecycle, Lifecycle::Ready | Lifecycle::Idle) && session.queue.is_empty();
+        rests && session.last_activity < before && !session.transcript.items().is_empty()
     }
 
     /// What a message does beside waiting in its place. All else follows from the state.

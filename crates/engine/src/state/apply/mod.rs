@@ -65,8 +65,12 @@ impl Session {
             return;
         }
         self.head.0 += 1;
+        // That its owner comes or goes is nothing that happens in a session at rest.
+        let rests = self.run().is_none() && self.queue.is_empty() && self.head.0 > 1;
         self.apply_entry(event, at);
-        self.last_activity = self.last_activity.max(at);
+        if !(rests && matches!(event, Event::Opened(_) | Event::Closed(_))) {
+            self.last_activity = self.last_activity.max(at);
+        }
         let running = matches!(
             self.run_state(),
             RunState::Preparing | RunState::Streaming | RunState::ToolExec | RunState::Compacting | RunState::Error
@@ -140,12 +144,26 @@ impl Session {
         if planted(Mutant::TriesReset) {
             run.counters.failed = 0;
         }
+        if planted(Mutant::BudgetForgotten) {
+            run.spent = Spent::default();
+        }
         // What passed between the last sign of the old owner and now is nobody's time.
         if run.clock.since.is_some() {
             run.clock.set_running(false, e.last_activity);
             run.clock.set_running(true, at);
         }
         run.taken_up(at);
+        if planted(Mutant::CompactionHalf) {
+            self.lose_half();
+        }
+    }
+
+    /// The planted bug: the summary's place is made before there is one.
+    fn lose_half(&mut self) {
+        let Some(run) = self.run() else { return };
+        let (Phase::Compacting(Some(compacting)), Some(body)) = (&run.phase, run.prompt) else { return };
+        let (from, inputs) = (self.transcript.kept_from(compacting.items as usize, self.head), run.inputs.clone());
+        self.transcript.compact(Item::Note { body }, from, &inputs, self.head);
     }
 
     fn override_set(&mut self, e: &OverrideSet) {
@@ -215,6 +233,7 @@ impl Session {
         let Some(run) = self.run_mut() else { return };
         run.request = (e.request.ordinal, e.request.try_no, e.items);
         run.counters.ask(e.candidate);
+        run.asked = None;
         let (tokens, reserved) = (e.tokens, e.reserved);
         run.spend_reserved();
         let sent = Sent { request: e.request, epoch: e.epoch, at, items: e.items, tokens, reserved };
@@ -225,6 +244,9 @@ impl Session {
     fn compacted(&mut self, e: &Compacted) {
         let summary = Item::Summary { compaction: e.compaction, body: e.summary };
         self.transcript.compact(summary, e.kept_from, &e.pinned, self.head);
+        if planted(Mutant::CompactionDropsQueue) {
+            self.queue.clear();
+        }
         if let Some(run) = self.run_mut() {
             run.usage.add(&e.usage);
             run.spent.add(&Spent::on_request(&e.usage, e.cost));

@@ -1,16 +1,18 @@
 //! The fold of what concerns a run alone: its phase, its step, its calls.
 
 use crate::event::{
-    AskAnswered, Breakpoint, BreakpointSet, CallChecked, CallOutcome, CallPartAdded, CallSettled, CallStarted,
-    CompactionBegun, Event, Failed, Found, ImageMade, MessageSealed, Next, Note, Noted, StreamCut, WaitBegan, WaitFor,
+    AskAnswered, Breakpoint, BreakpointSet, BudgetAsked, CallChecked, CallOutcome, CallPartAdded, CallSettled,
+    CallStarted, CompactionBegun, Event, Failed, Found, ImageMade, MessageSealed, Next, Note, Noted, StreamCut,
+    WaitBegan, WaitFor,
 };
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{CallId, EffectId, Timestamp};
+use crate::mutants::{Mutant, planted};
 use crate::settings::{Policy, ToolClass};
 use crate::state::blocks::{BlockList, BlockOf};
 use crate::state::call::{Call, Stage};
 use crate::state::run::{
-    Compacting, Ending, PartialCall, Phase, PrepareStage, Run, Step, Stream, SummaryWish, Winding,
+    Asked, Compacting, Ending, PartialCall, Phase, PrepareStage, Run, Step, Stream, SummaryWish, Winding,
 };
 use crate::tables::budget::Spent;
 
@@ -74,10 +76,18 @@ impl Run {
                 }
             }
             Event::WaitBegan(e) => self.wait_began(e, at),
+            Event::BudgetAsked(e) => {
+                let BudgetAsked { reserve, expected, closing } = *e;
+                self.spend_reserved();
+                self.asks += 1;
+                self.asked = Some(Asked { reserve, expected, closing });
+                self.phase = Phase::Preparing { stage: PrepareStage::Reserving };
+            }
             Event::CompactionBegun(e) => self.compaction_begun(e, at),
             Event::CompactionAsked(e) => self.summary = Some(SummaryWish { focus: e.focus }),
             Event::WaitEnded(e) => {
                 self.phase = Phase::Preparing { stage: PrepareStage::Gathering };
+                self.asked = None;
                 match e.on {
                     WaitFor::Quota => self.counters.cooled(at),
                     WaitFor::Budget => self.winding = Winding::Not,
@@ -226,6 +236,9 @@ impl Run {
         if e.next == Next::Cut {
             return;
         }
+        if planted(Mutant::BudgetSettledTwice) {
+            self.spend_reserved();
+        }
         self.take_reserved();
         if self.winding == Winding::Closing {
             self.winding = Winding::Closed;
@@ -257,18 +270,20 @@ impl Run {
 
     /// What became of the request that is out is not known: it has cost what was set aside for it.
     pub(super) fn spend_reserved(&mut self) {
-        if let Some(reserved) = self.take_reserved() {
+        if let Some(reserved) = self.take_reserved().filter(|_| !planted(Mutant::BudgetUnknownIsNothing)) {
             self.spent.add(&reserved);
         }
     }
 
-    /// What it has spent by now, its time as well.
+    /// What it has spent by now: its time, and what is set aside for the request that is out, as well.
     pub fn spent_by(&self, at: Timestamp) -> Spent {
         let wall_ms = self.clock.spent_ms + self.clock.since.map_or(0, |since| at.since(since));
-        Spent { wall_ms, ..self.spent }
+        let out = self.sent().and_then(|sent| sent.reserved).unwrap_or_default();
+        Spent { wall_ms, ..self.spent.and(&out) }
     }
 
     fn wait_began(&mut self, e: &WaitBegan, at: Timestamp) {
+        self.spend_reserved();
         if let (WaitFor::Quota, Some(until)) = (e.on, e.until) {
             self.counters.waited_ms += until.since(at);
         }
@@ -292,7 +307,9 @@ impl Run {
     }
 
     fn call_started(&mut self, e: &CallStarted, at: Timestamp) {
-        self.spent.calls += u64::from(self.call(e.call).is_some_and(|call| call.started_at.is_none()));
+        // One that is found running after a crash, or starts once more, is still one call.
+        let is_new = |call: &Call| call.started_at.is_none() && e.effect.try_no == 1;
+        self.spent.calls += u64::from(self.call(e.call).is_some_and(is_new));
         self.change(e.call, |call| {
             call.stage = Stage::Started { epoch: e.epoch };
             call.try_no = e.effect.try_no;

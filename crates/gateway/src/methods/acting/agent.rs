@@ -78,6 +78,10 @@ async fn command(
     };
     let settings =
         service.runtime.resolver().settings(&key.agent, Wants::default(), &overrides).map_err(|failure| {
+            if failure.code.as_deref() == Some(runtime::NO_ROOM) {
+                let hint = "nothing was recorded of the message: send it again then".to_owned();
+                return Error::State { what: failure.message, hint };
+            }
             let hint = "`limulus config check` says what is wrong, `limulus models list` what can be used".to_owned();
             Error::Config { what: failure.to_string(), hint }
         })?;

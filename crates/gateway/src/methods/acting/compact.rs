@@ -62,6 +62,13 @@ pub(in crate::methods) async fn uncompact(caller: &Arc<Caller>, params: Uncompac
         what: format!("there is no summary in {} that could be taken back", row.key),
         hint: format!("`limulus sessions context {}` shows what the model sees", row.key),
     })?;
+    let hashes: Vec<_> = dropped.items.iter().flat_map(|at| at.item.bodies()).map(|body| body.hash).collect();
+    if journal.bodies(&hashes)?.iter().any(Option::is_none) {
+        return Err(Error::State {
+            what: "what the last summary stands for was erased since (`retention.keep_days`)".to_owned(),
+            hint: format!("`limulus sessions context {} --dropped` shows what is left", row.key),
+        });
+    }
     let items = dropped.items.len();
     let command = Command::Uncompact { compaction: dropped.compaction, restored: dropped.items };
     super::ask(service, &row, command).await?;

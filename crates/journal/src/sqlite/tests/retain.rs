@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use engine::{BranchId, Content, EffectId, EffectKind, Event, Forked, Hash, Position, RunId, Seq, TextAdded};
+use engine::{
+    BranchId, Content, EffectId, EffectKind, Event, Forked, Hash, Position, RunId, Seq, TextAdded, Timestamp,
+};
 use faulty_vfs::{Cut, Disk, Fault, What};
 use rusqlite::{Connection, params};
 
@@ -11,7 +13,7 @@ use super::super::collect::Collection;
 use super::{add, filled, home, own};
 use crate::suite::samples::{accepted, struck, text};
 use crate::suite::{Script, id};
-use crate::{Collected, Error, Read as _, Sqlite};
+use crate::{Collected, Error, Old, Read as _, Reader, Sqlite};
 
 fn database(home: &Path) -> Connection {
     Connection::open(home.join("journal.db")).unwrap()
@@ -247,4 +249,80 @@ fn an_old_collection_does_not_reach_a_home_of_another_owner() {
     assert!(matches!(sqlite.collect(), Err(Error::Fenced { .. })));
     assert!(matches!(sqlite.anchor(script.branch, Seq(2)), Err(Error::Fenced { .. })));
     assert_eq!(sqlite.read(script.branch, Seq(1)).unwrap().len(), 4);
+}
+
+/// Erases what only entries before this time name; these states need some of it.
+fn erase(sqlite: &Sqlite, before: i64, states: &[&Content]) -> Result<Collected, Error> {
+    let states: Vec<Vec<u8>> =
+        states.iter().map(|body| format!("{{\"x\":\"{}\"}}", body.body.hash).into_bytes()).collect();
+    let old = Old { before: Timestamp(before), states: &states };
+    let told = Reader::open(&sqlite.home)?.erasable(&old)?;
+    let erased = sqlite.erase(&old)?;
+    assert_eq!(told, erased, "what is told before is what is done");
+    Ok(erased)
+}
+
+#[test]
+fn r21_what_only_old_entries_name_is_erased_and_nothing_else() {
+    let (_folder, home) = home();
+    let (sqlite, mut script, bodies) = talked(&home, 6);
+    let before = script.at + 1;
+    // Named by an old entry and by one that is not.
+    let late = text("said late");
+    add(&sqlite, script.batch(vec![accepted(late.body), accepted(bodies[1].body)], vec![late.clone()])).unwrap();
+    let in_a_view = format!("{{\"body\":\"{}\"}}", bodies[3].body.hash);
+    database(&home).execute("INSERT INTO view_receipts VALUES (x'01', x'02', NULL, ?1)", [in_a_view]).unwrap();
+    snapshot(&home, script.branch, 4, &[bodies[4].body.hash]);
+    drop(sqlite);
+
+    let sqlite = own(&home);
+    assert_eq!(erase(&sqlite, 0, &[]), Ok(Collected::default()), "nothing is so old");
+    let bytes = [&bodies[0], &bodies[5]].iter().map(|body| body.bytes.len() as u64).sum();
+    assert_eq!(erase(&sqlite, before, &[&bodies[2]]), Ok(Collected { bodies: 2, bytes, progress: 0 }));
+    let gone: Vec<bool> = bodies.iter().map(|body| !has(&sqlite, body)).collect();
+    assert_eq!(gone, [true, false, false, false, false, true]);
+    assert!(has(&sqlite, &late));
+    assert_eq!(erase(&sqlite, before, &[&bodies[2]]), Ok(Collected::default()), "once is enough");
+    // No entry went with it, nothing is damaged, and what is named is not collected.
+    assert_eq!(sqlite.read(script.branch, Seq(1)).unwrap().len() as u64, script.seq);
+    assert_eq!(sqlite.collect(), Ok(Collected::default()));
+    assert_eq!(database(&home).query_row("SELECT count(*) FROM bodies", [], |row| row.get::<_, u32>(0)), Ok(7));
+
+    // What is said again is there again.
+    let again = bodies[0].clone();
+    add(&sqlite, script.batch(vec![accepted(again.body)], vec![again])).unwrap();
+    assert!(has(&sqlite, &bodies[0]) && !has(&sqlite, &bodies[5]));
+    assert_eq!(sqlite.body(&bodies[0].body.hash).unwrap().as_deref(), Some(&bodies[0].bytes[..]));
+}
+
+#[test]
+fn r21_a_kill_while_content_is_erased_leaves_each_whole_or_gone() {
+    let (mut whole, mut gone) = (0, 0);
+    for at in 1.. {
+        let (folder, home) = home();
+        let (sqlite, script, bodies) = talked(&home, 4);
+        drop(sqlite);
+        let disk = Disk::install(&home).unwrap();
+        let sqlite = own(&home);
+        disk.plan(Fault::at(at, What::Crash));
+        let erased = sqlite.erase(&Old { before: Timestamp(script.at + 1), states: &[] });
+        let cut = folder.path().join("cut");
+        disk.power_cut(Cut::Torn { seed: at }, &cut).unwrap();
+        let reached = disk.is_crashed();
+        drop(sqlite);
+        disk.heal();
+        drop(disk);
+        if !reached {
+            assert_eq!(erased.map(|erased| erased.bodies), Ok(3), "the youngest stays");
+            break;
+        }
+        for home in [&home, &cut] {
+            let sqlite = own(home);
+            assert_eq!(sqlite.read(script.branch, Seq(1)).unwrap().len(), 5);
+            let left = bodies.iter().filter(|body| has(&sqlite, body)).count();
+            assert!(left == 4 || left == 1, "{left} after a kill at operation {at}: it is one transaction");
+            (whole, gone) = (whole + usize::from(left == 4), gone + usize::from(left == 1));
+        }
+    }
+    assert!(whole > 0 && gone > 0, "{whole} whole, {gone} erased");
 }

@@ -391,6 +391,7 @@ impl Under {
                 Effect::FindCall { call, .. } => at(call) == Some(At::Lost),
                 Effect::FreezeCall { call, .. } => still && at(call) == Some(At::Running),
                 Effect::Lane { .. }
+                | Effect::Reserve { .. }
                 | Effect::Report { .. }
                 | Effect::HoldProcess { .. }
                 | Effect::EndProcess { .. } => false,

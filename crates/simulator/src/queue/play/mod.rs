@@ -247,6 +247,7 @@ fn short(text: &str) -> String {
 /// How messages are queued from now on.
 fn configured(chance: &mut Chance) -> QueueSettings {
     QueueSettings {
+        stale_before: None,
         mode: chance.of(&[QueueMode::Followup, QueueMode::Steer, QueueMode::Collect, QueueMode::SteerBacklog]),
         debounce_ms: chance.of(&[0, 500, 1_000, 90_000]),
         cap: chance.of(&[1, 2, 4, 20]),

@@ -27,6 +27,7 @@ impl World {
             Effect::Prepare { .. } => {
                 Report::Prepared { effect: id, prompt: Content::text(BodyKind::Prompt, "You are simulated.") }
             }
+            Effect::Reserve { .. } => Report::Reserved { effect: id, near: None },
             Effect::Request { .. } => self.answered(id),
             Effect::CheckCall { .. } => Report::CallChecked {
                 effect: id,

@@ -1,0 +1,117 @@
+//! What a home keeps, and for how long: what is old is erased where no session needs it, and no run starts in a journal that is
+//! as large as it may be. What may not live here: how content is erased, which is the journal's.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::tables::lifecycle::LifecycleKind;
+use engine::{Failure, FailureClass, Timestamp};
+use gateway::show::fold_branch;
+use journal::{Collected, Old, Read, Reader, Sqlite};
+
+use crate::config::{Config, Flags, Globals, Retention};
+use crate::error::CliError;
+use crate::show::doctor::size;
+
+/// Percent of what the journal may need from which on a warning is given.
+const WARN_PERCENT: u64 = 80;
+/// After the start of a service, so that it first does what it was started for.
+const FIRST: Duration = Duration::from_mins(1);
+/// Between two times that a service looks for what is old.
+const EACH: Duration = Duration::from_hours(24);
+
+/// Before when something is old that is kept for so many days.
+pub(crate) fn before(days: u32) -> Timestamp {
+    let now = jiff::Timestamp::now().as_millisecond();
+    Timestamp(now - i64::from(days) * 24 * 3_600_000)
+}
+
+/// The states of all sessions that may go on; what they name is not old. One that does not read is an error: then nobody
+/// knows what it needs.
+pub(crate) fn states(read: &dyn Read) -> Result<Vec<Vec<u8>>, CliError> {
+    let rows = read.sessions()?;
+    let may_go_on = rows.iter().filter(|row| row.lifecycle != LifecycleKind::Terminated);
+    may_go_on.map(|row| Ok(fold_branch(read, row)?.to_snapshot())).collect()
+}
+
+/// Erases what is older than this in a journal that is owned.
+pub(crate) fn erase(journal: &Sqlite, before: Timestamp) -> Result<Collected, CliError> {
+    Ok(journal.erase(&Old { before, states: &states(journal)? })?)
+}
+
+/// Erases what is old once a day, for as long as it is polled; what it did is said.
+pub(crate) async fn keep_up(journal: Arc<Sqlite>, globals: &Globals, say: impl Fn(String)) {
+    tokio::time::sleep(FIRST).await;
+    loop {
+        let config = Config::load(&globals.home, &globals.environment, Flags::default());
+        // A configuration that cannot be used is told by whoever needs it first.
+        let days = config.map_or(0, |config| config.retention().keep_days);
+        if days > 0 {
+            let journal = Arc::clone(&journal);
+            match tokio::task::spawn_blocking(move || erase(&journal, before(days))).await {
+                Ok(Ok(Collected { bodies: 0, .. })) | Err(_) => {}
+                Ok(Ok(Collected { bodies, bytes, .. })) => {
+                    say(format!("{bodies} texts and outputs of over {days} days ago are erased ({})", size(bytes)));
+                }
+                Ok(Err(error)) => say(format!("what is over {days} days old could not be erased: {error}")),
+            }
+        }
+        tokio::time::sleep(EACH).await;
+    }
+}
+
+/// How a journal stands to what it may need.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// There is enough.
+    Enough,
+    /// There is little: what to tell the user.
+    Little(String),
+    /// There is none: why no run starts.
+    None(String),
+}
+
+/// Whether there is room for a new run.
+pub(crate) fn room(home: &Path, retention: Retention) -> Room {
+    let Some(most) = retention.journal_mb.map(|most| most << 20) else { return Room::Enough };
+    // One that cannot be read says so where it is needed.
+    let used = Reader::open(home).and_then(|reader| reader.used_bytes()).unwrap_or_default();
+    room_of(used, most)
+}
+
+fn room_of(used: u64, most: u64) -> Room {
+    let stands = format!("the journal needs {} of the {} that it may (`retention.journal_mb`)", size(used), size(most));
+    if used >= most {
+        return Room::None(format!(
+            "{stands}, so no new run starts: raise it, or erase what is old with `limulus sessions cleanup --days N \
+             --enforce`"
+        ));
+    }
+    if used >= most / 100 * WARN_PERCENT {
+        return Room::Little(format!(
+            "{stands}: raise it, or erase what is old with `limulus sessions cleanup --days N --enforce`, before no new run starts"
+        ));
+    }
+    Room::Enough
+}
+
+/// The failure of a run for which there is no room.
+pub(crate) fn no_room(why: String) -> Failure {
+    Failure { code: Some(runtime::NO_ROOM.into()), ..Failure::new(FailureClass::Refused, why) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r21_near_what_a_journal_may_need_is_a_warning_and_at_it_no_run_starts() {
+        let most = 100 << 20;
+        assert_eq!(room_of(79 << 20, most), Room::Enough);
+        assert!(matches!(room_of(80 << 20, most), Room::Little(_)));
+        assert!(matches!(room_of(most - 1, most), Room::Little(_)));
+        let Room::None(why) = room_of(most, most) else { panic!("it is full") };
+        assert!(why.contains("100 MiB of the 100 MiB") && why.contains("sessions cleanup"), "{why}");
+    }
+}

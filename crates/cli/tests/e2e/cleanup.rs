@@ -1,0 +1,79 @@
+//! What is old is erased when that is asked for, and nothing that a session needs; and conversations that rested are begun
+//! anew.
+
+use serde_json::Value;
+
+use crate::support::Home;
+
+/// A session whose first conversation was put aside, and the texts of its first run's calls.
+fn put_aside() -> (Home, String) {
+    let home = Home::new();
+    home.put("tide.txt", "high at noon, low at six\n".repeat(200));
+    home.run(&["agent", "--yes", "-m", "Read tide.txt"]).expect_code(0);
+    let run = home.json(&["runs", "list"])[0]["run"].as_str().expect("a run").to_owned();
+    home.run(&["agent", "-m", "/new"]).expect_code(0);
+    home.assert_usable("main");
+    (home, run)
+}
+
+fn cleanup(home: &Home, words: &[&str]) -> Value {
+    home.json(&[&["sessions", "cleanup", "--days", "0"], words].concat())
+}
+
+#[test]
+fn r21_what_is_old_is_told_first_and_erased_when_that_is_asked_for() {
+    let (home, run) = put_aside();
+    let before = home.json(&["sessions", "show"]);
+    let would = cleanup(&home, &[]);
+    assert!(would["bodies"].as_u64() > Some(0) && would["enforced"] == false, "{would}");
+    assert_eq!(cleanup(&home, &[]), would, "nothing was done");
+    let whole = home.json(&["runs", "show", &run]);
+    assert!(whole.to_string().contains("high at noon"), "{whole}");
+
+    let did = cleanup(&home, &["--enforce"]);
+    assert_eq!((&did["bodies"], &did["enforced"]), (&would["bodies"], &true.into()));
+    assert_eq!(cleanup(&home, &[])["bodies"], 0, "once is enough");
+    let erased = home.json(&["runs", "show", &run]);
+    assert!(erased.to_string().contains("[erased]") && !erased.to_string().contains("high at noon, low"), "{erased}");
+    // The conversation goes on, the audit log is whole, nothing is damaged, and what is read again is there again.
+    assert_eq!(home.json(&["sessions", "show"])["transcript"], before["transcript"]);
+    home.run(&["audit", "--verify"]).expect_code(0);
+    home.run(&["doctor"]).expect_code(0);
+    home.run(&["agent", "--yes", "-m", "Read tide.txt"]).expect_code(0);
+    assert!(home.json(&["sessions", "show"]).to_string().contains("high at noon"));
+}
+
+#[test]
+fn r21_nothing_is_old_unless_that_is_said() {
+    let (home, _) = put_aside();
+    home.run(&["sessions", "cleanup", "--enforce"]).expect_code(2).expect_err("--days N");
+    let home = home.with("LIMULUS_RETENTION__KEEP_DAYS", "30");
+    assert_eq!(home.json(&["sessions", "cleanup"])["bodies"], 0, "nothing is thirty days old");
+}
+
+#[test]
+fn r21_no_run_starts_in_a_journal_that_is_as_large_as_it_may_be_and_nothing_is_lost() {
+    let (home, _) = put_aside();
+    let big = (0..40_000).map(|n| format!("{:x} ", n * 7_919 + 13)).collect::<Vec<_>>().concat();
+    for seed in 1..=12 {
+        let name = format!("{seed}.txt");
+        home.put(&name, big.replace(' ', &format!("{seed} ")));
+        home.run(&["agent", "--yes", "-m", &format!("run `cat {name}`")]).expect_code(0);
+    }
+    let home = home.with("LIMULUS_RETENTION__JOURNAL_MB", "1");
+    home.run(&["agent", "-m", "List the files of the tide"]).expect_code(3).expect_err("`retention.journal_mb`");
+    let texts = home.json(&["sessions", "show"]).to_string();
+    assert!(!texts.contains("files of the tide"), "nothing of it was taken");
+    let home = home.with("LIMULUS_RETENTION__JOURNAL_MB", "1000");
+    home.run(&["agent", "-m", "Who are you now?"]).expect_code(0);
+}
+
+#[test]
+fn r21_a_conversation_that_rested_too_long_is_begun_anew_by_the_next_message() {
+    let home = Home::new();
+    home.run(&["agent", "-m", "Who are you?"]).expect_code(0);
+    let home = home.with("LIMULUS_SESSION__RESET__MODE", "idle");
+    home.run(&["agent", "-m", "Who are you again?"]).expect_code(0);
+    let texts = home.json(&["sessions", "show"])["transcript"].to_string();
+    assert!(texts.contains("Who are you?") && texts.contains("again"), "an hour has not passed: {texts}");
+}

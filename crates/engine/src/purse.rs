@@ -1,0 +1,213 @@
+//! The purse: what the runs of an agent, and all of the home, have spent today, and what is set aside for requests that are
+//! about to be sent. Nothing of it is journaled: it is made from the rows of runs, and a run that was granted something and has
+//! not sent its request when the process dies asks again. What may not live here: whom a run asks.
+
+use std::collections::BTreeMap;
+
+use crate::batch::RunRow;
+use crate::ids::{RunId, Timestamp};
+use crate::tables::budget::{Allowance, Limit, Scope, Spent, Standing, can_close, standing};
+
+const DAY_MS: i64 = 86_400_000;
+
+/// What all runs of an agent, and all of the home, may spend in a day.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SharedBudget {
+    /// Of the agent.
+    pub agent: Allowance,
+    /// Of the home.
+    pub day: Allowance,
+    /// Percent of a limit from which on the model is told to come to an end; 0 = it is not told.
+    pub wrap_up: u32,
+}
+
+/// Who asks for leave, and for how much.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PurseWish {
+    /// The run.
+    pub run: RunId,
+    /// Its agent.
+    pub agent: String,
+    /// What its request is taken to cost.
+    pub expected: Spent,
+    /// Whether it only says what was done: what is kept back is for it.
+    pub closing: bool,
+}
+
+/// Whether a request may be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leave {
+    /// It may.
+    Granted {
+        /// A limit that is near.
+        near: Option<Limit>,
+    },
+    /// Not yet.
+    Denied {
+        /// The limit that is reached.
+        limit: Limit,
+        /// When the next day begins.
+        until: Timestamp,
+    },
+}
+
+/// What was spent today, by whom. A day is one of UTC.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Purse {
+    day: i64,
+    spent: BTreeMap<String, Spent>,
+    /// What of it is of runs that are under way.
+    counted: BTreeMap<RunId, Spent>,
+    /// What was granted and is not sent yet, with the agent.
+    granted: BTreeMap<RunId, (String, Spent)>,
+}
+
+impl Purse {
+    /// As these runs have left it, each with its agent: those that are under way, and those that have ended today. One that
+    /// began on an earlier day counts whole.
+    pub fn of<'a>(rows: impl IntoIterator<Item = (&'a RunRow, String)>, now: Timestamp) -> Self {
+        let mut purse = Self { day: day(now), ..Self::default() };
+        for (row, agent) in rows {
+            if row.ended_at.is_none_or(|ended| day(ended) == purse.day) {
+                // Also of one that has ended: it may be told of once more.
+                purse.saw(row.run, &agent, row.spent(), true, now);
+            }
+        }
+        purse
+    }
+
+    /// A run has spent so much by now, with what is set aside for its request that is out.
+    pub fn saw(&mut self, run: RunId, agent: &str, spent: Spent, is_under_way: bool, now: Timestamp) {
+        self.turn(now);
+        let before = self.counted.remove(&run).unwrap_or_default();
+        let of_agent = self.spent.entry(agent.to_owned()).or_default();
+        *of_agent = of_agent.and(&spent).less(&before);
+        if is_under_way {
+            self.counted.insert(run, spent);
+        } else {
+            self.granted.remove(&run);
+        }
+    }
+
+    /// What was granted to this run is sent, or needed no more.
+    pub fn sent(&mut self, run: RunId) {
+        self.granted.remove(&run);
+    }
+
+    /// Whether this request may be sent. If so, what it is taken to cost is set aside.
+    pub fn ask(&mut self, wish: &PurseWish, budget: &SharedBudget, now: Timestamp) -> Leave {
+        self.turn(now);
+        self.granted.remove(&wish.run);
+        let (agent, day) = self.spent_by(&wish.agent);
+        let limits = [(Scope::Agent, budget.agent, agent), (Scope::Day, budget.day, day)];
+        let near = match standing(&limits, &wish.expected, budget.wrap_up) {
+            Standing::Reached(limit) if !wish.closing || !can_close(&limits, &wish.expected) => {
+                return Leave::Denied { limit, until: Timestamp((self.day + 1) * DAY_MS) };
+            }
+            Standing::Near(limit) => Some(limit),
+            Standing::Free | Standing::Reached(_) => None,
+        };
+        self.granted.insert(wish.run, (wish.agent.clone(), wish.expected));
+        Leave::Granted { near }
+    }
+
+    /// What an agent, and all together, have spent today, with what is granted.
+    pub fn spent_by(&self, agent: &str) -> (Spent, Spent) {
+        let granted = self.granted.values().map(|(of, spent)| (of.as_str(), spent));
+        let all = self.spent.iter().map(|(of, spent)| (of.as_str(), spent)).chain(granted);
+        all.fold((Spent::default(), Spent::default()), |(mine, day), (of, spent)| {
+            (if of == agent { mine.and(spent) } else { mine }, day.and(spent))
+        })
+    }
+
+    /// Another day begins with nothing spent, but for what is granted.
+    fn turn(&mut self, now: Timestamp) {
+        if day(now) > self.day {
+            (self.day, self.spent) = (day(now), BTreeMap::new());
+        }
+    }
+}
+
+fn day(at: Timestamp) -> i64 {
+    at.0.div_euclid(DAY_MS)
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    const NOON: Timestamp = Timestamp(DAY_MS * 20_000 + DAY_MS / 2);
+
+    fn run(n: u128) -> RunId {
+        RunId(Uuid::from_u128(n))
+    }
+
+    fn tokens(tokens: u64) -> Spent {
+        Spent { tokens, ..Spent::default() }
+    }
+
+    fn wish(n: u128, agent: &str, expected: u64) -> PurseWish {
+        PurseWish { run: run(n), agent: agent.to_owned(), expected: tokens(expected), closing: false }
+    }
+
+    fn budget(agent: u64, day: u64) -> SharedBudget {
+        let of = |tokens| Allowance { tokens: Some(tokens), ..Allowance::default() };
+        SharedBudget { agent: of(agent), day: of(day), wrap_up: 80 }
+    }
+
+    fn is_granted(leave: Leave) -> bool {
+        matches!(leave, Leave::Granted { .. })
+    }
+
+    #[test]
+    fn r23_what_is_granted_counts_until_it_is_sent_and_what_was_spent_counts_once() {
+        let (mut purse, budget) = (Purse::default(), budget(1_000, 1_000));
+        assert!((1..=9).all(|n| is_granted(purse.ask(&wish(n, "main", 100), &budget, NOON))));
+        // A twentieth is kept back.
+        assert!(!is_granted(purse.ask(&wish(10, "main", 100), &budget, NOON)));
+        assert!(is_granted(purse.ask(&PurseWish { closing: true, ..wish(10, "main", 100) }, &budget, NOON)));
+        // The first one has sent its request, and it took less than was set aside.
+        purse.saw(run(1), "main", tokens(100), true, NOON);
+        purse.sent(run(1));
+        purse.saw(run(1), "main", tokens(30), true, NOON);
+        assert_eq!(purse.spent_by("main").0, tokens(930));
+        // One that asks again has not been granted twice, and one that ends leaves what it has spent.
+        assert!(is_granted(purse.ask(&wish(2, "main", 20), &budget, NOON)));
+        purse.saw(run(2), "main", tokens(5), false, NOON);
+        assert_eq!(purse.spent_by("main"), (tokens(835), tokens(835)));
+    }
+
+    #[test]
+    fn r23_an_agent_has_its_own_limit_and_all_have_that_of_the_day() {
+        let (mut purse, budget) = (Purse::default(), budget(1_000, 1_500));
+        purse.saw(run(1), "a", tokens(900), true, NOON);
+        let Leave::Denied { limit, until } = purse.ask(&wish(2, "a", 100), &budget, NOON) else {
+            panic!("it is too much")
+        };
+        assert_eq!((limit.scope, limit.used, until), (Scope::Agent, 900, Timestamp(DAY_MS * 20_001)));
+        let Leave::Granted { near: Some(near) } =
+            purse.ask(&wish(3, "b", 500), &SharedBudget { wrap_up: 60, ..budget }, NOON)
+        else {
+            panic!("it is near")
+        };
+        assert_eq!((near.scope, near.percent()), (Scope::Day, 60));
+        let Leave::Denied { limit, .. } = purse.ask(&wish(4, "c", 100), &budget, NOON) else {
+            panic!("it is too much")
+        };
+        assert_eq!((limit.scope, limit.used), (Scope::Day, 1_400));
+    }
+
+    #[test]
+    fn r23_another_day_begins_with_nothing_and_a_run_that_goes_on_counts_from_there() {
+        let (mut purse, budget) = (Purse::default(), budget(1_000, 1_000));
+        purse.saw(run(1), "main", tokens(950), true, NOON);
+        assert!(!is_granted(purse.ask(&wish(1, "main", 100), &budget, NOON)));
+        let morning = Timestamp(DAY_MS * 20_001);
+        assert!(is_granted(purse.ask(&wish(1, "main", 100), &budget, morning)));
+        purse.saw(run(1), "main", tokens(1_050), true, morning);
+        purse.sent(run(1));
+        assert_eq!(purse.spent_by("main").0, tokens(100));
+    }
+}

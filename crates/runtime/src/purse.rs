@@ -1,0 +1,95 @@
+//! The purse of the home, driven: made from the rows of runs when somebody first asks, told of what is spent from then on,
+//! asked again whenever that changes. What may not live here: what is enough, which the engine's purse says.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use engine::{Batch, Leave, Purse, PurseWish, Session, SessionId, SharedBudget, Timestamp};
+use journal::Read;
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
+
+use crate::runtime::Shared;
+
+/// What was spent today, as the rows of a home say.
+pub fn purse(journal: &dyn Read, now: Timestamp) -> Result<Purse, journal::Error> {
+    let agents: HashMap<SessionId, String> =
+        journal.sessions()?.into_iter().map(|row| (row.session, row.agent)).collect();
+    let rows = journal.runs(None)?;
+    Ok(Purse::of(rows.iter().map(|row| (row, agents.get(&row.session).cloned().unwrap_or_default())), now))
+}
+
+/// The purse of a home; nobody needs it until somebody asks.
+#[derive(Default)]
+pub(crate) struct PurseDoor {
+    purse: Mutex<Option<Purse>>,
+    is_open: AtomicBool,
+    changed: Notify,
+}
+
+impl fmt::Debug for PurseDoor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PurseDoor").finish_non_exhaustive()
+    }
+}
+
+impl PurseDoor {
+    /// Comes when something has changed since now.
+    pub(crate) fn changed(&self) -> Notified<'_> {
+        self.changed.notified()
+    }
+
+    /// More may be spent than before.
+    pub(crate) fn look_again(&self) {
+        self.changed.notify_waiters();
+    }
+
+    /// Takes note of what was recorded of a session.
+    pub(crate) fn saw(&self, session: &Session, batch: &Batch, now: Timestamp) {
+        if !self.is_open.load(Ordering::Acquire) {
+            return;
+        }
+        let mut inside = self.lock();
+        let Some(purse) = inside.as_mut() else { return };
+        for row in batch.views.runs.iter().filter(|row| row.outcome.is_some()) {
+            purse.saw(row.run, &session.agent, row.spent(), false, now);
+        }
+        if let Some(run) = session.run() {
+            purse.saw(run.id, &session.agent, run.spent_by(now), true, now);
+            if run.asked.is_none() {
+                purse.sent(run.id);
+            }
+        }
+        drop(inside);
+        self.look_again();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Purse>> {
+        self.purse.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shared {
+    /// Asks for leave, by what is configured and was said until now.
+    pub(crate) fn ask_purse(&self, wish: &PurseWish) -> Result<Leave, journal::Error> {
+        let now = self.clock.now();
+        let configured = self.resolver.shared_budget(&wish.agent);
+        let budget = SharedBudget {
+            agent: self.ledger.allowance(Some(&wish.agent)).or(configured.agent),
+            day: self.ledger.allowance(None).or(configured.day),
+            ..configured
+        };
+        let mut inside = self.purse.lock();
+        let purse = match &mut *inside {
+            Some(purse) => purse,
+            none => {
+                // What is recorded from here on is told; what was is in the rows.
+                self.purse.is_open.store(true, Ordering::Release);
+                none.insert(purse(self.journal.as_ref(), now)?)
+            }
+        };
+        Ok(purse.ask(wish, &budget, now))
+    }
+}
