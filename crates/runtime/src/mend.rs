@@ -132,7 +132,7 @@ pub fn salvage(
 /// Begins a new branch of the ledger at the last good entry of a line and its chain, or where there is none with nothing.
 /// The damaged branch is not touched.
 pub fn salvage_ledger(journal: &dyn Journal, good: Option<((BranchId, Seq), Hash)>) -> Result<BranchId, Error> {
-    let branch = BranchId(Uuid::now_v7());
+    let branch = journal.ledger()?.map_or(Ledger::BRANCH, Ledger::after);
     let event = match good {
         Some(((parent, at), hash)) => Forked { parent, at, hash }.into(),
         None => LedgerBegun { branch }.into(),

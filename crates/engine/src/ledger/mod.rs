@@ -88,6 +88,11 @@ impl Ledger {
     /// The branch that every home's ledger begins on. One that was mended goes on in another.
     pub const BRANCH: BranchId = BranchId(Uuid::nil());
 
+    /// The branch that a mended one goes on in.
+    pub fn after(branch: BranchId) -> BranchId {
+        BranchId(Uuid::from_u128(branch.0.as_u128().saturating_add(1)))
+    }
+
     /// What stands for a session in its batches: it belongs to none.
     pub const SESSION: SessionId = SessionId(Uuid::nil());
 

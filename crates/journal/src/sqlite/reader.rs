@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use engine::{
-    ApprovalRow, BranchId, Hash, MessageId, Position, ReceiptRow, Record, RunId, RunRow, Seq, SessionId, SessionRow,
-    Timestamp,
+    ApprovalRow, BranchId, Hash, Ledger, MessageId, Position, ReceiptRow, Record, RunId, RunRow, Seq, SessionId,
+    SessionRow, Timestamp,
 };
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Row};
 use uuid::Uuid;
@@ -247,9 +247,16 @@ impl Read for Reader {
     }
 
     fn ledger(&self) -> Result<Option<BranchId>, Error> {
-        let sql = "SELECT uuid FROM branches WHERE kind = 'ledger' ORDER BY id DESC LIMIT 1";
-        let id = |row: &Row<'_>| Ok(BranchId(Uuid::from_bytes(row.get(0)?)));
-        self.query(|connection| connection.prepare_cached(sql)?.query_row([], id).optional())
+        // By their ids, which follow one another: a home may have very many branches of sessions.
+        let sql = "SELECT 1 FROM branches WHERE uuid = ?1 AND kind = 'ledger'";
+        self.query(|connection| {
+            let mut is_there = connection.prepare_cached(sql)?;
+            let (mut last, mut next) = (None, Ledger::BRANCH);
+            while is_there.exists([next.0.as_bytes()])? {
+                (last, next) = (Some(next), Ledger::after(next));
+            }
+            Ok(last)
+        })
     }
 
     fn branches(&self) -> Result<Vec<(BranchId, SessionId)>, Error> {
