@@ -8,7 +8,7 @@ use engine::{
     ApprovalRow, BranchId, Hash, Ledger, MessageId, Position, ReceiptRow, Record, RunId, RunRow, Seq, SessionId,
     SessionRow, Timestamp,
 };
-use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Row};
+use rusqlite::{Connection, OpenFlags, Row};
 use uuid::Uuid;
 
 use super::home::DATABASE;
