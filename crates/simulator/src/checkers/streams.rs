@@ -9,17 +9,21 @@ use crate::world::{only_closes, text_of};
 /// The final text is that of the messages of the last step, and for a completed run what the script says.
 pub(super) fn answers_are_whole(evidence: &Evidence<'_>) -> Result<(), Violation> {
     let journal = evidence.outside.disk.journal();
-    let (mut step, mut before, mut is_raised) = (vec![], vec![], false);
+    let (mut step, mut before, mut is_raised, mut closes) = (vec![], vec![], false, false);
     for event in evidence.events() {
         match event {
             Event::RunStarted(_) => (step, before) = (vec![], vec![]),
-            // A run that said what it had to say and then waited for more to spend has only to close.
+            // A run that said what it had to say when it was asked to stop, or waited then for more, has only to close.
             Event::Noted(e) if e.note == Note::Raised => is_raised = true,
+            Event::Noted(e) if e.note == Note::Closing => closes = true,
             Event::StepBegun(_) => {
                 let said = std::mem::take(&mut step);
                 before = if std::mem::take(&mut is_raised) { [before, said].concat() } else { vec![] };
             }
-            Event::MessageSealed(e) => step.extend(e.text),
+            Event::MessageSealed(e) => {
+                is_raised |= std::mem::take(&mut closes) && e.next == Next::Steer;
+                step.extend(e.text);
+            }
             Event::RunEnded(e) => {
                 Invariant::Answer
                     .holds(e.text == step, || format!("run {} names {:?}, not {step:?}", e.run, e.text))?;
