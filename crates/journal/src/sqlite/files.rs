@@ -116,10 +116,6 @@ impl Open {
             allocated => Ok(allocated?),
         }
     }
-
-    pub(super) fn into_file(self) -> File {
-        self.file
-    }
 }
 
 /// A file that is written, made if it is not there, private then.

@@ -1,11 +1,14 @@
 //! The folder of a journal: its modes, its lock, its owner's name. What may not live here: SQL.
 
 use std::fs;
-use std::io::{self, Read as _};
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use engine::{Position, Timestamp};
+
+use rustix::process::{Pid, test_kill_process};
 
 use super::files::{self, Open};
 use super::mark::Mark;
@@ -18,6 +21,9 @@ const MARK: &str = "journal.mark";
 const PRIVATE_FOLDER: u32 = 0o700;
 pub(super) const PRIVATE_FILE: u32 = 0o600;
 const STICKY: u32 = 0o1000;
+/// How often a lock whose owner is dead is tried again, and how long after each time.
+const TRIES: u32 = 100;
+const BETWEEN: Duration = Duration::from_millis(10);
 
 /// A home that this process holds, until this value is dropped.
 #[derive(Debug)]
@@ -36,7 +42,7 @@ pub(super) struct PutAside {
 
 /// The held lock.
 #[derive(Debug)]
-struct Lock(Open);
+pub(super) struct Lock(Open);
 
 impl Drop for Lock {
     fn drop(&mut self) {
@@ -179,13 +185,27 @@ pub(super) fn put(finished: &Path, path: &Path) -> Result<(), Error> {
 
 /// Takes the lock and writes this process' name into it: pid, time, host, one a line.
 fn lock(home: &Path) -> Result<Lock, Error> {
+    lock_or_wait(home, |_| std::thread::sleep(BETWEEN))
+}
+
+/// Waits, for [`TRIES`] times, where the named owner is dead: a child that it was about to start keeps the lock until its
+/// exec.
+pub(super) fn lock_or_wait(home: &Path, wait: impl Fn(u32)) -> Result<Lock, Error> {
     let path = home.join(LOCK);
     let mut options = files::private(PRIVATE_FILE);
     let file = Open::new(options.read(true).create(true).truncate(false), &path).map_err(unwritable(&path))?;
-    match file.lock() {
-        Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(owner(home, file)),
-        Err(error) => return Err(unwritable(&path)(error)),
+    for tried in 1.. {
+        match file.lock() {
+            Ok(()) => break,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                let owner = Name::read(&path);
+                if tried == TRIES || !owner.is_dead() {
+                    return Err(Error::Owned { home: home.to_owned(), pid: owner.pid, since: owner.since });
+                }
+                wait(tried);
+            }
+            Err(error) => return Err(unwritable(&path)(error)),
+        }
     }
     let name = format!("{}\n{}\n{}\n", std::process::id(), rfc3339(super::now()), host());
     // Written over the last one, which needs no space. On a full disk there may be none: it is only for people.
@@ -195,13 +215,30 @@ fn lock(home: &Path) -> Result<Lock, Error> {
     }
 }
 
-fn owner(home: &Path, file: Open) -> Error {
-    let mut name = String::new();
-    // Without a name it is still another's: the name is only for people.
-    let _ = file.into_file().read_to_string(&mut name);
-    let mut lines = name.lines();
-    let pid = lines.next().and_then(|pid| pid.parse().ok());
-    Error::Owned { home: home.to_owned(), pid, since: lines.next().map(str::to_owned) }
+/// What an owner wrote into the lock that it holds.
+struct Name {
+    pid: Option<u32>,
+    since: Option<String>,
+    host: Option<String>,
+}
+
+impl Name {
+    /// Without a name it is still another's: the name is only for people.
+    fn read(path: &Path) -> Self {
+        let name = fs::read_to_string(path).unwrap_or_default();
+        let mut lines = name.lines();
+        Self {
+            pid: lines.next().and_then(|pid| pid.parse().ok()),
+            since: lines.next().map(str::to_owned),
+            host: lines.next().map(str::to_owned),
+        }
+    }
+
+    /// Whether it is sure that this owner has ended: it was one of this machine, and there is no such process.
+    fn is_dead(&self) -> bool {
+        let pid = self.pid.and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
+        self.host == Some(host()) && pid.is_some_and(|pid| test_kill_process(pid) == Err(rustix::io::Errno::SRCH))
+    }
 }
 
 fn rfc3339(time: Timestamp) -> String {

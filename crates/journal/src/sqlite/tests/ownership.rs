@@ -1,5 +1,6 @@
 //! Who owns a home, who may read it, and what a killed owner leaves.
 
+use std::cell::{Cell, RefCell};
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::{PermissionsExt as _, chown};
@@ -10,6 +11,7 @@ use std::process::{Command, Stdio};
 use engine::{Epoch, Position, Seq};
 
 use super::{add, filled, home, own};
+use crate::sqlite::home as lock;
 use crate::suite::Script;
 use crate::suite::samples::{accepted, text, text_added};
 use crate::{Error, Journal as _, Kind, Read as _, Reader, Sqlite};
@@ -40,6 +42,46 @@ fn a_second_owner_is_refused_by_name() {
     assert_eq!(error.kind(), Kind::Owned);
     drop(first);
     assert_eq!(own(&home).epoch(), Epoch(2));
+}
+
+/// A lock that somebody holds under this name, as a child does that is still to become another program.
+fn held(home: &Path, pid: u32) -> fs::File {
+    fs::create_dir_all(home).unwrap();
+    fs::write(home.join("owner.lock"), format!("{pid}\n2026-11-21T03:00:00Z\n{}\n", lock::host())).unwrap();
+    let lock = fs::File::open(home.join("owner.lock")).unwrap();
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).unwrap();
+    lock
+}
+
+#[test]
+fn r10_a_lock_that_a_killed_owner_left_to_a_child_for_a_moment_is_waited_for() {
+    let (_folder, home) = home();
+    let mut ended = Command::new("true").spawn().unwrap();
+    ended.wait().unwrap();
+    let lock = RefCell::new(Some(held(&home, ended.id())));
+    let waited = Cell::new(0);
+    let wait = |tried| {
+        waited.set(tried);
+        if tried == 3 {
+            lock.take();
+        }
+    };
+    drop(lock::lock_or_wait(&home, wait).unwrap());
+    assert_eq!(waited.get(), 3);
+
+    // It is not waited for without end.
+    let _lock = held(&home, ended.id());
+    let error = lock::lock_or_wait(&home, |tried| waited.set(tried)).unwrap_err();
+    assert!(matches!(error, Error::Owned { pid: Some(pid), .. } if pid == ended.id()), "{error}");
+    assert_eq!(waited.get(), 99);
+}
+
+#[test]
+fn an_owner_that_lives_is_not_waited_for() {
+    let (_folder, home) = home();
+    let _lock = held(&home, std::process::id());
+    let error = lock::lock_or_wait(&home, |_| panic!("it waits")).unwrap_err();
+    assert!(matches!(error, Error::Owned { .. }), "{error}");
 }
 
 #[test]
