@@ -24,9 +24,10 @@ fn r10_what_was_acknowledged_survives_sigkill() {
     assert_eq!((&report["lost"], &report["gaps"]), (&0.into(), &0.into()), "{report}");
 }
 
+/// A kill hits in front of the commit or after it: what was told is lost, or it was told another position than it got.
 #[test]
 fn an_acknowledgement_before_the_journal_has_answered_is_found() {
     let (output, report) = kills(&["--bug", "early"]);
     assert_eq!(output.status.code(), Some(1), "{report}");
-    assert!(report["lost"].as_u64() > Some(0), "{report}");
+    assert!(report["violations"].as_array().is_some_and(|found| !found.is_empty()), "{report}");
 }

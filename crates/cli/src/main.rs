@@ -7,6 +7,7 @@ mod commands;
 mod config;
 mod door;
 mod error;
+mod idle;
 mod output;
 mod probes;
 mod reading;

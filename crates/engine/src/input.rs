@@ -148,6 +148,11 @@ pub enum Command {
     },
     /// End the session for good.
     Terminate,
+    /// End it for good if nothing has happened in it since then.
+    EndIdle {
+        /// The time.
+        before: Timestamp,
+    },
 }
 
 /// A setting of a session, in place of the agent's; none = as the agent says.

@@ -176,6 +176,9 @@ pub struct Compaction {
     pub reserve: u64,
     /// Tokens of the newest part that stay as they are.
     pub keep: u64,
+    /// Before a summary is due by so many tokens the model is asked to write down what must not be lost; none = it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flush_soft: Option<u64>,
     /// The model that summarises; none = the one that the run is with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Candidate>,
@@ -183,7 +186,7 @@ pub struct Compaction {
 
 impl Default for Compaction {
     fn default() -> Self {
-        Self { auto: true, reserve: 20_000, keep: 20_000, by: None }
+        Self { auto: true, reserve: 20_000, keep: 20_000, flush_soft: None, by: None }
     }
 }
 

@@ -599,6 +599,7 @@ fn play(case: &Case) -> World {
     }
     // Little stays as it is, so that there is something to summarise.
     world.settings.compaction.keep = 20;
+    world.settings.compaction.flush_soft = case.draw.is_multiple_of(2).then_some(case.draw % 8_000);
     world.draw = case.draw;
     for line in STARTS[case.start as usize].1 {
         support::script::run_line(&mut world, line);

@@ -17,6 +17,7 @@ use crate::asks::Asks;
 use crate::connection::{self, Caller};
 use crate::error::Error;
 use crate::events::{Hub, Lines};
+use crate::methods;
 
 /// Bytes that may be on the way between a command and the service in its own process.
 const PIPE_BYTES: usize = 64 << 10;
@@ -128,6 +129,11 @@ impl Service {
             }
         }
         Ok(taken)
+    }
+
+    /// Ends the sessions in which nothing has happened since then; what became of each.
+    pub async fn end_idle(&self, before: Timestamp) -> Result<Vec<(String, Result<(), Error>)>, Error> {
+        methods::end_idle(self, before).await
     }
 
     async fn take_up_one(&self, row: &SessionRow) -> Result<(), Error> {

@@ -15,6 +15,7 @@ pub mod queue;
 pub mod random;
 pub mod report;
 pub mod shared;
+mod sweep;
 #[cfg(test)]
 mod violations;
 pub mod workload;

@@ -258,7 +258,7 @@ fn settings(workload: &Workload, seed: Seed) -> Settings {
         exec: Policy::Ask,
         outside: Policy::Deny,
         // The script's conversations are short: little of them stays.
-        compaction: Compaction { keep: 60, ..Compaction::default() },
+        compaction: Compaction { keep: 60, flush_soft: Some(4_000), ..Compaction::default() },
         web_fetch: Policy::Deny,
         tools: tools.collect(),
         budget: workload.budget.clone(),

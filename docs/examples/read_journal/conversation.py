@@ -256,15 +256,15 @@ class Session:
     def on_message_sealed(self, event, seq, at):
         fields = ("id", "provider_id", "tool", "arguments")
         calls = [{field: call[field] for field in fields} for call in event["calls"]]
-        item = {"request": event["request"], "text": event["text"], "reasoning": event["reasoning"], "calls": calls}
+        item = {"request": event["request"], "text": event.get("text"), "reasoning": event.get("reasoning"), "calls": calls}
         self.add(seq, "assistant", item)
         for call in event["calls"]:
-            if call["answer"]:
+            if call.get("answer"):
                 self.add(seq, "result", {"call": call["id"], "output": call["answer"], "is_error": True})
         if not self.run:
             return
         run, run.open_request, run.kept = self.run, None, []
-        run.segments += [event["text"]] if event["text"] else []
+        run.segments += [event["text"]] if event.get("text") else []
         for name in TOKENS:
             run.usage[name] += event["usage"][name]
         run.cost += event.get("cost", 0)

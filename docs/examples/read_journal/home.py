@@ -10,7 +10,7 @@ import uuid
 from blake3 import blake3
 from zstandard import ZstdDecompressor, ZstdError
 
-APPLICATION_ID, FORMAT, EVENT_VERSION, SNAPSHOT_VERSION = 0x4C494D55, 1, 1, 11
+APPLICATION_ID, FORMAT, EVENT_VERSION, SNAPSHOT_VERSION = 0x4C494D55, 1, 1, 12
 KINDS = set("""
     created forked opened closed message_accepted message_settled gathered run_started request_sent message_sealed
     call_asked ask_answered call_started call_ending call_settled compacted results_cut uncompacted compaction_asked noted budget_set

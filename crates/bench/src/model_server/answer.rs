@@ -1,6 +1,6 @@
 //! From a request to what is answered: pure, so the same request is always answered alike.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::odd_calls::ODD_CALLS;
 use super::pairing;
@@ -48,8 +48,10 @@ pub(super) fn read(body: &[u8]) -> Result<Asked, String> {
     let (at, text, script) = script_of(messages);
     let step = messages[at..].iter().filter(|message| is_step(message)).count();
     let call_id = format!("call_{at}_{step}");
-    let reply = match script.steps.get(step) {
-        Some(call) => Reply { text: words(script.preamble), call: Some((call_id.clone(), call.clone())) },
+    let call = script.steps.get(step).cloned().or_else(|| next_read(&script, body));
+    let reply = match call {
+        _ if script.reads > 0 && request["tools"].is_null() => Reply { text: vec![summary(body)], call: None },
+        Some(call) => Reply { text: words(script.preamble), call: Some((call_id.clone(), call)) },
         None => Reply { text: finally(&script, &text), call: None },
     };
     Ok(Asked {
@@ -62,6 +64,24 @@ pub(super) fn read(body: &[u8]) -> Result<Asked, String> {
         usage: request["stream_options"]["include_usage"] == true,
         model: request["model"].as_str().unwrap_or("scripted").to_owned(),
     })
+}
+
+/// The file after the last one that the request names anywhere, in a call or in a summary.
+fn next_read(script: &Script, body: &[u8]) -> Option<Call> {
+    let next = last_read(body) + 1;
+    let arguments = json!({ "path": format!("step-{next}.txt") }).to_string();
+    (next <= script.reads).then(|| Call { tool: "read".to_owned(), arguments })
+}
+
+fn last_read(body: &[u8]) -> u32 {
+    let body = String::from_utf8_lossy(body);
+    let named = body.split("step-").skip(1).filter_map(|behind| behind.split_once(".txt")?.0.parse().ok());
+    named.max().unwrap_or_default()
+}
+
+/// What stands for the history in the request.
+fn summary(body: &[u8]) -> String {
+    format!("## Goal\nRead the files in order.\n## Done\nAll up to step-{}.txt were read.", last_read(body))
 }
 
 /// Whether a message asks for calls as the script has them.
@@ -98,7 +118,6 @@ fn content(message: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     fn reply(messages: &Value) -> Reply {
         let request = json!({ "model": "m", "stream": true, "messages": messages });
@@ -115,6 +134,21 @@ mod tests {
         assert!(reply(&json!([user, first, result])).call.is_some());
         assert_eq!(reply(&json!([user, first, result, first, result])).text, ["word0"]);
         assert_eq!(reply(&json!([user, first, result, first, result, go_on])).call, None);
+    }
+
+    #[test]
+    fn files_are_read_in_order_also_behind_a_summary() {
+        let asked = |request: Value| read(request.to_string().as_bytes()).expect("a request in order").reply;
+        let next = |said: &str| {
+            let messages = json!([{ "role": "user", "content": said }, { "role": "user", "content": "reads=12" }]);
+            asked(json!({ "stream": true, "tools": [], "messages": messages })).call.map(|(_, call)| call.arguments)
+        };
+        assert_eq!(next("hello").as_deref(), Some(r#"{"path":"step-1.txt"}"#));
+        assert_eq!(next("step-9.txt and step-10.txt were read").as_deref(), Some(r#"{"path":"step-11.txt"}"#));
+        assert_eq!(next("step-12.txt was read"), None);
+        let messages = json!([{ "role": "user", "content": "reads=12\nstep-7.txt" }]);
+        let summary = asked(json!({ "stream": true, "messages": messages }));
+        assert!(summary.call.is_none() && summary.text[0].contains("step-7.txt"), "{summary:?}");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use super::odd_calls::OddCalls;
 /// | `exec:COMMAND` | the same for `exec` | |
 /// | `rounds=N tool=NAME` | N steps that call NAME with empty arguments, before the others | 0, `ls` |
 /// | `write=BYTES` | a step that writes a file of so many bytes | |
+/// | `reads=N` | steps that read `step-1.txt` to `step-N.txt`, one after the other, also behind a summary; who asks for a summary gets one | |
 /// | `tokens=N` | words of the final answer | 8 |
 /// | `prose=BYTES` | the final answer is so much prose, in pieces of about 80 bytes; another message, another text | |
 /// | `preamble=N` | words of text before the calls of each step | 0 |
@@ -27,6 +28,8 @@ use super::odd_calls::OddCalls;
 pub struct Script {
     /// The calls that are asked for, one a step.
     pub steps: Vec<Call>,
+    /// Files that are read after these steps, one a step.
+    pub reads: u32,
     /// Bytes of prose in place of words.
     pub prose: Option<usize>,
     /// Words of text before each call.
@@ -155,6 +158,7 @@ impl Default for Script {
     fn default() -> Self {
         Self {
             steps: vec![],
+            reads: 0,
             preamble: 0,
             tokens: 8,
             prose: None,
@@ -194,6 +198,7 @@ impl Script {
 
     fn set(&mut self, key: &str, value: &str) -> Option<()> {
         match key {
+            "reads" => self.reads = value.parse().ok()?,
             "tokens" => self.tokens = value.parse().ok()?,
             "prose" => self.prose = Some(value.parse().ok()?),
             "preamble" => self.preamble = value.parse().ok()?,
@@ -265,6 +270,7 @@ mod tests {
         let written = Script::parse("write=20 tokens=1").expect("it has directives");
         assert_eq!(written.steps[0].arguments, r#"{"content":"fifteen letters\nfift","path":"written.txt"}"#);
         assert_eq!(script.answer(), "word0 word1 word2");
+        assert_eq!(Script::parse("reads=1000").map(|script| script.reads), Some(1_000));
     }
 
     #[test]

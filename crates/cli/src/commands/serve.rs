@@ -21,7 +21,7 @@ use crate::config::{Config, Globals};
 use crate::door::{hang_up, listen, own, say_damage};
 use crate::error::{CliError, Exit};
 use crate::resolver::ConfigResolver;
-use crate::retention;
+use crate::{idle, retention};
 
 /// Own the home without a terminal: take up all that is unfinished, answer on its socket.
 #[derive(Debug, Args)]
@@ -95,6 +95,7 @@ pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliErr
                 return Err(CliError::from(error.clone().expect("waited for")));
             }
             () = told.notes(&mut notes) => {}
+            () = idle::keep_up(&service, globals, |note| eprintln!("limulus: {note}")) => {}
             () = retention::keep_up(kept, globals, |note| eprintln!("limulus: {note}")) => {}
         }
         Ok::<(), CliError>(())

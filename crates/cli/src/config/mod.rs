@@ -140,6 +140,12 @@ impl Config {
         QueueSettings { mode, debounce_ms, cap, drop, cut, interrupt, stale_before }
     }
 
+    /// How long a session may rest before a service ends it; none = for ever.
+    pub(crate) fn idle_timeout(&self) -> Option<Duration> {
+        let seconds = self.values.session.idle_timeout_s;
+        (seconds > 0).then(|| Duration::from_secs(seconds))
+    }
+
     /// What the home keeps.
     pub(crate) fn retention(&self) -> Retention {
         self.values.retention
@@ -216,6 +222,8 @@ struct Compaction {
     model: Option<String>,
     reserve: u64,
     keep: u64,
+    memory_flush: bool,
+    memory_flush_soft: u64,
     limit_s: u64,
 }
 

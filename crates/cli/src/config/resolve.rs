@@ -70,10 +70,12 @@ impl Config {
     }
 
     fn compaction(&self, agent: &Agent) -> Result<Compaction, ConfigError> {
-        let super::Compaction { auto, model, reserve, keep, .. } = &self.values.compaction;
+        let super::Compaction { auto, model, reserve, keep, memory_flush, memory_flush_soft, .. } =
+            &self.values.compaction;
         let by = model.as_ref().map(|model| self.candidate(model, agent, None)).transpose()?;
         let by = by.map(|(candidate, _)| candidate);
-        Ok(Compaction { auto: *auto, reserve: *reserve, keep: *keep, by })
+        let flush_soft = memory_flush.then_some(*memory_flush_soft);
+        Ok(Compaction { auto: *auto, reserve: *reserve, keep: *keep, flush_soft, by })
     }
 
     fn agent(&self, name: &str) -> Result<&Agent, ConfigError> {

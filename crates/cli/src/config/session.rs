@@ -13,6 +13,8 @@ const IDLE_MINUTES: u32 = 60;
 #[serde(deny_unknown_fields)]
 pub(super) struct Session {
     pub(super) reset: Reset,
+    /// Seconds of rest after which a service ends a session; 0 = it does not.
+    pub(super) idle_timeout_s: u64,
 }
 
 /// When a conversation is stale.

@@ -34,13 +34,17 @@ fn overflow() -> String {
 
 /// An answer that asks for the command, so many times at once.
 fn calls(number: usize, times: usize) -> String {
-    let call = |index: usize| {
-        let command = format!("yes 'line {number}/{index} of the log of the tides' | head -c 20000");
-        let arguments = json!({ "command": command }).to_string();
+    let command = |index| format!("yes 'line {number}/{index} of the log of the tides' | head -c 20000");
+    asks_for(number, "exec", (0..times).map(|index| json!({ "command": command(index) })))
+}
+
+/// An answer that asks for a tool, once for each of these arguments.
+fn asks_for(number: usize, tool: &str, arguments: impl Iterator<Item = Value>) -> String {
+    let call = |(index, arguments): (usize, Value)| {
         json!({ "index": index, "id": format!("call_{number}_{index}"), "type": "function",
-                "function": { "name": "exec", "arguments": arguments } })
+                "function": { "name": tool, "arguments": arguments.to_string() } })
     };
-    let calls: Vec<Value> = (0..times).map(call).collect();
+    let calls: Vec<Value> = arguments.enumerate().map(call).collect();
     let frame = json!({ "choices": [{ "index": 0, "delta": { "role": "assistant", "tool_calls": calls } }] });
     let end = json!({ "choices": [{ "index": 0, "delta": {}, "finish_reason": "tool_calls" }] });
     format!("{STREAM}data: {frame}\n\ndata: {end}\n\ndata: [DONE]\n\n")
@@ -91,6 +95,51 @@ pub(crate) fn r25_r52_a_turn_of_thirty_tools_never_reaches_the_providers_overflo
     assert_eq!((&shown["window"], &shown["parts"][2]["what"]), (&json!(WINDOW), &json!("summary")), "{shown}");
     let dropped = home.json(&["sessions", "context", "--dropped"]);
     assert!(dropped["parts"].as_array().is_some_and(|parts| parts.len() > 2), "{dropped}");
+}
+
+/// Whether the last that the model is told is to write down what must not be lost.
+fn is_flush(asked: &Asked) -> bool {
+    let last = asked.body["messages"].as_array().and_then(|messages| messages.last());
+    last.is_some_and(|last| last.to_string().contains("write it now into a file of the workspace"))
+}
+
+/// Before each summary the model is asked once to write down what must not be lost, and has its tools to do so.
+#[test]
+pub(crate) fn r14_r25_what_must_not_be_lost_can_be_written_down_before_a_summary() {
+    for flush in [true, false] {
+        let rounds = AtomicUsize::new(0);
+        let server = Planned::start(move |number, asked| match () {
+            () if is_summary(asked) => Does::Answer(whole(&["## Goal\nRead the log of the tides."])),
+            () if is_flush(asked) => {
+                let notes = json!({ "path": "memory/NOTES.md", "content": "high at noon" });
+                Does::Answer(asks_for(number, "write", std::iter::once(notes)))
+            }
+            () if rounds.fetch_add(1, Ordering::SeqCst) < ROUNDS => Does::Answer(calls(number, 1)),
+            () => Does::Answer(whole(&["All of it ", "was read."])),
+        });
+        let home =
+            home(&server.base_url).with("LIMULUS_COMPACTION__MEMORY_FLUSH", if flush { "true" } else { "false" });
+        let answer = home.run(&["agent", "--yes", "-m", "Read the log"]).expect_code(0);
+        assert_eq!(answer.out, "All of it was read.\n");
+        let times = |of: fn(&Asked) -> bool| server.seen().iter().filter(|asked| of(asked)).count();
+        let (summaries, flushes) = (times(is_summary), times(is_flush));
+        assert!(summaries > 1, "{summaries}: {}", answer.err);
+        let seen = server.seen();
+        let mut asked = seen.iter().filter(|asked| is_summary(asked)).map(|asked| asked.body.to_string());
+        assert!(
+            asked.all(|asked| !asked.contains("Note from limulus")),
+            "what it tells the model is no wish of the user"
+        );
+        if flush {
+            assert!((summaries..=summaries + 1).contains(&flushes), "{flushes} for {summaries}");
+            assert_eq!(home.text("memory/NOTES.md"), "high at noon");
+            let told = "! the model is told: Note from limulus: this conversation is nearly as long as fits";
+            assert_eq!(answer.err.matches(told).count(), flushes, "{}", answer.err);
+        } else {
+            assert_eq!((flushes, home.text("memory/NOTES.md")), (0, String::new()));
+        }
+        home.run(&["audit", "main", "--verify"]).expect_code(0);
+    }
 }
 
 /// Where all of it comes at once there is nothing older to summarise: long results are cut.

@@ -19,6 +19,7 @@ mod failover;
 mod faults;
 mod formats;
 mod hold;
+mod idle;
 mod independent;
 mod kills;
 mod lanes;

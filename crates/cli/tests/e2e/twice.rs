@@ -68,6 +68,7 @@ beside_an_owner! {
         r62_a_new_conversation_begins_with_what_follows_the_command,
     }
     compaction {
+        r14_r25_what_must_not_be_lost_can_be_written_down_before_a_summary,
         r25_r52_a_turn_of_thirty_tools_never_reaches_the_providers_overflow,
         r52_thirty_results_at_once_are_cut_before_they_are_sent,
         r52_an_overflow_is_compacted_and_then_told_readably,
@@ -183,6 +184,7 @@ const ONCE: &[(&str, &str, &str)] = &[
     ),
     ("formats", "r45_a_file_that_cannot_be_attached_sends_nothing", "the owner has made the home"),
     ("hold", "*", "is about a second terminal: beside a service of its own, or where nobody owns the home any more"),
+    ("idle", "*", "is about a service of its own"),
     ("independent", "*", "another program reads the home"),
     ("kills", "*", "kills the command that owns the home; `served` kills owners beside others"),
     ("lanes", "*", "is beside a service of its own, with one place"),

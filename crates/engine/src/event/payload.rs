@@ -172,8 +172,10 @@ payload! {
         /// The request that it answers.
         request: EffectId,
         /// Its text.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         text: Option<Body>,
         /// Its reasoning.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         reasoning: Option<Body>,
         /// Its calls, in source order.
         calls: Vec<SealedCall>,
@@ -200,8 +202,10 @@ payload! {
         /// The hash of tool, arguments and folder: what an approval binds to.
         fingerprint: Hash,
         /// What is needed to look the call up after a crash (for a write: the hash of the file before).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         evidence: Option<String>,
         /// Why it is asked or denied, for people and the model.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     }
     /// Leave is asked for a call.
@@ -263,6 +267,7 @@ payload! {
         /// What the model is told.
         output: Body,
         /// All that it gave back, when that is more than the model is told.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         whole: Option<Body>,
         /// Images and files that the model is shown with it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -259,6 +259,7 @@ pub struct SealedCall {
     /// The arguments, as written.
     pub arguments: Body,
     /// The answer that it was sealed with, when it will never run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Body>,
 }
 
@@ -282,6 +283,8 @@ pub enum CompactionCause {
 pub enum Note {
     /// The same call came with the same result, again and again.
     Repeats,
+    /// The history is soon made shorter: it is to write down what must not be lost.
+    MemoryFlush,
     /// A budget is nearly used up.
     WrapUp,
     /// A budget is used up: it is to say what was done.

@@ -162,7 +162,7 @@ impl Machine {
         Ok(Answer::Done)
     }
 
-    fn note(&mut self, note: Note, text: &str, moment: Moment) {
+    pub(super) fn note(&mut self, note: Note, text: &str, moment: Moment) {
         let body = self.keep(Content::text(BodyKind::Message, text));
         self.emit(Noted { note, body }, moment.now);
     }

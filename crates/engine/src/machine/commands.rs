@@ -8,7 +8,7 @@ use crate::event::{
     AskAnswered, CallOutcome, Created, CutCause, Event, LifecycleChanged, Outcome, OverrideSet, PauseCause, Paused,
     Reset, Resumed,
 };
-use crate::ids::{CallId, Hash, Moment, RunId};
+use crate::ids::{CallId, Hash, Moment, RunId, Timestamp};
 use crate::input::{Answer, Command, Given, Override, Refusal};
 use crate::mutants::{Mutant, planted};
 use crate::state::{Lifecycle, Session, Stage};
@@ -44,6 +44,7 @@ impl Machine {
             Command::Override(change) => self.override_one(change, moment),
             Command::Recover { force } => self.recover_lifecycle(force, moment),
             Command::Terminate => self.terminate(moment),
+            Command::EndIdle { before } => self.end_idle(before, moment),
             Command::Budget { scope, change } => self.set_budget(scope, change, moment),
             Command::Compact { message, focus, queue } => self.compact(message, focus, queue, moment),
             Command::Uncompact { compaction, restored } => self.uncompact(compaction, restored, moment),
@@ -227,6 +228,17 @@ impl Machine {
         }
         self.clear(moment);
         self.end_or_terminate(moment);
+        Ok(Answer::Done)
+    }
+
+    fn end_idle(&mut self, before: Timestamp, moment: Moment) -> Result<Answer, Refusal> {
+        let session = self.session.as_ref().ok_or_else(no_session)?;
+        let rests =
+            matches!(session.lifecycle, Lifecycle::Idle) && session.queue.is_empty() && session.processes.is_empty();
+        if !rests || session.last_activity >= before {
+            return Err(state_refusal(session, "it is under way, or was not long ago"));
+        }
+        self.change_lifecycle(LifecycleKind::Terminated, LifecycleCause::IdleTimeout, moment);
         Ok(Answer::Done)
     }
 

@@ -4,9 +4,10 @@
 use super::Machine;
 use super::commands::{no_session, state_refusal};
 use super::queue::Offered;
+use super::sentences;
 use crate::body::Content;
 use crate::event::{
-    Compacted, CompactionAsked, CompactionBegun, CompactionCause, CompactionFailed, CutResult, Failed, Outcome,
+    Compacted, CompactionAsked, CompactionBegun, CompactionCause, CompactionFailed, CutResult, Failed, Note, Outcome,
     Overrides, QueueMode, ResultsCut, Uncompacted, Usage,
 };
 use crate::failure::{Failure, FailureClass};
@@ -15,9 +16,9 @@ use crate::input::{Answer, Refusal, Shortened};
 use crate::mutants::{Mutant, planted};
 use crate::queue::QueueSettings;
 use crate::settings::Candidate;
-use crate::state::{Compacting, Item, ItemAt, Lifecycle, Phase, Run, Session, Transcript};
-use crate::tables::compaction::{History, Rung, Window};
-use crate::tables::limits::MESSAGE_TOKENS;
+use crate::state::{Compacting, Item, ItemAt, Lifecycle, Phase, Run, Session, Transcript, Winding};
+use crate::tables::compaction::{Flush, History, Rung, Window};
+use crate::tables::limits::{FLUSH_TOKENS, MESSAGE_TOKENS};
 
 /// What is to be done: which way, and how many items a summary stands for.
 type Plan = (Rung, usize);
@@ -53,6 +54,10 @@ impl Machine {
             self.emit(Failed { request: None, failure, text: None }, moment.now);
             return true;
         }
+        if self.flush_wanted(run, candidate) {
+            self.note(Note::MemoryFlush, sentences::MEMORY_FLUSH, moment);
+            return true;
+        }
         let wanted = self.compaction_wanted(run, candidate);
         let Some((cause, plan)) = wanted.and_then(|cause| Some((cause, self.plan(candidate)?))) else { return false };
         self.begin_compaction(plan, cause, candidate, moment);
@@ -65,9 +70,28 @@ impl Machine {
             return Some(CompactionCause::Again);
         }
         let is_auto = self.settings.as_ref().is_some_and(|settings| settings.compaction.auto);
-        let threshold = self.window(candidate).filter(|_| is_auto && room.history != History::GoesOut)?.threshold;
+        let Window { threshold, most, .. } =
+            self.window(candidate).filter(|_| is_auto && room.history != History::GoesOut)?;
         let cause = if room.rung == Rung::Summarise { CompactionCause::Threshold } else { CompactionCause::Again };
-        (self.request_tokens(candidate) > threshold).then_some(cause)
+        // What asks for the writing down goes out first, where there is room for it.
+        let is_asked = self.session.as_ref().is_some_and(|session| session.transcript.flush() == Flush::Asked);
+        (self.request_tokens(candidate) > if is_asked { most } else { threshold }).then_some(cause)
+    }
+
+    /// Whether the model is to write down what must not be lost, with the next request: a summary is due soon or now, and
+    /// there is room to ask.
+    fn flush_wanted(&self, run: &Run, candidate: u32) -> bool {
+        let (Some(session), Some(settings)) = (&self.session, &self.settings) else { return false };
+        let Some(Window { flush: Some(from), most, .. }) = self.window(candidate) else { return false };
+        let room = &run.counters.room;
+        let is_first = session.transcript.flush() == Flush::Not && (room.rung, room.history) == <_>::default();
+        let tokens = self.request_tokens(candidate);
+        let may_call = !matches!(run.winding, Winding::Closing | Winding::Closed);
+        is_first
+            && settings.compaction.auto
+            && may_call
+            && (from..=most.saturating_sub(FLUSH_TOKENS)).contains(&tokens)
+            && matches!(self.plan(candidate), Some((Rung::Summarise, _)))
     }
 
     /// The first way from here on that promises anything.

@@ -24,6 +24,12 @@ pub(super) fn repeated(tool: &str, times: u32, most: u32) -> String {
     )
 }
 
+/// With the last request before the history is made shorter.
+pub(super) const MEMORY_FLUSH: &str = "Note from limulus: this conversation is nearly as long as fits, and its older part is soon \
+     replaced by a summary. What must not be lost of it (decisions and their reasons, exact names, what is still to do) and \
+     stands in no file yet: write it now into a file of the workspace, behind what is there, by default \
+     `memory/NOTES.md`. Then go on with what you were asked; do not mention this note.";
+
 /// A call that nothing is left for.
 pub(super) const NOTHING_LEFT: &str = "Not run: the budget is used up.";
 

@@ -8,7 +8,7 @@ use super::session::Session;
 
 /// The version of the state's form. It changes with every field of it: a snapshot of another version counts as absent,
 /// and the fold begins further back.
-pub const STATE_VERSION: u32 = 11;
+pub const STATE_VERSION: u32 = 12;
 
 /// Entries between two snapshots at least. Fewer are folded faster than a state is read back.
 const ENTRIES: u64 = 256;
@@ -99,7 +99,7 @@ mod tests {
     fn r17_the_form_of_the_state_has_this_version() {
         let id = "00000000-0000-0000-0000-000000000007";
         let form = format!(
-            r#"{{"version":11,"session":{{"id":"{id}","key":"agent:main:main","agent":"main","branch":"{id}","head":1,"created_at":1,"last_activity":1,"lifecycle":"initializing","held":null,"queue":[],"messages":{{}},"keys":{{}},"dropped":[],"transcript":{{"items":[],"seqs":[],"tokens":0,"sent":0,"sent_tokens":0,"counted":null,"resets":0}},"owed":[],"processes":[],"model":null,"thinking":null,"verbose":null,"queue_mode":null,"spent":{{}},"allowance":{{}},"epoch":0,"closed":true}}}}"#
+            r#"{{"version":12,"session":{{"id":"{id}","key":"agent:main:main","agent":"main","branch":"{id}","head":1,"created_at":1,"last_activity":1,"lifecycle":"initializing","held":null,"queue":[],"messages":{{}},"keys":{{}},"dropped":[],"transcript":{{"items":[],"seqs":[],"tokens":0,"sent":0,"sent_tokens":0,"counted":null,"resets":0,"flush":"not"}},"owed":[],"processes":[],"model":null,"thinking":null,"verbose":null,"queue_mode":null,"spent":{{}},"allowance":{{}},"epoch":0,"closed":true}}}}"#
         );
         assert_eq!(String::from_utf8(session().to_snapshot()).unwrap(), form);
         assert_eq!(Session::from_snapshot(form.as_bytes()), Ok(Some(session())));
@@ -107,9 +107,9 @@ mod tests {
 
     #[test]
     fn r11_a_state_of_another_version_counts_as_absent_and_what_is_none_is_an_error() {
-        let newer = br#"{"version":12,"session":{"unheard":"of"}}"#;
+        let newer = br#"{"version":13,"session":{"unheard":"of"}}"#;
         assert_eq!(Session::from_snapshot(newer), Ok(None));
-        for bytes in [&b"{}"[..], b"", b"{\"version\":11}", b"{\"version\":11,\"session\":{\"id\":7}}"] {
+        for bytes in [&b"{}"[..], b"", b"{\"version\":12}", b"{\"version\":12,\"session\":{\"id\":7}}"] {
             assert!(Session::from_snapshot(bytes).is_err(), "{}", String::from_utf8_lossy(bytes));
         }
     }

@@ -6,6 +6,7 @@ use crate::body::{Attachment, Body, BodyKind};
 use crate::ids::{CallId, EffectId, Hash, MessageId, Seq};
 use crate::mutants::{Mutant, planted};
 use crate::settings::Settings;
+use crate::tables::compaction::Flush;
 use crate::tables::limits::{IMAGE_TOKENS, LONG_RESULT_TOKENS, MESSAGE_TOKENS, PINNED_TOKENS};
 
 /// One item of a conversation.
@@ -156,6 +157,8 @@ pub struct Transcript {
     counted: Option<Counted>,
     /// How often it began anew: what was rendered of an older one is of no use.
     resets: u32,
+    /// How far it is with the writing down of what a summary may lose.
+    flush: Flush,
 }
 
 /// What a provider counted of a request.
@@ -224,6 +227,22 @@ impl Transcript {
         self.tokens += item.tokens();
         self.items.push(item);
         self.seqs.push(seq);
+    }
+
+    /// How far it is with the writing down of what a summary may lose.
+    pub fn flush(&self) -> Flush {
+        self.flush
+    }
+
+    pub(crate) fn ask_flush(&mut self) {
+        self.flush = Flush::Asked;
+    }
+
+    /// A whole answer came.
+    pub(crate) fn answer_flush(&mut self) {
+        if self.flush == Flush::Asked {
+            self.flush = Flush::Answered;
+        }
     }
 
     /// How often it began anew.

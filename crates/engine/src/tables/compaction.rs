@@ -59,6 +59,8 @@ pub struct Window {
     pub most: u64,
     /// Of the newest part of the history, that stays as it is.
     pub keep: u64,
+    /// Above it the model is asked to write down what must not be lost; none = it is not.
+    pub flush: Option<u64>,
 }
 
 impl Window {
@@ -67,8 +69,23 @@ impl Window {
         let window = candidate.context_window;
         let most = window - candidate.max_output.min(window / 2);
         let threshold = most - compaction.reserve.min(most / 4);
-        Self { threshold, most, keep: compaction.keep.min(threshold / 2) }
+        let flush = compaction.flush_soft.map(|soft| threshold - soft.min(threshold / 8));
+        Self { threshold, most, keep: compaction.keep.min(threshold / 2), flush }
     }
+}
+
+/// How far a history is with the writing down of what its summary may lose. That is an ordinary step of a run, once for each
+/// time that the history is made shorter, so that neither can bring the other about.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Flush {
+    /// It was not asked for.
+    #[default]
+    Not,
+    /// It is asked for in the request that is next, or out.
+    Asked,
+    /// The model has answered.
+    Answered,
 }
 
 /// What is held of a history as it is.
@@ -189,22 +206,26 @@ mod tests {
 
     #[test]
     fn r42_what_is_asked_to_stay_free_gives_way_in_a_small_window() {
-        let of = |window, output| Window::of(&candidate(window, output), &Compaction::default());
-        assert_eq!(of(200_000, 8_192), Window { threshold: 171_808, most: 191_808, keep: 20_000 });
-        assert_eq!(of(64_000, 8_000), Window { threshold: 42_000, most: 56_000, keep: 20_000 });
-        assert_eq!(of(16_000, 8_000), Window { threshold: 6_000, most: 8_000, keep: 3_000 });
-        assert_eq!(of(32_000, 32_000), Window { threshold: 12_000, most: 16_000, keep: 6_000 });
+        let compaction = Compaction { flush_soft: Some(4_000), ..Compaction::default() };
+        let of = |window, output| Window::of(&candidate(window, output), &compaction);
+        let window = |threshold, most, keep, flush| Window { threshold, most, keep, flush: Some(flush) };
+        assert_eq!(of(200_000, 8_192), window(171_808, 191_808, 20_000, 167_808));
+        assert_eq!(of(64_000, 8_000), window(42_000, 56_000, 20_000, 38_000));
+        assert_eq!(of(16_000, 8_000), window(6_000, 8_000, 3_000, 5_250));
+        assert_eq!(of(32_000, 32_000), window(12_000, 16_000, 6_000, 10_500));
         for window in (16_000..1_000_000).step_by(7_919) {
-            let Window { threshold, most, keep } = of(window, window / 3);
+            let Window { threshold, most, keep, flush } = of(window, window / 3);
             assert!(keep <= threshold / 2 && threshold < most && most < window, "{window}");
+            assert!(flush.is_some_and(|flush| keep < flush && flush < threshold), "{window}");
         }
+        assert_eq!(Window::of(&candidate(64_000, 8_000), &Compaction::default()).flush, None);
     }
 
     #[test]
     fn r52_three_summaries_then_each_other_way_once_then_none() {
         use Rung::{Nothing, Summarise, Tail, Truncate};
         let mut room = Room::default();
-        let window = Window { threshold: 100, most: 120, keep: 40 };
+        let window = Window { threshold: 100, most: 120, keep: 40, flush: None };
         let mut next = || {
             room.overflow();
             (room.rung, room.keep(window))
@@ -221,7 +242,7 @@ mod tests {
     #[test]
     fn r14_what_follows_a_failed_summary() {
         let moment = Moment { now: crate::ids::Timestamp(1), draw: 0 };
-        let window = Some(Window { threshold: 70, most: 100, keep: 10 });
+        let window = Some(Window { threshold: 70, most: 100, keep: 10, flush: None });
         let with = |class, room| after(&Failure::new(class, "no"), &room, window, moment);
         let room = |rung, failed, too_long, tokens| {
             let history = if too_long { History::TooLong } else { History::Estimated };

@@ -56,6 +56,9 @@ pub const PINNED_TOKENS: u64 = 4_000;
 /// Tokens of a call's result that is long: where room is needed, only its beginning and its end stay.
 pub const LONG_RESULT_TOKENS: u64 = 1_000;
 
+/// Tokens that asking the model to write down what must not be lost takes at most.
+pub const FLUSH_TOKENS: u64 = 200;
+
 /// Different calls with their results of which a run knows whether they came before.
 pub const REPEATS_REMEMBERED: usize = 16;
 

@@ -206,6 +206,6 @@ fn r17_the_page_lists_the_fields_of_a_session() {
     assert_eq!(names(session.as_object().expect("an object")), listed);
     assert_eq!(
         names(session["transcript"].as_object().expect("an object")),
-        ["counted", "items", "resets", "sent", "sent_tokens", "seqs", "tokens"]
+        ["counted", "flush", "items", "resets", "sent", "sent_tokens", "seqs", "tokens"]
     );
 }

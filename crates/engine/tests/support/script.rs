@@ -177,6 +177,7 @@ fn set(world: &mut World, key: &str, value: &str) {
         "chain" => world.settings.candidates = value.split_whitespace().map(candidate).collect(),
         "window" => world.settings.candidates[0].context_window = number(),
         "keep" => world.settings.compaction.keep = number(),
+        "flush" => world.settings.compaction.flush_soft = Some(number()),
         "reserve" => world.settings.compaction.reserve = number(),
         "auto" => world.settings.compaction.auto = value == "on",
         "summary" => limits.compact_ms = number(),
@@ -275,6 +276,7 @@ fn command(world: &mut World, words: &Words) -> Option<Command> {
         }),
         "recover" => Command::Recover { force: words.at(1) == "force" },
         "terminate" => Command::Terminate,
+        "end-idle" => Command::EndIdle { before: Timestamp(words.at(1).parse().expect("a time")) },
         _ => return None,
     })
 }

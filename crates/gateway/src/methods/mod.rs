@@ -17,6 +17,8 @@ use serde_json::Value;
 use crate::connection::Caller;
 use crate::error::Error;
 
+pub(crate) use acting::end_idle;
+
 /// Carries a request out, and answers it.
 pub(crate) async fn carry_out(caller: Arc<Caller>, request: Request) {
     let Request { id, method, params } = request;

@@ -64,9 +64,17 @@ async fn beside<T: Send + 'static>(
 }
 
 fn told(shared: &Shared, transcript: &Transcript, items: usize) -> Result<Vec<Told>, journal::Error> {
-    let mark = shared.resolver.mark();
-    let messages = Conversation::default().render(transcript, items, &mark, shared.journal.as_ref())?;
-    Ok(summary::told(&messages, &[conversation::GO_ON]))
+    let (mark, store) = (shared.resolver.mark(), shared.journal.as_ref());
+    let mut conversation = Conversation::default();
+    let messages = conversation.render(transcript, items, &mark, store)?;
+    // What limulus itself told the model was for its time, and is no wish of the user.
+    let notes = transcript.items().iter().take(items).filter_map(|item| match item {
+        Item::Note { body } => Some(conversation.text(body, store)),
+        _ => None,
+    });
+    let notes = notes.collect::<Result<Vec<_>, _>>()?;
+    let nothing: Vec<&str> = notes.iter().map(AsRef::as_ref).chain([conversation::GO_ON]).collect();
+    Ok(summary::told(&messages, &nothing))
 }
 
 /// All long results, each as its beginning and its end.

@@ -1,6 +1,6 @@
 //! Histories that were shortened: the old one, then the new one, and nothing between.
 
-use engine::{EffectId, Event};
+use engine::{EffectId, Event, Note};
 
 use super::Evidence;
 use crate::invariant::{Invariant, Violation};
@@ -31,6 +31,22 @@ pub(super) fn are_whole(evidence: &Evidence<'_>) -> Result<(), Violation> {
         };
         Invariant::Compaction.holds(begun.take() == Some(made), || format!("{made} was not under way"))?;
         Invariant::Compaction.holds(after < before, || format!("{made} made {after} tokens of {before}"))?;
+    }
+    Ok(())
+}
+
+/// The model is asked once to write down what a summary may lose, for each time that the history is another.
+pub(super) fn are_announced_once(evidence: &Evidence<'_>) -> Result<(), Violation> {
+    let mut is_asked = false;
+    for event in evidence.events() {
+        match event {
+            Event::Noted(e) if e.note == Note::MemoryFlush => {
+                let again = std::mem::replace(&mut is_asked, true);
+                Invariant::Compaction.holds(!again, || "the same writing down is asked for twice".into())?;
+            }
+            Event::Compacted(_) | Event::ResultsCut(_) | Event::Uncompacted(_) | Event::Reset(_) => is_asked = false,
+            _ => {}
+        }
     }
     Ok(())
 }

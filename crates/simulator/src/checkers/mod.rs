@@ -50,6 +50,7 @@ const CHECKERS: &[Checker] = &[
     calls::results_are_true,
     calls::processes_have_ended,
     compactions::are_whole,
+    compactions::are_announced_once,
     compactions::run_does_not_end_in_one,
     spending::is_within_its_limits,
     views_are_those_of_the_entries,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use engine::tables::compaction::Rung;
 use engine::{
     Answer, ApprovalRow, Batch, CallId, CallOutcome, CandidateCooled, CompactionBegun, CompactionCause, EffectId, Hash,
-    ProcessAdopted, ProcessEnded, ReceiptState, Record, RequestSent, ResultsCut, RetryScheduled, Seq, Spent, TextAdded,
-    Timestamp, ToolClass, Views, WaitBegan, WaitEnded, WaitFor,
+    Note, Noted, ProcessAdopted, ProcessEnded, ReceiptState, Record, RequestSent, ResultsCut, RetryScheduled, Seq,
+    Spent, TextAdded, Timestamp, ToolClass, Views, WaitBegan, WaitEnded, WaitFor,
 };
 
 use super::*;
@@ -140,6 +140,9 @@ pub(crate) const PLANTED: &[Planted] = &[
         append(outside, begun(outside).into());
         append(outside, ResultsCut { compaction, results: vec![], before: 9, after: 9 }.into());
     }),
+    (Invariant::Compaction, |outside| {
+        [0; 2].iter().for_each(|_| append(outside, flush(outside)));
+    }),
     (Invariant::Budget, |outside| append(outside, WaitBegan { on: WaitFor::Budget, until: None }.into())),
     (Invariant::Budget, |outside| {
         let Event::RequestSent(sent) = event_of(outside, "request_sent") else { unreachable!() };
@@ -197,6 +200,12 @@ fn begun(outside: &Outside) -> CompactionBegun {
     let compaction = EffectId { kind: EffectKind::Compact, try_no: 9, ..request_of(outside) };
     let (cause, rung) = (CompactionCause::Threshold, Rung::Truncate);
     CompactionBegun { try_no: 1, compaction, cause, rung, items: 1, tokens: 9, focus: None }
+}
+
+/// The model is asked to write down what must not be lost.
+fn flush(outside: &Outside) -> Event {
+    let Event::MessageAccepted(accepted) = event_of(outside, "message_accepted") else { unreachable!() };
+    Noted { note: Note::MemoryFlush, body: accepted.body }.into()
 }
 
 /// A request whose run has ended.

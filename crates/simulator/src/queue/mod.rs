@@ -5,8 +5,8 @@ mod legs;
 mod naive;
 mod play;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::ops::AddAssign;
+use std::time::Duration;
 
 use play::KINDS;
 pub use play::{Interleaving, play, tell};
@@ -29,8 +29,10 @@ impl Played {
     pub fn kinds(&self) -> impl Iterator<Item = (&'static str, u64)> {
         KINDS.into_iter().zip(self.moves)
     }
+}
 
-    fn add(&mut self, other: &Self) {
+impl AddAssign for Played {
+    fn add_assign(&mut self, other: Self) {
         self.cases += other.cases;
         self.messages += other.messages;
         self.inputs += other.inputs;
@@ -50,33 +52,7 @@ pub struct Broken {
 
 /// Plays interleavings from this seed on, on every core, until one breaks a rule or there were enough.
 pub fn sweep(seed: u64, cases: u64, time: Duration) -> (Played, Option<Broken>) {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let began = Instant::now();
-    let (next, found) = (AtomicU64::new(0), AtomicBool::new(false));
-    let work = || {
-        let mut played = Played::default();
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            // The others stop at their next case.
-            if at >= cases || found.load(Ordering::Relaxed) || began.elapsed() >= time {
-                return (played, None);
-            }
-            if let Err(broken) = play(Interleaving { seed: seed.wrapping_add(at) }, &mut played) {
-                found.store(true, Ordering::Relaxed);
-                return (played, Some(broken));
-            }
-        }
-    };
-    let results: Vec<_> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
-        let joined = threads.into_iter().map(std::thread::ScopedJoinHandle::join);
-        joined.map(|result| result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
-    });
-    let mut all = Played::default();
-    for (played, _) in &results {
-        all.add(played);
-    }
-    (all, results.into_iter().filter_map(|(_, broken)| broken).min_by_key(|broken| broken.case.seed))
+    crate::sweep::sweep(seed, (cases, time), |seed, played, _| play(Interleaving { seed }, played))
 }
 
 #[cfg(test)]

@@ -6,9 +6,9 @@ mod book;
 mod play;
 
 use std::fmt;
+use std::ops::AddAssign;
 use std::str::FromStr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::case::InvalidCase;
 use crate::invariant::Violation;
@@ -84,8 +84,8 @@ pub struct Counts {
     pub learned: u64,
 }
 
-impl Counts {
-    fn add(&mut self, other: &Self) {
+impl AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
         self.cases += other.cases;
         self.crashes += other.crashes;
         self.requests += other.requests;
@@ -108,33 +108,7 @@ pub struct Broken {
 /// Plays seeds from this one on, each with a crash after every operation in every form, on every core, until one breaks a rule
 /// or there were enough.
 pub fn sweep(seed: u64, seeds: u64, time: Duration) -> (Counts, Option<Broken>) {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let began = Instant::now();
-    let (next, found) = (AtomicU64::new(0), AtomicBool::new(false));
-    let is_over = || found.load(Ordering::Relaxed) || began.elapsed() >= time;
-    let work = || {
-        let mut counts = Counts::default();
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            if at >= seeds || is_over() {
-                return (counts, None);
-            }
-            if let Err(broken) = everywhere(seed.wrapping_add(at), &mut counts, &is_over) {
-                found.store(true, Ordering::Relaxed);
-                return (counts, Some(broken));
-            }
-        }
-    };
-    let results: Vec<_> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
-        let joined = threads.into_iter().map(std::thread::ScopedJoinHandle::join);
-        joined.map(|result| result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
-    });
-    let mut all = Counts::default();
-    for (counts, _) in &results {
-        all.add(counts);
-    }
-    (all, results.into_iter().filter_map(|(_, broken)| broken).min_by_key(|broken| broken.case.seed))
+    crate::sweep::sweep(seed, (seeds, time), everywhere)
 }
 
 /// One seed without a crash, then with one after each of its operations in every form.

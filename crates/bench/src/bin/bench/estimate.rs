@@ -102,7 +102,7 @@ impl Family {
             let told = json!({ "tokens": known, "items": before, "settings": hash, "candidate": 0 });
             let transcript: Transcript = serde_json::from_value(json!({
                 "items": [], "seqs": [], "tokens": estimated, "sent": 0, "sent_tokens": before, "counted": told,
-                "resets": 0
+                "resets": 0, "flush": "not"
             }))?;
             errors.push(off_by(transcript.request_tokens((hash, &settings), 0, None), counted));
         }

@@ -15,6 +15,7 @@ mod real;
 mod render;
 mod rounds;
 mod serve;
+mod steps;
 mod store;
 mod stream;
 mod table;
@@ -78,6 +79,8 @@ enum Figure {
     Turns,
     /// Round 1,000 of a run beside round 10
     Rounds,
+    /// A run of 1,000 steps in a window of 200,000 tokens
+    Steps,
     /// 64 sessions: events a second, syncs, acknowledgements
     EndToEnd,
     /// 10,000 live events, 100,000 parked sessions
@@ -139,6 +142,7 @@ fn measure(figure: Figure, binary: &Path, folder: &Path) -> Result<Vec<Line>, Pr
         Figure::Stream => stream::measure(folder),
         Figure::Turns => turns::measure(folder),
         Figure::Rounds => rounds::measure(folder),
+        Figure::Steps => steps::measure(folder),
         Figure::EndToEnd => end_to_end::measure(folder),
         Figure::Opening | Figure::Cold | Figure::Killed | Figure::Serve if !binary.is_file() => {
             Err(format!("no program at {}; build it: cargo build --release -p limulus", binary.display()).into())

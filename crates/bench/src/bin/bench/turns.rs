@@ -152,7 +152,7 @@ async fn converse(folder: &Path, base_url: &str, kind: &Kind) -> Result<Session,
 }
 
 /// Bytes of the home's files. Not counted: the index of the WAL, which is memory, and the reserve, which a home has once.
-fn on_disk(folder: &Path) -> Result<u64, Problem> {
+pub(super) fn on_disk(folder: &Path) -> Result<u64, Problem> {
     let mut bytes = 0;
     for file in std::fs::read_dir(folder.join("home"))? {
         let file = file?;
@@ -165,7 +165,7 @@ fn on_disk(folder: &Path) -> Result<u64, Problem> {
 }
 
 /// Kilobytes of each table and index, and of what is free.
-fn whereabouts(folder: &Path) -> Result<String, Problem> {
+pub(super) fn whereabouts(folder: &Path) -> Result<String, Problem> {
     let connection = Connection::open(folder.join("home/journal.db"))?;
     let sql = "SELECT name, sum(pgsize) FROM dbstat GROUP BY name ORDER BY 2 DESC LIMIT 7";
     let mut statement = connection.prepare(sql)?;

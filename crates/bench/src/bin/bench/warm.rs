@@ -58,6 +58,8 @@ impl Drop for Server {
 struct Local {
     base_url: String,
     workspace: PathBuf,
+    /// Of the model, tokens.
+    window: u64,
     /// How many runs may be under way at once.
     lane: usize,
 }
@@ -68,8 +70,7 @@ impl runtime::Resolver for Local {
             provider: "scripted".into(),
             model: "wire".into(),
             profile: None,
-            // Far more than any figure sends: nothing is to be refused for its length.
-            context_window: 100_000_000,
+            context_window: self.window,
             max_output: 8_192,
             thinking: None,
             images: true,
@@ -114,13 +115,19 @@ pub(super) struct Warm {
 impl Warm {
     /// A fresh home in this folder, in which so many runs may be under way at once.
     pub(super) fn new(folder: &Path, base_url: &str, lane: usize) -> Result<Self, Problem> {
+        // Far more than any figure sends: nothing is to be refused for its length.
+        Self::with_window(folder, base_url, lane, 100_000_000)
+    }
+
+    /// The same with a model of such a window, tokens.
+    pub(super) fn with_window(folder: &Path, base_url: &str, lane: usize, window: u64) -> Result<Self, Problem> {
         let workspace = folder.join("workspace");
         std::fs::create_dir_all(&workspace)?;
         let (events, published) = mpsc::unbounded_channel();
         let options = Options {
             home: folder.join("home"),
             supervisor: PathBuf::new(),
-            resolver: Box::new(Local { base_url: base_url.to_owned(), workspace, lane }),
+            resolver: Box::new(Local { base_url: base_url.to_owned(), workspace, window, lane }),
             models: models::ModelSet::new(),
             events: Some(events),
             waits: None,

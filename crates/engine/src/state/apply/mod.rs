@@ -10,8 +10,8 @@ use super::run::{Pause, Phase, PrepareStage, Sent};
 use super::session::{Lifecycle, Session};
 use super::transcript::{Item, ItemCall, Transcript};
 use crate::event::{
-    BudgetSet, CallOutcome, CandidateCooled, Compacted, Created, Event, LifecycleChanged, MessageSealed, Next, Noted,
-    Opened, OverrideSet, Paused, RequestSent, ResultsCut,
+    BudgetSet, CallOutcome, CandidateCooled, Compacted, Created, Event, LifecycleChanged, MessageSealed, Next, Note,
+    Noted, Opened, OverrideSet, Paused, RequestSent, ResultsCut,
 };
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{BranchId, Epoch, Seq, Timestamp};
@@ -265,6 +265,9 @@ impl Session {
     /// It is told behind all that came before it.
     fn noted(&mut self, e: &Noted) {
         self.transcript.push(Item::Note { body: e.body }, self.head);
+        if e.note == Note::MemoryFlush {
+            self.transcript.ask_flush();
+        }
         if let Some(run) = self.run_mut() {
             run.noted(e);
         }
@@ -304,6 +307,7 @@ impl Session {
             self.run().and_then(|run| run.sent().map(|sent| (sent.tokens, run.settings, run.counters.candidate)));
         if let Some((expected, settings, candidate)) = sent.filter(|_| e.next != Next::Cut) {
             self.transcript.count(e.usage.prompt(), expected, settings, candidate);
+            self.transcript.answer_flush();
         }
         let item = Item::Assistant {
             request: e.request,

@@ -211,7 +211,7 @@ impl Run {
             Note::Repeats => self.repeats.told = true,
             Note::WrapUp => self.winding = self.winding.max(Winding::Told),
             Note::Closing => self.winding = Winding::Closing,
-            Note::Raised => {}
+            Note::Raised | Note::MemoryFlush => {}
         }
     }
 

@@ -27,6 +27,7 @@ pub(super) use hold::{break_at, go_on, pause};
 pub(super) use profiles::{clear_profiles, use_profile};
 pub(super) use queue::{cancel, clear, mode};
 pub(super) use resume::resume;
+pub(crate) use terminate::end_idle;
 pub(super) use terminate::terminate;
 pub(super) use wait::wait;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use engine::tables::lifecycle::LifecycleKind;
-use engine::{CallOutcome, Command, Process, ProcessState, SessionRow};
+use engine::{CallOutcome, Command, Process, ProcessState, SessionRow, Timestamp};
 use protocol::method::{EndParams, SessionEnded};
 
 use crate::connection::Caller;
@@ -22,6 +22,21 @@ pub(in crate::methods) async fn terminate(caller: &Arc<Caller>, params: EndParam
     let is_left = |state: &ProcessState| matches!(state, ProcessState::Ended { outcome: CallOutcome::Unended, .. });
     let left = session.processes.iter().filter(|process| is_left(&process.state)).map(Process::name).collect();
     Ok(SessionEnded { session_key: row.key, left })
+}
+
+/// Ends the sessions in which nothing has happened since then; what became of each. One in which something begins meanwhile goes
+/// on, and is not among them.
+pub(crate) async fn end_idle(service: &Service, before: Timestamp) -> Result<Vec<(String, Result<(), Error>)>, Error> {
+    let rests =
+        |row: &SessionRow| row.lifecycle == LifecycleKind::Idle && !row.unfinished && row.last_activity < before;
+    let mut ended = vec![];
+    for row in service.runtime.journal().sessions()?.into_iter().filter(rests) {
+        match super::ask(service, &row, Command::EndIdle { before }).await {
+            Err(Error::Refusal(_)) => {}
+            answer => ended.push((row.key, answer.map(drop))),
+        }
+    }
+    Ok(ended)
 }
 
 async fn until_over(service: &Service, key: &str) -> Result<SessionRow, Error> {
