@@ -9,9 +9,9 @@ use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Shared, join_all};
 use tokio::time::timeout;
 
-use super::Login;
 use super::grant::{self, Held};
 use super::token_file::{NotHad, TokenFile};
+use super::{Login, step};
 use crate::endpoint::{Endpoint, Secret};
 use crate::fault::Fault;
 use crate::wire::Clients;
@@ -120,16 +120,31 @@ impl Logins {
                 return Ok(held);
             }
         }
-        let granted = grant::ask(&self.clients, login, &refresh).await?;
+        let was_sent = file.was_sent(&refresh);
+        file.note_sent(&refresh);
+        let granted = match grant::ask(&self.clients, login, &refresh).await {
+            Err(fault) if fault.class == FailureClass::AuthPermanent && was_sent => {
+                return Err(fault.with_remedy(login.remedy_of_loss()));
+            }
+            Err(fault) => {
+                if fault.class == FailureClass::AuthPermanent {
+                    file.forget_sent();
+                }
+                return Err(fault);
+            }
+            Ok(granted) => granted,
+        };
+        step();
         for secret in granted.access.iter().map(|held| &held.token).chain(&granted.refresh) {
             self.keep_secret(secret);
         }
         let access = granted.access.map_err(|fault| grant::told(login, &refresh, fault));
         // From here to the disk without a pause: what ends this task ends it before or after. It is one file an hour.
-        match granted.refresh.filter(|next| *next != refresh) {
-            Some(next) => keep(login, &file, Unkept { spent: refresh, refresh: next, access }, unkept)?.access,
-            None => access,
+        if let Some(next) = granted.refresh.filter(|next| *next != refresh) {
+            return keep(login, &file, Unkept { spent: refresh, refresh: next, access }, unkept)?.access;
         }
+        file.forget_sent();
+        access
     }
 
     fn keep_secret(&self, secret: &Secret) {

@@ -43,6 +43,20 @@ impl Login {
     pub(crate) fn remedy(&self) -> String {
         format!("Log in again and put the new refresh token into {} ({}).", self.place.display(), self.shown())
     }
+
+    /// The same where the token was sent before, and what came of that was not kept.
+    fn remedy_of_loss(&self) -> String {
+        format!(
+            "It was sent before, and what that brought was not kept, as limulus was killed or the answer was lost on its way: a token              that may be used once is used up by that. {}",
+            self.remedy()
+        )
+    }
+}
+
+/// An operation of a refresh is done. In this module's tests the process may end here.
+fn step() {
+    #[cfg(test)]
+    tests::deaths::step();
 }
 
 /// Whether tokens may be sent to this address: over TLS, or not out of this machine.

@@ -1,5 +1,7 @@
 //! Refreshes against a token server of the tests' own: real sockets, and refresh tokens that may be used once.
 
+pub(super) mod deaths;
+
 use std::fs;
 use std::path::Path;
 use std::sync::{Arc, Mutex};

@@ -2,13 +2,15 @@
 //! whichever process; and a new one is on the disk before anything is done with it.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use engine::Hash;
 use tokio::time::{sleep, timeout};
 
+use super::step;
 use crate::endpoint::Secret;
 
 /// Only its owner reads it.
@@ -25,7 +27,8 @@ const LOCK_AGAIN: Duration = Duration::from_millis(25);
 pub(super) struct TokenFile {
     /// Where it really is: a link stays a link.
     path: PathBuf,
-    _lock: File,
+    /// It names the token that was sent last, as long as nothing that this brought is kept.
+    lock: File,
 }
 
 /// Why it is not had.
@@ -45,7 +48,8 @@ impl TokenFile {
         let guard = beside(&path, ".lock");
         let unlocked = |error: &io::Error| unusable(&format!("{} cannot be locked", guard.display()), error);
         let mut options = OpenOptions::new();
-        let lock = options.create(true).append(true).mode(MODE).open(&guard).map_err(|error| unlocked(&error))?;
+        let lock =
+            options.read(true).append(true).create(true).mode(MODE).open(&guard).map_err(|error| unlocked(&error))?;
         let locking = async {
             loop {
                 match lock.try_lock() {
@@ -56,7 +60,26 @@ impl TokenFile {
             }
         };
         timeout(most, locking).await.map_err(|_| NotHad::Busy)??;
-        Ok(Self { path, _lock: lock })
+        Ok(Self { path, lock })
+    }
+
+    /// Whether this token was sent before, and nothing that this brought was kept.
+    pub(super) fn was_sent(&self, token: &Secret) -> bool {
+        let mut name = String::new();
+        let read = (&self.lock).rewind().and_then(|()| (&self.lock).take(TOKEN_BYTES).read_to_string(&mut name));
+        read.is_ok() && name == name_of(token)
+    }
+
+    /// This token is about to be sent. It is for a person to read, later: where it cannot be written nothing is lost but that.
+    pub(super) fn note_sent(&self, token: &Secret) {
+        let _ = self.lock.set_len(0).and_then(|()| (&self.lock).write_all(name_of(token).as_bytes()));
+        step();
+    }
+
+    /// What came of the token that was sent is known: it is refused, or stays as it is.
+    pub(super) fn forget_sent(&self) {
+        let _ = self.lock.set_len(0);
+        step();
     }
 
     /// The token that it holds now.
@@ -72,7 +95,10 @@ impl TokenFile {
             text if text.contains(char::is_whitespace) || text.len() as u64 > TOKEN_BYTES => {
                 Err(NotHad::Unusable(format!("{shown} holds something else than one refresh token")))
             }
-            _ => Ok(token),
+            _ => {
+                step();
+                Ok(token)
+            }
         }
     }
 
@@ -82,16 +108,25 @@ impl TokenFile {
         // Left by a process that died here; whoever has the lock is alone.
         match fs::remove_file(&next) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
+            _ => step(),
         }
         let mut file = OpenOptions::new().write(true).create_new(true).mode(MODE).open(&next)?;
+        step();
         file.write_all(token.reveal().as_bytes())?;
+        step();
         file.write_all(b"\n")?;
         file.sync_all()?;
+        step();
         fs::rename(&next, &self.path)?;
+        step();
         let folder = self.path.parent().unwrap_or(Path::new("/"));
         File::open(folder)?.sync_all()
     }
+}
+
+/// A token, without giving it away.
+fn name_of(token: &Secret) -> String {
+    Hash::of(token.reveal().as_bytes()).to_string()
 }
 
 fn beside(path: &Path, suffix: &str) -> PathBuf {
