@@ -65,7 +65,8 @@ impl ProfilesArgs {
 #[derive(Debug, PartialEq, Serialize)]
 struct Row {
     provider: String,
-    profile: String,
+    /// None where the provider is asked without a key.
+    profile: Option<String>,
     /// Whether it was put first.
     preferred: bool,
     /// Whether it is the last that answered.
@@ -121,7 +122,8 @@ fn configured(globals: &Globals, which: &str) -> Result<(String, Option<String>)
     let (provider, profile) = which.split_once('/').map_or((which, None), |(of, name)| (of, Some(name)));
     let profiles = config.profiles();
     let is_it = |(of, name): &(String, String)| of == provider && profile.is_none_or(|profile| profile == name);
-    if profiles.iter().any(is_it) {
+    // One that is asked without a key may be left alone as well.
+    if profiles.iter().any(is_it) || profile.is_none() && config.is_configured(provider) {
         return Ok((provider.to_owned(), profile.map(str::to_owned)));
     }
     let names: Vec<String> = profiles.iter().map(|(provider, profile)| format!("{provider}/{profile}")).collect();
@@ -138,13 +140,14 @@ fn now() -> Timestamp {
 
 fn rows(profiles: Vec<(String, String)>, known: &ProfilesListed, now: Timestamp) -> Vec<Row> {
     let turns = |provider: &str| known.turns.iter().find(|turns| turns.provider == provider);
-    let is = |of: Option<&ProviderTurns>, name: fn(&ProviderTurns) -> &Option<String>, profile: &String| {
-        of.is_some_and(|of| name(of).as_ref() == Some(profile))
+    let is = |of: Option<&ProviderTurns>, name: fn(&ProviderTurns) -> &Option<String>, profile: &Option<String>| {
+        profile.is_some() && of.is_some_and(|of| name(of) == profile)
     };
-    let row = |(provider, profile): (String, String)| {
-        let left_alone = known.left_alone.iter().filter(|alone| {
-            (&alone.provider, alone.profile.as_ref()) == (&provider, Some(&profile)) && alone.until > now
-        });
+    let row = |(provider, profile): (String, Option<String>)| {
+        let left_alone = known
+            .left_alone
+            .iter()
+            .filter(|alone| (&alone.provider, &alone.profile) == (&provider, &profile) && alone.until > now);
         Row {
             preferred: is(turns(&provider), |of| &of.preferred, &profile),
             last_good: is(turns(&provider), |of| &of.last_good, &profile),
@@ -153,7 +156,11 @@ fn rows(profiles: Vec<(String, String)>, known: &ProfilesListed, now: Timestamp)
             profile,
         }
     };
-    profiles.into_iter().map(row).collect()
+    let keyless = known.left_alone.iter().filter(|alone| alone.profile.is_none() && alone.until > now);
+    let mut keyless: Vec<String> = keyless.map(|alone| alone.provider.clone()).collect();
+    keyless.dedup();
+    let named = profiles.into_iter().map(|(provider, profile)| (provider, Some(profile)));
+    named.chain(keyless.into_iter().map(|provider| (provider, None))).map(row).collect()
 }
 
 fn lay_out(rows: &[Row], zone: &Zone) -> String {
@@ -171,7 +178,7 @@ fn lay_out(rows: &[Row], zone: &Zone) -> String {
             [] => vec!["may be asked".to_owned()],
             alone => alone.iter().map(|alone| state(alone, zone)).collect(),
         };
-        let line = |state| [row.provider.clone(), row.profile.clone(), order.to_owned(), state];
+        let line = |state| [row.provider.clone(), row.profile.clone().unwrap_or_default(), order.to_owned(), state];
         states.into_iter().map(line).collect::<Vec<_>>()
     });
     columns(&std::iter::once(heading).chain(lines).collect::<Vec<_>>())
@@ -204,8 +211,8 @@ mod tests {
     #[test]
     fn r50_each_profile_is_listed_with_its_place_and_what_it_is_left_alone_for() {
         let alone = |profile: &str, model: Option<&str>, until| LeftAlone {
-            provider: "acme".into(),
-            profile: Some(profile.into()),
+            provider: if profile.is_empty() { "local" } else { "acme" }.into(),
+            profile: (!profile.is_empty()).then(|| profile.into()),
             model: model.map(str::to_owned),
             class: if model.is_some() { FailureClass::RateLimit } else { FailureClass::Billing },
             since: Timestamp(0),
@@ -213,7 +220,13 @@ mod tests {
             strikes: 1,
         };
         let known = ProfilesListed {
-            left_alone: vec![alone("home", None, 60_000), alone("home", Some("large"), 90_000), alone("old", None, 9)],
+            left_alone: vec![
+                alone("home", None, 60_000),
+                alone("home", Some("large"), 90_000),
+                alone("old", None, 9),
+                alone("", Some("small"), 9),
+                alone("", Some("large"), 90_000),
+            ],
             turns: vec![ProviderTurns {
                 provider: "acme".into(),
                 preferred: Some("work".into()),
@@ -228,7 +241,8 @@ mod tests {
              acme      work     first          may be asked\n\
              acme      home     answered last  left alone until 1970-01-01 00:01:00: billing\n\
              acme      home     answered last  left alone with large until 1970-01-01 00:01:30: rate_limit\n\
-             acme      old                     may be asked\n"
+             acme      old                     may be asked\n\
+             local                             left alone with large until 1970-01-01 00:01:30: rate_limit\n"
         );
         assert_eq!(serde_json::to_value(&rows).unwrap()[1]["left_alone"][0]["class"], "billing");
         let cleared = ProfilesCleared { cleared: known.left_alone[..2].to_vec() };
