@@ -135,7 +135,7 @@ pub(crate) fn say_damage(service: &Service) {
     if let Some(damage) = service.runtime().ledger_damage() {
         eprintln!(
             "limulus: the ledger of this home is damaged ({damage})\n  \
-             which profiles are left alone is not known, and what runs find out is kept only as long as this process lives; runs go on\n  \
+             what it says before the damage counts, and what runs find out is kept only as long as this process lives; runs go on\n  \
              hint: `limulus doctor` says what can be done"
         );
     }

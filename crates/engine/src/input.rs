@@ -6,7 +6,7 @@ use crate::body::{Attached, Content};
 use crate::event::{Breakpoint, CallOutcome, Found, Leg, Overrides, QueueMode, ReceiptState, Usage};
 use crate::failure::Failure;
 use crate::ids::{BranchId, CallId, EffectId, Epoch, Hash, MessageId, RunId, SessionId, Timestamp};
-use crate::ledger::Cooled;
+use crate::ledger::{Cleared, Cooled};
 use crate::queue::QueueSettings;
 use crate::settings::{Policy, Settings, Thinking};
 use crate::state::{BlockOf, ItemAt, LegState};
@@ -249,6 +249,11 @@ pub enum Report {
     Cooled {
         /// All of them.
         cooling: Vec<Cooled>,
+    },
+    /// A user has said of these of its candidates that they may be asked again: a run that only waits for one goes on.
+    Cleared {
+        /// All of them, also of those that it does not leave alone.
+        cleared: Vec<Cleared>,
     },
     /// An owner took the session up, and its run waits for its place in the lane: what is asked for is decided on, and
     /// nothing goes on by itself. `Opened` follows when it has its place, or needs none any more.

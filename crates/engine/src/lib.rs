@@ -33,7 +33,7 @@ pub use ids::{
 };
 pub use input::{Answer, Command, Given, Input, Override, Part, Receipt, Refusal, Report, Shortened};
 pub use lanes::{Lane, LaneAnswer, LaneBounds, LaneWait, LaneWish, Lanes};
-pub use ledger::{Account, Cooled, Ledger, LedgerPump, Rest, Strike, Turns};
+pub use ledger::{Account, Cleared, Cooled, Ledger, LedgerPump, News, Rest, Strike, Turns};
 pub use machine::{IllegalEdge, Line, Machine, RecoverError, Segment, SettingsSource};
 pub use pump::{Do, Pump};
 pub use purse::{Leave, Purse, PurseWish, SharedBudget};

@@ -11,8 +11,8 @@ use engine::tables::limits::{PROCESS_MS, QUEUE_CAP};
 use engine::tables::routing::MODES;
 use engine::tables::transitions::RunState;
 use engine::{
-    Allowance, Attached, BlockOf, BodyKind, Breakpoint, CallOutcome, Command, Content, Cooled, DropPolicy, Effect,
-    EffectId, EffectKind, Epoch, Failure, FailureClass, Found, Given, Hash, Interrupt, Item, Lifecycle, Limit,
+    Allowance, Attached, BlockOf, BodyKind, Breakpoint, CallOutcome, Cleared, Command, Content, Cooled, DropPolicy,
+    Effect, EffectId, EffectKind, Epoch, Failure, FailureClass, Found, Given, Hash, Interrupt, Item, Lifecycle, Limit,
     MessageId, Override, Overrides, Part, Phase, Policy, QueueMode, QueueSettings, Report, Resource, ResumeMode, RunId,
     Rung, Scope, Shortened, Stage, Timestamp, Usage, WaitFor,
 };
@@ -104,6 +104,7 @@ enum Control {
     Due,
     /// What the ledger says has changed.
     Cooled(usize),
+    Cleared(usize),
 }
 
 fn control() -> impl Strategy<Value = Control> {
@@ -130,6 +131,7 @@ fn control() -> impl Strategy<Value = Control> {
         2 => Just(Control::Turn),
         1 => Just(Control::Due),
         3 => (0..36_usize).prop_map(Control::Cooled),
+        2 => (0..4_usize).prop_map(Control::Cleared),
     ]
 }
 
@@ -531,6 +533,11 @@ fn offer_control(world: &mut World, control: Control) {
         Control::Cooled(how) => {
             let cooling = cooling(world, 0, how);
             world.offer(Report::Cooled { cooling });
+        }
+        Control::Cleared(how) => {
+            let at = Timestamp(world.now - 500 * (how as i64 / 2));
+            let cleared = vec![Cleared { candidate: how as u32 % 2, at }];
+            world.offer(Report::Cleared { cleared });
         }
     }
 }

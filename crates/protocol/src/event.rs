@@ -392,6 +392,11 @@ pub enum StateLine {
         #[schemars(with = "Option<String>")]
         class: Option<FailureClass>,
     },
+    /// The user has said that a model may be asked again.
+    Cleared {
+        /// Which, `PROVIDER/MODEL (PROFILE)`.
+        model: String,
+    },
     /// The ledger has recorded what failed: every session of the home knows it now.
     Reported {
         /// The request that failed.

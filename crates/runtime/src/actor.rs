@@ -1,13 +1,15 @@
 //! One session's actor: it drives the pump and does nothing else. Whatever happens comes in by two mailboxes; whatever
 //! the pump gives is carried out in its order.
 
+mod hear;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use engine::tables::lifecycle::LifecycleKind;
 use engine::{
-    Answer, CallId, Command, Do, EffectId, EffectKind, Epoch, Input, Lifecycle, Moment, Phase, Position, Pump, Refusal,
-    Report, RunId, Session, Stage, Timestamp,
+    Answer, CallId, Command, Do, EffectId, EffectKind, Epoch, Input, Lifecycle, Phase, Position, Pump, Refusal, Report,
+    RunId, Session, Stage, Timestamp,
 };
 use journal::Unsaved;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -81,8 +83,8 @@ pub(crate) struct Actor<'a> {
     due: Option<Timestamp>,
     /// The agent of a session that is being created.
     agent: String,
-    /// How often the ledger had changed when its run was last told of it.
-    ledger_seen: u64,
+    /// How often the ledger had changed when its run was last told of it; none = it was not.
+    ledger_seen: Option<u64>,
     /// The run that has a place in the lane before its message is decided on.
     granted: Option<RunId>,
     /// The turn of the message that is next up, asked for before it was opened.
@@ -92,6 +94,7 @@ pub(crate) struct Actor<'a> {
     position: Position,
     closing: bool,
     leaving: watch::Receiver<Leaving>,
+    cleared: watch::Receiver<()>,
     /// While its session rests.
     stay: Option<Stay>,
 }
@@ -130,13 +133,14 @@ impl<'a> Actor<'a> {
             asked: BTreeSet::new(),
             due: None,
             agent: String::new(),
-            ledger_seen: 0,
+            ledger_seen: None,
             granted: None,
             turn: None,
             opened: false,
             position: Position(0),
             closing: false,
             leaving: shared.sessions.leaving(),
+            cleared: shared.ledger.when_cleared(),
             stay: None,
         }
     }
@@ -191,30 +195,9 @@ impl<'a> Actor<'a> {
         }
         let entered = self.enter_free_lane(&offer.input);
         let moment = self.shared.clock.moment();
-        let input = self.with_ledger(*offer.input, moment);
-        self.pump.offer(input, moment, offer.caller);
+        self.offer_with_ledger(*offer.input, offer.caller, moment);
         if let Some(report) = entered {
             self.pump.offer(report, moment, None);
-        }
-    }
-
-    /// Whatever a request may follow from comes after what the ledger says then; an opening brings it along.
-    fn with_ledger(&mut self, input: Input, moment: Moment) -> Input {
-        let run = self.pump.session().and_then(Session::run).map(|run| run.id);
-        let Some((run, settings)) = run.zip(self.pump.machine().settings()) else { return input };
-        let (ledger, chain) = (&self.shared.ledger, &settings.candidates);
-        match input {
-            Input::Report(Report::Opened { epoch, .. }) => {
-                Report::Opened { epoch, cooling: ledger.cooling(chain, run, moment.now) }.into()
-            }
-            Input::Report(Report::OpenedToWait { .. }) => input,
-            input => {
-                let cooling = ledger.news(&mut self.ledger_seen, chain, run, moment.now);
-                if !cooling.is_empty() {
-                    self.pump.offer(Report::Cooled { cooling }, moment, None);
-                }
-                input
-            }
         }
     }
 
@@ -308,6 +291,8 @@ impl<'a> Actor<'a> {
             () = has_come(self.place) => self.go_on(),
             // What it means is looked at after each of these.
             Ok(()) = self.leaving.changed() => {}
+            // A run may wait for a profile that a user has cleared.
+            Ok(()) = self.cleared.changed() => self.hear_ledger(self.shared.clock.moment()),
             () = stayed => return self.present.leave(&self.mail.control).then_some(Exit::Rested),
         }
         None

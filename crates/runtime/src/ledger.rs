@@ -5,9 +5,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use engine::{Allowance, Batch, Candidate, Cooled, Ledger, LedgerPump, RunId, Timestamp};
-use journal::{Append, Read};
-use tokio::sync::oneshot;
+use engine::{Allowance, Batch, BranchId, Candidate, Cooled, Event, Ledger, LedgerPump, News, RunId, Seq, Timestamp};
+use journal::{Append, Line, Read};
+use tokio::sync::{oneshot, watch};
 
 use crate::runtime::Shared;
 
@@ -17,32 +17,58 @@ pub(crate) struct HomeLedger {
     pump: Mutex<LedgerPump>,
     turn: tokio::sync::Mutex<()>,
     changes: AtomicU64,
-    /// Why it could not be read. Then it knows only what was found out since this process owns the home, and keeps none of it.
+    cleared: watch::Sender<()>,
+    /// Why it could not be read to its end. Then it knows what comes before that and what was found out since this process owns
+    /// the home, and keeps none of the latter.
     damage: Option<journal::Error>,
 }
 
 /// Folds the ledger of a home.
 pub fn ledger(journal: &dyn Read) -> Result<Ledger, journal::Error> {
     let Some(branch) = journal.ledger()? else { return Ok(Ledger::default()) };
+    Ok(fold(branch, &journal.history(branch)?))
+}
+
+/// The ledger of a home as far as it can be believed, and why no further.
+pub fn believed_ledger(journal: &dyn Read) -> (Ledger, Option<journal::Error>) {
+    match ledger(journal) {
+        Ok(ledger) => (ledger, None),
+        Err(damage) => (before_damage(journal).unwrap_or_default(), Some(damage)),
+    }
+}
+
+fn fold(branch: BranchId, line: &Line) -> Ledger {
     let mut ledger = Ledger::on(branch);
-    for (_, entry) in journal.history(branch)?.entries() {
+    for (_, entry) in line.entries() {
         ledger.apply(&entry.event, entry.at);
     }
-    Ok(ledger)
+    ledger
+}
+
+/// Where an entry does not read, no line that holds it does: the last that reads is searched for.
+fn before_damage(journal: &dyn Read) -> Option<Ledger> {
+    let branch = journal.ledger().ok()??;
+    let (mut good, mut damaged) = (None, journal.last(branch).ok()?.0 + 1);
+    while damaged - good.as_ref().map_or(0, |(at, _)| *at) > 1 {
+        let at = damaged.midpoint(good.as_ref().map_or(0, |(at, _)| *at));
+        match journal.history_until(branch, Seq(at)) {
+            Ok(line) => good = Some((at, line)),
+            Err(_) => damaged = at,
+        }
+    }
+    good.map(|(_, line)| fold(branch, &line))
 }
 
 impl HomeLedger {
-    /// As the journal says. With one that does not read the sessions of the home go on, and tell each other what they find
-    /// out as long as this process lives; `limulus doctor` says what is wrong.
+    /// As the journal says. With one that does not read to its end the sessions of the home go on with what reads, and tell
+    /// each other what they find out as long as this process lives; `limulus doctor` says what is wrong.
     pub(crate) fn read(journal: &dyn Read) -> Self {
-        let (ledger, damage) = match ledger(journal) {
-            Ok(ledger) => (ledger, None),
-            Err(damage) => (Ledger::default(), Some(damage)),
-        };
+        let (ledger, damage) = believed_ledger(journal);
         Self {
             pump: Mutex::new(LedgerPump::new(ledger)),
             turn: tokio::sync::Mutex::default(),
             changes: AtomicU64::new(0),
+            cleared: watch::Sender::new(()),
             damage,
         }
     }
@@ -62,19 +88,27 @@ impl HomeLedger {
         self.pump().recorded().cooling(chain, run, now)
     }
 
-    /// Whom a run is to leave alone now, where that has changed after it was last told ([`LedgerPump::news`]).
-    pub(crate) fn news(&self, seen: &mut u64, chain: &[Candidate], run: RunId, now: Timestamp) -> Vec<Cooled> {
+    /// What it says to a run, where that has changed after it was last told ([`LedgerPump::news`]).
+    pub(crate) fn news(&self, seen: &mut Option<u64>, chain: &[Candidate], run: RunId, now: Timestamp) -> News {
         // Asked before each piece of an answer.
-        if self.changes.load(Ordering::Acquire) == *seen {
-            return vec![];
+        if Some(self.changes.load(Ordering::Acquire)) == *seen {
+            return News::default();
         }
         self.pump().news(seen, chain, run, now)
     }
 
-    fn committed(&self) {
+    /// Changes when a user has cleared a profile: a run that only waits for one is offered nothing that would tell it.
+    pub(crate) fn when_cleared(&self) -> watch::Receiver<()> {
+        self.cleared.subscribe()
+    }
+
+    fn committed(&self, clears: bool) {
         let mut pump = self.pump();
         pump.committed();
         self.changes.store(pump.changes(), Ordering::Release);
+        if clears {
+            self.cleared.send_replace(());
+        }
     }
 
     /// What was said that may be spent in a day.
@@ -105,9 +139,10 @@ pub(crate) async fn record<T: Send + 'static>(
         let (decided, batch) = shared.ledger.pump().decide(|ledger| decide(ledger, now));
         let damage = shared.ledger.damage.clone();
         if let Some(batch) = batch {
+            let clears = batch.records.iter().any(|record| matches!(record.event, Event::ProfileCleared(_)));
             let kept = if damage.is_none() { append(&shared, batch).await } else { Ok(()) };
             match kept {
-                Ok(()) => shared.ledger.committed(),
+                Ok(()) => shared.ledger.committed(clears),
                 Err(error) => {
                     shared.ledger.pump().failed();
                     return Err(error);

@@ -27,7 +27,7 @@ mod summary;
 pub use clock::Clock;
 pub use conversation::conversation;
 pub use lanes::LaneNews;
-pub use ledger::ledger;
+pub use ledger::{believed_ledger, ledger};
 pub use linger::Linger;
 pub use park::Parked;
 pub use purse::purse;

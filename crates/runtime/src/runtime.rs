@@ -391,8 +391,8 @@ impl Runtime {
         self.shared.parked.subscribe()
     }
 
-    /// Why the ledger of this home could not be read, if it could not: which profiles are left alone is not known then, and what
-    /// is found out is not kept.
+    /// Why the ledger of this home could not be read to its end, if it could not: what it says after that of profiles is not known
+    /// then, and what is found out is not kept.
     pub fn ledger_damage(&self) -> Option<&journal::Error> {
         self.shared.ledger.damage()
     }

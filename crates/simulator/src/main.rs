@@ -210,10 +210,10 @@ fn shared(options: &[&str]) -> ExitCode {
     }
     let began = Instant::now();
     let (counts, broken) = shared::sweep(seed, seeds, time);
-    let shared::Counts { cases, crashes, requests, cooled, expired, learned } = counts;
+    let shared::Counts { cases, crashes, requests, cooled, expired, learned, cleared } = counts;
     say(format!(
         "shared: {cases} cases, {crashes} with a crash, {requests} requests; left alone {cooled} times, {expired} of them anew, \
-         {learned} times learned of another in {:.1} s",
+         {learned} times learned of another, {cleared} times cleared by a user in {:.1} s",
         began.elapsed().as_secs_f64()
     ));
     let Some(broken) = broken else { return ExitCode::SUCCESS };

@@ -14,7 +14,7 @@ APPLICATION_ID, FORMAT, EVENT_VERSION, SNAPSHOT_VERSION = 0x4C494D55, 1, 1, 12
 KINDS = set("""
     created forked opened closed message_accepted message_settled gathered run_started request_sent message_sealed
     call_asked ask_answered call_started call_ending call_settled compacted results_cut uncompacted compaction_asked noted budget_set
-    wait_began wait_ended retry_scheduled candidate_cooled profile_cooled profile_preferred profile_cleared allowance_set ending_set
+    wait_began wait_ended retry_scheduled candidate_cooled candidate_cleared profile_cooled profile_preferred profile_cleared allowance_set ending_set
     run_ended breakpoint_set reset paused resumed lifecycle_changed override_set delivery_started delivery_ended process_adopted
     process_ending process_ended process_forgotten step_begun request_opened budget_asked
     stream_cut text_struck call_checked call_lost call_found image_made compaction_begun compaction_failed failed reported

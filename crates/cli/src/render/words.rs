@@ -118,6 +118,7 @@ fn state_note(line: &StateLine) -> Option<String> {
             let why = class.map(|class| format!(" ({})", plain(&class))).unwrap_or_default();
             format!("… {model} is left alone until {}{why}", clock(*until))
         }
+        StateLine::Cleared { model } => format!("… {model} may be asked again"),
         StateLine::Waiting { on: WaitFor::Quota, until } => {
             format!("… {}, then goes on by itself", waits_for_a_model(*until))
         }

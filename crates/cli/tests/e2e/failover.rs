@@ -159,10 +159,10 @@ fn r50_r10_with_a_damaged_ledger_runs_go_on_loudly_and_a_mend_keeps_what_is_good
     let last = entries(&home).len() as u32;
     damage_ledger(&home, last);
 
-    // It is said, and every session goes on; what one of them finds out others of this owner know, and nobody after it.
-    let answer = home.run(&["agent", "--session", "two", "-m", "fail=402x1 tokens=2"]).expect_code(0);
+    // It is said, and every session goes on with what comes before that.
+    let answer = home.run(&["agent", "--session", "two", "-m", "tokens=2"]).expect_code(0);
     assert!(answer.err.contains(LEDGER_IS_DAMAGED) && answer.err.contains("`limulus doctor`"), "{}", answer.err);
-    assert_eq!(asked(&home, "two"), [FIRST, SECOND], "that it has no credit is not known");
+    assert_eq!(asked(&home, "two"), [SECOND], "it is still known that the first has no credit");
     let refused = home.run(&["profiles", "use", "acme/first"]).expect_code(65);
     assert!(refused.err.contains("`limulus doctor`"), "{refused:?}");
     home.run(&["profiles", "list"]).expect_code(65);
@@ -178,8 +178,10 @@ fn r50_r10_with_a_damaged_ledger_runs_go_on_loudly_and_a_mend_keeps_what_is_good
     assert_eq!(asked(&home, "three"), [SECOND], "it is known again that the first has no credit");
     home.run(&["doctor"]).expect_code(0);
 
-    // Without a good entry it begins anew.
+    // Without a good entry it begins anew; what was found out meanwhile is told then.
     damage_ledger(&home, 1);
+    home.run(&["agent", "--session", "four", "-m", "fail=402x1 tokens=2 four"]).expect_code(0);
+    assert_eq!(asked(&home, "four"), [FIRST, SECOND], "that it has no credit is not known");
     home.run(&["doctor", "--mend", "ledger", "--yes"]).expect_code(0);
     home.run(&["doctor"]).expect_code(0);
     assert_eq!(server.violations(), [""; 0]);
@@ -227,4 +229,49 @@ fn r50_a_wait_for_a_limit_outlives_a_kill_and_can_be_aborted() {
     let cleared = home.run(&["profiles", "clear", "--json"]).expect_code(0);
     assert!(cleared.out.contains("rate_limit"), "{}", cleared.out);
     home.assert_usable("main");
+}
+
+/// R11: the user's word ends a wait at once, whoever owns the home; also where it was said while nobody did.
+#[test]
+fn r50_r51_a_run_that_waits_for_a_quota_goes_on_when_its_profile_is_cleared() {
+    let server = ModelServer::start().unwrap();
+    let home = Home::new().served_by(&server).with("LIMULUS_REQUESTS__RETRIES", "0");
+    let waits = |session: &str| {
+        let message = format!("fail=429x1 tokens=1 {session}");
+        let agent = home.start(&["agent", "--session", session, "-m", &message]);
+        agent.until_err("goes on by itself");
+        until("the ledger has it", || {
+            let listed = home.run(&["profiles", "list", "--json"]).expect_code(0).out;
+            listed.contains("rate_limit")
+        });
+        agent
+    };
+    let clear = || {
+        let cleared = home.run(&["profiles", "clear"]).expect_code(0).out;
+        assert!(cleared.contains("may be asked again"), "{cleared}");
+    };
+    let clears = |session: &str| {
+        let trace = home.run(&["runs", "trace", "--session", session]).expect_code(0).out;
+        trace.matches("acme/scripted may be asked again: the user says so").count()
+    };
+    let agent = waits("one");
+    clear();
+    let answer = agent.finish().expect_code(0);
+    assert_eq!(answer.out, "word0\n");
+    assert!(answer.err.contains("acme/scripted may be asked again"), "{}", answer.err);
+    assert_eq!((asked(&home, "one").len(), clears("one")), (2, 1));
+
+    waits("two").kill();
+    clear();
+    let resumed = home.run(&["resume"]).expect_code(0);
+    assert!(resumed.out.contains("word0"), "{resumed:?}");
+    assert_eq!((asked(&home, "two").len(), clears("two")), (2, 1));
+
+    let owner = home.start(&["serve"]);
+    owner.until_err("serving");
+    let agent = waits("three");
+    clear();
+    assert_eq!(agent.finish().expect_code(0).out, "word0\n");
+    assert_eq!((asked(&home, "three").len(), clears("three")), (2, 1));
+    assert_eq!(server.violations(), [""; 0]);
 }

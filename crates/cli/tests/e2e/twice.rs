@@ -170,6 +170,11 @@ const ONCE: &[(&str, &str, &str)] = &[
     ("damage", "*", "the disk of the home is full, or its journal damaged, before anybody owns it"),
     ("doctor", "*", "a home is mended by a command that owns it alone"),
     ("failover", "r50_a_wait_for_a_limit_outlives_a_kill_and_can_be_aborted", "kills the command that owns the home"),
+    (
+        "failover",
+        "r50_r51_a_run_that_waits_for_a_quota_goes_on_when_its_profile_is_cleared",
+        "kills the command that owns the home, and starts each kind of owner",
+    ),
     ("failover", "r50_r51_a_run_learns_during_its_life_what_others_find_out", "two commands and their owner at once"),
     (
         "failover",

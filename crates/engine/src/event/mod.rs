@@ -135,6 +135,7 @@ events! {
     "wait_ended" WaitEnded Synced;
     "retry_scheduled" RetryScheduled Synced;
     "candidate_cooled" CandidateCooled Synced;
+    "candidate_cleared" CandidateCleared Synced;
     "profile_cooled" ProfileCooled Synced;
     "profile_preferred" ProfilePreferred Synced;
     "profile_cleared" ProfileCleared Synced;

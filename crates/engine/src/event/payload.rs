@@ -442,6 +442,13 @@ payload! {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         request: Option<EffectId>,
     }
+    /// A user has said that a candidate may be asked again: what the run knew of it is over, and a wait for a quota.
+    CandidateCleared {
+        /// Its place in the settings.
+        candidate: u32,
+        /// What it is called, `PROVIDER/MODEL (PROFILE)`.
+        model: String,
+    }
     /// The ledger has recorded what failed: it is owed no more.
     Reported {
         /// The request that failed.

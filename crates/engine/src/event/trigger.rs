@@ -60,6 +60,7 @@ impl Event {
             | Self::BudgetAsked(_)
             | Self::AllowanceSet(_)
             | Self::CandidateCooled(_)
+            | Self::CandidateCleared(_)
             | Self::Reported(_)
             | Self::LedgerBegun(_)
             | Self::ProfileCooled(_)

@@ -25,8 +25,8 @@ use crate::tables::budget::Allowance;
 use crate::tables::limits::COUNTED_STRIKES;
 use crate::tables::recovery::{Cools, rule_of};
 
-pub use pump::LedgerPump;
-pub use strike::{Cooled, Strike};
+pub use pump::{LedgerPump, News};
+pub use strike::{Cleared, Cooled, Strike};
 
 /// What is left alone: a profile with one model, or with all.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,6 +62,8 @@ pub struct Turns {
     pub last_good: Option<Option<String>>,
     /// When each last answered or failed, as far as that was recorded.
     used: BTreeMap<Option<String>, Timestamp>,
+    /// Those that may be asked again, since when, until they fail again.
+    cleared: BTreeMap<Option<String>, Timestamp>,
 }
 
 /// The state, and what was decided since the last batch.
@@ -192,6 +194,20 @@ impl Ledger {
         cooled.collect()
     }
 
+    /// The candidates of a run's chain that a user has cleared, and who have not failed since.
+    fn cleared(&self, chain: &[Candidate]) -> Vec<Cleared> {
+        let cleared = chain.iter().zip(0..).filter_map(|(of, candidate)| {
+            let at = *self.turns(&of.provider)?.cleared.get(&of.profile)?;
+            Some(Cleared { candidate, at })
+        });
+        cleared.collect()
+    }
+
+    /// All that it says to a run.
+    pub fn standing(&self, chain: &[Candidate], run: RunId, now: Timestamp) -> News {
+        News { cleared: self.cleared(chain), cooling: self.cooling(chain, run, now) }
+    }
+
     /// What was said that all runs of an agent, or (none) of the home, may spend in a day.
     pub fn allowance(&self, agent: Option<&str>) -> Allowance {
         self.allowances.get(&agent.map(str::to_owned)).copied().unwrap_or_default()
@@ -210,7 +226,7 @@ impl Ledger {
         match event {
             Event::ProfileCooled(e) => {
                 let ProfileCooled { provider, profile, model, class, until, strikes, request } = e.clone();
-                self.used(&provider, profile.as_ref(), at);
+                self.used(&provider, profile.as_ref(), at).cleared.remove(&profile);
                 if self.counted.len() == COUNTED_STRIKES {
                     self.counted.pop_front();
                 }
@@ -224,8 +240,7 @@ impl Ledger {
                     model && (&account.provider, &account.profile) == (&e.provider, &e.profile)
                 };
                 self.rests.retain(|account, rest| !is_it(account) || rest.since > e.since);
-                self.used(&e.provider, e.profile.as_ref(), at);
-                self.providers.entry(e.provider.clone()).or_default().last_good = Some(e.profile.clone());
+                self.used(&e.provider, e.profile.as_ref(), at).last_good = Some(e.profile.clone());
             }
             Event::ProfilePreferred(e) => {
                 self.providers.entry(e.provider.clone()).or_default().preferred.clone_from(&e.profile);
@@ -235,6 +250,7 @@ impl Ledger {
             }
             Event::ProfileCleared(e) => {
                 self.rests.retain(|account, _| (&account.provider, &account.profile) != (&e.provider, &e.profile));
+                self.providers.entry(e.provider.clone()).or_default().cleared.insert(e.profile.clone(), at);
             }
             _ => {}
         }
@@ -247,8 +263,10 @@ impl Ledger {
         (!records.is_empty()).then(|| Batch { session, branch, records, bodies: vec![], views: Views::default() })
     }
 
-    fn used(&mut self, provider: &str, profile: Option<&String>, at: Timestamp) {
-        self.providers.entry(provider.to_owned()).or_default().used.insert(profile.cloned(), at);
+    fn used(&mut self, provider: &str, profile: Option<&String>, at: Timestamp) -> &mut Turns {
+        let turns = self.providers.entry(provider.to_owned()).or_default();
+        turns.used.insert(profile.cloned(), at);
+        turns
     }
 
     fn emit(&mut self, event: impl Into<Event>, at: Timestamp) {

@@ -1,9 +1,10 @@
 //! The order around the ledger: one change at a time, and nobody acts on it before it is recorded. The runtime and the simulator
 //! drive the same. What may not live here: a decision.
 
-use super::{Cooled, Ledger};
+use super::{Cleared, Cooled, Ledger};
 use crate::batch::Batch;
 use crate::ids::{RunId, Timestamp};
+use crate::input::Report;
 use crate::settings::Candidate;
 
 /// The ledger as it is in the journal, and what is being appended to it.
@@ -63,11 +64,29 @@ impl LedgerPump {
         self.ahead = None;
     }
 
-    /// What a run is to be told that was last told after `seen` changes: whom it is to leave alone now.
-    pub fn news(&self, seen: &mut u64, chain: &[Candidate], run: RunId, now: Timestamp) -> Vec<Cooled> {
-        if std::mem::replace(seen, self.changes) == self.changes {
-            return vec![];
+    /// What a run is to be told that was last told after `seen` changes (none = it was not).
+    pub fn news(&self, seen: &mut Option<u64>, chain: &[Candidate], run: RunId, now: Timestamp) -> News {
+        if seen.replace(self.changes) == Some(self.changes) {
+            return News::default();
         }
-        self.recorded.cooling(chain, run, now)
+        self.recorded.standing(chain, run, now)
+    }
+}
+
+/// What the ledger says has changed for a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct News {
+    /// Whom it is to leave alone now.
+    pub cooling: Vec<Cooled>,
+    /// Whom it may ask again; none of the others.
+    pub cleared: Vec<Cleared>,
+}
+
+impl News {
+    /// The reports of it. A request may follow from the last.
+    pub fn reports(self) -> impl Iterator<Item = Report> {
+        let Self { cooling, cleared } = self;
+        let cooling = (!cooling.is_empty()).then_some(Report::Cooled { cooling });
+        cooling.into_iter().chain((!cleared.is_empty()).then_some(Report::Cleared { cleared }))
     }
 }

@@ -50,6 +50,15 @@ impl Account {
     }
 }
 
+/// A candidate of a run of which a user has said that it may be asked again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cleared {
+    /// Its place in the settings.
+    pub candidate: u32,
+    /// When: what was found out since counts.
+    pub at: Timestamp,
+}
+
 /// A candidate of a run that is to be left alone when it starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cooled {

@@ -168,3 +168,22 @@ fn r50_what_is_folded_from_its_records_is_the_same_ledger() {
     assert_eq!(folded, ledger);
     assert_eq!(alone(&folded, 5), []);
 }
+
+#[test]
+fn r50_whom_a_user_has_cleared_is_said_until_he_fails_again() {
+    let mut ledger = Ledger::default();
+    let chain = [("one", "a"), ("one", "b"), ("two", "a")].map(|(model, profile)| candidate(model, profile));
+    let cleared = |ledger: &Ledger| {
+        let said = ledger.standing(&chain, RunId(Uuid::nil()), Timestamp(9)).cleared;
+        said.iter().map(|cleared| (cleared.candidate, cleared.at.0)).collect::<Vec<_>>()
+    };
+    ledger.clear(None, None, Timestamp(0));
+    assert_eq!(cleared(&ledger), [], "nothing was left alone");
+    ledger.strike(&strike(1, ("one", "a"), FailureClass::RateLimit), Timestamp(1));
+    ledger.clear(Some("acme"), Some("a"), Timestamp(5));
+    assert_eq!(cleared(&ledger), [(0, 5), (2, 5)], "with every model");
+    ledger.strike(&strike(2, ("one", "b"), FailureClass::RateLimit), Timestamp(6));
+    assert_eq!(cleared(&ledger), [(0, 5), (2, 5)]);
+    ledger.strike(&strike(3, ("two", "a"), FailureClass::RateLimit), Timestamp(7));
+    assert_eq!(cleared(&ledger), []);
+}

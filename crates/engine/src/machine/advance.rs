@@ -2,10 +2,12 @@
 
 use super::{Machine, sentences};
 use crate::body::{BodyKind, Content};
-use crate::event::{CandidateCooled, Note, Noted, Outcome, RetryScheduled, StepBegun, WaitBegan, WaitEnded, WaitFor};
+use crate::event::{
+    CandidateCleared, CandidateCooled, Note, Noted, Outcome, RetryScheduled, StepBegun, WaitBegan, WaitEnded, WaitFor,
+};
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{EffectId, Moment, Timestamp};
-use crate::ledger::Cooled;
+use crate::ledger::{Cleared, Cooled};
 use crate::mutants::{Mutant, planted};
 use crate::settings::{Candidate, Limits, ResumeMode, Thinking};
 use crate::state::{Lifecycle, Phase, PrepareStage, Repeat, Session};
@@ -197,6 +199,19 @@ impl Machine {
             let model = self.name_of(candidate);
             self.emit(CandidateCooled { candidate, model, until, class, request: None }, moment.now);
         }
+    }
+
+    /// What the run knows of these is over, and with it a wait for any of them. What it has found out since stays.
+    pub(super) fn ask_again(&mut self, cleared: &[Cleared], moment: Moment) {
+        let run = self.session.as_ref().filter(|session| !session.closed).and_then(Session::run);
+        let Some(run) = run.filter(|run| run.ending.is_none()) else { return };
+        let counters = &run.counters;
+        let gone: Vec<u32> =
+            cleared.iter().filter(|cleared| counters.knew(cleared)).map(|cleared| cleared.candidate).collect();
+        for candidate in gone {
+            self.emit(CandidateCleared { candidate, model: self.name_of(candidate) }, moment.now);
+        }
+        self.expire(moment);
     }
 
     fn name_of(&self, candidate: u32) -> String {

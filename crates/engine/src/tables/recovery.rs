@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{Moment, Timestamp};
-use crate::ledger::Cooled;
+use crate::ledger::{Cleared, Cooled};
 use crate::settings::{Candidate, Limits, Thinking};
 use crate::tables::compaction::{self, Room, Rung, Window};
 use crate::tables::limits::{
@@ -221,10 +221,18 @@ impl Counters {
     }
 
     /// A candidate is given up for now. `asked`: a request to it is out, whose answer is not to end what was learned after it.
-    pub(crate) fn cool(&mut self, candidate: u32, until: Option<Timestamp>, class: Option<FailureClass>, asked: bool) {
-        let strikes = if asked { 0 } else { self.strikes(candidate) + 1 };
+    pub(crate) fn cool(&mut self, cooling: Cooling, asked: bool) {
+        let strikes = if asked { 0 } else { self.strikes(cooling.candidate) + 1 };
+        self.cooling.retain(|of| of.candidate != cooling.candidate);
+        self.cooling.push(Cooling { strikes, ..cooling });
+    }
+
+    /// A candidate may be asked again: it is as if it had not failed.
+    pub(crate) fn clear(&mut self, candidate: u32) {
         self.cooling.retain(|cooling| cooling.candidate != candidate);
-        self.cooling.push(Cooling { candidate, until, strikes, class });
+        if candidate == self.candidate {
+            (self.failed, self.refused) = (0, 0);
+        }
     }
 
     fn strikes(&self, candidate: u32) -> u32 {
@@ -258,6 +266,12 @@ impl Counters {
         of_it.any(|cooling| cooling.until.is_none_or(|until| until >= cooled.until))
     }
 
+    /// Whether a candidate is left alone for what was known when it was cleared.
+    pub(crate) fn knew(&self, cleared: &Cleared) -> bool {
+        let mut of_it = self.cooling.iter().filter(|cooling| cooling.candidate == cleared.candidate);
+        of_it.any(|cooling| cooling.since <= cleared.at)
+    }
+
     /// A wait is over: those whose time has come may be tried again, the first of them is.
     pub(crate) fn cooled(&mut self, now: Timestamp) {
         let is_over = |cooling: &Cooling| cooling.until.is_some_and(|until| until <= now);
@@ -287,6 +301,8 @@ pub struct Cooling {
     pub strikes: u32,
     /// Why.
     pub class: Option<FailureClass>,
+    /// Since when that is known.
+    pub since: Timestamp,
 }
 
 impl Cooling {

@@ -7,16 +7,16 @@ use engine::tables::transitions::RunState;
 use engine::{
     Allowance, AllowanceSet, Attachment, BlockOf, BlockSigned, Body, BodyKind, BranchId, BreakpointSet, BudgetAsked,
     BudgetSet, CallAsked, CallChecked, CallEnding, CallFound, CallId, CallLost, CallOutcome, CallPartAdded,
-    CallSettled, CallStarted, CandidateCooled, Closed, Compacted, CompactionAsked, CompactionBegun, CompactionCause,
-    CompactionFailed, Created, CutCause, CutResult, DeliveryEnded, DeliveryStarted, EffectId, EffectKind, EndingCause,
-    EndingSet, Epoch, Event, Failed, Failure, FailureClass, Forked, Found, Gathered, Hash, ImageMade, Item, ItemAt,
-    LedgerBegun, Leg, LifecycleChanged, MessageAccepted, MessageId, MessageSealed, MessageSettled, Next, Note, Noted,
-    Opened, Outcome, OutputAdded, OverrideSet, Overrides, PauseCause, Paused, Place, Policy, ProcessAdopted,
-    ProcessCause, ProcessEnded, ProcessEnding, ProcessForgotten, ProfileAnswered, ProfileCleared, ProfileCooled,
-    ProfilePreferred, QueueMode, ReasoningAdded, ReceiptState, Reported, RequestOpened, RequestSent, Reset, ResultsCut,
-    Resumed, RetryScheduled, RunEnded, RunId, RunStarted, Scope, SealedCall, Seq, SessionId, Spent, StepBegun,
-    StreamCut, TextAdded, TextStruck, Thinking, Timestamp, ToolClass, Uncompacted, UnreadableEvent, Usage, VERSION,
-    WaitBegan, WaitEnded, WaitFor,
+    CallSettled, CallStarted, CandidateCleared, CandidateCooled, Closed, Compacted, CompactionAsked, CompactionBegun,
+    CompactionCause, CompactionFailed, Created, CutCause, CutResult, DeliveryEnded, DeliveryStarted, EffectId,
+    EffectKind, EndingCause, EndingSet, Epoch, Event, Failed, Failure, FailureClass, Forked, Found, Gathered, Hash,
+    ImageMade, Item, ItemAt, LedgerBegun, Leg, LifecycleChanged, MessageAccepted, MessageId, MessageSealed,
+    MessageSettled, Next, Note, Noted, Opened, Outcome, OutputAdded, OverrideSet, Overrides, PauseCause, Paused, Place,
+    Policy, ProcessAdopted, ProcessCause, ProcessEnded, ProcessEnding, ProcessForgotten, ProfileAnswered,
+    ProfileCleared, ProfileCooled, ProfilePreferred, QueueMode, ReasoningAdded, ReceiptState, Reported, RequestOpened,
+    RequestSent, Reset, ResultsCut, Resumed, RetryScheduled, RunEnded, RunId, RunStarted, Scope, SealedCall, Seq,
+    SessionId, Spent, StepBegun, StreamCut, TextAdded, TextStruck, Thinking, Timestamp, ToolClass, Uncompacted,
+    UnreadableEvent, Usage, VERSION, WaitBegan, WaitEnded, WaitFor,
 };
 use uuid::Uuid;
 
@@ -25,7 +25,7 @@ mod page;
 /// The kinds of the design, synced, written, progress; beside them `image_made`, `block_signed`, `gathered`, `breakpoint_set`, `reset` and those of processes.
 const KINDS: &str = "
     created forked opened closed message_accepted message_settled gathered run_started request_sent message_sealed call_asked
-    ask_answered call_started call_ending call_settled compacted results_cut uncompacted compaction_asked noted budget_set wait_began wait_ended retry_scheduled candidate_cooled
+    ask_answered call_started call_ending call_settled compacted results_cut uncompacted compaction_asked noted budget_set wait_began wait_ended retry_scheduled candidate_cooled candidate_cleared
     profile_cooled profile_preferred profile_cleared allowance_set ending_set
     run_ended breakpoint_set reset paused resumed lifecycle_changed override_set delivery_started delivery_ended
     process_adopted process_ending process_ended process_forgotten
@@ -202,6 +202,7 @@ fn run_samples() -> Vec<Event> {
             request: Some(EFFECT),
         }
         .into(),
+        CandidateCleared { candidate: 0, model: "acme/one".into() }.into(),
         ProfileCooled {
             provider: "acme".into(),
             profile: Some("home".into()),

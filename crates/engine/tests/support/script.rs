@@ -5,10 +5,10 @@ use std::sync::Arc;
 use engine::BodyKind;
 use engine::tables::budget::NO_LIMIT;
 use engine::{
-    Allowance, Attached, BlockOf, Breakpoint, CallId, CallOutcome, Candidate, Command, Content, Cooled, Effect,
-    EffectId, EffectKind, Epoch, Event, Failure, FailureClass, Found, Given, Hash, Input, Item, Limit, MessageId,
-    Override, Overrides, Part, Policy, Price, Report, Resource, ResumeMode, RunId, Scope, Shortened, Spent, Timestamp,
-    Usage,
+    Allowance, Attached, BlockOf, Breakpoint, CallId, CallOutcome, Candidate, Cleared, Command, Content, Cooled,
+    Effect, EffectId, EffectKind, Epoch, Event, Failure, FailureClass, Found, Given, Hash, Input, Item, Limit,
+    MessageId, Override, Overrides, Part, Policy, Price, Report, Resource, ResumeMode, RunId, Scope, Shortened, Spent,
+    Timestamp, Usage,
 };
 use uuid::Uuid;
 
@@ -349,6 +349,7 @@ fn report(world: &World, words: &Words) -> Option<Report> {
         },
         "open-to-wait" => Report::OpenedToWait { epoch: Epoch(words.number(1)) },
         "cooled" => Report::Cooled { cooling: cooling(words.at(1)) },
+        "cleared" => Report::Cleared { cleared: cleared(words.at(1)) },
         "closing" => Report::Closing,
         "due" => Report::Due,
         "store-full" => Report::StoreFull,
@@ -405,6 +406,15 @@ fn cooling(words: &str) -> Vec<Cooled> {
         }
     };
     words.split_whitespace().map(cooled).collect()
+}
+
+/// Whom a user has cleared: `CANDIDATE@TIME …`.
+fn cleared(words: &str) -> Vec<Cleared> {
+    let cleared = |word: &str| {
+        let (candidate, at) = word.split_once('@').expect("CANDIDATE@TIME");
+        Cleared { candidate: candidate.parse().expect("a number"), at: Timestamp(at.parse().expect("a time")) }
+    };
+    words.split_whitespace().map(cleared).collect()
 }
 
 fn part(words: &Words) -> Part {

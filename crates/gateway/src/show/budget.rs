@@ -43,8 +43,8 @@ pub(crate) fn shared(read: &dyn Read, key: &SessionKey) -> Result<BudgetStory, E
 
 /// The limits of an agent and of the home in a day, where there are some: what was said, else what is configured.
 fn shared_lines(read: &dyn Read, agent: &str, configured: &Budget) -> Result<Vec<BudgetLine>, Error> {
-    // Without what a damaged ledger says, what is configured counts.
-    let ledger = runtime::ledger(read).unwrap_or_default();
+    // What a damaged one says up to there is what its owner goes by.
+    let (ledger, _) = runtime::believed_ledger(read);
     let of_agent = ledger.allowance(Some(agent)).or(configured.agent);
     let of_day = ledger.allowance(None).or(configured.day);
     if of_agent.is_unlimited() && of_day.is_unlimited() {

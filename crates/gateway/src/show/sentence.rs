@@ -75,6 +75,7 @@ impl<'a> Narrator<'a> {
             | Event::MessageSealed(_)
             | Event::Failed(_)
             | Event::CandidateCooled(_)
+            | Event::CandidateCleared(_)
             | Event::Reported(_)
             | Event::RetryScheduled(_) => return self.of_request(event, transition),
             Event::Noted(e) => format!("the model is told: {}", excerpt(&(self.texts)(&e.body)?, 3 * EXCERPT_CHARS)),
@@ -112,6 +113,7 @@ impl<'a> Narrator<'a> {
                 };
                 format!("try {}{with}{at}{how} in {} ms", e.try_no, e.until.since(transition.entry.at))
             }
+            Event::CandidateCleared(e) => format!("{} may be asked again: the user says so", e.model),
             Event::CandidateCooled(e) => {
                 let until = e.until.map(|until| format!("for {} s", until.since(transition.entry.at).div_ceil(1000)));
                 let until = until.unwrap_or_else(|| "before another has answered".to_owned());

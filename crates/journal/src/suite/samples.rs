@@ -6,16 +6,16 @@ use engine::tables::transitions::RunState;
 use engine::{
     Allowance, AllowanceSet, ApprovalRow, AskAnswered, Attachment, BlockOf, BlockSigned, Body, BodyKind, BreakpointSet,
     BudgetAsked, BudgetSet, CallAsked, CallChecked, CallEnding, CallFound, CallId, CallLost, CallOutcome,
-    CallPartAdded, CallSettled, CallStarted, CandidateCooled, Closed, Compacted, CompactionAsked, CompactionBegun,
-    CompactionCause, CompactionFailed, Content, CutCause, CutResult, DeliveryEnded, DeliveryStarted, EffectId,
-    EffectKind, EndingCause, EndingSet, Epoch, Event, Failed, Failure, FailureClass, Found, Gathered, Hash, ImageMade,
-    Item, ItemAt, Leg, LifecycleChanged, MessageAccepted, MessageId, MessageSealed, MessageSettled, Next, Note, Noted,
-    Opened, Outcome, OutputAdded, OverrideSet, Overrides, PauseCause, Paused, Place, Policy, ProcessAdopted,
-    ProcessCause, ProcessEnded, ProcessEnding, ProcessForgotten, ProfileAnswered, ProfileCleared, ProfileCooled,
-    ProfilePreferred, QueueMode, ReasoningAdded, ReceiptRow, ReceiptState, Reported, RequestOpened, RequestSent, Reset,
-    ResultsCut, Resumed, RetryScheduled, RunEnded, RunId, RunRow, RunStarted, Scope, SealedCall, Seq, SessionRow,
-    Spent, StepBegun, StreamCut, TextAdded, TextStruck, Thinking, Timestamp, ToolClass, Uncompacted, Usage, WaitBegan,
-    WaitEnded, WaitFor,
+    CallPartAdded, CallSettled, CallStarted, CandidateCleared, CandidateCooled, Closed, Compacted, CompactionAsked,
+    CompactionBegun, CompactionCause, CompactionFailed, Content, CutCause, CutResult, DeliveryEnded, DeliveryStarted,
+    EffectId, EffectKind, EndingCause, EndingSet, Epoch, Event, Failed, Failure, FailureClass, Found, Gathered, Hash,
+    ImageMade, Item, ItemAt, Leg, LifecycleChanged, MessageAccepted, MessageId, MessageSealed, MessageSettled, Next,
+    Note, Noted, Opened, Outcome, OutputAdded, OverrideSet, Overrides, PauseCause, Paused, Place, Policy,
+    ProcessAdopted, ProcessCause, ProcessEnded, ProcessEnding, ProcessForgotten, ProfileAnswered, ProfileCleared,
+    ProfileCooled, ProfilePreferred, QueueMode, ReasoningAdded, ReceiptRow, ReceiptState, Reported, RequestOpened,
+    RequestSent, Reset, ResultsCut, Resumed, RetryScheduled, RunEnded, RunId, RunRow, RunStarted, Scope, SealedCall,
+    Seq, SessionRow, Spent, StepBegun, StreamCut, TextAdded, TextStruck, Thinking, Timestamp, ToolClass, Uncompacted,
+    Usage, WaitBegan, WaitEnded, WaitFor,
 };
 
 use super::{Script, id};
@@ -253,6 +253,7 @@ fn of_waits(body: Body) -> Vec<Event> {
         }
         .into(),
         CandidateCooled { candidate: 1, model: "acme/two (b)".into(), until: None, class: None, request: None }.into(),
+        CandidateCleared { candidate: 1, model: "acme/two (b)".into() }.into(),
         Reported { request: effect(EffectKind::Request, 1) }.into(),
         ProfileCooled {
             provider: "acme".into(),

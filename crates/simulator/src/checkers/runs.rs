@@ -196,6 +196,8 @@ const OVERFLOWS: u32 = OVERFLOW_SUMMARIES + 3;
 pub(super) fn counters_survive(evidence: &Evidence<'_>) -> Result<(), Violation> {
     let most = evidence.outside.plan.limits().retries + 1;
     let (mut failed, mut overflows, mut until) = (0, 0, Timestamp(i64::MIN));
+    // For a quota: a user may say that the wait is over.
+    let mut waits = false;
     let mut given_up: BTreeMap<u32, Option<Timestamp>> = BTreeMap::new();
     for entry in &evidence.entries {
         match &entry.event {
@@ -213,17 +215,21 @@ pub(super) fn counters_survive(evidence: &Evidence<'_>) -> Result<(), Violation>
                     .holds(failed <= most, || format!("{failed} tries of a candidate, at most {most} are allowed"))?;
             }
             Event::CandidateCooled(e) => drop(given_up.insert(e.candidate, e.until)),
+            Event::CandidateCleared(e) => {
+                given_up.remove(&e.candidate);
+                until = if waits { entry.at } else { until };
+            }
             Event::RequestSent(e) => {
                 let free = given_up.get(&e.candidate).is_none_or(|until| until.is_some_and(|until| until <= entry.at));
                 Invariant::Counters.holds(free, || format!("{} was given up and is asked", e.candidate))?;
             }
             Event::RetryScheduled(e) => {
-                until = e.until;
+                (until, waits) = (e.until, false);
                 failed = if e.candidate.is_some() { 0 } else { failed };
             }
             // A human who lets a held run go on has it tried once more, whatever was counted.
             Event::LifecycleChanged(e) if e.to == LifecycleKind::Error => failed = 0,
-            Event::WaitBegan(e) if e.on == WaitFor::Quota => until = e.until.unwrap_or(until),
+            Event::WaitBegan(e) if e.on == WaitFor::Quota => (until, waits) = (e.until.unwrap_or(until), true),
             Event::WaitEnded(e) if matches!(e.on, WaitFor::Retry | WaitFor::Quota) => {
                 failed = if e.on == WaitFor::Quota { 0 } else { failed };
                 Invariant::Counters

@@ -39,6 +39,10 @@ impl Book {
                 self.alone.retain(|of, alone| !is_it(of) || alone.since > e.since);
                 Ok(())
             }
+            (Event::ProfileCleared(e), _) => {
+                self.alone.retain(|of, _| of.0 != e.profile);
+                Ok(())
+            }
             _ => Ok(()),
         }
     }

@@ -82,6 +82,8 @@ pub struct Counts {
     pub expired: u64,
     /// What a run that was under way learned of another.
     pub learned: u64,
+    /// What a run left alone and may ask again, since a user said so.
+    pub cleared: u64,
 }
 
 impl AddAssign for Counts {
@@ -92,6 +94,7 @@ impl AddAssign for Counts {
         self.cooled += other.cooled;
         self.expired += other.expired;
         self.learned += other.learned;
+        self.cleared += other.cleared;
     }
 }
 
@@ -131,10 +134,10 @@ mod tests {
 
     #[test]
     fn r50_r54_what_sessions_share_survives_a_crash_after_every_operation() {
-        let (counts, broken) = sweep(1, 2, Duration::MAX);
+        let (counts, broken) = sweep(1, 8, Duration::MAX);
         assert_eq!(broken, None);
         assert!(counts.crashes > 200 && counts.cooled > counts.cases, "{counts:?}");
-        assert!(counts.expired > 0 && counts.learned > 0, "{counts:?}");
+        assert!(counts.expired > 0 && counts.learned > 0 && counts.cleared > 0, "{counts:?}");
     }
 
     #[test]

@@ -40,6 +40,7 @@ pub fn play(case: Sharing, counts: &mut Counts) -> Result<Vec<usize>, Broken> {
     counts.crashes += u64::from(case.crash.is_some());
     counts.requests += world.nodes.iter().map(|node| node.requests).sum::<u64>();
     counts.learned += world.nodes.iter().map(|node| node.learned).sum::<u64>();
+    counts.cleared += world.nodes.iter().map(|node| node.cleared).sum::<u64>();
     counts.cooled += world.book.cooled;
     counts.expired += world.book.expired;
     result.map_err(|violation| Broken { case, violation })
@@ -69,6 +70,8 @@ struct World {
 enum Next {
     Node(usize),
     Ledger,
+    /// A user clears a profile.
+    Clear,
     Time,
 }
 
@@ -105,7 +108,9 @@ impl World {
             match next {
                 Next::Node(at) => self.step(at)?,
                 Next::Ledger => self.step_ledger()?,
+                Next::Clear => self.clear(),
                 Next::Time => {
+                    self.nodes.iter().try_for_each(|node| node.is_told(&self.ledger, self.now))?;
                     let ms = self.chance.of(&[500, 60_000, 400_000, 20_000_000]);
                     self.now = self.now.plus(ms);
                 }
@@ -122,6 +127,9 @@ impl World {
         could.extend((0..SESSIONS).filter(|at| ready(&self.nodes[*at])).map(Next::Node));
         if self.writing.is_some() || !self.answered.is_empty() {
             could.push(Next::Ledger);
+        }
+        if !self.ledger.is_appending() && self.ledger.recorded().rests().next().is_some() && self.chance.one_in(12) {
+            could.push(Next::Clear);
         }
         if self.nodes.iter().any(Node::waits) || !could.is_empty() && self.chance.one_in(12) {
             could.push(Next::Time);
@@ -194,6 +202,13 @@ impl World {
         }
     }
 
+    /// One profile, or all.
+    fn clear(&mut self) {
+        let (profile, now) = (self.chance.of(&[None, Some("a"), Some("b")]), self.now);
+        let (_, batch) = self.ledger.decide(|ledger| ledger.clear(None, profile, now));
+        self.writing = batch.map(|batch| Writing { batch: Arc::new(batch), strike: None, is_kept: false });
+    }
+
     /// What was decided is written, then known; else an answer is told.
     fn step_ledger(&mut self) -> Result<(), Violation> {
         let Some(writing) = &mut self.writing else {
@@ -214,10 +229,13 @@ impl World {
             }
             return Ok(());
         }
-        let strike = self.writing.take().and_then(|writing| writing.strike);
+        let Some(Writing { batch, strike, .. }) = self.writing.take() else { return Ok(()) };
         self.ledger.committed();
-        let Some((at, effect, _)) = strike else { return Ok(()) };
         let moment = Moment { now: self.now, draw: self.chance.draw() };
+        if batch.records.iter().any(|record| matches!(record.event, Event::ProfileCleared(_))) {
+            self.nodes.iter_mut().try_for_each(|node| node.hear(moment, &self.ledger))?;
+        }
+        let Some((at, effect, _)) = strike else { return Ok(()) };
         self.nodes[at].offer(Report::Reported { effect }, moment, &self.ledger)
     }
 

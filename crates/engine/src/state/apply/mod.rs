@@ -19,6 +19,7 @@ use crate::ledger::Strike;
 use crate::mutants::{Mutant, planted};
 use crate::tables::budget::{Allowance, Scope, Spent};
 use crate::tables::lifecycle::LifecycleKind;
+use crate::tables::recovery::Cooling;
 use crate::tables::transitions::RunState;
 
 impl Session {
@@ -113,7 +114,7 @@ impl Session {
             Event::Uncompacted(e) => self.transcript.uncompact(e.compaction, &e.restored),
             Event::Noted(e) => self.noted(e),
             Event::BudgetSet(e) => self.budget_set(e),
-            Event::CandidateCooled(e) => self.candidate_cooled(e),
+            Event::CandidateCooled(e) => self.candidate_cooled(e, at),
             Event::Reported(e) => self.owed.retain(|strike| strike.request != e.request),
             Event::ProcessAdopted(e) => self.process_adopted(e),
             Event::ProcessEnding(e) => self.process_ending(e),
@@ -285,11 +286,12 @@ impl Session {
     }
 
     /// What the failure named is what the ledger is told.
-    fn candidate_cooled(&mut self, e: &CandidateCooled) {
+    fn candidate_cooled(&mut self, e: &CandidateCooled, at: Timestamp) {
         let Some(run) = self.run_mut() else { return };
         let probe = run.counters.is_probe(e.candidate);
         let asked = e.request.is_none() && run.sent().is_some() && run.counters.candidate == e.candidate;
-        run.counters.cool(e.candidate, e.until, e.class, asked);
+        let of = Cooling { candidate: e.candidate, until: e.until, strikes: 0, class: e.class, since: at };
+        run.counters.cool(of, asked);
         let failed = e.request.zip(run.trace.last());
         let strike = failed.and_then(|(request, failure)| Strike::of(request, failure, e.until, probe));
         self.owed.extend(strike);

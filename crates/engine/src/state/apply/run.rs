@@ -2,8 +2,8 @@
 
 use crate::event::{
     AskAnswered, Breakpoint, BreakpointSet, BudgetAsked, CallChecked, CallOutcome, CallPartAdded, CallSettled,
-    CallStarted, CompactionBegun, Event, Failed, Found, ImageMade, MessageSealed, Next, Note, Noted, StreamCut,
-    WaitBegan, WaitFor,
+    CallStarted, CandidateCleared, CompactionBegun, Event, Failed, Found, ImageMade, MessageSealed, Next, Note, Noted,
+    StreamCut, WaitBegan, WaitFor,
 };
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{CallId, EffectId, Timestamp};
@@ -76,6 +76,7 @@ impl Run {
                 }
             }
             Event::WaitBegan(e) => self.wait_began(e, at),
+            Event::CandidateCleared(e) => self.candidate_cleared(e, at),
             Event::BudgetAsked(e) => {
                 let BudgetAsked { reserve, expected, closing } = *e;
                 self.spend_reserved();
@@ -288,6 +289,18 @@ impl Run {
             self.counters.waited_ms += until.since(at);
         }
         self.phase = Phase::Awaiting { on: e.on, until: e.until };
+    }
+
+    /// A wait is over then, also where the run is paused, and what was not waited counts no more.
+    fn candidate_cleared(&mut self, e: &CandidateCleared, at: Timestamp) {
+        self.counters.clear(e.candidate);
+        if let Phase::Awaiting { on: WaitFor::Quota, until: Some(until) } = &mut self.phase
+            && *until > at
+        {
+            self.counters.waited_ms = self.counters.waited_ms.saturating_sub(until.since(at));
+            self.counters.ask(e.candidate);
+            *until = at;
+        }
     }
 
     fn call_checked(&mut self, e: &CallChecked) {

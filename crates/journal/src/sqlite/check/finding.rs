@@ -94,8 +94,8 @@ impl fmt::Display for Effect {
             Self::Closed => f.write_str("the home is closed: nothing of it can be read"),
             Self::Refused(key) => write!(f, "session {key} is refused; the others go on"),
             Self::Unknown => f.write_str(
-                "every session goes on; which profiles are left alone is not known, so one that was refused may be asked again, \
-                 and what is found out now is not kept",
+                "every session goes on with what comes before that: a profile that was refused since may be asked again, and what \
+                 is found out now is not kept",
             ),
             Self::Lists => {
                 f.write_str("lists may be wrong, and what is unfinished may be missed; no entry is harmed by it")

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use engine::LedgerPump;
 use engine::{
-    Batch, BodyKind, BranchId, Candidate, Command, Content, Cooled, Do, Effect, EffectId, Epoch, Event, Hash, Input,
-    Machine, MessageId, Moment, Overrides, Pump, QueueSettings, Report, RunId, Seq, Session, SessionId, Settings,
-    Timestamp,
+    Batch, BodyKind, BranchId, Candidate, Cleared, Command, Content, Cooled, Do, Effect, EffectId, Epoch, Event, Hash,
+    Input, Machine, MessageId, Moment, News, Overrides, Phase, Pump, QueueSettings, Report, RunId, Seq, Session,
+    SessionId, Settings, Timestamp,
 };
 use journal::{Memory, Read as _};
 use uuid::Uuid;
@@ -24,8 +24,8 @@ pub(super) struct Node {
     writing: Option<(Arc<Batch>, Kept)>,
     believed: Vec<Cooled>,
     armed: Option<Timestamp>,
-    /// How often the ledger had changed when the run was last told of it.
-    seen: u64,
+    /// How often the ledger had changed when the run was last told of it; none = it was not.
+    seen: Option<u64>,
     /// What the ledger said when the first input came that the next batch decides on.
     said: Option<Vec<Cooled>>,
     /// When each request went out. The provider knows, whoever dies.
@@ -35,6 +35,7 @@ pub(super) struct Node {
     messages: u32,
     pub(super) requests: u64,
     pub(super) learned: u64,
+    pub(super) cleared: u64,
 }
 
 /// How far a batch is.
@@ -58,13 +59,14 @@ impl Node {
             writing: None,
             believed: vec![],
             armed: None,
-            seen: 0,
+            seen: None,
             said: None,
             sent: BTreeMap::new(),
             answered: BTreeMap::new(),
             messages: 0,
             requests: 0,
             learned: 0,
+            cleared: 0,
         }
     }
 
@@ -82,9 +84,10 @@ impl Node {
     }
 
     fn open(&mut self, epoch: Epoch, ledger: &LedgerPump, now: Timestamp) {
-        let cooling = self.told(ledger, now);
+        let News { cleared, cooling } = self.told(ledger, now);
         self.said = Some(cooling.clone());
         self.pump.offer(Report::Opened { epoch, cooling }, Moment { now, draw: 0 }, None);
+        self.offer_news(News { cleared, cooling: vec![] }, Moment { now, draw: 0 });
         self.decide();
     }
 
@@ -98,8 +101,8 @@ impl Node {
     ) -> Result<(), Violation> {
         let (at, messages) = (self.at, self.messages);
         let sent = std::mem::take(&mut self.sent);
-        let counted = (self.requests, self.learned);
-        *self = Self { sent, messages, requests: counted.0, learned: counted.1, ..Self::new(at) };
+        let (requests, learned, cleared) = (self.requests, self.learned, self.cleared);
+        *self = Self { sent, messages, requests, learned, cleared, ..Self::new(at) };
         let line = journal.line(self.branch()).map_err(|error| unread(&error))?;
         if line.entries().next().is_none() {
             self.begin(epoch, ledger, now);
@@ -117,10 +120,35 @@ impl Node {
     }
 
     /// What the ledger says of the run under way.
-    fn told(&self, ledger: &LedgerPump, now: Timestamp) -> Vec<Cooled> {
+    fn told(&self, ledger: &LedgerPump, now: Timestamp) -> News {
         let run = self.session().and_then(Session::run).map(|run| run.id);
         let told = run.zip(self.pump.machine().settings());
-        told.map(|(run, settings)| ledger.recorded().cooling(&settings.candidates, run, now)).unwrap_or_default()
+        told.map(|(run, settings)| ledger.recorded().standing(&settings.candidates, run, now)).unwrap_or_default()
+    }
+
+    fn offer_news(&mut self, news: News, moment: Moment) {
+        // What was said before that is over.
+        let stays = |of: &Cooled| news.cleared.iter().all(|cleared| cleared.candidate != of.candidate);
+        if let Some(said) = &mut self.said {
+            said.retain(stays);
+        }
+        for report in news.reports() {
+            self.pump.offer(report, moment, None);
+        }
+    }
+
+    fn hear_news(&mut self, moment: Moment, ledger: &LedgerPump) {
+        let run = self.session().and_then(Session::run).map(|run| run.id);
+        let Some((run, settings)) = run.zip(self.pump.machine().settings()) else { return };
+        let news = ledger.news(&mut self.seen, &settings.candidates, run, moment.now);
+        self.offer_news(news, moment);
+    }
+
+    /// As the runtime's actor does where a user has cleared a profile.
+    pub(super) fn hear(&mut self, moment: Moment, ledger: &LedgerPump) -> Result<(), Violation> {
+        self.hear_news(moment, ledger);
+        self.decide();
+        self.fault()
     }
 
     /// Something comes in; what the ledger says then comes before it.
@@ -132,22 +160,29 @@ impl Node {
     ) -> Result<(), Violation> {
         let input = input.into();
         if self.said.is_none() {
-            self.said = Some(self.told(ledger, moment.now));
+            self.said = Some(self.told(ledger, moment.now).cooling);
         }
         if let Input::Report(Report::RequestEnded { effect, .. }) = &input {
             let candidate = self.session().and_then(Session::run).map_or(0, |run| run.counters.candidate);
             self.answered.insert((effect.run, candidate), self.sent[effect]);
         }
-        let run = self.session().and_then(Session::run).map(|run| run.id);
-        if let Some((run, settings)) = run.zip(self.pump.machine().settings()) {
-            let cooling = ledger.news(&mut self.seen, &settings.candidates, run, moment.now);
-            if !cooling.is_empty() {
-                self.pump.offer(Report::Cooled { cooling }, moment, None);
-            }
-        }
+        self.hear_news(moment, ledger);
         self.pump.offer(input, moment, None);
         self.decide();
         self.fault()
+    }
+
+    /// A run waits for nobody of whom a user said before that he may be asked.
+    pub(super) fn is_told(&self, ledger: &LedgerPump, now: Timestamp) -> Result<(), Violation> {
+        let run = self.session().filter(|_| !self.is_writing()).and_then(Session::run);
+        let Some(run) = run.filter(|run| matches!(run.phase, Phase::Awaiting { .. })) else { return Ok(()) };
+        let told = self.told(ledger, now).cleared;
+        // What was found out at the same time may have been found out after it.
+        let knows = |cleared: &Cleared| {
+            run.counters.cooling.iter().find(|of| of.candidate == cleared.candidate && of.since < cleared.at)
+        };
+        let waits = told.iter().find_map(knows);
+        Invariant::Cooldown.holds(waits.is_none(), || format!("{} waits in spite of a user's word: {waits:?}", run.id))
     }
 
     fn fault(&self) -> Result<(), Violation> {
@@ -201,6 +236,7 @@ impl Node {
         let said = std::mem::take(&mut self.believed);
         for record in &batch.records {
             match &record.event {
+                Event::CandidateCleared(_) => self.cleared += 1,
                 Event::CandidateCooled(e) if e.request.is_none() && self.requests > 0 => self.learned += 1,
                 Event::RequestSent(sent) => {
                     self.requests += 1;
