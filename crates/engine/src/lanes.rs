@@ -30,6 +30,8 @@ pub struct LaneBounds {
     pub subagent: usize,
     /// In `cron`.
     pub cron: usize,
+    /// Of one agent in each lane; none = as many as the lane lets in.
+    pub agent: Option<usize>,
 }
 
 /// Who asks for a place.
@@ -39,6 +41,8 @@ pub struct LaneWish {
     pub run: RunId,
     /// The key of its session.
     pub session: Arc<str>,
+    /// Its agent.
+    pub agent: Arc<str>,
     /// The lane that it goes by.
     pub lane: Lane,
 }
@@ -59,10 +63,21 @@ pub struct LaneWait {
     pub wish: LaneWish,
     /// Since when.
     pub since: Timestamp,
-    /// How many wait in the same lane and have their turn before it.
+    /// What keeps it out.
+    pub bound: Bound,
+    /// How many wait for the same and have their turn before it.
     pub ahead: usize,
-    /// Those that have the places of its lane.
+    /// Those that have the places that it waits for.
     pub behind: Vec<LaneWish>,
+}
+
+/// Whose places are all taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bound {
+    /// Those of the lane.
+    Lane,
+    /// Those of its agent in the lane: others pass it until one of them is free.
+    Agent,
 }
 
 /// All lanes: who is in them and who waits.
@@ -70,8 +85,9 @@ pub struct LaneWait {
 pub struct Lanes {
     bounds: LaneBounds,
     inside: BTreeMap<RunId, LaneWish>,
-    /// How many are inside, by lane.
+    /// How many are inside, by lane, and by agent in it.
     taken: BTreeMap<Lane, usize>,
+    taken_by: BTreeMap<(Lane, Arc<str>), usize>,
     waiting: BTreeMap<Turn, (LaneWish, Timestamp)>,
     turns: BTreeMap<RunId, Turn>,
     last: u64,
@@ -83,7 +99,7 @@ type Turn = (Lane, u64);
 impl Default for LaneBounds {
     /// R35.
     fn default() -> Self {
-        Self { main: 4, subagent: 8, cron: 1 }
+        Self { main: 4, subagent: 8, cron: 1, agent: None }
     }
 }
 
@@ -121,6 +137,9 @@ impl Lanes {
 
     /// Other bounds, from the next run on: whoever is inside stays. Gives those that enter by it, in their order.
     pub fn set_bounds(&mut self, bounds: LaneBounds) -> Vec<RunId> {
+        if bounds == self.bounds {
+            return vec![];
+        }
         self.bounds = bounds;
         Lane::ALL.into_iter().flat_map(|lane| self.fill(lane)).collect()
     }
@@ -139,13 +158,13 @@ impl Lanes {
         LaneAnswer::Waits
     }
 
-    /// Takes a place if there is one that nobody waits for; who has one already keeps it, and so does who waits.
+    /// Takes a place if there is one that nobody waits for; who has one already keeps it, and so does who waits. Nobody who may
+    /// enter is ever left waiting, so that a place which is free for it is free for none of those.
     pub fn enter_free(&mut self, wish: &LaneWish) -> bool {
         if self.inside.contains_key(&wish.run) {
             return true;
         }
-        let waits = self.turns.contains_key(&wish.run) || self.next_turn(wish.lane).is_some();
-        let is_free = !waits && self.has_room(wish.lane);
+        let is_free = !self.turns.contains_key(&wish.run) && self.has_room(wish.lane) && self.has_room_of(wish);
         if is_free {
             self.let_in(wish.clone());
         }
@@ -163,6 +182,11 @@ impl Lanes {
         self.forget_turn(run);
         let Some(left) = self.inside.remove(&run) else { return vec![] };
         *self.taken.entry(left.lane).or_default() -= 1;
+        let by = (left.lane, left.agent);
+        match self.taken_by.get_mut(&by) {
+            Some(taken) if *taken > 1 => *taken -= 1,
+            _ => drop(self.taken_by.remove(&by)),
+        }
         self.fill(left.lane)
     }
 
@@ -173,37 +197,54 @@ impl Lanes {
 
     /// The wait of a run, if it waits.
     pub fn wait_of(&self, run: RunId) -> Option<LaneWait> {
-        let turn = *self.turns.get(&run)?;
-        let ahead = self.waiting.range((turn.0, 0)..turn).count();
-        self.waiting.get(&turn).map(|(wish, since)| self.wait(wish, *since, ahead))
+        self.turns.get(&run)?;
+        self.walk().find(|(wish, ..)| wish.run == run).map(|of| self.wait(of))
     }
 
     /// All that wait, lane by lane, in the order of their turns.
     pub fn waits(&self) -> Vec<LaneWait> {
-        let of_lane = |lane: Lane| {
-            let turns = self.waiting.range((lane, 0)..=(lane, u64::MAX)).enumerate();
-            turns.map(|(ahead, (_, (wish, since)))| self.wait(wish, *since, ahead))
-        };
-        Lane::ALL.into_iter().flat_map(of_lane).collect()
+        self.walk().map(|of| self.wait(of)).collect()
     }
 
-    fn wait(&self, wish: &LaneWish, since: Timestamp, ahead: usize) -> LaneWait {
-        LaneWait { wish: wish.clone(), since, ahead, behind: self.inside(wish.lane).cloned().collect() }
+    /// Who waits, since when, for what, and how many before it wait for the same.
+    fn walk(&self) -> impl Iterator<Item = (&LaneWish, Timestamp, Bound, usize)> {
+        let mut before: BTreeMap<(Lane, Option<&str>), usize> = BTreeMap::new();
+        self.waiting.values().map(move |(wish, since)| {
+            let bound = if self.has_room_of(wish) { Bound::Lane } else { Bound::Agent };
+            let before = before.entry((wish.lane, (bound == Bound::Agent).then_some(&*wish.agent))).or_default();
+            let ahead = *before;
+            *before += 1;
+            (wish, *since, bound, ahead)
+        })
+    }
+
+    fn wait(&self, (wish, since, bound, ahead): (&LaneWish, Timestamp, Bound, usize)) -> LaneWait {
+        let holds = |other: &&LaneWish| bound == Bound::Lane || other.agent == wish.agent;
+        let behind = self.inside(wish.lane).filter(holds).cloned().collect();
+        LaneWait { wish: wish.clone(), since, bound, ahead, behind }
     }
 
     fn has_room(&self, lane: Lane) -> bool {
         self.taken.get(&lane).copied().unwrap_or_default() < self.bounds.of(lane)
     }
 
+    fn has_room_of(&self, wish: &LaneWish) -> bool {
+        let taken = || self.taken_by.get(&(wish.lane, Arc::clone(&wish.agent))).copied().unwrap_or_default();
+        self.bounds.agent.is_none_or(|bound| taken() < bound.max(1))
+    }
+
     fn let_in(&mut self, wish: LaneWish) {
-        let lane = wish.lane;
+        let (lane, by) = (wish.lane, (wish.lane, Arc::clone(&wish.agent)));
         if self.inside.insert(wish.run, wish).is_none() {
             *self.taken.entry(lane).or_default() += 1;
+            *self.taken_by.entry(by).or_default() += 1;
         }
     }
 
+    /// The first that waits in this lane and has not only to wait for others of its agent.
     fn next_turn(&self, lane: Lane) -> Option<Turn> {
-        self.waiting.range((lane, 0)..=(lane, u64::MAX)).next().map(|(turn, _)| *turn)
+        let mut waiting = self.waiting.range((lane, 0)..=(lane, u64::MAX));
+        waiting.find(|(_, (wish, _))| self.has_room_of(wish)).map(|(turn, _)| *turn)
     }
 
     fn forget_turn(&mut self, run: RunId) {

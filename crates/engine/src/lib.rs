@@ -32,7 +32,7 @@ pub use ids::{
     Timestamp,
 };
 pub use input::{Answer, Command, Given, Input, Override, Part, Receipt, Refusal, Report, Shortened};
-pub use lanes::{Lane, LaneAnswer, LaneBounds, LaneWait, LaneWish, Lanes};
+pub use lanes::{Bound, Lane, LaneAnswer, LaneBounds, LaneWait, LaneWish, Lanes};
 pub use ledger::{Account, Cleared, Cooled, Ledger, LedgerPump, News, Rest, Strike, Turns};
 pub use machine::{IllegalEdge, Line, Machine, RecoverError, Segment, SettingsSource};
 pub use pump::{Do, Pump};

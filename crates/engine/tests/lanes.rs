@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use engine::{Lane, LaneAnswer, LaneBounds, LaneWish, Lanes, RunId, Timestamp};
+use engine::{Bound, Lane, LaneAnswer, LaneBounds, LaneWish, Lanes, RunId, Timestamp};
 use proptest::prelude::*;
 use uuid::Uuid;
 
-const BOUNDS: LaneBounds = LaneBounds { main: 2, subagent: 3, cron: 1 };
+const BOUNDS: LaneBounds = LaneBounds { main: 2, subagent: 3, cron: 1, agent: None };
 
 fn run(number: u128) -> RunId {
     RunId(Uuid::from_u128(number))
@@ -15,7 +15,12 @@ fn run(number: u128) -> RunId {
 
 /// A run of a session of its own.
 fn wish(number: u128, lane: Lane) -> LaneWish {
-    LaneWish { run: run(number), session: format!("agent:main:{number}").into(), lane }
+    wish_of("main", number, lane)
+}
+
+/// The same of this agent.
+fn wish_of(agent: &str, number: u128, lane: Lane) -> LaneWish {
+    LaneWish { run: run(number), session: format!("agent:{agent}:{number}").into(), agent: agent.into(), lane }
 }
 
 /// Asks at a second that is the run's number.
@@ -118,6 +123,30 @@ fn r35_other_bounds_are_for_the_next_run() {
     assert_eq!(lanes.leave(run(4)), [run(5)]);
 }
 
+/// An agent has its own bound in each lane: a run past it waits, and those of other agents pass it meanwhile.
+#[test]
+fn r23_a_run_past_the_bound_of_its_agent_waits_for_that_agent_alone() {
+    let mut lanes = Lanes::new(LaneBounds { main: 3, agent: Some(2), ..BOUNDS });
+    let mut of = |agent: &str, number: u128| lanes.ask(wish_of(agent, number, Lane::Main), Timestamp(0));
+    let answers = [("a", 1), ("a", 2), ("a", 3), ("a", 4), ("b", 5), ("b", 6)].map(|(agent, number)| of(agent, number));
+    let entered: Vec<_> = answers.iter().map(|answer| *answer == LaneAnswer::Entered).collect();
+    assert_eq!(entered, [true, true, false, false, true, false]);
+    let waits: Vec<_> = lanes.waits().iter().map(|wait| (wait.wish.run, wait.bound, wait.ahead)).collect();
+    assert_eq!(waits, [(run(3), Bound::Agent, 0), (run(4), Bound::Agent, 1), (run(6), Bound::Lane, 0)]);
+    assert_eq!(lanes.wait_of(run(4)).unwrap().behind, [wish_of("a", 1, Lane::Main), wish_of("a", 2, Lane::Main)]);
+    assert_eq!(lanes.wait_of(run(6)).unwrap().behind.len(), 3);
+    assert!(lanes.enter_free(&wish_of("a", 7, Lane::Subagent)), "each lane has its own");
+
+    assert_eq!(lanes.leave(run(5)), [run(6)], "a place that is free goes past those whose agent has enough");
+    assert_eq!(lanes.leave(run(6)), [], "and is kept for nobody");
+    assert!(!lanes.enter_free(&wish_of("a", 8, Lane::Main)));
+    assert_eq!(lanes.leave(run(2)), [run(3)]);
+    let none = LaneBounds { main: 3, agent: None, ..BOUNDS };
+    assert_eq!(lanes.set_bounds(none), [run(4)]);
+    let one = LaneBounds { agent: Some(0), ..none };
+    assert_eq!(Lanes::new(one).ask(wish(1, Lane::Main), Timestamp(0)), LaneAnswer::Entered, "it lets somebody in");
+}
+
 /// One thing that happens; runs are a few, so that each is met in every state.
 #[derive(Debug, Clone)]
 enum Op {
@@ -126,6 +155,7 @@ enum Op {
     TakeAgain(u8, u8),
     Leave(u8),
     Bounds(u8, u8),
+    OfAgent(u8),
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -135,6 +165,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (0..12_u8, 0..3_u8).prop_map(|(run, lane)| Op::TakeAgain(run, lane)),
         5 => (0..12_u8).prop_map(Op::Leave),
         1 => (0..4_u8, 1..5_u8).prop_map(|(lane, bound)| Op::Bounds(lane, bound)),
+        1 => (0..4_u8).prop_map(Op::OfAgent),
     ]
 }
 
@@ -142,6 +173,7 @@ fn op() -> impl Strategy<Value = Op> {
 #[derive(Default)]
 struct Naive {
     bounds: BTreeMap<Lane, usize>,
+    of_agent: Option<usize>,
     inside: Vec<(Lane, u8)>,
     queue: Vec<(Lane, u8)>,
 }
@@ -154,7 +186,7 @@ impl Naive {
     /// Lets in whoever may; gives them.
     fn settle(&mut self) -> Vec<RunId> {
         let mut entered = vec![];
-        while let Some(at) = self.queue.iter().position(|(lane, _)| self.has_room(*lane)) {
+        while let Some(at) = self.queue.iter().position(|(lane, number)| self.has_room(*lane, *number)) {
             let next = self.queue.remove(at);
             entered.push(run(next.1.into()));
             self.inside.push(next);
@@ -162,14 +194,21 @@ impl Naive {
         entered
     }
 
-    fn has_room(&self, lane: Lane) -> bool {
-        self.inside.iter().filter(|(of, _)| *of == lane).count() < self.bounds[&lane]
+    fn has_room(&self, lane: Lane, number: u8) -> bool {
+        let inside: Vec<u8> = self.inside.iter().filter(|(of, _)| *of == lane).map(|(_, other)| *other).collect();
+        let of_agent = inside.iter().filter(|other| agent(**other) == agent(number)).count();
+        inside.len() < self.bounds[&lane] && self.of_agent.is_none_or(|bound| of_agent < bound)
     }
 
     fn leave(&mut self, run: u8) {
         self.inside.retain(|(_, other)| *other != run);
         self.queue.retain(|(_, other)| *other != run);
     }
+}
+
+/// Whose run it is.
+fn agent(number: u8) -> &'static str {
+    ["a", "b", "c"][usize::from(number) % 3]
 }
 
 /// What one thing that happens gives, of both.
@@ -181,10 +220,11 @@ fn step(
     now: Timestamp,
 ) -> (Vec<RunId>, Vec<RunId>) {
     let lane = |number: &u8| Lane::ALL[usize::from(*number) % 3];
+    let wish = |number: u8, lane| wish_of(agent(number), number.into(), lane);
     match op {
         Op::Ask(number, of) => {
             let known = naive.knows(*number);
-            let answer = lanes.ask(wish((*number).into(), lane(of)), now);
+            let answer = lanes.ask(wish(*number, lane(of)), now);
             if !known {
                 naive.queue.push((lane(of), *number));
             }
@@ -195,8 +235,8 @@ fn step(
         }
         Op::EnterFree(number, of) => {
             let is_in = naive.inside.iter().any(|(_, other)| other == number);
-            let is_free = naive.has_room(lane(of)) && !naive.knows(*number);
-            assert_eq!(lanes.enter_free(&wish((*number).into(), lane(of))), is_in || is_free);
+            let is_free = naive.has_room(lane(of), *number) && !naive.knows(*number);
+            assert_eq!(lanes.enter_free(&wish(*number, lane(of))), is_in || is_free);
             if is_free {
                 naive.inside.push((lane(of), *number));
             }
@@ -206,7 +246,7 @@ fn step(
             // A run stays in its lane.
             let known = naive.inside.iter().chain(&naive.queue).find(|(_, other)| other == number);
             let of = known.map_or(lane(of), |(lane, _)| *lane);
-            lanes.take_again(wish((*number).into(), of));
+            lanes.take_again(wish(*number, of));
             naive.leave(*number);
             naive.inside.push((of, *number));
             (vec![], vec![])
@@ -224,6 +264,11 @@ fn step(
             naive.bounds.insert(lane(of), usize::from(*bound));
             (lanes.set_bounds(*bounds), naive.settle())
         }
+        Op::OfAgent(bound) => {
+            bounds.agent = (*bound > 0).then_some(usize::from(*bound));
+            naive.of_agent = bounds.agent;
+            (lanes.set_bounds(*bounds), naive.settle())
+        }
     }
 }
 
@@ -237,10 +282,9 @@ fn check(lanes: &Lanes, naive: &Naive, over: &BTreeMap<Lane, usize>) {
         assert!(expected.len() <= naive.bounds[&lane].max(over[&lane]), "more in {} than may be", lane.name());
         let waits: Vec<RunId> =
             lanes.waits().iter().filter(|wait| wait.wish.lane == lane).map(|wait| wait.wish.run).collect();
-        let queue: Vec<RunId> =
-            naive.queue.iter().filter(|(of, _)| *of == lane).map(|(_, number)| run((*number).into())).collect();
-        assert_eq!(waits, queue);
-        assert!(queue.is_empty() || expected.len() >= naive.bounds[&lane], "a place is free and somebody waits");
+        let queue: Vec<u8> = naive.queue.iter().filter(|(of, _)| *of == lane).map(|(_, number)| *number).collect();
+        assert_eq!(waits, queue.iter().map(|number| run((*number).into())).collect::<Vec<_>>());
+        assert!(!queue.iter().any(|number| naive.has_room(lane, *number)), "a place is free for who waits");
     }
 }
 

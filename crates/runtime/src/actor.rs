@@ -477,7 +477,7 @@ fn move_in_lane(shared: &Arc<Shared>, place: &mut Option<Place>, session: &Sessi
                 // It was held and let go before it had the place that it waited for; that wait is over.
                 *place = Some(Box::pin(std::future::ready(())));
             }
-            shared.keep_lane(run.id, &session.key);
+            shared.keep_lane(run.id, session.into());
         }
         _ => {}
     }

@@ -95,8 +95,8 @@ enum Asked {
 fn ask_lane(shared: &Arc<Shared>, recovered: &Recovered) -> Option<Asked> {
     let session = recovered.machine.session()?;
     match (session.run(), session.next_up()) {
-        (Some(run), _) if session.is_active() => Some(Asked::GoesOn(shared.ask_lane(run.id, &session.key))),
-        (None, Some(next)) => Some(Asked::NextUp(shared.ask_lane(next.message.into(), &session.key))),
+        (Some(run), _) if session.is_active() => Some(Asked::GoesOn(shared.ask_lane(run.id, session.into()))),
+        (None, Some(next)) => Some(Asked::NextUp(shared.ask_lane(next.message.into(), session.into()))),
         _ => None,
     }
 }

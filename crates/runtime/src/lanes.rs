@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use engine::{Lane, LaneAnswer, LaneWait, LaneWish, Lanes, RunId, Timestamp};
+use engine::{Lane, LaneAnswer, LaneWait, LaneWish, Lanes, RunId, Session, Timestamp};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::runtime::Shared;
@@ -120,8 +120,8 @@ impl Inside {
 
 impl Shared {
     /// Asks for a place; first come, first served. A run that has one keeps it.
-    pub(crate) fn ask_lane(self: &Arc<Self>, run: RunId, session: &str) -> Turn {
-        let (wish, since) = (wish(run, session), self.clock.now());
+    pub(crate) fn ask_lane(self: &Arc<Self>, run: RunId, of: Of<'_>) -> Turn {
+        let (wish, since) = (of.wish(run), self.clock.now());
         let mut inside = self.open_lanes();
         let entered = match inside.lanes.ask(wish.clone(), since) {
             LaneAnswer::Entered => None,
@@ -135,14 +135,14 @@ impl Shared {
     }
 
     /// Takes a place if one is free now.
-    pub(crate) fn enter_free_lane(&self, run: RunId, session: &str) -> bool {
-        self.open_lanes().lanes.enter_free(&wish(run, session))
+    pub(crate) fn enter_free_lane(&self, run: RunId, of: Of<'_>) -> bool {
+        self.open_lanes().lanes.enter_free(&of.wish(run))
     }
 
     /// A place for a run that a human took up again; it does not wait for one.
-    pub(crate) fn keep_lane(&self, run: RunId, session: &str) {
+    pub(crate) fn keep_lane(&self, run: RunId, of: Of<'_>) {
         let mut inside = self.lanes.lock();
-        inside.lanes.take_again(wish(run, session));
+        inside.lanes.take_again(of.wish(run));
         inside.let_in(&[run]);
     }
 
@@ -200,7 +200,22 @@ impl Drop for Turn {
     }
 }
 
-/// Everything that is run today was sent as a message.
-fn wish(run: RunId, session: &str) -> LaneWish {
-    LaneWish { run, session: session.into(), lane: Lane::Main }
+/// Whose run asks: the key of its session, and its agent.
+#[derive(Clone, Copy)]
+pub(crate) struct Of<'a> {
+    pub(crate) session: &'a str,
+    pub(crate) agent: &'a str,
+}
+
+impl<'a> From<&'a Session> for Of<'a> {
+    fn from(session: &'a Session) -> Self {
+        Self { session: &session.key, agent: &session.agent }
+    }
+}
+
+impl Of<'_> {
+    /// Everything that is run today was sent as a message.
+    fn wish(self, run: RunId) -> LaneWish {
+        LaneWish { run, session: self.session.into(), agent: self.agent.into(), lane: Lane::Main }
+    }
 }

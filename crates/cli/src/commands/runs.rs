@@ -181,11 +181,8 @@ fn lay_out(run: &RunStory, zone: &Zone) -> String {
     page.line(format!("  {started}{}; {}; {}", took.unwrap_or_default(), summary.model, tokens(&summary.usage)));
     if let Some(wait) = &summary.lane_wait {
         let behind: Vec<String> = wait.behind.iter().map(|of| format!("{} (run {})", of.session, of.run)).collect();
-        let (since, lane) = (zone.time(wait.since), wait.lane.name());
-        page.line(format!(
-            "  waits since {since} for a place in the lane {lane}, {} before it",
-            count(wait.ahead as usize, "other")
-        ));
+        let (since, ahead) = (zone.time(wait.since), count(wait.ahead as usize, "other"));
+        page.line(format!("  waits since {since} for {}, {ahead} before it", wait.place()));
         page.indented("  the places have: ", &behind.join("\n"));
     }
     if let Some(error) = &summary.error {

@@ -14,15 +14,17 @@ pub(super) struct Budget {
     #[serde(default)]
     session: Amounts,
     #[serde(default)]
-    agent: Shared,
+    agent: Amounts,
     #[serde(default)]
-    day: Shared,
+    day: Amounts,
 }
 
-/// The limits of one scope; what is left out is not limited.
+/// The limits of one scope; what is left out is not limited. Which of them it has is in the table of keys.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Amounts {
+    /// How many go on at once.
+    concurrent_runs: Option<usize>,
     tokens: Option<u64>,
     /// US dollars.
     cost: Option<f64>,
@@ -30,39 +32,29 @@ struct Amounts {
     wall_s: Option<u64>,
 }
 
-/// Limits of what sessions spend together.
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Shared {
-    tokens: Option<u64>,
-    /// US dollars.
-    cost: Option<f64>,
-}
-
-impl From<Shared> for Amounts {
-    fn from(Shared { tokens, cost }: Shared) -> Self {
-        Self { tokens, cost, ..Self::default() }
-    }
-}
-
 impl Budget {
     /// As the engine has it.
     pub(super) fn resolved(self) -> engine::Budget {
         let Self { at_limit, wrap_up_percent: wrap_up, run, session, agent, day } = self;
-        let [run, session, agent, day] = [run, session, agent.into(), day.into()].map(Amounts::allowance);
+        let [run, session, agent, day] = [run, session, agent, day].map(Amounts::allowance);
         engine::Budget { run, session, agent, day, at_limit, wrap_up }
+    }
+
+    /// How many runs of one agent go on at once.
+    pub(super) fn runs_of_agent(self) -> Option<usize> {
+        self.agent.concurrent_runs
     }
 
     /// What sessions share of it.
     pub(super) fn shared(self) -> SharedBudget {
         let Self { wrap_up_percent: wrap_up, agent, day, .. } = self;
-        SharedBudget { agent: Amounts::from(agent).allowance(), day: Amounts::from(day).allowance(), wrap_up }
+        SharedBudget { agent: agent.allowance(), day: day.allowance(), wrap_up }
     }
 }
 
 impl Amounts {
     fn allowance(self) -> Allowance {
-        let Self { tokens, cost, calls, wall_s } = self;
+        let Self { tokens, cost, calls, wall_s, .. } = self;
         let cost = cost.map(|dollars| (dollars * 1e6).round() as u64);
         Allowance { tokens, cost, calls, wall_ms: wall_s.map(|seconds| seconds * 1_000) }
     }

@@ -86,6 +86,7 @@ pub(super) const KEYS: &[(&[&str], Kind)] = &[
     (&["budget", "session", "cost"], Kind::Money),
     (&["budget", "session", "calls"], Kind::Number(1, AMOUNT)),
     (&["budget", "session", "wall_s"], Kind::Number(1, YEAR_S)),
+    (&["budget", "agent", "concurrent_runs"], Kind::Number(1, 10_000)),
     (&["budget", "agent", "tokens"], Kind::Number(1, AMOUNT)),
     (&["budget", "agent", "cost"], Kind::Money),
     (&["budget", "day", "tokens"], Kind::Number(1, AMOUNT)),

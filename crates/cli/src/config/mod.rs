@@ -124,7 +124,8 @@ impl Config {
     /// How many runs may be under way at a time.
     pub(crate) fn lanes(&self) -> LaneBounds {
         let Lanes { main, subagent, cron } = self.values.lanes;
-        LaneBounds { main: main.into(), subagent: subagent.into(), cron: cron.into() }
+        let agent = self.values.budget.runs_of_agent();
+        LaneBounds { main: main.into(), subagent: subagent.into(), cron: cron.into(), agent }
     }
 
     /// What sessions may spend together in a day.

@@ -70,6 +70,34 @@ fn r35_who_waits_for_a_place_is_told_behind_whom() {
     owner.finish().expect_code(0);
 }
 
+/// R23: one run of an agent at once, across a kill; those of other agents do not wait behind it.
+#[test]
+fn r23_a_run_past_the_bound_of_its_agent_waits_says_for_what_and_goes_on_by_itself() {
+    let home = Home::new().with("LIMULUS_BUDGET__AGENT__CONCURRENT_RUNS", "1").with("LIMULUS_AGENTS__OTHER__WORKSPACE", ".");
+    let (mut owner, first) = one_place(&home);
+    home.run(&["send", "--session", "b", "Who are you?"]).expect_code(0);
+    home.run(&["agent", "--session", "agent:other:c", "-m", "Who are you?"]).expect_code(0);
+    let waits_for = |home: &Home| {
+        let status = home.json(&["status"]);
+        let waiting = status["unfinished"].as_array().and_then(|all| all.iter().find(|of| of["key"] == "agent:main:b"));
+        waiting.and_then(|of| of["waits_for"].as_str()).map(str::to_owned).unwrap_or_default()
+    };
+    let place = "a place of the agent main in the lane main: queued behind agent:main:a";
+    assert!(waits_for(&home).starts_with(place), "{}", waits_for(&home));
+    let explained = home.run(&["runs", "explain", "--session", "b"]).expect_code(0);
+    assert!(explained.out.contains(place), "{explained:?}");
+    // A command that loses its owner would be the next one.
+    first.kill();
+    owner.kill();
+    owner = home.start(&["serve"]);
+    owner.until_err("serving");
+    until("the wait of the second run", || waits_for(&home).starts_with(place));
+    home.put("go", "");
+    home.run(&["runs", "wait", "--session", "b"]).expect_code(0);
+    owner.signal(Signal::TERM);
+    owner.finish().expect_code(0);
+}
+
 /// R15, R35: a run that waits for its place is taken back, by command or by Ctrl-C; it never begins, and nothing else is.
 #[test]
 fn r15_r35_a_run_that_waits_for_its_place_can_be_aborted() {

@@ -1,7 +1,7 @@
 //! Waits for a place in a lane, as lines. They are in no journal: such a line stands for no entry, and whoever begins to
 //! listen meanwhile is told of the wait as it is then. What may not live here: who waits, which the runtime knows.
 
-use engine::{LaneWish, Timestamp};
+use engine::{Bound, LaneWish, Timestamp};
 use protocol::event::{QueueLine, Stream};
 use protocol::show::{LaneHolder, LaneWait};
 use runtime::LaneNews;
@@ -12,7 +12,9 @@ use super::cursor::Cursor;
 /// A wait as the protocol has it.
 pub(crate) fn shape(wait: &engine::LaneWait) -> LaneWait {
     let behind = wait.behind.iter().map(|wish| LaneHolder { session: wish.session.to_string(), run: wish.run });
-    LaneWait { lane: wait.wish.lane, since: wait.since, ahead: wait.ahead as u32, behind: behind.collect() }
+    let agent = (wait.bound == Bound::Agent).then(|| wait.wish.agent.to_string());
+    let (ahead, behind) = (wait.ahead as u32, behind.collect());
+    LaneWait { lane: wait.wish.lane, agent, since: wait.since, ahead, behind }
 }
 
 /// A line of a wait, for whoever stands at this cursor.

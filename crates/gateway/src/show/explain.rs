@@ -60,7 +60,7 @@ fn under_way(
     let next = limits.and_then(|limits| armed(session, &limits, None).into_iter().min());
     let questions = source.read.approvals(Some(session.id))?;
     let waits = match source.lane_wait(run.id) {
-        Some(wait) => format!("a place in the lane {}: queued behind {}", wait.lane.name(), wait.behind_whom()),
+        Some(wait) => format!("{}: queued behind {}", wait.place(), wait.behind_whom()),
         None => waits_for(session, &questions, owned),
     };
     Ok(Explained {
@@ -137,14 +137,11 @@ fn queued(source: &Source<'_>, found: &FoundRun, session: &Session, owned: Owned
         return Ok(bare(found, name(&over.state), since, can));
     }
     let waits = match (source.lane_wait(found.run), session.run(), owned) {
-        (Some(wait), ..) => format!("a place in the lane {}: queued behind {}", wait.lane.name(), wait.behind_whom()),
+        (Some(wait), ..) => format!("{}: queued behind {}", wait.place(), wait.behind_whom()),
         (None, Some(run), Owned::Yes) => match source.lane_wait(run.id) {
             Some(wait) => {
-                let (lane, behind) = (wait.lane.name(), wait.behind_whom());
-                format!(
-                    "run {} of its session, which waits for a place in the lane {lane}: queued behind {behind}",
-                    run.id
-                )
+                let (place, behind) = (wait.place(), wait.behind_whom());
+                format!("run {} of its session, which waits for {place}: queued behind {behind}", run.id)
             }
             None => format!("run {} of its session, which is {}, to end", run.id, session.run_state().name()),
         },

@@ -12,12 +12,15 @@ pub struct LaneWait {
     /// The lane.
     #[schemars(with = "names::LaneName")]
     pub lane: Lane,
+    /// The agent, where it waits for one of those places that this agent may have in the lane (`budget.agent.concurrent_runs`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
     /// Since when, milliseconds since 1970 UTC.
     #[schemars(with = "i64")]
     pub since: Timestamp,
     /// How many wait that have their turn before it.
     pub ahead: u32,
-    /// The runs that have the places of the lane.
+    /// The runs that have the places that it waits for.
     pub behind: Vec<LaneHolder>,
 }
 
@@ -32,6 +35,12 @@ pub struct LaneHolder {
 }
 
 impl LaneWait {
+    /// What it waits for, in words.
+    pub fn place(&self) -> String {
+        let of = self.agent.as_ref().map(|agent| format!(" of the agent {agent}")).unwrap_or_default();
+        format!("a place{of} in the lane {}", self.lane.name())
+    }
+
     /// Behind whom it waits, in words.
     pub fn behind_whom(&self) -> String {
         match &self.behind[..] {

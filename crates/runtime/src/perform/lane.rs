@@ -5,7 +5,7 @@ use std::sync::Arc;
 use engine::{Effect, EffectId, MessageId, Overrides, Report, RunId, Session, Settings, Thinking};
 
 use super::Reporter;
-use crate::lanes::Turn;
+use crate::lanes::{Of, Turn};
 use crate::runtime::{Shared, Wants};
 
 /// What decides the settings of the next run.
@@ -33,7 +33,8 @@ pub(super) async fn perform(shared: Arc<Shared>, (wish, turn): (Wish, Turn), rep
 /// A lane that is free answers within the offer of the message: its acceptance and the start of its run are one batch.
 pub(crate) fn enter_free(shared: &Shared, wish: Wish, message: MessageId, session: &str) -> Option<Report> {
     let run = RunId::from(message);
-    shared.enter_free_lane(run, session).then(|| entered(shared, wish, Effect::lane(message).id()))
+    let is_in = shared.enter_free_lane(run, Of { session, agent: &wish.agent });
+    is_in.then(|| entered(shared, wish, Effect::lane(message).id()))
 }
 
 fn entered(shared: &Shared, wish: Wish, effect: EffectId) -> Report {

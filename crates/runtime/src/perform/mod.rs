@@ -88,7 +88,7 @@ pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<Underway, jour
     let task = match effect {
         Effect::Lane { message, .. } => {
             let (wish, run) = (lane::Wish::new(job.session, *message), RunId::from(*message));
-            let turn = job.turn.take().unwrap_or_else(|| shared.ask_lane(run, &job.session.key));
+            let turn = job.turn.take().unwrap_or_else(|| shared.ask_lane(run, job.session.into()));
             spawn(reporter.clone(), lane::perform(shared, (wish, turn), reporter))
         }
         Effect::Prepare { .. } => spawn(reporter.clone(), prepare::perform(settings(job), reporter)),

@@ -71,7 +71,7 @@ fn unfinished(source: &Source<'_>, row: &SessionRow, owned: Owned) -> Result<Unf
 
 fn lane(wait: &LaneWait) -> String {
     let ahead = if wait.ahead == 0 { String::new() } else { format!(", {} before it", wait.ahead) };
-    format!("a place in the lane {}: queued behind {}{ahead}", wait.lane.name(), wait.behind_whom())
+    format!("{}: queued behind {}{ahead}", wait.place(), wait.behind_whom())
 }
 
 fn is_unfinished(row: &SessionRow) -> bool {
