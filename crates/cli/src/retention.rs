@@ -2,7 +2,6 @@
 //! as large as it may be. What may not live here: how content is erased, which is the journal's.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use engine::tables::lifecycle::LifecycleKind;
@@ -40,16 +39,20 @@ pub(crate) fn erase(journal: &Sqlite, before: Timestamp) -> Result<Collected, Cl
     Ok(journal.erase(&Old { before, states: &states(journal)? })?)
 }
 
-/// Erases what is old once a day, for as long as it is polled; what it did is said.
-pub(crate) async fn keep_up(journal: Arc<Sqlite>, globals: &Globals, say: impl Fn(String)) {
+/// Erases what is old once a day, for as long as it is polled; what it did is said. `erase` is told after how many days.
+pub(crate) async fn keep_up(
+    erase: impl Fn(u32) -> Result<Collected, CliError> + Clone + Send + 'static,
+    globals: &Globals,
+    say: impl Fn(String),
+) {
     tokio::time::sleep(FIRST).await;
     loop {
         let config = Config::load(&globals.home, &globals.environment, Flags::default());
         // A configuration that cannot be used is told by whoever needs it first.
         let days = config.map_or(0, |config| config.retention().keep_days);
         if days > 0 {
-            let journal = Arc::clone(&journal);
-            match tokio::task::spawn_blocking(move || erase(&journal, before(days))).await {
+            let erase = erase.clone();
+            match tokio::task::spawn_blocking(move || erase(days)).await {
                 Ok(Ok(Collected { bodies: 0, .. })) | Err(_) => {}
                 Ok(Ok(Collected { bodies, bytes, .. })) => {
                     say(format!("{bodies} texts and outputs of over {days} days ago are erased ({})", size(bytes)));
@@ -77,7 +80,18 @@ pub(crate) fn room(home: &Path, retention: Retention) -> Room {
     let Some(most) = retention.journal_mb.map(|most| most << 20) else { return Room::Enough };
     // One that cannot be read says so where it is needed.
     let used = Reader::open(home).and_then(|reader| reader.used_bytes()).unwrap_or_default();
-    room_of(used, most)
+    room_of(used + bytes_of(&home.join("calls")), most)
+}
+
+/// What the files of a folder and of those in it need. What goes away meanwhile needs nothing.
+fn bytes_of(folder: &Path) -> u64 {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let of = |entry: std::fs::DirEntry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() => bytes_of(&entry.path()),
+        Ok(metadata) if metadata.is_file() => metadata.len(),
+        _ => 0,
+    };
+    entries.map(of).sum()
 }
 
 fn room_of(used: u64, most: u64) -> Room {
@@ -103,7 +117,56 @@ pub(crate) fn no_room(why: String) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
     use super::*;
+    use crate::config::Environment;
+
+    /// Nothing is waited for: the clock is moved by whoever waits.
+    #[tokio::test(start_paused = true)]
+    async fn r21_a_service_erases_what_is_old_a_minute_after_its_start_and_each_day_by_what_is_configured_then() {
+        let home = tempfile::tempdir().unwrap();
+        let keep =
+            |days: u32| std::fs::write(home.path().join("config.toml"), format!("[retention]\nkeep_days = {days}\n"));
+        let globals = Globals { environment: Environment::of(&[], "/now"), home: home.path().to_owned() };
+        let (swept, said) = (Arc::new(Mutex::new(vec![])), Mutex::new(vec![]));
+        let sweeps = Arc::clone(&swept);
+        let erase = move |days| {
+            let mut sweeps = sweeps.lock().unwrap();
+            sweeps.push(days);
+            // The third finds nothing, and of that nothing is said; the fourth fails.
+            match sweeps.len() {
+                3 => Ok(Collected::default()),
+                4 => Err(CliError::bug("no")),
+                _ => Ok(Collected { bodies: 2, bytes: 9, ..Collected::default() }),
+            }
+        };
+        let mut task = Box::pin(keep_up(erase, &globals, |line| said.lock().unwrap().push(line)));
+        let count = || swept.lock().unwrap().len();
+        for (passes, days, sweeps) in
+            [(59, 30, 0), (2, 30, 1), (86_300, 7, 1), (101, 7, 2), (86_400, 0, 2), (86_400, 7, 3), (86_400, 7, 4)]
+        {
+            keep(days).unwrap();
+            assert!(tokio::time::timeout(Duration::from_secs(passes), &mut task).await.is_err(), "it goes on");
+            assert_eq!(count(), sweeps, "after {passes} s more");
+        }
+        assert_eq!(*swept.lock().unwrap(), [30, 7, 7, 7]);
+        drop(task);
+        let said = said.into_inner().unwrap();
+        assert!(said.len() == 3 && said[0].starts_with("2 texts and outputs of over 30 days ago"), "{said:?}");
+        assert!(said[1].contains("over 7 days") && said[2].contains("could not be erased"), "{said:?}");
+    }
+
+    #[test]
+    fn r21_the_outputs_of_calls_count_in_what_a_journal_may_need() {
+        let home = tempfile::tempdir().unwrap();
+        let call = home.path().join("calls").join("one");
+        std::fs::create_dir_all(&call).unwrap();
+        std::fs::write(call.join("output"), vec![b'x'; 1 << 20]).unwrap();
+        let most = |journal_mb| Retention { keep_days: 0, journal_mb: Some(journal_mb) };
+        assert_eq!(room(home.path(), most(2)), Room::Enough);
+        assert!(matches!(room(home.path(), most(1)), Room::None(_)));
+    }
 
     #[test]
     fn r21_near_what_a_journal_may_need_is_a_warning_and_at_it_no_run_starts() {

@@ -111,6 +111,15 @@ pub struct RunRow {
     /// What that costs, micro-dollars; what is not known counts as what was set aside for it.
     #[serde(default)]
     pub cost: u64,
+    /// Tokens that count against its budget: also those set aside for what is not known.
+    #[serde(default)]
+    pub tokens: u64,
+    /// Calls that it started. Of a run under way this and its time are as they were at its last answer.
+    #[serde(default)]
+    pub calls: u64,
+    /// Milliseconds that it was at work.
+    #[serde(default)]
+    pub wall_ms: u64,
     /// The seq of its `run_started`.
     pub first_seq: Seq,
     /// Why it failed.
@@ -118,9 +127,10 @@ pub struct RunRow {
 }
 
 impl RunRow {
-    /// What of it counts against what others spend as well: tokens and money.
+    /// What of it counts against what others spend as well. An older row knows only of tokens that were told.
     pub fn spent(&self) -> Spent {
-        Spent::on_request(&self.usage, self.cost)
+        let Self { tokens, calls, wall_ms, .. } = *self;
+        Spent { tokens, calls, wall_ms, ..Spent::default() }.at_least(&Spent::on_request(&self.usage, self.cost))
     }
 
     /// The row as it stands. The state of a run that is under way is recorded with its session, not a second time here.

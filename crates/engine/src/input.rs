@@ -337,6 +337,15 @@ pub enum Report {
         /// What was made.
         made: Shortened,
     },
+    /// It could not be, after some of its requests were answered.
+    NotShortened {
+        /// The `compact` effect.
+        effect: EffectId,
+        /// Why.
+        failure: Failure,
+        /// What those requests took.
+        usage: Usage,
+    },
     /// It failed, or `prepare` or `compact` did.
     RequestFailed {
         /// The `request`, `prepare` or `compact` effect.

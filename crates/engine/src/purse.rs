@@ -137,6 +137,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
+    use crate::tables::budget::Resource;
 
     const NOON: Timestamp = Timestamp(DAY_MS * 20_000 + DAY_MS / 2);
 
@@ -197,6 +198,29 @@ mod tests {
             panic!("it is too much")
         };
         assert_eq!((limit.scope, limit.used), (Scope::Day, 1_400));
+    }
+
+    #[test]
+    fn r23_calls_and_time_of_an_agent_and_of_a_day_are_limited_as_well() {
+        let calls = Allowance { calls: Some(10), ..Allowance::default() };
+        let wall = Allowance { wall_ms: Some(60_000), ..Allowance::default() };
+        let budget = SharedBudget { agent: calls, day: wall, wrap_up: 0 };
+        let mut purse = Purse::default();
+        purse.saw(run(1), "a", Spent { calls: 9, wall_ms: 40_000, ..Spent::default() }, true, NOON);
+        assert!(is_granted(purse.ask(&wish(2, "a", 100), &budget, NOON)));
+        purse.saw(run(2), "a", Spent { calls: 1, wall_ms: 10_000, ..Spent::default() }, false, NOON);
+        let Leave::Denied { limit, .. } = purse.ask(&wish(3, "a", 100), &budget, NOON) else {
+            panic!("no call is left")
+        };
+        assert_eq!((limit.scope, limit.of, limit.used), (Scope::Agent, Resource::Calls, 10));
+        assert!(is_granted(purse.ask(&wish(4, "b", 100), &budget, NOON)));
+        purse.saw(run(1), "a", Spent { calls: 9, wall_ms: 50_000, ..Spent::default() }, true, NOON);
+        let Leave::Denied { limit, .. } = purse.ask(&wish(4, "b", 100), &budget, NOON) else {
+            panic!("no time is left")
+        };
+        assert_eq!((limit.scope, limit.of, limit.used), (Scope::Day, Resource::Wall, 60_000));
+        // What is left over for what was done takes neither.
+        assert!(is_granted(purse.ask(&PurseWish { closing: true, ..wish(4, "b", 100) }, &budget, NOON)));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use crate::event::{Event, Outcome, ReceiptState};
 use crate::ids::{MessageId, Timestamp};
 use crate::settings::Settings;
 use crate::state::{Lifecycle, Process, Run, Session};
+use crate::tables::budget::Spent;
 use crate::tables::transitions::RunState;
 
 /// Which rows entries change that are recorded together, or folded one by one to make the views anew.
@@ -27,7 +28,7 @@ impl Touched {
             Event::RunEnded(e) => {
                 let Some(run) = session.run() else { return };
                 self.messages.extend(&run.inputs);
-                let mut row = run_row(session, run, settings);
+                let mut row = run_row(session, run, settings, &run.spent_by(at));
                 row.state = RunState::Completed;
                 row.outcome = Some(e.outcome);
                 row.ended_at = Some(at);
@@ -66,7 +67,12 @@ impl Touched {
     /// The rows as the state stands now. `told` is the row of the run under way that was recorded last.
     pub fn rows(self, session: &Session, settings: Option<&Settings>, told: &mut Option<RunRow>) -> Views {
         let mut runs = self.ended;
-        let now = session.run().map(|run| run_row(session, run, settings));
+        // Its calls and its time are told with its answers, not each time that one of them changes.
+        let spent = |run: &Run| {
+            let Spent { calls, wall_ms, .. } = run.at_answer;
+            Spent { calls, wall_ms, ..run.spent }
+        };
+        let now = session.run().map(|run| run_row(session, run, settings, &spent(run)));
         if let Some((told, now)) = told.as_mut().zip(now.as_ref()) {
             told.state = now.state;
         }
@@ -110,7 +116,7 @@ fn session_row(session: &Session) -> SessionRow {
     }
 }
 
-fn run_row(session: &Session, run: &Run, settings: Option<&Settings>) -> RunRow {
+fn run_row(session: &Session, run: &Run, settings: Option<&Settings>, spent: &Spent) -> RunRow {
     let candidate = settings.and_then(|settings| settings.candidates.get(run.counters.candidate as usize));
     RunRow {
         run: run.id,
@@ -123,7 +129,10 @@ fn run_row(session: &Session, run: &Run, settings: Option<&Settings>) -> RunRow 
         settings: run.settings,
         model: candidate.map(|c| format!("{}/{}", c.provider, c.model)).unwrap_or_default(),
         usage: run.usage,
-        cost: run.spent.cost,
+        cost: spent.cost,
+        tokens: spent.tokens,
+        calls: spent.calls,
+        wall_ms: spent.wall_ms,
         first_seq: run.first_seq,
         error: run.trace.last().map(ToString::to_string),
     }

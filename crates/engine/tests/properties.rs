@@ -296,7 +296,13 @@ fn allowance(how: usize) -> Allowance {
 }
 
 fn lifted() -> Allowance {
-    Allowance { tokens: Some(NO_LIMIT), cost: Some(NO_LIMIT), calls: Some(NO_LIMIT), wall_ms: Some(NO_LIMIT) }
+    Allowance {
+        tokens: Some(NO_LIMIT),
+        cost: Some(NO_LIMIT),
+        calls: Some(NO_LIMIT),
+        wall_ms: Some(NO_LIMIT),
+        bytes: Some(NO_LIMIT),
+    }
 }
 
 /// What the ledger may say.

@@ -179,7 +179,8 @@ fn later_states() -> Vec<(&'static str, Session)> {
     let [initializing, recovering] = settling;
     let effect =
         EffectId { run: MessageId(Uuid::from_u128(1)).into(), kind: EffectKind::Compact, ordinal: 1, try_no: 1 };
-    let compacting = Compacting { effect, rung: Rung::Summarise, items: 1, focus: None, since: Timestamp(0) };
+    let compacting =
+        Compacting { effect, rung: Rung::Summarise, items: 1, focus: None, since: Timestamp(0), reserved: None };
     vec![
         ("answer", with(&asked, awaiting(WaitFor::Answer, None))),
         ("children", with(BEGUN, awaiting(WaitFor::Children, None))),

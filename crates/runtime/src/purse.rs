@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use engine::{Batch, Leave, Purse, PurseWish, Session, SessionId, SharedBudget, Timestamp};
+use engine::{Batch, Leave, Phase, Purse, PurseWish, Session, SessionId, SharedBudget, Timestamp};
 use journal::Read;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
@@ -57,8 +57,10 @@ impl PurseDoor {
             purse.saw(row.run, &session.agent, row.spent(), false, now);
         }
         if let Some(run) = session.run() {
-            purse.saw(run.id, &session.agent, run.spent_by(now), true, now);
-            if run.asked.is_none() {
+            // What is set aside for a summary is what it was granted, until it is there.
+            let is_compacting = matches!(run.phase, Phase::Compacting(Some(_)));
+            purse.saw(run.id, &session.agent, run.spent_by(now).less(&run.summary_out()), true, now);
+            if run.asked.is_none() && !is_compacting {
                 purse.sent(run.id);
             }
         }

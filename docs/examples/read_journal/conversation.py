@@ -22,6 +22,8 @@ class Run:
         self.usage, self.cost = dict.fromkeys(TOKENS, 0), 0
         # What is set aside for the request that is out, and whether its first byte has come.
         self.reserved, self.is_open = 0, False
+        # And for the summary that is being made.
+        self.summary = 0
         self.segments, self.kept, self.calls = [], [], []
         self.open_request = None
 
@@ -35,6 +37,7 @@ class Run:
         stage = phase.get("preparing", {}).get("stage", {})
         sent = phase.get("streaming", stage if isinstance(stage, dict) else {}).get("sent") or {}
         run.reserved, run.is_open = (sent.get("reserved") or {}).get("cost", 0), "streaming" in phase
+        run.summary = ((phase.get("compacting") or {}).get("reserved") or {}).get("cost", 0)
         for call in state["step"]["calls"]:
             settled = call["stage"].get("settled") if isinstance(call["stage"], dict) else None
             run.calls.append({"id": call["id"], "settled": settled, "asks": call["stage"] == "asking"})
@@ -43,6 +46,10 @@ class Run:
     def spend_reserved(self):
         """What became of the request that is out is not known: it has cost what was set aside for it."""
         self.cost, self.reserved, self.is_open = self.cost + self.reserved, 0, False
+
+    def lose_summary(self):
+        """One that is begun anew, or never ends, has cost what was set aside for it."""
+        self.cost += self.summary
 
     def error(self):
         if self.outcome == "completed" or not self.failures:
@@ -121,6 +128,23 @@ class Session:
 
     def on_opened(self, event, seq, at):
         self.last_activity = max(self.last_activity, event["last_activity"])
+        if self.run and self.lifecycle == "active":
+            self.run.lose_summary()
+
+    def on_resumed(self, event, seq, at):
+        if self.run:
+            self.run.lose_summary()
+
+    def on_compaction_begun(self, event, seq, at):
+        if self.run:
+            self.run.summary = (event.get("reserved") or {}).get("cost", 0)
+
+    def on_compaction_failed(self, event, seq, at):
+        if self.run:
+            lost = self.run.summary if event["failure"]["class"] in UNKNOWN else 0
+            self.run.cost, self.run.summary = self.run.cost + max(lost, event.get("cost", 0)), 0
+            for name in TOKENS:
+                self.run.usage[name] += event.get("usage", {}).get(name, 0)
 
     def on_message_accepted(self, event, seq, at):
         id_ = event["message"]
@@ -192,7 +216,7 @@ class Session:
         for name in TOKENS if self.run else ():
             self.run.usage[name] += event.get("usage", {}).get(name, 0)
         if self.run:
-            self.run.cost += event.get("cost", 0)
+            self.run.cost, self.run.summary = self.run.cost + event.get("cost", 0), 0
 
     def on_results_cut(self, event, seq, at):
         cut = {result["call"]: result["output"] for result in event["results"]}
@@ -292,6 +316,8 @@ class Session:
                 self.add(seq, "result", {"call": call["id"], "output": call["settled"]["output"], "is_error": is_error})
 
     def on_lifecycle_changed(self, event, seq, at):
+        if self.run and (event["from"], event["to"]) == ("ready", "active"):
+            self.run.lose_summary()
         self.lifecycle = event["to"]
 
     def on_run_ended(self, event, seq, at):
@@ -300,6 +326,7 @@ class Session:
             self.fault(f"run {event['run']} ends, and is not the one under way")
             return
         run.spend_reserved()
+        run.lose_summary()
         run.outcome, run.ended_at, run.branch = event["outcome"], at, self.place["branch"]
         run.failures = [event["failure"]] if event["failure"] else []
         if event["text"] != run.segments:

@@ -8,7 +8,8 @@ from home import FOREIGN, TOKENS, Damage, id_of
 ROWS = {
     "view_sessions": """session key agent branch created_at last_activity lifecycle run_state run queued unfinished
         trouble""",
-    "view_runs": """run session branch state outcome started_at ended_at settings model usage cost first_seq error""",
+    "view_runs": """run session branch state outcome started_at ended_at settings model usage cost tokens calls wall_ms
+        first_seq error""",
     "view_receipts": "message session key body mode state run steer accepted_at",
 }
 DAY_MS = 86_400_000

@@ -58,6 +58,9 @@ struct SetArgs {
     /// Seconds that runs may be at work
     #[arg(long, value_name = "S|none", value_parser = whole)]
     wall_s: Option<Amount>,
+    /// Bytes of texts, outputs and images in the journal: of a run or a session
+    #[arg(long, value_name = "N|none", value_parser = whole)]
+    bytes: Option<Amount>,
     #[command(flatten)]
     writer: WriterArgs,
 }
@@ -115,9 +118,10 @@ impl SetArgs {
             (Resource::Cost, self.cost),
             (Resource::Calls, self.calls),
             (Resource::Wall, self.wall_s),
+            (Resource::Bytes, self.bytes),
         ];
         if amounts.iter().all(|(_, amount)| amount.is_none()) {
-            let hint = "name at least one of --tokens, --cost, --calls, --wall-s";
+            let hint = "name at least one of --tokens, --cost, --calls, --wall-s, --bytes";
             return Err(CliError::Usage {
                 what: "nothing is said of what may be spent".to_owned(),
                 hint: hint.to_owned(),
@@ -134,6 +138,7 @@ impl SetArgs {
             cost_micros: some(self.cost),
             calls: some(self.calls),
             wall_ms: some(self.wall_s).map(|seconds| seconds.saturating_mul(1_000)),
+            bytes: some(self.bytes),
             lift: amounts.iter().filter_map(lifted).collect(),
         })
     }
@@ -177,13 +182,14 @@ fn amount_flag(of: Resource) -> &'static str {
         Resource::Cost => "--cost DOLLARS",
         Resource::Calls => "--calls N",
         Resource::Wall => "--wall-s S",
+        Resource::Bytes => "--bytes N",
     }
 }
 
 /// An amount with its unit.
 fn amount(of: Resource, amount: u64) -> String {
     match of {
-        Resource::Tokens | Resource::Calls => amount.to_string(),
+        Resource::Tokens | Resource::Calls | Resource::Bytes => amount.to_string(),
         Resource::Cost => dollars(amount),
         Resource::Wall => format!("{} s", amount / 1_000),
     }

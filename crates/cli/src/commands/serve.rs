@@ -72,6 +72,7 @@ pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliErr
         version: env!("CARGO_PKG_VERSION").to_owned(),
     };
     let kept = Arc::clone(&journal);
+    let erase = move |days| retention::erase(&kept, retention::before(days));
     let service = Service::start(journal, options);
     say_damage(&service);
     socket::make_room();
@@ -96,7 +97,7 @@ pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliErr
             }
             () = told.notes(&mut notes) => {}
             () = idle::keep_up(&service, globals, |note| eprintln!("limulus: {note}")) => {}
-            () = retention::keep_up(kept, globals, |note| eprintln!("limulus: {note}")) => {}
+            () = retention::keep_up(erase, globals, |note| eprintln!("limulus: {note}")) => {}
         }
         Ok::<(), CliError>(())
     };

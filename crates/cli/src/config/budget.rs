@@ -30,6 +30,7 @@ struct Amounts {
     cost: Option<f64>,
     calls: Option<u64>,
     wall_s: Option<u64>,
+    bytes: Option<u64>,
 }
 
 impl Budget {
@@ -54,8 +55,8 @@ impl Budget {
 
 impl Amounts {
     fn allowance(self) -> Allowance {
-        let Self { tokens, cost, calls, wall_s, .. } = self;
+        let Self { tokens, cost, calls, wall_s, bytes, .. } = self;
         let cost = cost.map(|dollars| (dollars * 1e6).round() as u64);
-        Allowance { tokens, cost, calls, wall_ms: wall_s.map(|seconds| seconds * 1_000) }
+        Allowance { tokens, cost, calls, wall_ms: wall_s.map(|seconds| seconds * 1_000), bytes }
     }
 }

@@ -142,6 +142,27 @@ pub(crate) fn r14_r25_what_must_not_be_lost_can_be_written_down_before_a_summary
     }
 }
 
+/// A summary asks for what it costs like any request, of its run and of those who share: where too little is left the run goes on
+/// without one.
+#[test]
+pub(crate) fn r23_a_summary_that_too_little_is_left_for_is_not_asked_for() {
+    for (scope, told) in [("RUN", "too little is left for a summary"), ("DAY", "no leave for a summary")] {
+        let (server, overflows) = strict(1);
+        let home = home(&server.base_url).with(&format!("LIMULUS_BUDGET__{scope}__COST"), "1");
+        let dear =
+            "[compaction]\nmodel = \"acme/dear\"\n[models.\"acme/dear\"]\nprice = { input = 1000, output = 1000 }\n";
+        let file = home.path().join("config.toml");
+        let models = std::fs::read_to_string(&file).expect("its configuration");
+        std::fs::write(&file, models + dear).expect("its configuration");
+        let answer = home.run(&["agent", "--yes", "-m", "Read the log"]).expect_code(0);
+        assert_eq!(answer.out, "All of it was read.\n");
+        assert!(answer.err.contains(told), "{scope}: {}", answer.err);
+        assert!(!server.seen().iter().any(is_summary), "{scope}: a summary was asked for");
+        assert_eq!(overflows.load(Ordering::SeqCst), 0, "{}", answer.err);
+        assert_eq!(home.json(&["usage"])["all"]["costMicros"], 0);
+    }
+}
+
 /// Where all of it comes at once there is nothing older to summarise: long results are cut.
 #[test]
 pub(crate) fn r52_thirty_results_at_once_are_cut_before_they_are_sent() {

@@ -73,7 +73,8 @@ fn r35_who_waits_for_a_place_is_told_behind_whom() {
 /// R23: one run of an agent at once, across a kill; those of other agents do not wait behind it.
 #[test]
 fn r23_a_run_past_the_bound_of_its_agent_waits_says_for_what_and_goes_on_by_itself() {
-    let home = Home::new().with("LIMULUS_BUDGET__AGENT__CONCURRENT_RUNS", "1").with("LIMULUS_AGENTS__OTHER__WORKSPACE", ".");
+    let home =
+        Home::new().with("LIMULUS_BUDGET__AGENT__CONCURRENT_RUNS", "1").with("LIMULUS_AGENTS__OTHER__WORKSPACE", ".");
     let (mut owner, first) = one_place(&home);
     home.run(&["send", "--session", "b", "Who are you?"]).expect_code(0);
     home.run(&["agent", "--session", "agent:other:c", "-m", "Who are you?"]).expect_code(0);

@@ -70,6 +70,7 @@ beside_an_owner! {
     compaction {
         r14_r25_what_must_not_be_lost_can_be_written_down_before_a_summary,
         r25_r52_a_turn_of_thirty_tools_never_reaches_the_providers_overflow,
+        r23_a_summary_that_too_little_is_left_for_is_not_asked_for,
         r52_thirty_results_at_once_are_cut_before_they_are_sent,
         r52_an_overflow_is_compacted_and_then_told_readably,
         r14_a_summary_that_goes_wrong_leaves_the_old_history,

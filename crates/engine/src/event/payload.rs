@@ -290,6 +290,9 @@ payload! {
         /// What the user wants it to keep above all.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         focus: Option<Body>,
+        /// What is set aside for it, where anything is limited and a model is asked.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reserved: Option<Spent>,
     }
     /// The history before an entry is replaced by its summary.
     Compacted {
@@ -381,6 +384,12 @@ payload! {
         /// The way that failed; `nothing` = none was left.
         #[serde(default)]
         rung: Rung,
+        /// What those of its requests took that were answered.
+        #[serde(default, skip_serializing_if = "is_default")]
+        usage: Usage,
+        /// What that costs, micro-dollars; 0 where no price is known.
+        #[serde(default, skip_serializing_if = "is_default")]
+        cost: u64,
     }
     /// A request failed.
     Failed {

@@ -3,7 +3,8 @@
 use super::{Machine, sentences};
 use crate::body::{BodyKind, Content};
 use crate::event::{
-    CandidateCleared, CandidateCooled, Note, Noted, Outcome, RetryScheduled, StepBegun, WaitBegan, WaitEnded, WaitFor,
+    CandidateCleared, CandidateCooled, Note, Noted, Outcome, RetryScheduled, StepBegun, Usage, WaitBegan, WaitEnded,
+    WaitFor,
 };
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{EffectId, Moment, Timestamp};
@@ -266,7 +267,8 @@ impl Machine {
             Timer::CallLimit(call) => self.end_call(call, EndingCause::Limit, moment),
             Timer::Compaction => {
                 let message = format!("no summary within {} s (`compaction.limit_s`)", limits.compact_ms / 1000);
-                self.compaction_failed(Failure::new(FailureClass::Timeout, message), moment);
+                let failure = Failure::new(FailureClass::Timeout, message);
+                self.compaction_failed(failure, Usage::default(), moment);
             }
             Timer::RetryDue => self.emit(WaitEnded { on: WaitFor::Retry }, moment.now),
             Timer::QuotaReset => self.emit(WaitEnded { on: WaitFor::Quota }, moment.now),

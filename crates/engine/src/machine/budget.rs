@@ -128,8 +128,23 @@ impl Machine {
     pub(super) fn reserved(&self, candidate: u32, tokens: u64, moment: Moment) -> Option<Spent> {
         let settings = self.settings.as_ref()?;
         let asked = settings.candidate(candidate)?;
-        let limited = settings.budget.is_shared() || self.limits_of_run(candidate, moment).is_some();
-        limited.then(|| Spent::expected(asked, tokens))
+        self.is_limited(candidate, moment).then(|| Spent::expected(asked, tokens))
+    }
+
+    /// Whether anything is limited of what the run spends.
+    pub(super) fn is_limited(&self, candidate: u32, moment: Moment) -> bool {
+        let is_shared = self.settings.as_ref().is_some_and(|settings| settings.budget.is_shared());
+        is_shared || self.limits_of_run(candidate, moment).is_some()
+    }
+
+    /// A limit that is reached with what is set aside.
+    pub(super) fn limit_reached(&self, moment: Moment) -> Option<Limit> {
+        let candidate = self.session.as_ref().and_then(Session::run)?.counters.candidate;
+        let (limits, ..) = self.limits_of_run(candidate, moment)?;
+        match standing(&limits, &Spent::default(), 0) {
+            Standing::Reached(limit) => Some(limit),
+            Standing::Free | Standing::Near(_) => None,
+        }
     }
 
     /// How many more calls the run may start.

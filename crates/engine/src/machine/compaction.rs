@@ -1,10 +1,9 @@
 //! Shortening the history: when, which way, and what becomes of it. The old history is in force until one event puts the
 //! new one in its place.
 
-use super::Machine;
 use super::commands::{no_session, state_refusal};
 use super::queue::Offered;
-use super::sentences;
+use super::{Machine, sentences};
 use crate::body::Content;
 use crate::event::{
     Compacted, CompactionAsked, CompactionBegun, CompactionCause, CompactionFailed, CutResult, Failed, Note, Outcome,
@@ -17,6 +16,7 @@ use crate::mutants::{Mutant, planted};
 use crate::queue::QueueSettings;
 use crate::settings::Candidate;
 use crate::state::{Compacting, Item, ItemAt, Lifecycle, Phase, Run, Session, Transcript, Winding};
+use crate::tables::budget::Spent;
 use crate::tables::compaction::{Flush, History, Rung, Window};
 use crate::tables::limits::{FLUSH_TOKENS, MESSAGE_TOKENS};
 
@@ -119,8 +119,25 @@ impl Machine {
         let compaction = run.effect(EffectKind::Compact, run.compactions + 1, 1);
         let failed = if rung == run.counters.room.rung { run.counters.room.failed } else { 0 };
         let focus = run.summary.and_then(|summary| summary.focus);
-        let begun = CompactionBegun { try_no: failed + 1, compaction, cause, rung, items: items as u32, tokens, focus };
-        self.emit(begun, moment.now);
+        let reserved = self.reserved_for_summary(rung, candidate, tokens, moment);
+        let (try_no, items) = (failed + 1, items as u32);
+        self.emit(CompactionBegun { try_no, compaction, cause, rung, items, tokens, focus, reserved }, moment.now);
+        self.check_summary(moment);
+    }
+
+    /// What is set aside for a summary, where anything is limited. It reads about as much as the request would have held.
+    fn reserved_for_summary(&self, rung: Rung, candidate: u32, tokens: u64, moment: Moment) -> Option<Spent> {
+        let asked = self.summariser().filter(|_| rung == Rung::Summarise)?;
+        self.is_limited(candidate, moment).then(|| Spent::expected(asked, tokens))
+    }
+
+    /// A summary that too little is left for is not asked for: what follows is what follows when one cannot be had.
+    pub(super) fn check_summary(&mut self, moment: Moment) {
+        let Some(Compacting { rung, reserved: Some(_), .. }) = self.compacting() else { return };
+        if let Some(limit) = self.limit_reached(moment) {
+            let failure = Failure::new(FailureClass::Refused, sentences::no_summary(&limit));
+            self.fail_compaction(failure, rung, moment);
+        }
     }
 
     /// The provider said that a request is too long: the history is shortened, or cannot be any more.
@@ -146,7 +163,20 @@ impl Machine {
     }
 
     pub(super) fn fail_compaction(&mut self, failure: Failure, rung: Rung, moment: Moment) {
-        self.emit(CompactionFailed { failure, rung }, moment.now);
+        self.fail_after(failure, rung, Usage::default(), moment);
+    }
+
+    /// The same where a part of it was answered.
+    fn fail_after(&mut self, failure: Failure, rung: Rung, usage: Usage, moment: Moment) {
+        let cost = self.summariser().map_or(0, |candidate| candidate.cost(&usage));
+        self.emit(CompactionFailed { failure, rung, usage, cost }, moment.now);
+    }
+
+    /// Who is asked for a summary.
+    fn summariser(&self) -> Option<&Candidate> {
+        let settings = self.settings.as_ref()?;
+        let run = self.session.as_ref().and_then(Session::run)?;
+        settings.compaction.by.as_ref().or_else(|| settings.candidate(run.counters.candidate))
     }
 
     fn compacting(&self) -> Option<Compacting> {
@@ -157,12 +187,12 @@ impl Machine {
     }
 
     /// The compaction under way has failed, however.
-    pub(super) fn compaction_failed(&mut self, failure: Failure, moment: Moment) {
+    pub(super) fn compaction_failed(&mut self, failure: Failure, usage: Usage, moment: Moment) {
         if let Some(Compacting { rung, .. }) = self.compacting() {
             if planted(Mutant::CompactionEndsRun) {
                 return self.end_run(Outcome::Completed, None, moment);
             }
-            self.fail_compaction(failure, rung, moment);
+            self.fail_after(failure, rung, usage, moment);
         }
     }
 
@@ -174,7 +204,7 @@ impl Machine {
                 let is_blank = text.bytes.iter().all(u8::is_ascii_whitespace);
                 let Some((kept_from, pinned, before, after)) = self.replaced(items as usize, &text) else { return };
                 if let Some(failure) = no_gain(is_blank, before, after) {
-                    return self.fail_compaction(failure, rung, moment);
+                    return self.fail_after(failure, rung, usage, moment);
                 }
                 let summary = self.keep(text);
                 let run = self.session.as_ref().and_then(Session::run);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Machine;
-use crate::event::{CallChecked, Closed, CutCause, Failed, Outcome, OutputAdded, Reported, RunStarted};
+use crate::event::{CallChecked, Closed, CutCause, Failed, Outcome, OutputAdded, Reported, RunStarted, Usage};
 use crate::failure::Failure;
 use crate::ids::{CallId, EffectId, EffectKind, Moment};
 use crate::input::{Part, Report};
@@ -57,8 +57,9 @@ impl Machine {
             }
             Report::Shortened { made, .. } => self.shortened(effect, made, moment),
             Report::RequestFailed { failure, .. } if effect.kind == EffectKind::Compact => {
-                self.compaction_failed(failure, moment);
+                self.compaction_failed(failure, Usage::default(), moment);
             }
+            Report::NotShortened { failure, usage, .. } => self.compaction_failed(failure, usage, moment),
             Report::RequestFailed { failure, .. } => self.request_failed(effect, failure, moment),
             Report::ProcessEnded { outcome, how, .. } => self.process_ended(effect, outcome, how, moment),
             call_report => self.handle_call(effect, call_report, moment),
@@ -145,7 +146,7 @@ fn effect_of(report: &Report) -> Option<EffectId> {
             (effect, &[Request])
         }
         Report::RequestFailed { effect, .. } => (effect, &[Request, Prepare, Compact]),
-        Report::Shortened { effect, .. } => (effect, &[Compact]),
+        Report::Shortened { effect, .. } | Report::NotShortened { effect, .. } => (effect, &[Compact]),
         Report::CallChecked { effect, .. } => (effect, &[CheckCall]),
         Report::CallOutput { effect, .. } => (effect, &[RunCall]),
         Report::CallEnded { effect, .. } => (effect, &[RunCall, EndCall]),

@@ -72,6 +72,9 @@ impl Machine {
     pub(super) fn send_again(&mut self, moment: Moment) {
         let run = self.session.as_ref().filter(|session| !session.closed).and_then(Session::run);
         let run = run.filter(|run| run.ending.is_none());
+        if run.is_some_and(|run| matches!(run.phase, Phase::Compacting(Some(_)))) {
+            return self.check_summary(moment);
+        }
         let sent = run.is_some_and(|run| matches!(run.phase, Phase::Preparing { stage: PrepareStage::Sent(_) }));
         // What that one has cost is not known, so this one may be too much.
         let may = |machine: &mut Self| match machine.pick(moment) {

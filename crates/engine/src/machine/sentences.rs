@@ -68,6 +68,11 @@ pub(super) fn used_up(limit: &Limit) -> String {
     )
 }
 
+/// Why a history was not summarised.
+pub(super) fn no_summary(limit: &Limit) -> String {
+    format!("too little is left for a summary: {}", limit.in_words())
+}
+
 /// Who spends of it.
 fn whose(scope: Scope) -> &'static str {
     match scope {
@@ -75,6 +80,13 @@ fn whose(scope: Scope) -> &'static str {
         Scope::Session => "this session",
         Scope::Agent => "this agent, in all of its sessions today,",
         Scope::Day => "the whole home today",
+    }
+}
+
+impl Limit {
+    /// Of what, and how much of it is used.
+    pub fn in_words(&self) -> String {
+        format!("of what {} may spend, {} are used up", whose(self.scope), amounts(self))
     }
 }
 
@@ -86,6 +98,7 @@ fn amounts(limit: &Limit) -> String {
         Resource::Cost => format!("{} of {} dollars", dollars(*used), dollars(*most)),
         Resource::Calls => format!("{used} of {most} calls"),
         Resource::Wall => format!("{} of {} s", used / 1_000, most / 1_000),
+        Resource::Bytes => format!("{used} of {most} bytes in the journal"),
     }
 }
 

@@ -53,6 +53,8 @@ pub struct Run {
     pub usage: Usage,
     /// What counts against its budget.
     pub spent: Spent,
+    /// What it had spent at its last answer.
+    pub at_answer: Spent,
     /// What it may spend, where somebody has said so.
     pub allowance: Allowance,
     /// How far it is with coming to an end because a budget is used up.
@@ -172,6 +174,8 @@ pub struct Compacting {
     pub focus: Option<Body>,
     /// Since when, or since it was taken up again.
     pub since: Timestamp,
+    /// What is set aside for it.
+    pub reserved: Option<Spent>,
 }
 
 /// How far a request is before its first byte.
@@ -310,6 +314,7 @@ impl Run {
             trace: vec![],
             usage: Usage::default(),
             spent: Spent::default(),
+            at_answer: Spent::default(),
             allowance: Allowance::default(),
             winding: Winding::default(),
             asked: None,

@@ -17,6 +17,8 @@ named! {
         Calls = "calls",
         /// Time that runs were at work.
         Wall = "wall",
+        /// Bytes of the journal.
+        Bytes = "bytes",
     }
 }
 
@@ -61,6 +63,9 @@ pub struct Allowance {
     /// Milliseconds of the runs' own clocks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wall_ms: Option<u64>,
+    /// Bytes of messages, answers, outputs and images that the journal keeps: of a run or a session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
 }
 
 /// Stands in the place of a limit that is lifted.
@@ -82,6 +87,9 @@ pub struct Spent {
     /// Milliseconds.
     #[serde(skip_serializing_if = "is_default")]
     pub wall_ms: u64,
+    /// Bytes of content in the journal.
+    #[serde(skip_serializing_if = "is_default")]
+    pub bytes: u64,
 }
 
 /// What a run may spend, as it is configured when it starts.
@@ -160,6 +168,7 @@ impl Allowance {
             Resource::Cost => self.cost,
             Resource::Calls => self.calls,
             Resource::Wall => self.wall_ms,
+            Resource::Bytes => self.bytes,
         };
         limit.filter(|limit| *limit != NO_LIMIT)
     }
@@ -172,6 +181,7 @@ impl Allowance {
             cost: self.cost.or(other.cost),
             calls: self.calls.or(other.calls),
             wall_ms: self.wall_ms.or(other.wall_ms),
+            bytes: self.bytes.or(other.bytes),
         }
     }
 }
@@ -184,6 +194,7 @@ impl Spent {
             Resource::Cost => self.cost,
             Resource::Calls => self.calls,
             Resource::Wall => self.wall_ms,
+            Resource::Bytes => self.bytes,
         }
     }
 
@@ -213,6 +224,7 @@ impl Spent {
         self.cost = self.cost.saturating_add(other.cost);
         self.calls = self.calls.saturating_add(other.calls);
         self.wall_ms = self.wall_ms.saturating_add(other.wall_ms);
+        self.bytes = self.bytes.saturating_add(other.bytes);
     }
 
     /// Without what was counted of it before.
@@ -223,6 +235,19 @@ impl Spent {
             cost: self.cost.saturating_sub(before.cost),
             calls: self.calls.saturating_sub(before.calls),
             wall_ms: self.wall_ms.saturating_sub(before.wall_ms),
+            bytes: self.bytes.saturating_sub(before.bytes),
+        }
+    }
+
+    /// Of each resource the larger one.
+    #[must_use]
+    pub fn at_least(self, other: &Self) -> Self {
+        Self {
+            tokens: self.tokens.max(other.tokens),
+            cost: self.cost.max(other.cost),
+            calls: self.calls.max(other.calls),
+            wall_ms: self.wall_ms.max(other.wall_ms),
+            bytes: self.bytes.max(other.bytes),
         }
     }
 
@@ -273,7 +298,7 @@ impl Limit {
             Resource::Tokens | Resource::Cost => {
                 self.used.saturating_add(next.of(self.of)) > self.limit - self.limit / KEPT_BACK
             }
-            Resource::Calls | Resource::Wall => self.used >= self.limit,
+            Resource::Calls | Resource::Wall | Resource::Bytes => self.used >= self.limit,
         }
     }
 
@@ -291,7 +316,7 @@ mod tests {
         vec![(Scope::Run, allowance, spent)]
     }
 
-    const NOTHING: Spent = Spent { tokens: 0, cost: 0, calls: 0, wall_ms: 0 };
+    const NOTHING: Spent = Spent { tokens: 0, cost: 0, calls: 0, wall_ms: 0, bytes: 0 };
 
     #[test]
     fn r23_a_request_goes_out_only_where_what_it_takes_is_left_but_for_a_twentieth() {
@@ -307,13 +332,15 @@ mod tests {
     }
 
     #[test]
-    fn r23_calls_and_time_are_used_up_when_they_are() {
+    fn r23_calls_time_and_bytes_are_used_up_when_they_are() {
         let calls = Allowance { calls: Some(2), ..Allowance::default() };
         let wall = Allowance { wall_ms: Some(2), ..Allowance::default() };
-        for (allowance, spent) in [(calls, Spent { calls: 2, ..NOTHING }), (wall, Spent { wall_ms: 2, ..NOTHING })] {
+        let bytes = Allowance { bytes: Some(2), ..Allowance::default() };
+        let used = [(calls, Spent { calls: 2, ..NOTHING }), (wall, Spent { wall_ms: 2, ..NOTHING })];
+        for (allowance, spent) in used.into_iter().chain([(bytes, Spent { bytes: 2, ..NOTHING })]) {
             assert!(matches!(standing(&of_run(allowance, spent), &NOTHING, 0), Standing::Reached(_)));
             assert_eq!(
-                standing(&of_run(allowance, Spent { calls: 1, wall_ms: 1, ..NOTHING }), &NOTHING, 0),
+                standing(&of_run(allowance, Spent { calls: 1, wall_ms: 1, bytes: 1, ..NOTHING }), &NOTHING, 0),
                 Standing::Free
             );
             assert!(can_close(&of_run(allowance, spent), &NOTHING), "saying what was done takes neither");
@@ -337,7 +364,10 @@ mod tests {
         let configured = Allowance { tokens: Some(5), calls: Some(7), ..Allowance::default() };
         let said = Allowance { tokens: Some(NO_LIMIT), cost: Some(3), ..Allowance::default() };
         let both = said.or(configured);
-        assert_eq!(Resource::ALL.iter().map(|of| both.of(*of)).collect::<Vec<_>>(), [None, Some(3), Some(7), None]);
+        assert_eq!(
+            Resource::ALL.iter().map(|of| both.of(*of)).collect::<Vec<_>>(),
+            [None, Some(3), Some(7), None, None]
+        );
         assert!(!both.is_unlimited() && Allowance::default().is_unlimited());
     }
 }

@@ -38,8 +38,9 @@ const RUN: RunId = RunId(ID);
 const CALL: CallId = CallId { run: RUN, step: 2, index: 1 };
 const EFFECT: EffectId = EffectId { run: RUN, kind: EffectKind::Request, ordinal: 3, try_no: 2 };
 const HASH: Hash = Hash([0xa5; 32]);
-const SPENT: Spent = Spent { tokens: 9, cost: 3, calls: 1, wall_ms: 2 };
-const ALLOWANCE: Allowance = Allowance { tokens: Some(9), cost: Some(3), calls: Some(1), wall_ms: Some(2) };
+const SPENT: Spent = Spent { tokens: 9, cost: 3, calls: 1, wall_ms: 2, bytes: 7 };
+const ALLOWANCE: Allowance =
+    Allowance { tokens: Some(9), cost: Some(3), calls: Some(1), wall_ms: Some(2), bytes: Some(7) };
 const BODY: Body = Body { hash: HASH, bytes: 9, tokens: 3, kind: BodyKind::Message };
 
 /// One of each kind, every field set, in the order of the list.
@@ -286,9 +287,10 @@ fn written_samples() -> Vec<Event> {
             items: 4,
             tokens: 100,
             focus: Some(BODY),
+            reserved: Some(SPENT),
         }
         .into(),
-        CompactionFailed { failure: failure(), rung: Rung::Summarise }.into(),
+        CompactionFailed { failure: failure(), rung: Rung::Summarise, usage: usage(), cost: 4 }.into(),
         Failed { request: Some(EFFECT), failure: failure(), text: Some(BODY) }.into(),
         Reported { request: EFFECT }.into(),
         LedgerBegun { branch: BranchId(Uuid::nil()) }.into(),

@@ -101,8 +101,8 @@ fn world_line(world: &mut World, words: &Words) -> bool {
         "spent" => {
             let session = world.session();
             let amounts = |spent: &Spent| {
-                let Spent { tokens, cost, calls, wall_ms } = spent;
-                format!("{tokens} tokens, {cost} micro-dollars, {calls} calls, {wall_ms} ms")
+                let Spent { tokens, cost, calls, wall_ms, bytes } = spent;
+                format!("{tokens} tokens, {cost} micro-dollars, {calls} calls, {wall_ms} ms, {bytes} bytes")
             };
             let run = session.run().map(|run| format!("run: {} ({:?})", amounts(&run.spent), run.winding));
             let session = format!("runs before: {}", amounts(&session.spent));
@@ -221,6 +221,7 @@ fn allowance(words: &Words) -> Allowance {
         "cost" => Allowance { cost: amount, ..nothing },
         "calls" => Allowance { calls: amount, ..nothing },
         "wall" => Allowance { wall_ms: amount, ..nothing },
+        "bytes" => Allowance { bytes: amount, ..nothing },
         other => panic!("no resource {other}"),
     }
 }

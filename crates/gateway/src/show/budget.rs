@@ -55,7 +55,7 @@ fn shared_lines(read: &dyn Read, agent: &str, configured: &Budget) -> Result<Vec
     let limited = [(Scope::Agent, of_agent, by_agent), (Scope::Day, of_day, by_all)].into_iter();
     let limited = limited.filter(|(_, allowance, _)| !allowance.is_unlimited());
     let lines = limited.flat_map(|(scope, allowance, spent)| lines(scope, allowance, &spent));
-    Ok(lines.filter(|line| matches!(line.of, Resource::Tokens | Resource::Cost)).collect())
+    Ok(lines.filter(|line| line.of != Resource::Bytes).collect())
 }
 
 fn lines(scope: Scope, allowance: Allowance, spent: &Spent) -> Vec<BudgetLine> {

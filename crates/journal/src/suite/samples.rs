@@ -198,6 +198,7 @@ fn of_histories(body: Body) -> Vec<Event> {
             items: 4,
             tokens: 100,
             focus: None,
+            reserved: Some(Spent { tokens: 9, ..Spent::default() }),
         }
         .into(),
         Compacted {
@@ -219,7 +220,7 @@ fn of_histories(body: Body) -> Vec<Event> {
         CompactionAsked { focus: Some(body) }.into(),
         Noted { note: Note::Repeats, body }.into(),
         BudgetSet { scope: Scope::Session, allowance: Allowance { cost: Some(7), ..Allowance::default() } }.into(),
-        CompactionFailed { failure, rung: Rung::Summarise }.into(),
+        CompactionFailed { failure, rung: Rung::Summarise, usage: USAGE, cost: 4 }.into(),
     ]
 }
 
@@ -319,6 +320,9 @@ pub(crate) fn session_row(script: &Script, unfinished: bool) -> SessionRow {
 pub(crate) fn run_row(script: &Script, run: RunId, outcome: Option<Outcome>) -> RunRow {
     RunRow {
         cost: 4,
+        tokens: 20,
+        calls: 2,
+        wall_ms: 7,
         run,
         session: script.session,
         branch: script.branch,

@@ -34,6 +34,9 @@ pub struct BudgetSetParams {
     /// Milliseconds that runs may be at work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wall_ms: Option<u64>,
+    /// Bytes of content in the journal: of a run or a session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
     /// What is not limited any more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<names::ResourceName>")]
@@ -72,7 +75,7 @@ pub struct BudgetLine {
     /// By whom.
     #[schemars(with = "names::ScopeName")]
     pub scope: Scope,
-    /// Of what: tokens, micro-dollars (`cost`), calls, milliseconds (`wall`).
+    /// Of what: tokens, micro-dollars (`cost`), calls, milliseconds (`wall`), bytes.
     #[schemars(with = "names::ResourceName")]
     pub of: Resource,
     /// So much.
@@ -90,6 +93,7 @@ impl BudgetSetParams {
             cost: self.cost_micros.or(lifted(Resource::Cost)),
             calls: self.calls.or(lifted(Resource::Calls)),
             wall_ms: self.wall_ms.or(lifted(Resource::Wall)),
+            bytes: self.bytes.or(lifted(Resource::Bytes)),
         }
     }
 }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use engine::{
-    BodyKind, Candidate, Content, Failure, FailureClass, Item, Part, Report, Rung, Shortened, Transcript, Usage,
+    BodyKind, Candidate, Content, Failure, FailureClass, Item, Leave, Part, PurseWish, Report, Rung, Shortened,
+    Transcript, Usage,
 };
 use futures_util::StreamExt as _;
 use models::{Cached, Message, Model as _, Request, Said};
@@ -27,31 +28,58 @@ pub(super) struct Order {
     pub(super) transcript: Transcript,
     pub(super) candidate: Candidate,
     pub(super) focus: Option<String>,
+    /// The leave that a model's summary needs of those who spend with its run.
+    pub(super) leave: Option<PurseWish>,
+}
+
+/// Why there is none, and what was taken all the same.
+struct Failed {
+    failure: Failure,
+    usage: Usage,
+}
+
+impl From<Failure> for Failed {
+    fn from(failure: Failure) -> Self {
+        Self { failure, usage: Usage::default() }
+    }
 }
 
 pub(super) async fn perform(shared: Arc<Shared>, order: Order, reporter: Reporter) {
     let effect = reporter.effect();
     let report = match shorten(&shared, order).await {
         Ok(made) => Report::Shortened { effect, made },
-        Err(failure) => Report::RequestFailed { effect, failure },
+        Err(Failed { failure, usage }) => Report::NotShortened { effect, failure, usage },
     };
     reporter.report(report).await;
 }
 
-async fn shorten(shared: &Arc<Shared>, order: Order) -> Result<Shortened, Failure> {
-    let Order { rung, items, transcript, candidate, focus } = order;
+async fn shorten(shared: &Arc<Shared>, order: Order) -> Result<Shortened, Failed> {
+    let Order { rung, items, transcript, candidate, focus, leave } = order;
     let of = Arc::clone(shared);
     if rung == Rung::Truncate {
-        return beside(move || results(&of, &transcript)).await;
+        return Ok(beside(move || results(&of, &transcript)).await?);
     }
     let endpoint = if rung == Rung::Summarise { Some(shared.resolver.endpoint(&candidate)?) } else { None };
     if let Some(endpoint) = endpoint.filter(|endpoint| endpoint.api != models::Api::Offline) {
         let told = beside(move || told(&of, &transcript, items)).await?;
+        if let Some(wish) = leave {
+            ask_leave(shared, &wish)?;
+        }
         return ask(shared, candidate, endpoint, told, focus.as_deref()).await;
     }
     let text = beside(move || Ok(summary::extract(&told(&of, &transcript, items)?))).await?;
     let text = Content::text(BodyKind::Message, &text);
     Ok(Shortened::Summary { text, by: None, usage: Usage::default() })
+}
+
+/// A summary that is denied is not waited for: there are other ways, and the request that follows asks for itself.
+fn ask_leave(shared: &Shared, wish: &PurseWish) -> Result<(), Failure> {
+    let denied = |why: String| Err(Failure::new(FailureClass::Refused, why));
+    match shared.ask_purse(wish) {
+        Ok(Leave::Granted { .. }) => Ok(()),
+        Ok(Leave::Denied { limit, .. }) => denied(format!("no leave for a summary: {}", limit.in_words())),
+        Err(error) => Err(Failure::new(FailureClass::Store, error.to_string())),
+    }
 }
 
 /// Works through what may be megabytes beside the threads that serve others.
@@ -96,7 +124,7 @@ async fn ask(
     endpoint: models::Endpoint,
     told: Vec<Told>,
     focus: Option<&str>,
-) -> Result<Shortened, Failure> {
+) -> Result<Shortened, Failed> {
     let candidate = Candidate { max_output: candidate.max_output.min(SUMMARY_TOKENS), ..candidate };
     // A summary so far, and the words around it, are in a request as well.
     let room =
@@ -119,9 +147,13 @@ async fn ask(
             endpoint: endpoint.clone(),
             cache_key: None,
         };
-        let (text, cost) = answer(shared, request).await.map_err(|failure| named(failure, &candidate))?;
-        usage.add(&cost);
-        before = Some(text);
+        match answer(shared, request).await {
+            Ok((text, cost)) => {
+                usage.add(&cost);
+                before = Some(text);
+            }
+            Err(failure) => return Err(Failed { failure: named(failure, &candidate), usage }),
+        }
     }
     let text = beside(move || Ok(summary::completed(&before.unwrap_or_default(), &told))).await?;
     let by = Some(format!("{}/{}", candidate.provider, candidate.model));

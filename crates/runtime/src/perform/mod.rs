@@ -18,8 +18,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use engine::{
-    Body, CallId, Candidate, Effect, EffectId, Failure, FailureClass, Hash, ProcessState, PurseWish, Report, RunId,
-    Rung, Session, Settings,
+    Body, CallId, Candidate, Effect, EffectId, Failure, FailureClass, Hash, ProcessState, PurseWish, Report, Run,
+    RunId, Rung, Session, Settings,
 };
 use futures_util::FutureExt as _;
 use tokio::sync::mpsc;
@@ -180,7 +180,10 @@ fn shortening(
     let candidate = own.clone().unwrap_or_else(|| settings.candidates[candidate as usize].clone());
     let focus = focus.map(|focus| job.conversation.text(focus, job.shared.journal.as_ref())).transpose()?;
     let (transcript, focus) = (job.session.transcript.clone(), focus.map(|focus| focus.to_string()));
-    Ok(compact::Order { rung, items, transcript, candidate, focus })
+    let agent = job.session.agent.clone();
+    let wish = |run: &Run| PurseWish { run: run.id, agent, expected: run.summary_out(), closing: false };
+    let leave = job.session.run().filter(|_| settings.budget.is_shared()).map(wish);
+    Ok(compact::Order { rung, items, transcript, candidate, focus, leave })
 }
 
 /// The same for every request of a session, and nothing of it can be read there.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use engine::tables::lifecycle::LifecycleKind;
 use engine::{
     Allowance, CallId, Event, Failure, FailureClass, Next, Note, RequestSent, Resource, Scope, Session, Spent, Usage,
     WaitFor,
@@ -31,6 +32,9 @@ struct Account {
     before: [u64; 2],
     /// What was set aside for the request that is out, and whether it was heard of.
     out: Option<(u64, bool)>,
+    /// And for the summary that is being made.
+    summary: Option<u64>,
+    is_active: bool,
     started: BTreeSet<CallId>,
     closing: Closing,
 }
@@ -120,6 +124,7 @@ impl Account {
     fn add(&mut self, event: &Event) {
         match event {
             Event::RunStarted(_) => {
+                self.summary = None;
                 (self.run, self.said[0], self.closing) = ([0; 2], Allowance::default(), Closing::No);
             }
             Event::BudgetSet(e) => self.said[usize::from(e.scope == Scope::Session)] = e.allowance,
@@ -137,7 +142,24 @@ impl Account {
                     self.closing = if self.closing == Closing::No { Closing::No } else { Closing::Said };
                 }
             }
-            Event::Compacted(e) => self.take(&e.usage),
+            Event::CompactionBegun(e) => self.summary = e.reserved.map(|reserved| reserved.tokens),
+            Event::Compacted(e) => {
+                self.summary = None;
+                self.take(&e.usage);
+            }
+            Event::CompactionFailed(e) => {
+                let lost = self.summary.take().filter(|_| is_unknown(&e.failure)).unwrap_or_default();
+                self.run[0] += lost.max(e.usage.prompt() + e.usage.output);
+            }
+            // What was begun is begun anew, and nobody knows what the first one has taken.
+            Event::Resumed(_) => self.lose_summary(),
+            Event::Opened(_) if self.is_active => self.lose_summary(),
+            Event::LifecycleChanged(e) => {
+                self.is_active = e.to == LifecycleKind::Active;
+                if self.is_active && e.from == LifecycleKind::Ready {
+                    self.lose_summary();
+                }
+            }
             Event::StreamCut(_) | Event::WaitBegan(_) => self.lose(),
             Event::Failed(e) => {
                 self.out = self.out.filter(|(_, heard)| *heard || is_unknown(&e.failure));
@@ -146,6 +168,8 @@ impl Account {
             Event::CallStarted(e) => self.run[1] += u64::from(self.started.insert(e.call)),
             Event::RunEnded(_) => {
                 self.lose();
+                self.lose_summary();
+                self.summary = None;
                 self.before = [0, 1].map(|at| self.before[at] + self.run[at]);
                 self.run = [0; 2];
             }
@@ -155,6 +179,10 @@ impl Account {
 
     fn take(&mut self, usage: &Usage) {
         self.run[0] += usage.prompt() + usage.output;
+    }
+
+    fn lose_summary(&mut self) {
+        self.run[0] += self.summary.unwrap_or_default();
     }
 
     /// Nobody will say what the request that is out has taken.

@@ -199,7 +199,7 @@ fn end_of(outside: &Outside) -> RunEnded {
 fn begun(outside: &Outside) -> CompactionBegun {
     let compaction = EffectId { kind: EffectKind::Compact, try_no: 9, ..request_of(outside) };
     let (cause, rung) = (CompactionCause::Threshold, Rung::Truncate);
-    CompactionBegun { try_no: 1, compaction, cause, rung, items: 1, tokens: 9, focus: None }
+    CompactionBegun { try_no: 1, compaction, cause, rung, items: 1, tokens: 9, focus: None, reserved: None }
 }
 
 /// The model is asked to write down what must not be lost.

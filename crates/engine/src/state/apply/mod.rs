@@ -66,6 +66,7 @@ impl Session {
             return;
         }
         self.head.0 += 1;
+        self.weigh(event);
         // That its owner comes or goes is nothing that happens in a session at rest.
         let rests = self.run().is_none() && self.queue.is_empty() && self.head.0 > 1;
         self.apply_entry(event, at);
@@ -80,6 +81,24 @@ impl Session {
         if let Some(run) = self.run_mut() {
             run.clock.set_running(running, at);
             run.passed = run.passed.filter(|passed| *passed == run.state());
+        }
+    }
+
+    /// Counts the content that an entry brings. What is named a second time was counted when it was first.
+    fn weigh(&mut self, event: &Event) {
+        let is_known = match event {
+            Event::StepBegun(e) => self.run().is_some_and(|run| run.prompt == Some(e.prompt)),
+            // Sealed by what follows.
+            Event::StreamCut(_) | Event::Failed(_) | Event::ImageMade(_)
+            // Sealed before.
+            | Event::RunEnded(_) | Event::Uncompacted(_) => true,
+            _ => false,
+        };
+        let bytes = if is_known { 0 } else { event.bodies().iter().map(|body| body.bytes).sum() };
+        let spent = self.run_mut().map(|run| &mut run.spent);
+        match spent {
+            Some(spent) => spent.bytes += bytes,
+            None => self.spent.bytes += bytes,
         }
     }
 
@@ -135,6 +154,7 @@ impl Session {
     fn opened(&mut self, e: &Opened, at: Timestamp) {
         // A run that only waits for a human did not bring its owner down.
         let waits = matches!(self.run_state(), RunState::Awaiting | RunState::Paused);
+        let is_active = self.is_active();
         let suspect = !self.closed && !waits;
         self.epoch = e.epoch;
         self.closed = false;
@@ -154,6 +174,9 @@ impl Session {
             run.clock.set_running(true, at);
         }
         run.taken_up(at);
+        if is_active {
+            run.lose_summary();
+        }
         if planted(Mutant::CompactionHalf) {
             self.lose_half();
         }
@@ -207,6 +230,7 @@ impl Session {
             (LifecycleKind::Active, Some(mut run)) => {
                 run.openings = 0;
                 run.taken_up(at);
+                run.lose_summary();
                 Lifecycle::Active(run)
             }
             (LifecycleKind::Suspended, Some(run)) => Lifecycle::Suspended(run),
@@ -250,6 +274,7 @@ impl Session {
         }
         if let Some(run) = self.run_mut() {
             run.usage.add(&e.usage);
+            run.take_reserved();
             run.spent.add(&Spent::on_request(&e.usage, e.cost));
             run.room_made(e.goes_on);
         }

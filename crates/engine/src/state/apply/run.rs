@@ -2,8 +2,8 @@
 
 use crate::event::{
     AskAnswered, Breakpoint, BreakpointSet, BudgetAsked, CallChecked, CallOutcome, CallPartAdded, CallSettled,
-    CallStarted, CandidateCleared, CompactionBegun, Event, Failed, Found, ImageMade, MessageSealed, Next, Note, Noted,
-    StreamCut, WaitBegan, WaitFor,
+    CallStarted, CandidateCleared, CompactionBegun, CompactionFailed, Event, Failed, Found, ImageMade, MessageSealed,
+    Next, Note, Noted, StreamCut, WaitBegan, WaitFor,
 };
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{CallId, EffectId, Timestamp};
@@ -95,10 +95,7 @@ impl Run {
                     WaitFor::Approval | WaitFor::Answer | WaitFor::Children | WaitFor::Retry => {}
                 }
             }
-            Event::CompactionFailed(e) => {
-                self.counters.room.fail(e.rung);
-                self.phase = Phase::Error { failure: e.failure.clone() };
-            }
+            Event::CompactionFailed(e) => self.compaction_failed(e),
             Event::EndingSet(e) => {
                 self.ending = Some(Ending { outcome: e.outcome, terminate: e.terminate, reset: e.reset, since: at });
             }
@@ -134,6 +131,7 @@ impl Run {
     /// It goes on from where it stopped. What stood still has as long left as it had.
     pub(super) fn resumed(&mut self, at: Timestamp) {
         let Some(pause) = self.pause.take() else { return };
+        self.lose_summary();
         // What happened meanwhile may have led on to another state.
         self.passed = pause.state.filter(|state| *state == self.state()).or(self.passed);
         if let Phase::Compacting(Some(compacting)) = &mut self.phase {
@@ -201,10 +199,26 @@ impl Run {
     }
 
     fn compaction_begun(&mut self, e: &CompactionBegun, at: Timestamp) {
-        let CompactionBegun { compaction: effect, rung, items, focus, tokens, .. } = *e;
+        let CompactionBegun { compaction: effect, rung, items, focus, tokens, reserved, .. } = *e;
         self.compactions += 1;
         (self.counters.room.rung, self.counters.room.tokens) = (rung, tokens);
-        self.phase = Phase::Compacting(Some(Compacting { effect, rung, items, focus, since: at }));
+        self.phase = Phase::Compacting(Some(Compacting { effect, rung, items, focus, since: at, reserved }));
+    }
+
+    /// What was answered of it is known; of a request whose end is not, it has cost what was set aside for all of it.
+    fn compaction_failed(&mut self, e: &CompactionFailed) {
+        let (reserved, known) = (self.take_reserved(), Spent::on_request(&e.usage, e.cost));
+        let lost = reserved.filter(|_| is_unknown(&e.failure) && !planted(Mutant::BudgetUnknownIsNothing));
+        self.usage.add(&e.usage);
+        self.spent.add(&lost.unwrap_or_default().at_least(&known));
+        self.counters.room.fail(e.rung);
+        self.phase = Phase::Error { failure: e.failure.clone() };
+    }
+
+    /// A summary that was asked for when its process died, or its run was held, is asked for anew: what became of the first
+    /// one is not known.
+    pub(super) fn lose_summary(&mut self) {
+        self.spent.add(&self.summary_out());
     }
 
     pub(super) fn noted(&mut self, e: &Noted) {
@@ -231,6 +245,7 @@ impl Run {
     pub(super) fn message_sealed(&mut self, e: &MessageSealed, at: Timestamp) {
         self.usage.add(&e.usage);
         self.spent.add(&Spent::on_request(&e.usage, e.cost));
+        self.at_answer = self.spent_by(at);
         self.step.kept.clear();
         self.step.segments.extend(e.text);
         self.step.asked += e.calls.len() as u32;
@@ -261,10 +276,11 @@ impl Run {
     }
 
     /// What is set aside for the request that is out is set aside no more.
-    fn take_reserved(&mut self) -> Option<Spent> {
+    pub(super) fn take_reserved(&mut self) -> Option<Spent> {
         match &mut self.phase {
             Phase::Preparing { stage: PrepareStage::Sent(sent) } => sent.reserved.take(),
             Phase::Streaming(stream) => stream.sent.reserved.take(),
+            Phase::Compacting(Some(compacting)) => compacting.reserved.take(),
             _ => None,
         }
     }
@@ -276,11 +292,19 @@ impl Run {
         }
     }
 
-    /// What it has spent by now: its time, and what is set aside for the request that is out, as well.
+    /// What is set aside for a summary that is being made.
+    pub fn summary_out(&self) -> Spent {
+        match &self.phase {
+            Phase::Compacting(Some(compacting)) => compacting.reserved.unwrap_or_default(),
+            _ => Spent::default(),
+        }
+    }
+
+    /// What it has spent by now: its time, and what is set aside for the request or the summary that is out, as well.
     pub fn spent_by(&self, at: Timestamp) -> Spent {
         let wall_ms = self.clock.spent_ms + self.clock.since.map_or(0, |since| at.since(since));
         let out = self.sent().and_then(|sent| sent.reserved).unwrap_or_default();
-        Spent { wall_ms, ..self.spent.and(&out) }
+        Spent { wall_ms, ..self.spent.and(&out).and(&self.summary_out()) }
     }
 
     fn wait_began(&mut self, e: &WaitBegan, at: Timestamp) {

@@ -17,7 +17,7 @@ pub(in crate::methods) async fn set_budget(
     let service = &caller.service;
     let change = params.change();
     if change == Allowance::default() {
-        let hint = "name tokens, costMicros, calls or wallMs, or what `lift` lifts";
+        let hint = "name tokens, costMicros, calls, wallMs or bytes, or what `lift` lifts";
         return Err(Error::invalid("nothing is said of what may be spent", hint));
     }
     let key = SessionKey::parse(params.session_key.as_deref())?;
@@ -29,9 +29,9 @@ pub(in crate::methods) async fn set_budget(
         _ => return Err(Error::invalid("a budget has one scope", "give one of `run`, `agent` and `day`")),
     };
     if let Scope::Agent | Scope::Day = scope {
-        if change.calls.or(change.wall_ms).is_some() {
-            let hint = "give tokens or costMicros; calls and wallMs are of a run or a session";
-            return Err(Error::invalid("what sessions spend together is limited in tokens and money", hint));
+        if change.bytes.is_some() {
+            let hint = "bytes are of a run or a session; all of the journal is bounded by `retention.journal_mb`";
+            return Err(Error::invalid("bytes are not limited for an agent or a day", hint));
         }
         let agent = (scope == Scope::Agent).then(|| key.agent.clone());
         service.runtime.allow(agent, change).await?;
