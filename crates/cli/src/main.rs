@@ -73,6 +73,10 @@ fn run(command: Command) -> Result<(), CliError> {
         Command::Sessions(args) => match args.writing() {
             Ok(Writing::End(end)) => wait_for(commands::end::run(end, &globals?)),
             Ok(Writing::Compact(compact)) => wait_for(commands::compact::run(compact, &globals?)),
+            Ok(Writing::Cleanup(cleanup)) => {
+                let globals = globals?;
+                wait_for(commands::cleanup::write(&cleanup, &globals))
+            }
             Err(args) => commands::sessions::run(args, &globals?),
         },
         Command::Receipt(args) => commands::receipt::run(args, &globals?),

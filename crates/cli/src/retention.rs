@@ -4,10 +4,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use engine::tables::lifecycle::LifecycleKind;
-use engine::{Failure, FailureClass, Timestamp};
-use gateway::show::fold_branch;
-use journal::{Collected, Old, Read, Reader, Sqlite};
+use engine::{Failure, FailureClass};
+use journal::{Collected, Reader};
 
 use crate::config::{Config, Flags, Globals, Retention};
 use crate::error::CliError;
@@ -19,25 +17,6 @@ const WARN_PERCENT: u64 = 80;
 const FIRST: Duration = Duration::from_mins(1);
 /// Between two times that a service looks for what is old.
 const EACH: Duration = Duration::from_hours(24);
-
-/// Before when something is old that is kept for so many days.
-pub(crate) fn before(days: u32) -> Timestamp {
-    let now = jiff::Timestamp::now().as_millisecond();
-    Timestamp(now - i64::from(days) * 24 * 3_600_000)
-}
-
-/// The states of all sessions that may go on; what they name is not old. One that does not read is an error: then nobody
-/// knows what it needs.
-pub(crate) fn states(read: &dyn Read) -> Result<Vec<Vec<u8>>, CliError> {
-    let rows = read.sessions()?;
-    let may_go_on = rows.iter().filter(|row| row.lifecycle != LifecycleKind::Terminated);
-    may_go_on.map(|row| Ok(fold_branch(read, row)?.to_snapshot())).collect()
-}
-
-/// Erases what is older than this in a journal that is owned.
-pub(crate) fn erase(journal: &Sqlite, before: Timestamp) -> Result<Collected, CliError> {
-    Ok(journal.erase(&Old { before, states: &states(journal)? })?)
-}
 
 /// Erases what is old once a day, for as long as it is polled; what it did is said. `erase` is told after how many days.
 pub(crate) async fn keep_up(

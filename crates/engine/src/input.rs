@@ -296,8 +296,8 @@ pub enum Report {
         effect: EffectId,
         /// The limit that is reached.
         limit: Limit,
-        /// When it begins anew.
-        until: Timestamp,
+        /// When it begins anew, where that is known.
+        until: Option<Timestamp>,
     },
     /// The ledger has recorded a strike.
     Reported {

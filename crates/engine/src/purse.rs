@@ -2,11 +2,11 @@
 //! about to be sent. Nothing of it is journaled: it is made from the rows of runs, and a run that was granted something and has
 //! not sent its request when the process dies asks again. What may not live here: whom a run asks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::batch::RunRow;
 use crate::ids::{RunId, Timestamp};
-use crate::tables::budget::{Allowance, Limit, Scope, Spent, Standing, can_close, standing};
+use crate::tables::budget::{Allowance, Limit, Resource, Scope, Spent, Standing, can_close, standing};
 
 const DAY_MS: i64 = 86_400_000;
 
@@ -19,6 +19,10 @@ pub struct SharedBudget {
     pub day: Allowance,
     /// Percent of a limit from which on the model is told to come to an end; 0 = it is not told.
     pub wrap_up: u32,
+    /// Resident bytes that the process may have for more than one run to go on; none = as many as it takes.
+    pub memory: Option<u64>,
+    /// Resident bytes that it has; 0 = not known.
+    pub resident: u64,
 }
 
 /// Who asks for leave, and for how much.
@@ -46,8 +50,8 @@ pub enum Leave {
     Denied {
         /// The limit that is reached.
         limit: Limit,
-        /// When the next day begins.
-        until: Timestamp,
+        /// When the next day begins, where that is waited for.
+        until: Option<Timestamp>,
     },
 }
 
@@ -60,6 +64,8 @@ pub struct Purse {
     counted: BTreeMap<RunId, Spent>,
     /// What was granted and is not sent yet, with the agent.
     granted: BTreeMap<RunId, (String, Spent)>,
+    /// Who had leave last and is still at work.
+    at_work: BTreeSet<RunId>,
 }
 
 impl Purse {
@@ -86,7 +92,13 @@ impl Purse {
             self.counted.insert(run, spent);
         } else {
             self.granted.remove(&run);
+            self.rests(run);
         }
+    }
+
+    /// This run waits, is held, or has ended.
+    pub fn rests(&mut self, run: RunId) {
+        self.at_work.remove(&run);
     }
 
     /// What was granted to this run is sent, or needed no more.
@@ -98,17 +110,29 @@ impl Purse {
     pub fn ask(&mut self, wish: &PurseWish, budget: &SharedBudget, now: Timestamp) -> Leave {
         self.turn(now);
         self.granted.remove(&wish.run);
+        self.rests(wish.run);
+        if let Some(limit) = self.memory_reached(wish, budget) {
+            return Leave::Denied { limit, until: None };
+        }
         let (agent, day) = self.spent_by(&wish.agent);
         let limits = [(Scope::Agent, budget.agent, agent), (Scope::Day, budget.day, day)];
         let near = match standing(&limits, &wish.expected, budget.wrap_up) {
             Standing::Reached(limit) if !wish.closing || !can_close(&limits, &wish.expected) => {
-                return Leave::Denied { limit, until: Timestamp((self.day + 1) * DAY_MS) };
+                return Leave::Denied { limit, until: Some(Timestamp((self.day + 1) * DAY_MS)) };
             }
             Standing::Near(limit) => Some(limit),
             Standing::Free | Standing::Reached(_) => None,
         };
         self.granted.insert(wish.run, (wish.agent.clone(), wish.expected));
+        self.at_work.insert(wish.run);
         Leave::Granted { near }
+    }
+
+    /// Where the process has as much in memory as it may, one run goes on at a time: what the others hold is let go as they end.
+    fn memory_reached(&self, wish: &PurseWish, budget: &SharedBudget) -> Option<Limit> {
+        let (used, limit) = (budget.resident, budget.memory?);
+        let reached = Limit { scope: Scope::Process, of: Resource::Memory, used, limit };
+        (used >= limit && !wish.closing && !self.at_work.is_empty()).then_some(reached)
     }
 
     /// What an agent, and all together, have spent today, with what is granted.
@@ -155,7 +179,7 @@ mod tests {
 
     fn budget(agent: u64, day: u64) -> SharedBudget {
         let of = |tokens| Allowance { tokens: Some(tokens), ..Allowance::default() };
-        SharedBudget { agent: of(agent), day: of(day), wrap_up: 80 }
+        SharedBudget { agent: of(agent), day: of(day), wrap_up: 80, ..SharedBudget::default() }
     }
 
     fn is_granted(leave: Leave) -> bool {
@@ -187,7 +211,7 @@ mod tests {
         let Leave::Denied { limit, until } = purse.ask(&wish(2, "a", 100), &budget, NOON) else {
             panic!("it is too much")
         };
-        assert_eq!((limit.scope, limit.used, until), (Scope::Agent, 900, Timestamp(DAY_MS * 20_001)));
+        assert_eq!((limit.scope, limit.used, until), (Scope::Agent, 900, Some(Timestamp(DAY_MS * 20_001))));
         let Leave::Granted { near: Some(near) } =
             purse.ask(&wish(3, "b", 500), &SharedBudget { wrap_up: 60, ..budget }, NOON)
         else {
@@ -204,7 +228,7 @@ mod tests {
     fn r23_calls_and_time_of_an_agent_and_of_a_day_are_limited_as_well() {
         let calls = Allowance { calls: Some(10), ..Allowance::default() };
         let wall = Allowance { wall_ms: Some(60_000), ..Allowance::default() };
-        let budget = SharedBudget { agent: calls, day: wall, wrap_up: 0 };
+        let budget = SharedBudget { agent: calls, day: wall, ..SharedBudget::default() };
         let mut purse = Purse::default();
         purse.saw(run(1), "a", Spent { calls: 9, wall_ms: 40_000, ..Spent::default() }, true, NOON);
         assert!(is_granted(purse.ask(&wish(2, "a", 100), &budget, NOON)));
@@ -221,6 +245,27 @@ mod tests {
         assert_eq!((limit.scope, limit.of, limit.used), (Scope::Day, Resource::Wall, 60_000));
         // What is left over for what was done takes neither.
         assert!(is_granted(purse.ask(&PurseWish { closing: true, ..wish(4, "b", 100) }, &budget, NOON)));
+    }
+
+    #[test]
+    fn r21_where_the_process_has_as_much_in_memory_as_it_may_one_run_goes_on_at_a_time() {
+        let tight = SharedBudget { memory: Some(500), resident: 500, ..SharedBudget::default() };
+        let (mut purse, ample) = (Purse::default(), SharedBudget { resident: 499, ..tight });
+        let ask = |purse: &mut Purse, run, budget| purse.ask(&wish(run, "a", 1), &budget, NOON);
+        assert!(is_granted(ask(&mut purse, 1, ample)) && is_granted(ask(&mut purse, 2, ample)), "there is enough");
+        let limit = Limit { scope: Scope::Process, of: Resource::Memory, used: 500, limit: 500 };
+        assert_eq!(ask(&mut purse, 1, tight), Leave::Denied { limit, until: None });
+        assert!(is_granted(ask(&mut purse, 2, tight)), "nobody else is at work");
+        assert_eq!(ask(&mut purse, 1, tight), Leave::Denied { limit, until: None });
+        assert_eq!(ask(&mut purse, 3, tight), Leave::Denied { limit, until: None });
+        let closing = PurseWish { closing: true, ..wish(4, "a", 1) };
+        assert!(is_granted(purse.ask(&closing, &tight, NOON)), "it ends");
+        purse.saw(run(4), "a", Spent::default(), false, NOON);
+        purse.rests(run(2));
+        assert!(is_granted(ask(&mut purse, 1, tight)), "the one at work waits for something else");
+        purse.saw(run(1), "a", Spent::default(), false, NOON);
+        assert!(is_granted(ask(&mut purse, 3, tight)), "it has ended");
+        assert!(is_granted(ask(&mut purse, 2, ample)), "there is enough again");
     }
 
     #[test]

@@ -335,7 +335,7 @@ fn report(world: &World, effect: EffectId, how: usize, class: usize) -> Report {
         }
         EffectKind::Report => Report::Reported { effect },
         EffectKind::Reserve => match how % 4 {
-            0 => Report::Denied { effect, limit: DAY, until: Timestamp(1 << 40) },
+            0 => Report::Denied { effect, limit: DAY, until: Some(Timestamp(1 << 40)) },
             _ => Report::Reserved { effect, near: class.is_multiple_of(3).then_some(DAY) },
         },
         EffectKind::HoldProcess | EffectKind::EndProcess => {

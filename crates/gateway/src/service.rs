@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use engine::{ReceiptState, RunId, SessionRow, Timestamp};
-use journal::{Journal, Read};
+use journal::{Collected, Journal, Read};
 use runtime::{Linger, Options, Resolver, Runtime};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 use tokio::sync::{mpsc, watch};
@@ -134,6 +134,11 @@ impl Service {
     /// Ends the sessions in which nothing has happened since then; what became of each.
     pub async fn end_idle(&self, before: Timestamp) -> Result<Vec<(String, Result<(), Error>)>, Error> {
         methods::end_idle(self, before).await
+    }
+
+    /// Erases texts and outputs that are older than so many days and that no session needs. May block.
+    pub fn erase(&self, days: u32) -> Result<Collected, Error> {
+        methods::erase(self, methods::before(self.runtime.clock().now(), days))
     }
 
     async fn take_up_one(&self, row: &SessionRow) -> Result<(), Error> {

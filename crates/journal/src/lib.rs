@@ -9,6 +9,7 @@ mod ends;
 mod error;
 mod line;
 mod memory;
+mod old;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 #[cfg(test)]
@@ -25,8 +26,9 @@ use engine::{
 pub use error::{Error, Kind};
 pub use line::{Line, Segment, Snapshot, Start, Unsaved};
 pub use memory::Memory;
+pub use old::{Collected, Old};
 #[cfg(feature = "sqlite")]
-pub use sqlite::{Collected, FileStep, FileWatch, Old, ROOM_BYTES, Reader, Sqlite, check, mend, watch_files};
+pub use sqlite::{FileStep, FileWatch, ROOM_BYTES, Reader, Sqlite, check, mend, watch_files};
 
 /// What is to be kept: bodies, entries, progress and views together or not at all.
 #[derive(Debug, Clone)]
@@ -250,6 +252,13 @@ pub trait Journal: Read {
 
     /// The number of this owner.
     fn epoch(&self) -> Epoch;
+
+    /// Erases the content of bodies that old entries name and nothing else: not the states given, no
+    /// snapshot, no list, no settings and no prompt. Size and hash stay, and whoever reads one is given none. Content that
+    /// is given anew later is kept anew. May block. A journal that is gone with its process has nothing that is old.
+    fn erase(&self, _old: &Old<'_>) -> Result<Collected, Error> {
+        Ok(Collected::default())
+    }
 
     /// Whether an append that failed with [`Error::Full`] is worth trying again: asks the file system, writes nothing.
     fn has_room(&self) -> bool {

@@ -115,6 +115,8 @@ methods! {
     SessionsResume "sessions.resume": ResumeParams => Resumed;
     /// Ends a session for good: its run, its queue, all that it has in the background. Answered when that is over.
     SessionsEnd "sessions.end": EndParams => SessionEnded;
+    /// Erases texts and outputs that are old and that no session needs, for good.
+    SessionsCleanup "sessions.cleanup": CleanupParams => CleanedUp;
     /// Takes back a message that waits.
     QueueCancel "queue.cancel": QueueCancelParams => Cancelled;
     /// Takes back all that waits in a session.

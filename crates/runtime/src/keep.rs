@@ -50,6 +50,9 @@ pub(crate) async fn keep_running(shared: Arc<Shared>, name: Name, new: New) {
         let trouble = match AssertUnwindSafe(Box::new(actor).run(first)).catch_unwind().await {
             Ok(Exit::Closed | Exit::Rested) => return,
             Ok(Exit::Full(error, run)) => {
+                if let Some(run) = run {
+                    shared.purse.rests(run);
+                }
                 let parked = Box::pin(park(&shared, &name.key, &mut mail, &error, &mut pause));
                 let Some(offers) = parked.await else { return };
                 next = taken_up(&shared, &name, offers, (run, place.is_some()));

@@ -19,6 +19,7 @@ mod post;
 mod prompt;
 mod purse;
 mod recovered;
+mod resident;
 mod resting;
 mod runtime;
 mod sessions;
@@ -31,6 +32,7 @@ pub use ledger::{believed_ledger, ledger};
 pub use linger::Linger;
 pub use park::Parked;
 pub use purse::purse;
+pub use resident::resident_bytes;
 pub use runtime::{
     Answers, Askable, Error, Handle, NO_ROOM, Options, Published, Question, Resolver, Runtime, Wants, Withheld,
 };

@@ -6,11 +6,13 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use engine::{Batch, Leave, Phase, Purse, PurseWish, Session, SessionId, SharedBudget, Timestamp};
+use engine::tables::transitions::RunState;
+use engine::{Batch, Leave, Phase, Purse, PurseWish, RunId, Session, SessionId, SharedBudget, Timestamp};
 use journal::Read;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
+use crate::resident::resident_bytes;
 use crate::runtime::Shared;
 
 /// What was spent today, as the rows of a home say.
@@ -63,8 +65,19 @@ impl PurseDoor {
             if run.asked.is_none() && !is_compacting {
                 purse.sent(run.id);
             }
+            if !is_at_work(session.run_state()) {
+                purse.rests(run.id);
+            }
         }
         drop(inside);
+        self.look_again();
+    }
+
+    /// This run stands still, and no entry says so.
+    pub(crate) fn rests(&self, run: RunId) {
+        if let Some(purse) = self.lock().as_mut() {
+            purse.rests(run);
+        }
         self.look_again();
     }
 
@@ -73,14 +86,43 @@ impl PurseDoor {
     }
 }
 
+/// What this process has in memory; 0 where that is not known.
+fn resident() -> u64 {
+    resident_bytes(std::process::id()).unwrap_or_default()
+}
+
+fn is_at_work(state: RunState) -> bool {
+    use RunState::{Awaiting, Compacting, Completed, Error, Idle, Paused, Preparing, Retry, Streaming, ToolExec};
+    match state {
+        Preparing | Streaming | ToolExec | Compacting => true,
+        Idle | Error | Retry | Awaiting | Paused | Completed => false,
+    }
+}
+
 impl Shared {
-    /// Asks for leave, by what is configured and was said until now.
-    pub(crate) fn ask_purse(&self, wish: &PurseWish) -> Result<Leave, journal::Error> {
+    /// Whether the process has as much in memory as it may. Then what can be read again is let go.
+    pub(crate) fn is_tight(&self, agent: &str) -> bool {
+        self.resolver.shared_budget(agent).memory.is_some_and(|most| resident() >= most)
+    }
+
+    /// Asks for leave to go on, by what is configured and was said until now.
+    pub(crate) fn ask_to_go_on(&self, wish: &PurseWish) -> Result<Leave, journal::Error> {
+        let is_limited = self.resolver.shared_budget(&wish.agent).memory.is_some();
+        self.ask_purse(wish, if is_limited { resident() } else { 0 })
+    }
+
+    /// Asks for leave to spend; a summary is wanted whatever is in memory, for it makes that less.
+    pub(crate) fn ask_to_spend(&self, wish: &PurseWish) -> Result<Leave, journal::Error> {
+        self.ask_purse(wish, 0)
+    }
+
+    fn ask_purse(&self, wish: &PurseWish, resident: u64) -> Result<Leave, journal::Error> {
         let now = self.clock.now();
         let configured = self.resolver.shared_budget(&wish.agent);
         let budget = SharedBudget {
             agent: self.ledger.allowance(Some(&wish.agent)).or(configured.agent),
             day: self.ledger.allowance(None).or(configured.day),
+            resident,
             ..configured
         };
         let mut inside = self.purse.lock();

@@ -30,6 +30,11 @@ impl Resting {
         }
     }
 
+    /// Lets all of them go.
+    pub(crate) fn clear(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     /// Gives the conversation back, if it is still there.
     pub(crate) fn take(&self, branch: BranchId) -> Option<Conversation> {
         let mut resting = self.0.lock().unwrap_or_else(PoisonError::into_inner);

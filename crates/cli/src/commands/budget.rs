@@ -154,8 +154,16 @@ fn lay_out(story: &BudgetStory) -> String {
     let rows: Vec<_> = std::iter::once(head).chain(story.lines.iter().map(row)).collect();
     page.line(columns(&rows).trim_end());
     let key = &story.session_key;
-    if story.waits {
-        let fullest = story.lines.iter().filter(|line| line.limit.is_some()).max_by_key(|line| share(line));
+    let is_tight =
+        |line: &&BudgetLine| line.scope == Scope::Process && line.limit.is_some_and(|limit| line.used >= limit);
+    if let Some(line) = story.lines.iter().find(is_tight).filter(|_| story.waits) {
+        let most = line.limit.map(|limit| amount(line.of, limit)).unwrap_or_default();
+        page.line(format!(
+            "its run waits for others to end: the process may have {most} in memory (`budget.process.memory_mb`)"
+        ));
+    } else if story.waits {
+        let set_by_command = |line: &&BudgetLine| line.limit.is_some() && line.scope != Scope::Process;
+        let fullest = story.lines.iter().filter(set_by_command).max_by_key(|line| share(line));
         let (of, amount) = fullest.map_or(("", "--tokens N"), |line| (scope_flag(line.scope), amount_flag(line.of)));
         page.line(format!("its run waits for more: `limulus budget set {key}{of} {amount}` lets it go on"));
     }
@@ -173,6 +181,8 @@ fn scope_flag(scope: Scope) -> &'static str {
         Scope::Session => "",
         Scope::Agent => " --agent",
         Scope::Day => " --day",
+        // Never the fullest of what is set by command.
+        Scope::Process => "",
     }
 }
 
@@ -183,6 +193,7 @@ fn amount_flag(of: Resource) -> &'static str {
         Resource::Calls => "--calls N",
         Resource::Wall => "--wall-s S",
         Resource::Bytes => "--bytes N",
+        Resource::Memory => "",
     }
 }
 
@@ -192,5 +203,6 @@ fn amount(of: Resource, amount: u64) -> String {
         Resource::Tokens | Resource::Calls | Resource::Bytes => amount.to_string(),
         Resource::Cost => dollars(amount),
         Resource::Wall => format!("{} s", amount / 1_000),
+        Resource::Memory => format!("{} MiB", amount >> 20),
     }
 }

@@ -1,12 +1,17 @@
 //! `limulus sessions cleanup`: what is old, and its erasure.
 
 use clap::Args;
-use journal::{Collected, Old, Reader, Sqlite};
+use engine::Timestamp;
+use gateway::methods::{before, states};
+use journal::{Collected, Old, Reader};
+use protocol::Client;
+use protocol::method::{CleanedUp, CleanupParams, SessionsCleanup};
 use serde_json::json as object;
 
+use super::follower::change;
+use crate::args::WriterArgs;
 use crate::config::{Config, Flags, Globals};
 use crate::error::{CliError, Exit};
-use crate::retention::{before, erase, states};
 use crate::show::doctor::size;
 use crate::show::{json, print};
 
@@ -24,29 +29,48 @@ pub(crate) struct CleanupArgs {
     /// What is older than so many days [default: retention.keep_days]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=100_000))]
     days: Option<u32>,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    writer: WriterArgs,
 }
 
-pub(crate) fn run(args: &CleanupArgs, globals: &Globals) -> Result<(), CliError> {
-    let config = Config::load(&globals.home, &globals.environment, Flags::default())?;
-    let configured = Some(config.retention().keep_days).filter(|days| *days > 0);
-    let Some(days) = args.days.or(configured) else {
-        return Err(CliError::Refused {
+impl CleanupArgs {
+    /// Whether it erases: such a command speaks with the owner, or becomes it.
+    pub(crate) fn writes(&self) -> bool {
+        self.enforce
+    }
+
+    /// How many days are kept.
+    fn days(&self, globals: &Globals) -> Result<u32, CliError> {
+        let config = Config::load(&globals.home, &globals.environment, Flags::default())?;
+        let configured = Some(config.retention().keep_days).filter(|days| *days > 0);
+        self.days.or(configured).ok_or_else(|| CliError::Refused {
             exit: Exit::Usage,
             what: "nothing is old: `retention.keep_days` is 0, so all is kept for ever".to_owned(),
             hint: "say how many days are kept: --days N".to_owned(),
-        });
-    };
-    let collected = if args.enforce {
-        erase(&Sqlite::own(&globals.home)?, before(days))?
-    } else {
-        let reader = Reader::open(&globals.home)?;
-        reader.erasable(&Old { before: before(days), states: &states(&reader)? })?
-    };
-    let Collected { bodies, bytes, .. } = collected;
-    if args.json {
+        })
+    }
+}
+
+/// Says what would go.
+pub(crate) fn read(args: &CleanupArgs, globals: &Globals) -> Result<(), CliError> {
+    let (days, reader) = (args.days(globals)?, Reader::open(&globals.home)?);
+    let before = before(Timestamp(jiff::Timestamp::now().as_millisecond()), days);
+    let Collected { bodies, bytes, .. } = reader.erasable(&Old { before, states: &states(&reader)? })?;
+    say(args, days, CleanedUp { bodies, bytes })
+}
+
+/// Erases it.
+pub(crate) async fn write(args: &CleanupArgs, globals: &Globals) -> Result<(), CliError> {
+    let days = args.days(globals)?;
+    // An owner of no journal would make one only to find nothing in it.
+    Reader::open(&globals.home)?;
+    let call = async |client: &Client| client.call::<SessionsCleanup>(CleanupParams { days }).await;
+    say(args, days, change(globals, &args.writer, call).await?)
+}
+
+fn say(args: &CleanupArgs, days: u32, found: CleanedUp) -> Result<(), CliError> {
+    let CleanedUp { bodies, bytes } = found;
+    if args.writer.json {
         return print(&json(&object!({ "days": days, "enforced": args.enforce, "bodies": bodies, "bytes": bytes })));
     }
     let texts = if bodies == 1 { "1 text or output".to_owned() } else { format!("{bodies} texts and outputs") };

@@ -5,7 +5,7 @@ pub(crate) mod agent;
 mod asking;
 pub(crate) mod audit;
 pub(crate) mod budget;
-mod cleanup;
+pub(crate) mod cleanup;
 pub(crate) mod compact;
 pub(crate) mod completions;
 pub(crate) mod config;

@@ -71,9 +71,9 @@ pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliErr
         linger: Linger::default(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     };
-    let kept = Arc::clone(&journal);
-    let erase = move |days| retention::erase(&kept, retention::before(days));
     let service = Service::start(journal, options);
+    let keeper = Arc::clone(&service);
+    let erase = move |days| keeper.erase(days).map_err(CliError::from);
     say_damage(&service);
     socket::make_room();
     let listener = Listener::bind(&globals.home).map_err(|error| {

@@ -31,6 +31,7 @@ impl SessionsArgs {
         match self.command {
             SessionsCommand::End(end) => Ok(Writing::End(end)),
             SessionsCommand::Compact(compact) => Ok(Writing::Compact(compact)),
+            SessionsCommand::Cleanup(cleanup) if cleanup.writes() => Ok(Writing::Cleanup(cleanup)),
             command => Err(Self { command }),
         }
     }
@@ -40,6 +41,7 @@ impl SessionsArgs {
 pub(crate) enum Writing {
     End(EndArgs),
     Compact(CompactArgs),
+    Cleanup(CleanupArgs),
 }
 
 /// What can be asked of sessions.
@@ -98,7 +100,7 @@ pub(crate) fn run(args: SessionsArgs, globals: &Globals) -> Result<(), CliError>
             let context = ask::<SessionsContext>(globals, ContextParams { session_key: key, dropped })?;
             if as_json { json(&context) } else { lay_out_context(&context, dropped) }
         }
-        SessionsCommand::Cleanup(args) => return super::cleanup::run(&args, globals),
+        SessionsCommand::Cleanup(args) => return super::cleanup::read(&args, globals),
         SessionsCommand::End(_) | SessionsCommand::Compact(_) => {
             return Err(CliError::bug("a command that writes was taken for one that reads"));
         }

@@ -46,8 +46,11 @@ fn in_words(mut status: Status, zone: &Zone) -> Status {
 
 fn lay_out(status: &Status, zone: &Zone) -> String {
     let owner = match &status.owner {
-        Some(Owner { pid, since: Some(since) }) => format!("pid {pid}, since {since}"),
-        Some(Owner { pid, since: None }) => format!("pid {pid}"),
+        Some(Owner { pid, since, resident_bytes }) => {
+            let since = since.as_ref().map(|since| format!(", since {since}")).unwrap_or_default();
+            let resident = resident_bytes.map(|bytes| format!(", {} MiB in memory", bytes >> 20)).unwrap_or_default();
+            format!("pid {pid}{since}{resident}")
+        }
         None => "none".to_owned(),
     };
     let total: usize = status.sessions.values().sum();
@@ -119,9 +122,10 @@ unfinished
         scene.start("hello");
         scene.stream("Hi.");
         scene.end_stream();
-        let owner = Some(Owner { pid: 7, since: Some("2026-11-21T03:00:00Z".to_owned()) });
+        let owner =
+            Some(Owner { pid: 7, since: Some("2026-11-21T03:00:00Z".to_owned()), resident_bytes: Some(27 << 20) });
         let text = lay_out(&Status { owner, ..status(&scene) }, &Zone::utc());
-        let expected = "home        /home\nowner       pid 7, since 2026-11-21T03:00:00Z\nsessions    1 (1 idle)\nunfinished  none\n";
+        let expected = "home        /home\nowner       pid 7, since 2026-11-21T03:00:00Z, 27 MiB in memory\nsessions    1 (1 idle)\nunfinished  none\n";
         assert_eq!(text, expected);
     }
 }

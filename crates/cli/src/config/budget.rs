@@ -1,7 +1,11 @@
 //! `[budget]`: what may be spent. What may not live here: what happens at a limit, which is the engine's.
 
+use std::path::Path;
+
 use engine::{Allowance, AtLimit, SharedBudget};
 use serde::Deserialize;
+
+use super::review::Remark;
 
 /// As it stands in the file.
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -17,6 +21,15 @@ pub(super) struct Budget {
     agent: Amounts,
     #[serde(default)]
     day: Amounts,
+    #[serde(default)]
+    process: Process,
+}
+
+/// What the process may have.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Process {
+    memory_mb: Option<u64>,
 }
 
 /// The limits of one scope; what is left out is not limited. Which of them it has is in the table of keys.
@@ -36,9 +49,25 @@ struct Amounts {
 impl Budget {
     /// As the engine has it.
     pub(super) fn resolved(self) -> engine::Budget {
-        let Self { at_limit, wrap_up_percent: wrap_up, run, session, agent, day } = self;
+        let Self { at_limit, wrap_up_percent: wrap_up, run, session, agent, day, .. } = self;
+        let memory = self.memory();
         let [run, session, agent, day] = [run, session, agent, day].map(Amounts::allowance);
-        engine::Budget { run, session, agent, day, at_limit, wrap_up }
+        engine::Budget { run, session, agent, day, memory, at_limit, wrap_up }
+    }
+
+    /// Resident bytes of the process.
+    pub(super) fn memory(self) -> Option<u64> {
+        self.process.memory_mb.map(|most| most << 20)
+    }
+
+    /// What is doubtful in it.
+    pub(super) fn without_measure(self) -> Option<Remark> {
+        let is_known = Path::new("/proc/self/status").exists();
+        self.memory().filter(|_| !is_known).map(|_| Remark {
+            what: "`budget.process.memory_mb` limits nothing: this system does not say what a process has in memory"
+                .to_owned(),
+            hint: "leave it out, and limit `lanes.main` instead".to_owned(),
+        })
     }
 
     /// How many runs of one agent go on at once.
@@ -49,7 +78,8 @@ impl Budget {
     /// What sessions share of it.
     pub(super) fn shared(self) -> SharedBudget {
         let Self { wrap_up_percent: wrap_up, agent, day, .. } = self;
-        SharedBudget { agent: agent.allowance(), day: day.allowance(), wrap_up }
+        let memory = self.memory();
+        SharedBudget { agent: agent.allowance(), day: day.allowance(), wrap_up, memory, resident: 0 }
     }
 }
 

@@ -97,6 +97,7 @@ pub(super) const KEYS: &[(&[&str], Kind)] = &[
     (&["budget", "day", "cost"], Kind::Money),
     (&["budget", "day", "calls"], Kind::Number(1, AMOUNT)),
     (&["budget", "day", "wall_s"], Kind::Number(1, YEAR_S)),
+    (&["budget", "process", "memory_mb"], Kind::Number(1, AMOUNT / 1_000_000)),
     (&["session", "idle_timeout_s"], Kind::Number(0, YEAR_S)),
     (&["session", "reset", "mode"], Kind::Word(&["none", "daily", "idle"])),
     (&["session", "reset", "at_hour"], Kind::Number(0, 23)),

@@ -50,6 +50,7 @@ impl Config {
         }
         let mut warnings: Vec<Remark> = config.unreadable_keys().iter().map(Remark::from).collect();
         warnings.extend(models.iter().filter_map(|(_, model)| config.without_figures(model)));
+        warnings.extend(config.values.budget.without_measure());
         warnings.extend(readable_by_others(&home.join(FILE), &layers));
         let mut once = vec![];
         warnings.retain(|warning| {

@@ -1,6 +1,7 @@
 //! What is old is erased when that is asked for, and nothing that a session needs; and conversations that rested are begun
 //! anew.
 
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::support::Home;
@@ -41,6 +42,24 @@ fn r21_what_is_old_is_told_first_and_erased_when_that_is_asked_for() {
     home.run(&["doctor"]).expect_code(0);
     home.run(&["agent", "--yes", "-m", "Read tide.txt"]).expect_code(0);
     assert!(home.json(&["sessions", "show"]).to_string().contains("high at noon"));
+}
+
+#[test]
+fn r21_the_owner_of_a_home_erases_when_it_is_asked_to_and_goes_on() {
+    let (home, run) = put_aside();
+    let would = cleanup(&home, &[]);
+    let owner = home.start(&["serve"]);
+    owner.until_err("serving");
+    let did = cleanup(&home, &["--enforce"]);
+    assert_eq!((&did["bodies"], &did["enforced"]), (&would["bodies"], &true.into()));
+    let erased = home.json(&["runs", "show", &run]).to_string();
+    assert!(erased.contains("[erased]") && !erased.contains("high at noon, low"), "{erased}");
+    home.run(&["agent", "--yes", "-m", "Read tide.txt"]).expect_code(0);
+    assert!(home.json(&["sessions", "show"]).to_string().contains("high at noon"));
+    owner.signal(Signal::TERM);
+    owner.finish().expect_code(0);
+    home.run(&["audit", "--verify"]).expect_code(0);
+    home.run(&["doctor"]).expect_code(0);
 }
 
 #[test]

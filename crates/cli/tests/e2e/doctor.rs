@@ -372,6 +372,18 @@ fn r10_lists_are_made_anew_by_command() {
     assert_eq!(lists(&home), lists(good()));
 }
 
+/// R10: a home of a limulus that did not count tokens, calls and time for budgets in its lists is not damaged.
+#[test]
+fn r10_rows_that_an_older_limulus_wrote_are_sound() {
+    let home = copy(good());
+    let journal = rusqlite::Connection::open(database(&home)).expect("a journal");
+    let older = "UPDATE view_runs SET row = json_remove(row, '$.tokens', '$.calls', '$.wall_ms')";
+    assert!(journal.execute(older, []).expect("it can be changed") > 0);
+    home.run(&["doctor"]).expect_code(0);
+    journal.execute("UPDATE view_runs SET row = json_set(row, '$.calls', 7)", []).expect("it can be changed");
+    home.run(&["doctor"]).expect_code(65);
+}
+
 #[test]
 fn r10_r13_a_run_that_may_have_gone_on_in_what_is_lost_waits_for_a_human() {
     let home = copy(killed());

@@ -174,3 +174,32 @@ fn r11_r35_what_waits_for_its_place_after_a_restart_takes_what_is_asked() {
     owner.signal(Signal::TERM);
     owner.finish().expect_code(0);
 }
+
+/// R21: where the process has as much in memory as it may, one run goes on at a time. What is let go meanwhile is read again.
+#[test]
+fn r21_where_memory_is_used_up_one_run_goes_on_at_a_time_and_the_others_follow() {
+    let home = Home::new().with("LIMULUS_BUDGET__PROCESS__MEMORY_MB", "1");
+    let (owner, first) = one_place(&home);
+    let resident = home.json(&["status"])["owner"]["resident_bytes"].as_u64();
+    assert!(resident > Some(1 << 20), "{resident:?}");
+    let second = home.start(&["agent", "--session", "b", "-m", "Who are you?"]);
+    second.until_err("waits for more");
+    let shown = home.json(&["budget", "show", "b"]);
+    let line = shown["lines"].as_array().and_then(|lines| lines.iter().find(|line| line["scope"] == "process"));
+    let line = line.expect("a line of the process");
+    assert_eq!((&line["of"], &line["limit"], &shown["waits"]), (&"memory".into(), &(1 << 20).into(), &true.into()));
+    assert!(line["used"].as_u64() >= Some(1 << 20), "{line}");
+    let words = home.run(&["budget", "show", "b"]).expect_code(0).out;
+    assert!(words.contains("its run waits for others to end: the process may have 1 MiB in memory"), "{words}");
+    let status = home.run(&["status"]).expect_code(0).out;
+    assert!(status.contains("waits for others to end: the process has as much in memory as it may"), "{status}");
+
+    home.put("go", "");
+    first.finish().expect_code(0);
+    second.finish().expect_code(0);
+    let texts = home.json(&["sessions", "show", "a"])["transcript"].to_string();
+    assert!(texts.contains("until test -e go"), "{texts}");
+    owner.signal(Signal::TERM);
+    owner.finish().expect_code(0);
+    home.run(&["audit", "a", "--verify"]).expect_code(0);
+}

@@ -98,20 +98,22 @@ impl Machine {
     }
 
     /// There is not. It is asked on: a run that waits goes on by itself.
-    pub(super) fn denied_by_all(&mut self, limit: &Limit, until: Timestamp, moment: Moment) {
+    pub(super) fn denied_by_all(&mut self, limit: &Limit, until: Option<Timestamp>, moment: Moment) {
         let Some(run) = self.session.as_ref().and_then(Session::run) else { return };
         if !matches!(run.phase, Phase::Preparing { .. }) {
             return;
         }
-        let says_more = matches!(run.winding, Winding::Not | Winding::Told) && self.has_worked();
-        if self.settings.as_ref().is_some_and(|settings| settings.budget.at_limit == AtLimit::End) {
+        // There is more memory again as soon as others have ended: nothing is used up.
+        let is_passing = limit.of == Resource::Memory;
+        let says_more = !is_passing && matches!(run.winding, Winding::Not | Winding::Told) && self.has_worked();
+        if !is_passing && self.settings.as_ref().is_some_and(|settings| settings.budget.at_limit == AtLimit::End) {
             let failure = Failure::new(FailureClass::Budget, sentences::used_up(limit));
             self.end_run(Outcome::Failed, Some(failure), moment);
         } else if says_more {
             self.note(Note::Closing, &sentences::closing(limit), moment);
             self.ask_leave(moment);
         } else {
-            self.emit(WaitBegan { on: WaitFor::Budget, until: Some(until) }, moment.now);
+            self.emit(WaitBegan { on: WaitFor::Budget, until }, moment.now);
         }
     }
 
@@ -167,8 +169,8 @@ impl Machine {
             (Scope::Run, Some(run)) => run.allowance,
             (Scope::Run, None) => return Err(state_refusal(session, "there is no run under way")),
             (Scope::Session, _) => session.allowance,
-            (Scope::Agent | Scope::Day, _) => {
-                let reason = "what an agent or all may spend in a day is said of the home, not of a session";
+            (Scope::Agent | Scope::Day | Scope::Process, _) => {
+                let reason = "what an agent or all may have is said of the home, not of a session";
                 return Err(state_refusal(session, reason));
             }
         };

@@ -80,6 +80,7 @@ fn whose(scope: Scope) -> &'static str {
         Scope::Session => "this session",
         Scope::Agent => "this agent, in all of its sessions today,",
         Scope::Day => "the whole home today",
+        Scope::Process => "the process",
     }
 }
 
@@ -99,6 +100,7 @@ fn amounts(limit: &Limit) -> String {
         Resource::Calls => format!("{used} of {most} calls"),
         Resource::Wall => format!("{} of {} s", used / 1_000, most / 1_000),
         Resource::Bytes => format!("{used} of {most} bytes in the journal"),
+        Resource::Memory => format!("{} of {} MiB of memory", used >> 20, most >> 20),
     }
 }
 

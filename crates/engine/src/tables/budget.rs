@@ -19,6 +19,8 @@ named! {
         Wall = "wall",
         /// Bytes of the journal.
         Bytes = "bytes",
+        /// Resident bytes of the process: of that alone.
+        Memory = "memory",
     }
 }
 
@@ -33,6 +35,8 @@ named! {
         Agent = "agent",
         /// All runs of the home in a day.
         Day = "day",
+        /// All that its owner has in memory just now.
+        Process = "process",
     }
 }
 
@@ -104,6 +108,9 @@ pub struct Budget {
     pub agent: Allowance,
     /// With all runs of the home in a day.
     pub day: Allowance,
+    /// Resident bytes that the process may have for more than one run to go on; none = as many as it takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<u64>,
     /// What happens at a limit.
     pub at_limit: AtLimit,
     /// Percent of a limit from which on the model is told to come to an end; 0 = it is not told.
@@ -113,7 +120,7 @@ pub struct Budget {
 impl Budget {
     /// Whether others spend of it as well.
     pub fn is_shared(&self) -> bool {
-        !self.agent.is_unlimited() || !self.day.is_unlimited()
+        !self.agent.is_unlimited() || !self.day.is_unlimited() || self.memory.is_some()
     }
 }
 
@@ -169,6 +176,7 @@ impl Allowance {
             Resource::Calls => self.calls,
             Resource::Wall => self.wall_ms,
             Resource::Bytes => self.bytes,
+            Resource::Memory => None,
         };
         limit.filter(|limit| *limit != NO_LIMIT)
     }
@@ -195,6 +203,7 @@ impl Spent {
             Resource::Calls => self.calls,
             Resource::Wall => self.wall_ms,
             Resource::Bytes => self.bytes,
+            Resource::Memory => 0,
         }
     }
 
@@ -298,7 +307,7 @@ impl Limit {
             Resource::Tokens | Resource::Cost => {
                 self.used.saturating_add(next.of(self.of)) > self.limit - self.limit / KEPT_BACK
             }
-            Resource::Calls | Resource::Wall | Resource::Bytes => self.used >= self.limit,
+            Resource::Calls | Resource::Wall | Resource::Bytes | Resource::Memory => self.used >= self.limit,
         }
     }
 
@@ -366,7 +375,7 @@ mod tests {
         let both = said.or(configured);
         assert_eq!(
             Resource::ALL.iter().map(|of| both.of(*of)).collect::<Vec<_>>(),
-            [None, Some(3), Some(7), None, None]
+            [None, Some(3), Some(7), None, None, None]
         );
         assert!(!both.is_unlimited() && Allowance::default().is_unlimited());
     }

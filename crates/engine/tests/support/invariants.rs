@@ -212,8 +212,8 @@ fn moves(world: &World, run: &Run) -> bool {
             .into_iter()
             .any(runs),
         Phase::Awaiting { on: WaitFor::Approval, .. } => run.step.calls.iter().any(|call| call.stage == Stage::Asking),
-        // Somebody must say what more it may spend: nobody else is asked.
-        Phase::Awaiting { on: WaitFor::Budget, until: None } => run.asked.is_none(),
+        // Somebody must say what more it may spend: nobody else is asked. For memory it goes on asking.
+        Phase::Awaiting { on: WaitFor::Budget, until: None } => run.asked.is_none() || runs(EffectKind::Reserve),
         // The limit of a process may come before.
         Phase::Retry { until } | Phase::Awaiting { on: WaitFor::Quota, until: Some(until) } => {
             let processes = world.session().processes.iter();

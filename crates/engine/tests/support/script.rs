@@ -364,7 +364,13 @@ fn report(world: &World, words: &Words) -> Option<Report> {
             let near = (words.at(1) == "near").then_some(Limit { used: 850, ..DAY });
             Report::Reserved { effect: effect(&[EffectKind::Reserve]), near }
         }
-        "denied" => Report::Denied { effect: effect(&[EffectKind::Reserve]), limit: DAY, until: Timestamp(86_400_000) },
+        "denied" => {
+            let (limit, until) = match words.at(1) {
+                "memory" => (MEMORY, None),
+                _ => (DAY, Some(Timestamp(86_400_000))),
+            };
+            Report::Denied { effect: effect(&[EffectKind::Reserve]), limit, until }
+        }
         "reported" => Report::Reported { effect: effect(&[EffectKind::Report]) },
         "first-byte" => Report::RequestOpened { effect: effect(&[EffectKind::Request]) },
         "say" => Report::Said { effect: effect(&[EffectKind::Request]), part: part(words) },
@@ -531,6 +537,7 @@ pub(crate) fn fingerprint(call: CallId) -> Hash {
 }
 
 /// The limit that is near or reached when others spend as well.
+const MEMORY: Limit = Limit { scope: Scope::Process, of: Resource::Memory, used: 900 << 20, limit: 800 << 20 };
 const DAY: Limit = Limit { scope: Scope::Day, of: Resource::Tokens, used: 960, limit: 1_000 };
 
 /// The effect that a line is about: the one that is named, else the one that runs, else the last that ran.

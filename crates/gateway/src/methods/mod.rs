@@ -9,7 +9,7 @@ use std::sync::Arc;
 use protocol::method::{
     Agent, AgentWait, AsksAnswer, BudgetSet, EventsSubscribe, EventsUnsubscribe, HealthGet, METHODS, Method, NoParams,
     ProfilesClear, ProfilesUse, QueueCancel, QueueClear, QueueMode, RunsAbort, RunsBreak, RunsPause, RunsResume,
-    SessionsCompact, SessionsEnd, SessionsResume, SessionsUncompact,
+    SessionsCleanup, SessionsCompact, SessionsEnd, SessionsResume, SessionsUncompact,
 };
 use protocol::{ErrorShape, Request, Response};
 use serde_json::Value;
@@ -17,7 +17,8 @@ use serde_json::Value;
 use crate::connection::Caller;
 use crate::error::Error;
 
-pub(crate) use acting::end_idle;
+pub use acting::{before, states};
+pub(crate) use acting::{end_idle, erase};
 
 /// Carries a request out, and answers it.
 pub(crate) async fn carry_out(caller: Arc<Caller>, request: Request) {
@@ -51,6 +52,9 @@ async fn answer(caller: &Arc<Caller>, id: &str, method: &str, params: Value) -> 
         }
         SessionsUncompact::NAME => {
             given::<SessionsUncompact>(acting::uncompact(caller, self::params::<SessionsUncompact>(params)?).await?)
+        }
+        SessionsCleanup::NAME => {
+            given::<SessionsCleanup>(acting::cleanup(caller, self::params::<SessionsCleanup>(params)?).await?)
         }
         SessionsEnd::NAME => {
             given::<SessionsEnd>(acting::terminate(caller, self::params::<SessionsEnd>(params)?).await?)

@@ -1,15 +1,17 @@
 //! What a session and its run have spent, and what they may spend.
 
+use std::path::Path;
+
 use engine::{Allowance, Budget, Phase, Resource, Scope, Settings, Spent, Timestamp, WaitFor};
 use journal::Read;
 use protocol::method::{BudgetLine, BudgetStory};
 
-use super::{fold_branch, lookup};
+use super::{fold_branch, lookup, owner};
 use crate::error::Error;
 use crate::session_key::SessionKey;
 
 /// Of the session of this key, as it was when something last happened in it.
-pub(crate) fn budget(read: &dyn Read, key: Option<&str>) -> Result<BudgetStory, Error> {
+pub(crate) fn budget(home: &Path, read: &dyn Read, key: Option<&str>) -> Result<BudgetStory, Error> {
     let row = lookup::session(read, key)?;
     let session = fold_branch(read, &row)?;
     let last = lookup::last(read, &row)?.and_then(|found| found.row);
@@ -24,14 +26,15 @@ pub(crate) fn budget(read: &dyn Read, key: Option<&str>) -> Result<BudgetStory, 
     let run_lines = run.map(|run| lines(Scope::Run, run.allowance.or(configured.run), &of_run)).unwrap_or_default();
     let session_lines = lines(Scope::Session, session.allowance.or(configured.session), &of_session);
     let shared_lines = shared_lines(read, &row.agent, &configured)?;
-    let lines = run_lines.into_iter().chain(session_lines).chain(shared_lines).collect();
+    let lines = run_lines.into_iter().chain(session_lines).chain(shared_lines);
+    let lines = lines.chain(process_line(home, &configured)).collect();
     let waits = run.is_some_and(|run| matches!(run.phase, Phase::Awaiting { on: WaitFor::Budget, .. }));
     Ok(BudgetStory { session_key: row.key, run_id: run.map(|run| run.id), waits, lines })
 }
 
 /// What the agent of this key, and the home, may spend in a day.
-pub(crate) fn shared(read: &dyn Read, key: &SessionKey) -> Result<BudgetStory, Error> {
-    match budget(read, Some(&key.to_string())) {
+pub(crate) fn shared(home: &Path, read: &dyn Read, key: &SessionKey) -> Result<BudgetStory, Error> {
+    match budget(home, read, Some(&key.to_string())) {
         // What is said of all needs no session.
         Err(Error::NotFound { .. }) => {
             let lines = shared_lines(read, &key.agent, &Budget::default())?;
@@ -58,7 +61,14 @@ fn shared_lines(read: &dyn Read, agent: &str, configured: &Budget) -> Result<Vec
     Ok(lines.filter(|line| line.of != Resource::Bytes).collect())
 }
 
+/// What the owner of the home has in memory, where that is limited.
+fn process_line(home: &Path, configured: &Budget) -> Option<BudgetLine> {
+    let limit = configured.memory?;
+    let used = owner(home)?.resident_bytes?;
+    Some(BudgetLine { scope: Scope::Process, of: Resource::Memory, used, limit: Some(limit) })
+}
+
 fn lines(scope: Scope, allowance: Allowance, spent: &Spent) -> Vec<BudgetLine> {
     let line = |of: &Resource| BudgetLine { scope, of: *of, used: spent.of(*of), limit: allowance.of(*of) };
-    Resource::ALL.iter().map(line).collect()
+    Resource::ALL.iter().filter(|of| **of != Resource::Memory).map(line).collect()
 }

@@ -16,7 +16,11 @@ pub fn owner(home: &Path) -> Option<Owner> {
     let mut lines = name.lines();
     let pid: u32 = lines.next()?.parse().ok()?;
     let since = lines.next().map(str::to_owned);
-    (is_alive(pid) && has_open(pid, &path).unwrap_or(true)).then_some(Owner { pid, since })
+    (is_alive(pid) && has_open(pid, &path).unwrap_or(true)).then(|| Owner {
+        pid,
+        since,
+        resident_bytes: runtime::resident_bytes(pid),
+    })
 }
 
 fn is_alive(pid: u32) -> bool {
@@ -55,8 +59,9 @@ mod tests {
             assert_eq!(owner(home.path()), None, "it does not hold the file");
         }
         let held = fs::File::open(&path).unwrap();
-        let found = Owner { pid: std::process::id(), since: Some("2026-11-21T03:00:00Z".to_owned()) };
-        assert_eq!(owner(home.path()), Some(found));
+        let found = owner(home.path()).unwrap();
+        assert_eq!((found.pid, found.since.as_deref()), (std::process::id(), Some("2026-11-21T03:00:00Z")));
+        assert_eq!(found.resident_bytes.is_some(), cfg!(target_os = "linux"));
         drop(held);
         fs::write(&path, "4194305\n").unwrap();
         assert_eq!(owner(home.path()), None, "no system has a process of that number");

@@ -71,6 +71,9 @@ fn run_waits_for(run: &Run, questions: &[ApprovalRow]) -> String {
             let asked: Vec<&str> = questions.iter().map(|question| question.question.as_str()).collect();
             format!("leave to {}", asked.join("; and to "))
         }
+        Phase::Awaiting { on: WaitFor::Budget, until: None } if run.asked.is_some() => {
+            "others to end: the process has as much in memory as it may".to_owned()
+        }
         Phase::Awaiting { on, .. } => match on {
             WaitFor::Approval | WaitFor::Answer => "an answer",
             WaitFor::Children => "its children",

@@ -15,7 +15,7 @@ use rusqlite::{Connection, Row};
 
 use super::reader::Reader;
 use super::{failed, home};
-use crate::Error;
+use crate::{Collected, Error, Old};
 
 /// Rows of one step; a step takes some milliseconds.
 const ROWS: usize = 1000;
@@ -23,26 +23,6 @@ const ROWS: usize = 1000;
 const SNAPSHOTS: usize = 8;
 /// Digits of a hash in a payload.
 const DIGITS: usize = 64;
-
-/// What was collected.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Collected {
-    /// Bodies that nothing named.
-    pub bodies: u64,
-    /// Their bytes, as they were stored.
-    pub bytes: u64,
-    /// Pieces of progress that an entry had sealed, or whose run had ended.
-    pub progress: u64,
-}
-
-/// What is old: entries before a time, where no state needs what they name.
-#[derive(Debug, Clone)]
-pub struct Old<'a> {
-    /// The time. What is named by an entry of this time or later stays.
-    pub before: Timestamp,
-    /// The states of all sessions that may go on, as text. What they name stays.
-    pub states: &'a [Vec<u8>],
-}
 
 /// What of these bodies would be erased now, without changing anything: also beside an owner at work.
 pub(super) fn erasable(reader: &Reader, old: &Old<'_>) -> Result<Collected, Error> {

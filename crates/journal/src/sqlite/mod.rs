@@ -42,12 +42,11 @@ use engine::{
 
 use rusqlite::Connection;
 
-pub use collect::{Collected, Old};
 pub use files::{FileStep, FileWatch, watch_files};
 pub use reader::Reader;
 pub use space::ROOM_BYTES;
 
-use crate::{Append, Done, Entry, Error, Journal, Page, Read, Snapshot, Tail};
+use crate::{Append, Collected, Done, Entry, Error, Journal, Old, Page, Read, Snapshot, Tail};
 use collect::{Collectable, Collection};
 use encode::Encoded;
 use group::Quiet;
@@ -151,21 +150,6 @@ impl Sqlite {
         }
     }
 
-    /// Erases the content of bodies that old entries name and nothing else: not the states given, no
-    /// snapshot, no list, no settings and no prompt. Size and hash stay, and whoever reads one is given none. Content that
-    /// is given anew later is kept anew.
-    pub fn erase(&self, old: &Old<'_>) -> Result<Collected, Error> {
-        let path = self.home.join(home::DATABASE);
-        let connection = schema::connect(&path)?;
-        let collectable = self.collectable.up_to_now(&connection).map_err(failed(&path))?;
-        let mut collection = Collection::erasing(&collectable, old);
-        loop {
-            if let Some(collected) = collection.step(&connection, &path)? {
-                return Ok(collected);
-            }
-        }
-    }
-
     /// Removes the entries of a branch before this one, which stays without its payload: the chain goes on from it, and
     /// the fold from the snapshot that stands at it. Says how many were removed.
     ///
@@ -243,6 +227,18 @@ impl Journal for Sqlite {
 
     fn has_room(&self) -> bool {
         self.outlook.is_clear()
+    }
+
+    fn erase(&self, old: &Old<'_>) -> Result<Collected, Error> {
+        let path = self.home.join(home::DATABASE);
+        let connection = schema::connect(&path)?;
+        let collectable = self.collectable.up_to_now(&connection).map_err(failed(&path))?;
+        let mut collection = Collection::erasing(&collectable, old);
+        loop {
+            if let Some(collected) = collection.step(&connection, &path)? {
+                return Ok(collected);
+            }
+        }
     }
 }
 

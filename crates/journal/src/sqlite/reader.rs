@@ -35,8 +35,8 @@ pub(super) enum Sees {
 }
 
 impl Reader {
-    /// What [`super::Sqlite::erase`] would erase as the next owner, without changing anything: also beside one at work.
-    pub fn erasable(&self, old: &super::Old<'_>) -> Result<super::Collected, Error> {
+    /// What [`crate::Journal::erase`] would erase as the next owner, without changing anything: also beside one at work.
+    pub fn erasable(&self, old: &crate::Old<'_>) -> Result<crate::Collected, Error> {
         super::collect::erasable(self, old)
     }
 

@@ -362,6 +362,25 @@ pub struct SessionEnded {
     pub left: Vec<String>,
 }
 
+/// What `sessions.cleanup` takes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CleanupParams {
+    /// What is older than so many days is old.
+    #[schemars(range(max = 100_000))]
+    pub days: u32,
+}
+
+/// What `sessions.cleanup` gives.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CleanedUp {
+    /// How many texts and outputs were erased.
+    pub bodies: u64,
+    /// Their bytes, as they were stored.
+    pub bytes: u64,
+}
+
 /// What `queue.cancel` takes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -35,6 +35,9 @@ pub struct Owner {
     pub pid: u32,
     /// Since when: RFC 3339, UTC.
     pub since: Option<String>,
+    /// Bytes that it has in memory, where the system says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resident_bytes: Option<u64>,
 }
 
 /// A session that someone must take up, or mend.

@@ -75,7 +75,7 @@ async fn shorten(shared: &Arc<Shared>, order: Order) -> Result<Shortened, Failed
 /// A summary that is denied is not waited for: there are other ways, and the request that follows asks for itself.
 fn ask_leave(shared: &Shared, wish: &PurseWish) -> Result<(), Failure> {
     let denied = |why: String| Err(Failure::new(FailureClass::Refused, why));
-    match shared.ask_purse(wish) {
+    match shared.ask_to_spend(wish) {
         Ok(Leave::Granted { .. }) => Ok(()),
         Ok(Leave::Denied { limit, .. }) => denied(format!("no leave for a summary: {}", limit.in_words())),
         Err(error) => Err(Failure::new(FailureClass::Store, error.to_string())),

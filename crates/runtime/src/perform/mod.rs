@@ -94,6 +94,10 @@ pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<Underway, jour
         Effect::Prepare { .. } => spawn(reporter.clone(), prepare::perform(settings(job), reporter)),
         Effect::Reserve { id, expected, closing } => {
             let (run, agent) = (id.run, job.session.agent.clone());
+            if shared.is_tight(&agent) {
+                *job.conversation = Conversation::default();
+                shared.resting.clear();
+            }
             let wish = PurseWish { run, agent, expected: *expected, closing: *closing };
             spawn(reporter.clone(), reserve::perform(shared, wish, reporter))
         }

@@ -17,7 +17,7 @@ pub(super) async fn perform(shared: Arc<Shared>, wish: PurseWish, reporter: Repo
     let mut is_told = false;
     loop {
         let changed = shared.purse.changed();
-        match shared.ask_purse(&wish) {
+        match shared.ask_to_go_on(&wish) {
             Ok(Leave::Granted { near }) => return reporter.report(Report::Reserved { effect, near }).await,
             Ok(Leave::Denied { limit, until }) => {
                 if !is_told {

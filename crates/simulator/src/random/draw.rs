@@ -78,14 +78,7 @@ fn budget(chance: &mut Chance) -> Budget {
     let tokens = (run.is_unlimited() || chance.one_in(3)).then(|| 1_200 + chance.pick(12_000) as u64);
     let session = Allowance { tokens, ..Allowance::default() };
     let at_limit = chance.of(&[AtLimit::Wait, AtLimit::Wait, AtLimit::End]);
-    Budget {
-        run,
-        session,
-        agent: Allowance::default(),
-        day: Allowance::default(),
-        at_limit,
-        wrap_up: chance.of(&[0, 80]),
-    }
+    Budget { run, session, at_limit, wrap_up: chance.of(&[0, 80]), ..Budget::default() }
 }
 
 /// Every answer is preceded by the provider's word that the request is too long, some more often than can be mended.

@@ -303,7 +303,7 @@ impl Session {
         let allowance = match e.scope {
             Scope::Session => Some(&mut self.allowance),
             Scope::Run => self.run_mut().map(|run| &mut run.allowance),
-            Scope::Agent | Scope::Day => None,
+            Scope::Agent | Scope::Day | Scope::Process => None,
         };
         if let Some(allowance) = allowance {
             *allowance = e.allowance;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::{Allowance, Command, Scope};
+use engine::{Allowance, Command, Resource, Scope};
 use protocol::method::{BudgetSetParams, BudgetStory};
 
 use crate::connection::Caller;
@@ -16,6 +16,10 @@ pub(in crate::methods) async fn set_budget(
 ) -> Result<BudgetStory, Error> {
     let service = &caller.service;
     let change = params.change();
+    if params.lift.contains(&Resource::Memory) {
+        let hint = "it is `budget.process.memory_mb` of the configuration, which is read again when it changes";
+        return Err(Error::invalid("what the process may have in memory is not said of a session", hint));
+    }
     if change == Allowance::default() {
         let hint = "name tokens, costMicros, calls, wallMs or bytes, or what `lift` lifts";
         return Err(Error::invalid("nothing is said of what may be spent", hint));
@@ -35,9 +39,9 @@ pub(in crate::methods) async fn set_budget(
         }
         let agent = (scope == Scope::Agent).then(|| key.agent.clone());
         service.runtime.allow(agent, change).await?;
-        return shared(&**service.runtime.journal(), &key);
+        return shared(service.home(), &**service.runtime.journal(), &key);
     }
     let row = super::session(service, &key.to_string())?;
     super::ask(service, &row, Command::Budget { scope, change }).await?;
-    budget(&**service.runtime.journal(), Some(&row.key))
+    budget(service.home(), &**service.runtime.journal(), Some(&row.key))
 }

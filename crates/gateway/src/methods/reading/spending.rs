@@ -8,7 +8,7 @@ use crate::show::{Source, budget, usage};
 
 impl Reads for BudgetShow {
     fn read(source: &Source<'_>, params: BudgetShowParams) -> Result<BudgetStory, Error> {
-        budget::budget(source.read, params.session_key.as_deref())
+        budget::budget(source.home, source.read, params.session_key.as_deref())
     }
 }
 

@@ -27,11 +27,10 @@ pub use replay::Replay;
 pub use session::{Fault, Place, Verified};
 pub use walk::{Audited, Checkpoint, Content, Flaw, Segment};
 
-use super::collect::Collected;
 use super::home::DATABASE;
 use super::reader::Sees;
 use super::schema;
-use crate::Error;
+use crate::{Collected, Error};
 use view::View;
 
 /// How far a check has come.

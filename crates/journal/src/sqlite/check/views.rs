@@ -112,7 +112,9 @@ fn same_session(kept: &SessionRow, row: &SessionRow) -> bool {
     timeless(kept) == timeless(row)
 }
 
-/// The row of a run under way follows when it ends.
+/// The row of a run under way follows when it ends. One of before tokens, calls and time were counted says nothing of them.
 fn same_run(kept: &RunRow, row: &RunRow) -> bool {
-    kept == row || (row.ended_at.is_none() && kept.ended_at.is_none() && kept.session == row.session)
+    let is_older = (kept.tokens, kept.calls, kept.wall_ms) == (0, 0, 0);
+    let counted = |row: &RunRow| is_older && *kept == RunRow { tokens: 0, calls: 0, wall_ms: 0, ..row.clone() };
+    kept == row || counted(row) || (row.ended_at.is_none() && kept.ended_at.is_none() && kept.session == row.session)
 }

@@ -11,6 +11,7 @@ use rusqlite::{Connection, params};
 
 use super::super::collect::Collection;
 use super::{add, filled, home, own};
+use crate::Journal as _;
 use crate::suite::samples::{accepted, struck, text};
 use crate::suite::{Script, id};
 use crate::{Collected, Error, Old, Read as _, Reader, Sqlite};

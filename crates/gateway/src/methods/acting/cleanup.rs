@@ -1,0 +1,40 @@
+//! `sessions.cleanup`: erases what is old. What may not live here: how content is erased, which is the journal's.
+
+use std::sync::Arc;
+
+use engine::Timestamp;
+use engine::tables::lifecycle::LifecycleKind;
+use journal::{Collected, Old, Read};
+use protocol::method::{CleanedUp, CleanupParams};
+
+use crate::connection::Caller;
+use crate::error::Error;
+use crate::service::Service;
+use crate::show::fold_branch;
+
+pub(in crate::methods) async fn cleanup(caller: &Arc<Caller>, params: CleanupParams) -> Result<CleanedUp, Error> {
+    let service = Arc::clone(&caller.service);
+    let before = before(service.runtime.clock().now(), params.days);
+    let erased = tokio::task::spawn_blocking(move || erase(&service, before)).await;
+    let Collected { bodies, bytes, .. } = erased.map_err(|_| Error::bug("the erasure panicked"))??;
+    Ok(CleanedUp { bodies, bytes })
+}
+
+/// Erases what is older than this. May block.
+pub(crate) fn erase(service: &Service, before: Timestamp) -> Result<Collected, Error> {
+    let journal = service.runtime.journal();
+    Ok(journal.erase(&Old { before, states: &states(&**journal)? })?)
+}
+
+/// Before when something is old that is kept for so many days.
+pub fn before(now: Timestamp, days: u32) -> Timestamp {
+    Timestamp(now.0 - i64::from(days) * 24 * 3_600_000)
+}
+
+/// The states of all sessions that may go on; what they name is not old. One that does not read is an error: then nobody
+/// knows what it needs.
+pub fn states(read: &dyn Read) -> Result<Vec<Vec<u8>>, Error> {
+    let rows = read.sessions()?;
+    let may_go_on = rows.iter().filter(|row| row.lifecycle != LifecycleKind::Terminated);
+    may_go_on.map(|row| Ok(fold_branch(read, row)?.to_snapshot())).collect()
+}
