@@ -163,7 +163,10 @@ impl CliError {
     /// Two lines for stderr. Where what happened has more than one line, the others say what to do.
     fn report(&self) -> String {
         let text = self.to_string();
-        let (what, advice) = text.split_once('\n').unwrap_or((&text, ""));
+        // More than two lines are a list.
+        let two = text.split_once('\n').filter(|(_, rest)| !rest.contains('\n'));
+        let (what, advice) = two.unwrap_or((&text, ""));
+        let what = what.replace('\n', "\n  ");
         let hint: Vec<&str> =
             advice.lines().chain([self.hint()]).map(str::trim).filter(|line| !line.is_empty()).collect();
         match &hint[..] {

@@ -69,7 +69,7 @@ fn expected(class: FailureClass, mut failures: u32, says_ms: Option<i64>) -> Vec
             if number < tries && !matches!(class, FailureClass::ThinkingUnsupported | FailureClass::Auth) {
                 let others = (0..all).any(|other| other != current && free_at[other] <= now);
                 let delay = says_ms.unwrap_or(BACKOFF_MS);
-                if delay > if others { 60_000 } else { MAX_WAIT_MS } {
+                if delay > if others || waits { 60_000 } else { MAX_WAIT_MS } {
                     break;
                 }
                 now += delay;

@@ -177,7 +177,7 @@ pub struct RunEnd {
 pub enum AssistantLine {
     /// Text streamed in.
     Delta(Delta),
-    /// The stream was cut; what had come is kept.
+    /// The stream was cut; what had come is struck, or kept as a message that the model goes on from (`runs.resume`).
     Cut {
         /// The request.
         #[schemars(with = "String")]

@@ -231,7 +231,8 @@ impl<'a> Actor<'a> {
 
     /// Whether the runtime leaves, and nothing keeps this session any more.
     fn is_to_close(&self) -> bool {
-        let is_asking = || self.tasks.keys().any(|effect| effect.kind == EffectKind::Request);
+        // What was learned of a provider is told to the others first: that takes one more entry.
+        let is_asking = || self.tasks.keys().any(|of| matches!(of.kind, EffectKind::Request | EffectKind::Report));
         !self.closing && *self.leaving.borrow() != Leaving::No && !is_asking()
     }
 

@@ -334,8 +334,8 @@ pub(crate) fn outcome(run: RunId, ended: &RunEnd) -> Result<(), CliError> {
         Outcome::Completed => Ok(()),
         Outcome::Failed => {
             let what = ended.error.clone().unwrap_or_else(|| "the run failed".to_owned());
-            // A failure says on its first line what happened, below it what to do.
-            let (what, remedy) = what.split_once('\n').unwrap_or((&what, ""));
+            // A failure says on its first line what happened, below it what to do. That of several is a list.
+            let (what, remedy) = what.split_once('\n').filter(|(_, rest)| !rest.contains('\n')).unwrap_or((&what, ""));
             let hint = format!("{remedy} `limulus runs trace {run}` tells the whole story");
             failed(Exit::RunFailed, what.to_owned(), hint.trim_start())
         }

@@ -178,11 +178,10 @@ fn share(line: &BudgetLine) -> u128 {
 fn scope_flag(scope: Scope) -> &'static str {
     match scope {
         Scope::Run => " --run",
-        Scope::Session => "",
+        // The process is never the fullest of what is set by command.
+        Scope::Session | Scope::Process => "",
         Scope::Agent => " --agent",
         Scope::Day => " --day",
-        // Never the fullest of what is set by command.
-        Scope::Process => "",
     }
 }
 

@@ -56,7 +56,7 @@ pub(crate) fn read(args: &CleanupArgs, globals: &Globals) -> Result<(), CliError
     let (days, reader) = (args.days(globals)?, Reader::open(&globals.home)?);
     let before = before(Timestamp(jiff::Timestamp::now().as_millisecond()), days);
     let Collected { bodies, bytes, .. } = reader.erasable(&Old { before, states: &states(&reader)? })?;
-    say(args, days, CleanedUp { bodies, bytes })
+    say(args, days, &CleanedUp { bodies, bytes })
 }
 
 /// Erases it.
@@ -65,11 +65,11 @@ pub(crate) async fn write(args: &CleanupArgs, globals: &Globals) -> Result<(), C
     // An owner of no journal would make one only to find nothing in it.
     Reader::open(&globals.home)?;
     let call = async |client: &Client| client.call::<SessionsCleanup>(CleanupParams { days }).await;
-    say(args, days, change(globals, &args.writer, call).await?)
+    say(args, days, &change(globals, &args.writer, call).await?)
 }
 
-fn say(args: &CleanupArgs, days: u32, found: CleanedUp) -> Result<(), CliError> {
-    let CleanedUp { bodies, bytes } = found;
+fn say(args: &CleanupArgs, days: u32, found: &CleanedUp) -> Result<(), CliError> {
+    let CleanedUp { bodies, bytes } = *found;
     if args.writer.json {
         return print(&json(&object!({ "days": days, "enforced": args.enforce, "bodies": bodies, "bytes": bytes })));
     }

@@ -60,7 +60,8 @@ fn table() -> String {
     page.line("");
     page.line(format!(
         "retry       the same request after what the provider asks for, else after up to {} s, doubled each time up to {} s; \
-         `requests.retries` times (default {})",
+         `requests.retries` times (default {}); what takes longer \
+         is none, where another may be asked meanwhile or the row waits",
         BACKOFF_BASE_MS / 1000,
         BACKOFF_MOST_MS / 1000,
         Limits::default().retries

@@ -44,8 +44,9 @@ impl Config {
         let (candidates, thought): (Vec<_>, Vec<_>) = candidates.into_iter().unzip();
         let candidates: Vec<_> =
             candidates.into_iter().flat_map(|candidate| self.with_each_profile(candidate)).collect();
-        // What the first is not asked matters now; the others may never be tried.
-        let small = candidates.first().and_then(small_window);
+        // What the first is not asked matters now; the others may never be tried. A model has one window, whoever's key it is.
+        let mut small: Vec<_> = candidates.iter().filter_map(small_window).collect();
+        small.dedup();
         let notes = note.into_iter().chain(thought.into_iter().next().flatten()).chain(small).collect();
         let sent_from = subject.overrides.workspace.as_ref();
         let workspace = sent_from.or(self.flags.workspace.as_ref()).or(agent.workspace.as_ref());

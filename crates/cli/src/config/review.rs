@@ -4,6 +4,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
+use engine::tables::limits::{WINDOW_LEAST, WINDOW_SMALL};
 use serde::Serialize;
 
 use super::endpoints::KeySource;
@@ -50,6 +51,7 @@ impl Config {
         }
         let mut warnings: Vec<Remark> = config.unreadable_keys().iter().map(Remark::from).collect();
         warnings.extend(models.iter().filter_map(|(_, model)| config.without_figures(model)));
+        warnings.extend(models.iter().filter_map(|(_, model)| config.narrow(model)));
         warnings.extend(config.values.budget.without_measure());
         warnings.extend(readable_by_others(&home.join(FILE), &layers));
         let mut once = vec![];
@@ -70,6 +72,23 @@ impl Config {
             agent.model.iter().chain(&agent.fallbacks).map(|model| (name.clone(), model.clone()))
         });
         models.collect()
+    }
+
+    /// A model that sees too little, or hardly enough.
+    fn narrow(&self, model: &str) -> Option<Remark> {
+        let (provider, name) = model.split_once('/')?;
+        let window = self.figures(provider, name).info.context_window;
+        let said = match window {
+            ..WINDOW_LEAST => format!("it is never asked: {WINDOW_LEAST} are the least that a run needs"),
+            WINDOW_LEAST..WINDOW_SMALL => format!("{WINDOW_SMALL} or more leave room for an agent's work"),
+            _ => return None,
+        };
+        Some(Remark {
+            what: format!("the model `{model}` sees {window} tokens; {said}"),
+            hint: format!(
+                "take a model with a larger window, or say what it has: context_window under [models.\"{model}\"]"
+            ),
+        })
     }
 
     /// A model of which nobody says how much it can see.
@@ -169,6 +188,7 @@ mod tests {
              (os error 2))",
             "the header `x-team` of `acme` cannot be had: the variable TEAM is not set",
             "the model `acme/m` is not in the catalogue: a window of 128000 and answers of 8192 tokens are assumed",
+            "the model `acme/n` sees 9000 tokens; it is never asked: 16000 are the least that a run needs",
             "HOME/config.toml holds a key and can be read by others",
         ];
         assert_eq!(whats(&review.warnings), warnings);

@@ -281,6 +281,20 @@ fn r42_a_model_with_little_room_is_named() {
         let notes = resolve(&config, &small).unwrap().notes.concat();
         // One that cannot be used at all is refused when it is asked.
         assert_eq!(notes.contains(&format!("sees only {window} tokens")), is_named, "{notes}");
+        // Also one that is fallen back to, and before any run.
+        let file = file.replacen("acme/other-model", "acme/small", 1);
+        let config = load(&file, &[("HOME", "/u")]).unwrap();
+        let notes = resolve(&config, &Overrides::default()).unwrap().notes.concat();
+        assert_eq!(notes.contains(&format!("sees only {window} tokens")), is_named, "{notes}");
+        let home = tempfile::tempdir().unwrap();
+        fs::write(home.path().join(FILE), &file).unwrap();
+        let review = Config::review(
+            home.path(),
+            &Environment::of(&[("HOME", "/u"), ("ACME_KEY", "k")], "/now"),
+            Flags::default(),
+        );
+        let said = review.warnings.iter().any(|warning| warning.what.contains(&format!("sees {window} tokens")));
+        assert_eq!(said, window < 32_000, "{:?}", review.warnings);
     }
 }
 

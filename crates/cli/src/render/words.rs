@@ -26,7 +26,7 @@ pub(super) fn state(state: RunState, flags: Flags) -> &'static str {
 
 /// What is said of a stream that was cut.
 pub(super) fn cut(cause: CutCause) -> String {
-    format!("✂ the answer was cut ({}); what had come is kept", plain(&cause))
+    format!("✂ the answer was cut ({})", plain(&cause))
 }
 
 /// What is said where the journal has less than was shown.
@@ -180,8 +180,10 @@ fn short(call: &engine::CallId) -> String {
     format!("{}/{}", call.step, call.index)
 }
 
+/// The time of day, with the day where that is another.
 fn clock(at: engine::Timestamp) -> String {
-    jiff::Timestamp::from_millisecond(at.0)
-        .map(|time| time.to_zoned(jiff::tz::TimeZone::system()).strftime("%H:%M:%S").to_string())
-        .unwrap_or_default()
+    let Ok(time) = jiff::Timestamp::from_millisecond(at.0) else { return String::new() };
+    let (time, now) = (time.to_zoned(jiff::tz::TimeZone::system()), jiff::Zoned::now());
+    let form = if time.date() == now.date() { "%H:%M:%S" } else { "%Y-%m-%d %H:%M:%S" };
+    time.strftime(form).to_string()
 }

@@ -53,6 +53,12 @@ pub(crate) fn r51_when_all_have_failed_each_is_named() {
     let home = home(&server);
     let failed = home.run(&["agent", "-m", "fail=401x9 Hello"]).expect_code(1);
     assert!(failed.err.contains("All models failed (4)"), "{}", failed.err);
+    let (_, list) = failed.err.split_once("All models failed (4):\n").expect("a list");
+    let lines: Vec<&str> = list.lines().take_while(|line| !line.trim_start().starts_with("hint: ")).collect();
+    assert!(
+        lines.len() == 4 && lines.iter().all(|line| line.trim_start().starts_with("acme/")),
+        "a line each: {lines:?}"
+    );
     assert!(failed.err.contains("acme/scripted (second): "), "{}", failed.err);
     assert!(failed.err.contains("acme/other (second): not asked (auth, left alone for 1 min)"), "{}", failed.err);
     assert_eq!(server.seen().len(), 2);
@@ -274,4 +280,34 @@ fn r50_r51_a_run_that_waits_for_a_quota_goes_on_when_its_profile_is_cleared() {
     assert_eq!(agent.finish().expect_code(0).out, "word0\n");
     assert_eq!((asked(&home, "three").len(), clears("three")), (2, 1));
     assert_eq!(server.violations(), [""; 0]);
+}
+
+/// R50: what a run has learned of a key is told to the others before its command leaves: nothing is left to be taken up.
+#[test]
+fn r50_a_command_whose_run_has_failed_leaves_nothing_unfinished() {
+    let server = ModelServer::start().unwrap();
+    let home = Home::new().served_by(&server).with("LIMULUS_REQUESTS__RETRIES", "0");
+    home.run(&["agent", "-m", "fail=402x9 Hello"]).expect_code(1);
+    let status = home.run(&["status"]).expect_code(0).out;
+    assert!(status.contains("unfinished  none"), "{status}");
+    let profiles = home.run(&["profiles", "list"]).expect_code(0).out;
+    assert!(profiles.contains("billing"), "{profiles}");
+}
+
+/// R53: a wait of fifty minutes that the last candidate asks for is one for a quota, which a user can end.
+#[test]
+fn r53_a_run_that_was_told_to_come_much_later_goes_on_when_a_user_clears_its_keys() {
+    let server = ModelServer::start().unwrap();
+    let home = home(&server).with("LIMULUS_REQUESTS__RETRIES", "2");
+    let owner = home.start(&["serve"]);
+    owner.until_err("serving");
+    let waiting = home.start(&["agent", "-m", "fail=429x4 retry_after=3000 tokens=2"]);
+    waiting.until_err("acme/other (second) is left alone until");
+    until("the wait", || home.run(&["runs", "explain"]).out.contains("is awaiting"));
+    let explained = home.run(&["runs", "explain"]).expect_code(0).out;
+    assert!(explained.contains("waits for a quota"), "{explained}");
+    home.run(&["profiles", "clear"]).expect_code(0);
+    assert_eq!(waiting.finish().expect_code(0).out, "word0 word1\n");
+    owner.signal(rustix::process::Signal::TERM);
+    owner.finish().expect_code(0);
 }

@@ -63,7 +63,6 @@ pub(crate) fn r15_r49_a_call_past_its_limit_is_ended_whatever_it_does() {
     }
 }
 
-/// What a command leaves in the background when it ends is ended with it.
 #[test]
 pub(crate) fn r52_a_run_that_goes_round_in_a_circle_is_told_so_and_then_stopped() {
     let server = ModelServer::start().unwrap();

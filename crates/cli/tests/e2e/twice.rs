@@ -176,6 +176,12 @@ const ONCE: &[(&str, &str, &str)] = &[
         "r50_r51_a_run_that_waits_for_a_quota_goes_on_when_its_profile_is_cleared",
         "kills the command that owns the home, and starts each kind of owner",
     ),
+    (
+        "failover",
+        "r50_a_command_whose_run_has_failed_leaves_nothing_unfinished",
+        "is about a command that owns the home while it runs",
+    ),
+    ("failover", "r53_a_run_that_was_told_to_come_much_later_goes_on_when_a_user_clears_its_keys", "starts its owner"),
     ("failover", "r50_r51_a_run_learns_during_its_life_what_others_find_out", "two commands and their owner at once"),
     (
         "failover",

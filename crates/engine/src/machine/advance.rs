@@ -112,7 +112,9 @@ impl Machine {
         let Some(run) = self.session.as_ref().and_then(Session::run) else { return false };
         let Some(Repeat { tool, times, .. }) = run.repeats.most() else { return true };
         let (tool, times, is_told) = (tool.clone(), *times, run.repeats.told);
-        if repeats_most > 0 && times >= repeats_most {
+        // One answer may ask for all of them at once: nobody is stopped for what nobody told it of.
+        let is_heard = is_told || repeats_told == 0 || repeats_told >= repeats_most;
+        if repeats_most > 0 && times >= repeats_most && is_heard {
             let message = format!(
                 "the same call of `{tool}` came with the same result {times} times, so the run was stopped \
                  (`runs.repeats_most`); say what it should do instead, or raise the limit"
@@ -315,6 +317,9 @@ fn all_failed(
     let lines = tried.iter().map(|failure| {
         let name = |part: &Option<String>| part.clone().unwrap_or_else(|| "?".to_owned());
         let profile = failure.profile.as_ref().map(|profile| format!(" ({profile})")).unwrap_or_default();
+        // A line each: what to do about it is told where it happened.
+        let first = failure.message.lines().next().unwrap_or_default().to_owned();
+        let failure = Failure { message: first, ..(*failure).clone() };
         format!("\n{}/{}{profile}: {failure}", name(&failure.provider), name(&failure.model))
     });
     let is_tried = |of: &Candidate| {

@@ -226,9 +226,25 @@ impl Machine {
         let text = said.map(|text| self.keep_text(BodyKind::Message, &text));
         // The calls of an answer that is itself the failure are not worth an answer.
         let go_on = self.resume_mode() == ResumeMode::Continue && failure.class != FailureClass::Malformed;
+        let failure = self.named(failure);
         self.emit(Failed { request: Some(effect), failure, text }, moment.now);
         if let Some(stream) = stream.filter(|_| go_on) {
             self.seal(&stream, Usage::default(), Next::Cut, NOT_RUN, moment);
+        }
+    }
+
+    /// The same of the candidate in use, where it does not say of whom it is: time runs out here, not at the provider.
+    fn named(&self, failure: Failure) -> Failure {
+        let run = self.session.as_ref().and_then(Session::run);
+        let asked = run.and_then(|run| self.settings.as_ref()?.candidate(run.counters.candidate));
+        match asked.filter(|_| failure.provider.is_none()) {
+            Some(Candidate { provider, model, profile, .. }) => Failure {
+                provider: Some(provider.clone()),
+                model: Some(model.clone()),
+                profile: profile.clone(),
+                ..failure
+            },
+            None => failure,
         }
     }
 

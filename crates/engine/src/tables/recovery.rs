@@ -222,7 +222,7 @@ impl Counters {
 
     /// A candidate is given up for now. `asked`: a request to it is out, whose answer is not to end what was learned after it.
     pub(crate) fn cool(&mut self, cooling: Cooling, asked: bool) {
-        let strikes = if asked { 0 } else { self.strikes(cooling.candidate) + 1 };
+        let strikes = if asked { 0 } else { self.strikes(cooling.candidate, cooling.class) + 1 };
         self.cooling.retain(|of| of.candidate != cooling.candidate);
         self.cooling.push(Cooling { strikes, ..cooling });
     }
@@ -235,8 +235,11 @@ impl Counters {
         }
     }
 
-    fn strikes(&self, candidate: u32) -> u32 {
-        self.cooling.iter().find(|cooling| cooling.candidate == candidate).map_or(0, |cooling| cooling.strikes)
+    /// How often a candidate was left alone for what such a failure is left alone for: no credit says nothing of a limit.
+    fn strikes(&self, candidate: u32, class: Option<FailureClass>) -> u32 {
+        let cools = |of: Option<FailureClass>| of.map(|class| rule_of(class).cools);
+        let mut of_it = self.cooling.iter().filter(|cooling| cooling.candidate == candidate);
+        of_it.find(|cooling| cools(cooling.class) == cools(class)).map_or(0, |cooling| cooling.strikes)
     }
 
     /// A candidate is asked, without a failure of the one before.
@@ -419,9 +422,15 @@ fn first(
         return None;
     }
     let delay_ms = failure.retry_after_ms.unwrap_or_else(|| backoff_ms(counters.failed, moment.draw));
-    // Where another can answer meanwhile, what is not over in a moment is not waited for.
-    let others = next(&[counters.candidate], counters, chain, moment.now).is_some();
-    let patience = if others { BACKOFF_MOST_MS } else { limits.max_wait_ms };
+    // What is not over in a moment is not waited for here, where another can answer meanwhile or sooner, or the wait is one for
+    // a quota: that one ends with whoever is free first.
+    let free = next(&[counters.candidate], counters, chain, moment.now).is_some();
+    let sooner = || {
+        let mut resets = counters.cooling.iter().filter_map(Cooling::reset);
+        resets.any(|until| until < moment.now.plus(delay_ms))
+    };
+    let is_passing = rule_of(failure.class).at_end == Wait || free || sooner();
+    let patience = if is_passing { BACKOFF_MOST_MS } else { limits.max_wait_ms };
     (delay_ms <= patience.min(limits.max_wait_ms)).then_some(Strategy::Retry { delay_ms })
 }
 
@@ -485,7 +494,7 @@ pub(crate) fn cooling_until(failure: &Failure, counters: &Counters, moment: Mome
     if cools == Cools::Nothing {
         return None;
     }
-    let by_itself = cools.cooldown_ms(counters.strikes(counters.candidate) + 1);
+    let by_itself = cools.cooldown_ms(counters.strikes(counters.candidate, Some(failure.class)) + 1);
     // What it said was tried before this: where it says too little, it is left alone as if it had said nothing.
     Some(moment.now.plus(by_itself.max(failure.retry_after_ms.unwrap_or(0))))
 }

@@ -28,3 +28,68 @@ pub fn every_operation(seed: u64) -> Result<Vec<Trial>, Failed> {
     }
     Ok(trials)
 }
+
+#[cfg(test)]
+mod tests {
+    use engine::Event;
+
+    use super::*;
+    use crate::case::Form;
+
+    const FORMS: [Form; 6] = [
+        Form::Process,
+        Form::Ended,
+        Form::Power { keep: 0 },
+        Form::Power { keep: 1 },
+        Form::Power { keep: 2 },
+        Form::Power { keep: 3 },
+    ];
+    /// Workloads in which a history is made shorter, and cannot be by some way first.
+    const WORKLOADS: usize = 6;
+
+    fn events(trial: &Trial) -> (Vec<Event>, u64) {
+        let mut counts = Counts::default();
+        let world = run(trial, Tell::Nothing, &mut counts).1.unwrap_or_else(|violation| panic!("{trial} {violation}"));
+        let entries = world.outside().disk.entries().expect("they can be read");
+        (entries.into_iter().map(|entry| entry.event).collect(), counts.operations)
+    }
+
+    fn is_made_shorter(events: &[Event]) -> bool {
+        let any = |of: fn(&Event) -> bool| events.iter().any(of);
+        any(|event| matches!(event, Event::Compacted(_))) && any(|event| matches!(event, Event::CompactionFailed(_)))
+    }
+
+    /// Owners that came while a history was being made shorter, and the old one was in force.
+    fn came_in_between(events: &[Event]) -> usize {
+        let (mut is_begun, mut came) = (false, 0);
+        for event in events {
+            match event {
+                Event::CompactionBegun(_) => is_begun = true,
+                Event::Compacted(_) | Event::ResultsCut(_) | Event::CompactionFailed(_) | Event::RunEnded(_) => {
+                    is_begun = false;
+                }
+                Event::Opened(_) => came += usize::from(is_begun),
+                _ => {}
+            }
+        }
+        came
+    }
+
+    /// R14, R25: the old history or the new one, never half, whenever it is: all that must hold is checked after each.
+    #[test]
+    fn r14_r25_a_crash_before_every_operation_of_a_compaction_leaves_one_history_whole() {
+        let whole = |seed| Trial { strikes: Some(vec![]), ..Trial::new(Mode::Random, seed) };
+        let seeds = (1..).filter(|seed| is_made_shorter(&events(&whole(*seed)).0)).take(WORKLOADS);
+        let mut between = [0; FORMS.len()];
+        for seed in seeds {
+            let operations = events(&whole(seed)).1 as u32;
+            for (form, between) in FORMS.iter().zip(&mut between) {
+                for at in 1..=operations {
+                    let strikes = Some(vec![Strike { at, fault: Fault::Crash(*form) }]);
+                    *between += came_in_between(&events(&Trial { strikes, ..whole(seed) }).0);
+                }
+            }
+        }
+        assert!(between.iter().all(|times| *times > WORKLOADS), "{between:?}");
+    }
+}

@@ -152,8 +152,8 @@ impl Session {
     }
 
     fn opened(&mut self, e: &Opened, at: Timestamp) {
-        // A run that only waits for a human did not bring its owner down.
-        let waits = matches!(self.run_state(), RunState::Awaiting | RunState::Paused);
+        // A run that only waits, for a human or a time, did not bring its owner down.
+        let waits = matches!(self.run_state(), RunState::Awaiting | RunState::Paused | RunState::Retry);
         let is_active = self.is_active();
         let suspect = !self.closed && !waits;
         self.epoch = e.epoch;
