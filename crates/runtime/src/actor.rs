@@ -61,6 +61,8 @@ pub(crate) enum Exit {
     /// The journal has no space: the machine is ahead of it and waits for some, rebuilt. This run may hold a place in the
     /// lane that no entry speaks of.
     Full(journal::Error, Option<RunId>),
+    /// What the session needs of the journal is damaged, and nothing else is harmed by that.
+    Damaged(journal::Error),
     /// The journal failed: nothing more is acknowledged.
     Store(journal::Error),
     /// The machine tried an edge that does not exist.
@@ -97,6 +99,13 @@ pub(crate) struct Actor<'a> {
     cleared: watch::Receiver<()>,
     /// While its session rests.
     stay: Option<Stay>,
+}
+
+impl Exit {
+    /// What could not be begun: damage concerns this session alone, a disk that cannot be read concerns all of them.
+    fn unbegun(error: journal::Error) -> Self {
+        if error.kind() == journal::Kind::Store { Self::Store(error) } else { Self::Damaged(error) }
+    }
 }
 
 impl Drop for Actor<'_> {
@@ -371,7 +380,7 @@ impl<'a> Actor<'a> {
 
     fn carry_out(&mut self, todo: Do<Caller>) -> Result<(), Exit> {
         match todo {
-            Do::Start(effect) => self.start(&effect).map_err(Exit::Store)?,
+            Do::Start(effect) => self.start(&effect).map_err(Exit::unbegun)?,
             Do::Stop(id) => {
                 if let Some(task) = self.tasks.remove(&id) {
                     task.stop();

@@ -23,8 +23,8 @@ pub(crate) struct Name {
 /// What an actor begins with.
 type Beginning = (Box<Recovered>, Vec<Offer>);
 
-/// Runs a session's actor. One that panics or breaks a table is rebuilt from the journal and held for a human; one that
-/// finds no space is rebuilt when there is some. The process and the other sessions go on.
+/// Runs a session's actor. One that panics, breaks a table or needs what is damaged is rebuilt from the journal and held
+/// for a human; one that finds no space is rebuilt when there is some. The process and the other sessions go on.
 pub(crate) async fn keep_running(shared: Arc<Shared>, name: Name, new: New) {
     let present = shared.sessions.present(&name.key, new.number);
     let mut mail = new.mail;
@@ -62,6 +62,7 @@ pub(crate) async fn keep_running(shared: Arc<Shared>, name: Name, new: New) {
                 shared.broken.send_replace(Some(error));
                 return;
             }
+            Ok(Exit::Damaged(error)) => error.to_string(),
             Ok(Exit::Broken(edge)) => edge.to_string(),
             Err(_) => "its actor panicked: this is a bug in limulus, please report it".to_owned(),
         };

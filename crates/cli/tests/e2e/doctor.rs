@@ -311,6 +311,68 @@ fn r10_r18_a_damaged_entry_closes_its_own_session_alone() {
     home.run(&["audit", "other", "--verify"]).expect_code(0);
 }
 
+/// A home in which one bit of the output of main's tool was flipped.
+fn with_damaged_body() -> Home {
+    let home = copy(good());
+    let journal = rusqlite::Connection::open(database(&home)).expect("a journal");
+    let one = "SELECT hash, content FROM bodies WHERE kind = 'output'";
+    let (hash, mut content): (Vec<u8>, Vec<u8>) =
+        journal.query_row(one, [], |row| Ok((row.get(0)?, row.get(1)?))).expect("the output of a tool");
+    let middle = content.len() / 2;
+    content[middle] ^= 4;
+    let changed = journal.execute("UPDATE bodies SET content = ?2 WHERE hash = ?1", (hash, content));
+    assert_eq!(changed.expect("it can be changed"), 1);
+    home
+}
+
+#[test]
+fn r10_r18_a_damaged_body_holds_its_own_session_alone() {
+    let home = with_damaged_body().paced(200);
+    let later = home.start(&["agent", "--session", "later", "--json", "-m", "Who are you?"]);
+    later.until_text(1);
+    later.kill();
+    let refused = home.run(&["agent", "-m", "Who are you?"]);
+    assert_eq!(refused.code, Some(3), "{refused:?}");
+    assert!(refused.err.contains("`limulus doctor`") && refused.err.contains("does not match its hash"), "{refused:?}");
+    assert_eq!(lifecycle(&home, "main"), "error");
+    // Taken up beside it, whether it is asked for anew or not.
+    home.run(&["resume", "main", "--force"]).expect_code(3);
+    home.run(&["resume"]).expect_code(3);
+    assert_eq!(lifecycle(&home, "later"), "idle");
+    let home = home.paced(0);
+    home.assert_usable("other");
+    let found = home.run(&["doctor"]).expect_code(65);
+    assert!(found.out.contains("a body is damaged"), "{found:?}");
+    home.run(&["doctor", "--mend", "session:agent:main:main", "--yes"]).expect_code(0);
+    home.run(&["doctor"]).expect_code(0);
+}
+
+fn lifecycle(home: &Home, session: &str) -> serde_json::Value {
+    let sessions = home.json(&["sessions", "list"]);
+    let key = format!("agent:main:{session}");
+    let found = sessions.as_array().and_then(|all| all.iter().find(|row| row["key"] == key.as_str()));
+    found.expect("it is listed")["lifecycle"].clone()
+}
+
+#[test]
+fn r10_r18_an_owner_serves_the_others_beside_a_damaged_body() {
+    let home = with_damaged_body();
+    let owner = home.start(&["serve"]);
+    owner.until_err("serving");
+    let refused = home.run(&["agent", "-m", "Who are you?"]);
+    assert_ne!(refused.code, Some(0), "{refused:?}");
+    assert!(refused.err.contains("`limulus doctor`"), "{refused:?}");
+    home.assert_usable("other");
+    // The next owner finds the session as the first one left it.
+    owner.kill();
+    let owner = home.start(&["serve"]);
+    owner.until_err("serving");
+    home.run(&["runs", "resume", "--session", "main"]);
+    home.assert_usable("other");
+    assert_eq!(lifecycle(&home, "main"), "error");
+    drop(owner);
+}
+
 /// A home with this damage.
 pub(crate) fn damaged(name: &str) -> Home {
     let (_, _, make) = DAMAGES.iter().find(|(known, ..)| *known == name).expect("a damage of that name");
