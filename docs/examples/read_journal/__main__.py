@@ -35,6 +35,9 @@ def item_story(home, item):
         ]
         story = {"seq": item["seq"], "role": "assistant", "text": home.text(said["text"]), "calls": calls}
         return {**story, "request": said["request"]}
+    for role in ("note", "summary"):
+        if role in item:
+            return {"seq": item["seq"], "role": role, "text": home.text(item[role]["body"]), "calls": []}
     result = item["result"]
     story = {"seq": item["seq"], "role": "tool", "text": home.text(result["output"]), "calls": []}
     return {**story, "call": result["call"], "is_error": result["is_error"]}

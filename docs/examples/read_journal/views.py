@@ -76,8 +76,11 @@ class Views:
         return {**same, **rest, "branch": branch, "run": run, "queued": len(folded.queued())}
 
     def receipts(self):
-        session = self.folded.session
-        return {id_: {"message": id_, "session": session, **message} for id_, message in self.folded.messages.items()}
+        rows = {}
+        for id_, message in self.folded.messages.items():
+            said = {name: value for name, value in message.items() if name != "compacts"}
+            rows[id_] = {"message": id_, "session": self.folded.session, **said}
+        return rows
 
     def run_row(self, run):
         ended = {}

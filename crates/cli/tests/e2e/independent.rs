@@ -10,6 +10,7 @@ use std::process::Command;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, OnceLock};
 
+use bench::model_server::ModelServer;
 use engine::{Batch, BranchId, Event, Forked, Record, Seq, Session, Views};
 use journal::{Append, Journal as _, Read as _, Reader, Sqlite};
 use serde_json::Value;
@@ -148,6 +149,68 @@ fn r10_r17_r18_a_reader_of_the_page_tells_what_limulus_tells() {
         assert!(told["checked"][what].as_u64() >= Some(5), "{what}: {}", told["checked"]);
     }
     assert!(told["checked"]["snapshots"].as_u64() >= Some(1), "{}", told["checked"]);
+}
+
+/// R17, R18: summaries, one in the place of another, and what comes back when they are taken back.
+#[test]
+fn r17_r18_a_reader_of_the_page_follows_summaries_and_their_undoing() {
+    let Some(python) = python() else { return };
+    let home = Home::new();
+    home.put("tide.txt", "high at noon\n".repeat(200));
+    let talk = || {
+        for text in ["Read tide.txt", "Who are you?", "List the files here"] {
+            home.run(&["agent", "-m", text]).expect_code(0);
+        }
+    };
+    talk();
+    home.run(&["sessions", "compact"]).expect_code(0);
+    let told = compare(python, &home);
+    assert_eq!(told["sessions"][0]["transcript"][0]["role"], "summary");
+    talk();
+    home.run(&["sessions", "compact", "--focus", "the tide"]).expect_code(0);
+    compare(python, &home);
+    for _ in 0..2 {
+        home.run(&["agent", "-m", "Who are you?"]).expect_code(0);
+        home.run(&["sessions", "compact", "--undo"]).expect_code(0);
+        compare(python, &home);
+    }
+    assert_eq!(compare(python, &home)["sessions"][0]["transcript"][0]["role"], "user");
+}
+
+/// R17, R18: what the model is told beside the conversation, waits, what the ledger is told, and an end by the clock.
+#[test]
+fn r17_r18_a_reader_of_the_page_reads_notes_waits_and_ends() {
+    let Some(python) = python() else { return };
+    let server = ModelServer::start().unwrap();
+    let waits = Home::new().served_by(&server).with("LIMULUS_BUDGET__RUN__CALLS", "1");
+    let agent = waits.start(&["agent", "-m", "rounds=3 tool=ls tokens=2"]);
+    agent.until_err("waits for more");
+    compare(python, &waits);
+    waits.run(&["budget", "set", "main", "--run", "--calls", "none"]).expect_code(0);
+    agent.finish().expect_code(0);
+    let told = compare(python, &waits);
+    let notes = |told: &Value| {
+        list(&told["sessions"][0]["transcript"]).iter().filter(|item| item["role"] == "note").count()
+    };
+    assert!(notes(&told) >= 1, "{told}");
+
+    let circles = Home::new().served_by(&server).with("LIMULUS_REQUESTS__RETRIES", "0");
+    circles.run(&["agent", "-m", "rounds=9 tool=ls tokens=1"]).expect_code(1);
+    assert_eq!(notes(&compare(python, &circles)), 1);
+    let agent = circles.start(&["agent", "--session", "quota", "-m", "fail=429x1 tokens=1"]);
+    agent.until_err("goes on by itself");
+    compare(python, &circles);
+    circles.run(&["profiles", "clear"]).expect_code(0);
+    agent.finish().expect_code(0);
+    compare(python, &circles);
+
+    let rests = Home::new().with("LIMULUS_SESSION__IDLE_TIMEOUT_S", "1");
+    let owner = rests.start(&["serve"]);
+    owner.until_err("serving");
+    rests.run(&["agent", "-m", "Who are you?"]).expect_code(0);
+    owner.until_err("agent:main:main is ended");
+    let told = compare(python, &rests);
+    assert_eq!(told["sessions"][0]["lifecycle"], "terminated");
 }
 
 /// What is damaged, in which file, next to what; what the finding is called, and at which entry it is.
