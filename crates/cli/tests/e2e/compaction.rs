@@ -256,6 +256,37 @@ fn r11_r14_a_kill_in_a_compaction_leaves_the_old_history_and_the_next_owner_goes
     home.run(&["audit", "main", "--verify"]).expect_code(0);
 }
 
+/// A summary that stood in the place of another gives way to it, and that one to what it stands for.
+#[test]
+pub(crate) fn r62_each_summary_can_be_taken_back_in_its_turn() {
+    let home = Home::new();
+    home.put("tide.txt", "high at noon\n".repeat(200));
+    let talk = || {
+        for text in ["Read tide.txt", "Who are you?", "List the files here"] {
+            home.run(&["agent", "-m", text]).expect_code(0);
+        }
+    };
+    let parts = |words: &[&str]| home.json(words)["parts"].as_array().expect("parts").clone();
+    let (context, dropped) = (&["sessions", "context"][..], &["sessions", "context", "--dropped"][..]);
+    talk();
+    let first = parts(context);
+    home.run(&["sessions", "compact"]).expect_code(0);
+    let before = parts(dropped);
+    talk();
+    let second = parts(context);
+    home.run(&["sessions", "compact"]).expect_code(0);
+    home.run(&["sessions", "compact", "--undo"]).expect_code(0);
+    assert_eq!(parts(context), second);
+    assert_eq!(parts(dropped), before, "the older summary is in force, and tells what it stands for");
+    home.run(&["sessions", "compact", "--undo"]).expect_code(0);
+    let all = parts(context);
+    assert_eq!(all[..first.len()], first, "the beginning is as it was");
+    assert!(all.iter().all(|part| part["what"] != "summary"), "{all:?}");
+    home.run(&["sessions", "compact", "--undo"]).expect_code(3).expect_err("there is no summary");
+    home.run(&["audit", "main", "--verify"]).expect_code(0);
+    home.assert_usable("main");
+}
+
 /// Without any model: an extract, on demand, and back.
 #[test]
 pub(crate) fn r62_a_history_is_made_shorter_on_demand_and_that_is_taken_back() {

@@ -75,6 +75,7 @@ beside_an_owner! {
         r52_an_overflow_is_compacted_and_then_told_readably,
         r14_a_summary_that_goes_wrong_leaves_the_old_history,
         r62_a_history_is_made_shorter_on_demand_and_that_is_taken_back,
+        r62_each_summary_can_be_taken_back_in_its_turn,
     }
     failover {
         r50_r51_a_key_that_is_refused_gives_way_to_the_next_and_a_model_to_its_fallback,

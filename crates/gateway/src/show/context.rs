@@ -1,5 +1,7 @@
 //! What a model sees of a session, part by part, and what its last summary stands for.
 
+use std::collections::BTreeMap;
+
 use engine::{Body, EffectId, Event, Item, ItemAt, Seq, Session, Settings, Window};
 use journal::{Line, Read};
 use protocol::show::{ContextKind, ContextPart, ContextStory};
@@ -18,21 +20,22 @@ pub(crate) struct Dropped {
 
 /// What the summary that is in force stands for; none where there is none, or where the entries of before are gone.
 pub(crate) fn dropped(line: &Line) -> Result<Option<Dropped>, Error> {
-    let mut last = None;
+    let mut all = BTreeMap::new();
     let session = walk(
         line,
         |session, entry| match &entry.event {
             Event::Compacted(e) => {
                 let items = session.transcript.before(e.kept_from);
-                last = Some(Dropped { compaction: e.compaction, items });
+                all.insert(e.compaction, items);
             }
-            Event::Uncompacted(_) | Event::Reset(_) => last = None,
+            Event::Reset(_) => all.clear(),
             _ => {}
         },
         |_| {},
     )?;
+    // One that stood for another may have been taken back: then that one is in force again.
     let in_force = session.transcript.compaction();
-    Ok(last.filter(|dropped| Some(dropped.compaction) == in_force))
+    Ok(in_force.and_then(|compaction| Some(Dropped { compaction, items: all.remove(&compaction)? })))
 }
 
 /// What the next request of a session holds; `only_dropped`: what its last summary stands for instead.
