@@ -193,6 +193,9 @@ fn of_journal(error: &journal::Error) -> ErrorShape {
             let hint = "another limulus took the home over: ask again, it answers from there";
             later(shape(ErrorCode::Unavailable, exit::OWNED, &text, hint))
         }
+        Kind::Newer if matches!(error, journal::Error::Newer { .. }) => {
+            shape(ErrorCode::Damaged, exit::DAMAGED, what, hint)
+        }
         Kind::Newer => {
             let hint = "use the newer limulus that wrote it; other sessions of this home still work";
             shape(ErrorCode::Damaged, exit::DAMAGED, &text, hint)

@@ -1,6 +1,6 @@
 //! What can go wrong with a journal, each with what to do. What may not live here: text about runs or models.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use engine::{BranchId, Epoch, Hash, Position, Seq, UnreadableEvent};
 
@@ -61,9 +61,12 @@ pub enum Error {
         known: i64,
     },
     /// The journal does not hold what it should.
-    #[error("the journal {} is damaged ({detail}): nothing was changed; `limulus doctor` says what can be done", path.display())]
+    #[error(
+        "the journal{} is damaged ({detail}): nothing was changed; `limulus doctor` says what can be done",
+        named(path)
+    )]
     Damaged {
-        /// The file (empty for a journal in memory).
+        /// The file (empty for a journal in memory, and where it is not known).
         path: PathBuf,
         /// What is wrong.
         detail: String,
@@ -202,6 +205,11 @@ pub enum Error {
         /// What SQLite said.
         detail: String,
     },
+}
+
+/// A file behind a space; nothing where it is not known.
+fn named(path: &Path) -> String {
+    if path.as_os_str().is_empty() { String::new() } else { format!(" {}", path.display()) }
 }
 
 fn owner(pid: Option<u32>, since: Option<&str>) -> String {
