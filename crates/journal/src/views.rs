@@ -90,20 +90,34 @@ struct Rows(BTreeMap<Key, Kept>);
 
 impl Rows {
     /// Takes the branches of a session; says whether all of their entries are there. Its last branch must be readable; of one
-    /// that it left, what can be read is taken.
+    /// that it left, what can be read is taken, but for what was not over there: nobody goes on with it.
     fn read(&mut self, read: &dyn Read, branches: &[BranchId]) -> Result<bool, Error> {
         let mut is_whole = true;
         for (at, branch) in branches.iter().enumerate() {
             match read.history(*branch) {
                 Ok(line) => {
                     is_whole &= line.start.is_none();
-                    self.walk(read, &line);
+                    let mut of_line = Self::default();
+                    of_line.walk(read, &line);
+                    self.leave(of_line);
                 }
                 Err(error) if at + 1 == branches.len() || error.kind() == crate::Kind::Store => return Err(error),
                 Err(_) => {}
             }
         }
         Ok(is_whole)
+    }
+
+    /// Goes on in another line: what was not over in those before it, and is not in this one, is nowhere any more.
+    fn leave(&mut self, line: Self) {
+        self.0.retain(|key, kept| line.0.contains_key(key) || is_over(&kept.row));
+        for (key, new) in line.0 {
+            let kept = self.0.entry(key).or_insert(Kept { first: new.first, last: new.last, row: Views::default() });
+            kept.first = kept.first.min(new.first);
+            if new.last >= kept.last {
+                (kept.last, kept.row) = (new.last, new.row);
+            }
+        }
     }
 
     fn walk(&mut self, read: &dyn Read, line: &Line) {
@@ -153,6 +167,15 @@ impl Rows {
     fn placed(self) -> Vec<Placed> {
         self.0.into_values().map(|Kept { first, row, .. }| Placed { first, row }).collect()
     }
+}
+
+/// Whether nothing more becomes of what this one row is about.
+fn is_over(row: &Views) -> bool {
+    use engine::ReceiptState::{Cancelled, Dropped, Ended, Refused};
+    let is_settled = |row: &engine::ReceiptRow| matches!(row.state, Cancelled | Dropped | Ended | Refused);
+    row.runs.iter().all(|row| row.ended_at.is_some())
+        && row.receipts.iter().all(is_settled)
+        && row.approvals.iter().all(|row| row.allowed.is_some())
 }
 
 /// The rows that a state gives by itself: what became of each message, and what is under way.
