@@ -149,7 +149,7 @@ pub(crate) fn promise(mend: &Mend) -> &'static [&'static str] {
             "copies every row that can be read into a new file and keeps the old one under another name;",
             "sessions that miss entries then are salvaged, and what is gone is told",
         ],
-        Mend::Views => &["makes the rows of every list anew from the entries"],
+        Mend::Views => &["makes the rows of every list, and of the table of sessions, anew from the entries"],
         Mend::Collect => &[
             "removes what nothing names any more: bodies, output of what has ended, folders of calls that nobody waits for.",
             "No copy of it is kept; nothing that an entry, a list or a snapshot names is touched",
@@ -167,6 +167,7 @@ fn without(finding: &Finding) -> &'static str {
         What::Gone => "none here: put journal.db back from a backup; to begin anew, move the home away",
         What::Truncated
         | What::Pages
+        | What::Tables
         | What::StaleWal
         | What::Lost
         | What::Replaced
@@ -174,6 +175,7 @@ fn without(finding: &Finding) -> &'static str {
         | What::Entry
         | What::Body
         | What::Branch
+        | What::Rows
         | What::Snapshot
         | What::Ledger
         | What::Views => "none here: put the home back from a backup; the other sessions of it go on",

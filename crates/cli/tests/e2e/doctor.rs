@@ -345,6 +345,66 @@ fn r10_r18_a_damaged_body_holds_its_own_session_alone() {
     assert!(found.out.contains("a body is damaged"), "{found:?}");
     home.run(&["doctor", "--mend", "session:agent:main:main", "--yes"]).expect_code(0);
     home.run(&["doctor"]).expect_code(0);
+    // The run that was begun behind the damage is in no line any more.
+    let listed = home.json(&["runs", "list"]);
+    let open = |run: &&serde_json::Value| run["ended_at"].is_null() && run["key"] == "agent:main:main";
+    let runs = listed.as_array().expect("a list");
+    assert!(runs.iter().filter(open).count() <= 1, "{listed}");
+    assert!(runs.iter().all(|run| run["state"] != "preparing"), "{listed}");
+    home.run(&["resume", "--force", "main"]);
+    home.assert_usable("main");
+}
+
+#[test]
+fn r10_r18_what_every_journal_has_is_missed_and_made_anew() {
+    let cases = [
+        ("DROP TABLE view_usage", "views"),
+        ("DELETE FROM owner", "rescue"),
+        ("UPDATE sessions SET key = 'agent:main:new' WHERE key = 'agent:main:other'", "views"),
+        ("DELETE FROM sessions WHERE key = 'agent:main:other'", "views"),
+    ];
+    for (sql, mend) in cases {
+        let home = copy(good());
+        rusqlite::Connection::open(database(&home)).expect("a journal").execute_batch(sql).expect("it can be changed");
+        let found = home.run(&["doctor"]).expect_code(65);
+        assert!(found.out.contains(&format!("limulus doctor --mend {mend}\n")), "{sql}: {found:?}");
+        let refused = home.run(&["agent", "--session", "new", "-m", "Who are you?"]);
+        assert!([0, 65].contains(&refused.code.expect("a code")), "{sql}: {refused:?}");
+        assert!(refused.code == Some(0) || refused.verdict().contains("`limulus doctor`"), "{sql}: {refused:?}");
+        home.run(&["doctor", "--mend", mend, "--yes"]).expect_code(0);
+        home.run(&["doctor"]).expect_code(0);
+        for session in ["main", "other", "new"] {
+            home.assert_usable(session);
+        }
+    }
+}
+
+#[test]
+fn r10_r18_a_session_of_which_nothing_was_rescued_is_refused_as_damaged() {
+    let home = copy(good());
+    let root: i64 = rusqlite::Connection::open(database(&home))
+        .and_then(|it| it.query_row("SELECT rootpage FROM sqlite_schema WHERE name = 'entries'", [], |row| row.get(0)))
+        .expect("a table");
+    change(&database(&home), |bytes| bytes[(root as usize - 1) * PAGE_BYTES] ^= 0x40);
+    let mended = home.run(&["doctor", "--mend", "rescue", "--yes"]);
+    assert!(mended.out.contains("nothing could be read at positions 1 to "), "{mended:?}");
+    let refused = home.run(&["agent", "-m", "Who are you?"]).expect_code(65);
+    assert!(refused.verdict().contains("`limulus doctor`"), "{refused:?}");
+    home.run(&["doctor", "--mend", "session:agent:main:main", "--yes"]);
+    home.assert_usable("main");
+}
+
+/// A file that is refused as a whole has no other sessions that still work; a body that is gone names no file.
+#[test]
+fn r10_words_of_a_refusal_are_true() {
+    let refused = damaged("newer").run(&["agent", "-m", "Who are you?"]).expect_code(65);
+    assert!(!refused.err.contains("other sessions"), "{refused:?}");
+    assert!(refused.err.contains("use the newer limulus that wrote it"), "{refused:?}");
+    let home = copy(good());
+    let gone = "DELETE FROM bodies WHERE kind = 'output'";
+    rusqlite::Connection::open(database(&home)).expect("a journal").execute_batch(gone).expect("it can be changed");
+    let refused = home.run(&["agent", "-m", "Who are you?"]).expect_code(3);
+    assert!(refused.err.contains("the journal is damaged (the body "), "{refused:?}");
 }
 
 fn lifecycle(home: &Home, session: &str) -> serde_json::Value {

@@ -189,9 +189,8 @@ fn r17_r18_a_reader_of_the_page_reads_notes_waits_and_ends() {
     waits.run(&["budget", "set", "main", "--run", "--calls", "none"]).expect_code(0);
     agent.finish().expect_code(0);
     let told = compare(python, &waits);
-    let notes = |told: &Value| {
-        list(&told["sessions"][0]["transcript"]).iter().filter(|item| item["role"] == "note").count()
-    };
+    let notes =
+        |told: &Value| list(&told["sessions"][0]["transcript"]).iter().filter(|item| item["role"] == "note").count();
     assert!(notes(&told) >= 1, "{told}");
 
     let circles = Home::new().served_by(&server).with("LIMULUS_REQUESTS__RETRIES", "0");

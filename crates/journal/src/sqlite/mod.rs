@@ -204,6 +204,7 @@ fn failed(path: &Path) -> impl Fn(rusqlite::Error) -> Error {
             Some(Code::DatabaseCorrupt | Code::NotADatabase) => Error::Damaged { path, detail },
             Some(Code::ReadOnly | Code::CannotOpen | Code::PermissionDenied) => Error::Unwritable { path, detail },
             Some(Code::ConstraintViolation) => Error::Constraint { detail },
+            Some(Code::Unknown) if detail.starts_with("no such ") => Error::Damaged { path, detail },
             _ => Error::Failed { path, detail },
         }
     }

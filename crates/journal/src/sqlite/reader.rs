@@ -87,6 +87,11 @@ impl Reader {
         self.immutable
     }
 
+    /// What the lists say of a session.
+    pub(super) fn listed(&self, key: &str) -> Result<Option<SessionRow>, Error> {
+        self.query(|connection| rows::one(connection, "view_sessions WHERE key = ?1", [key]))
+    }
+
     fn connect(home: &Path, sees: Sees) -> Result<Self, Error> {
         let path = home.join(DATABASE);
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -269,7 +274,13 @@ impl Read for Reader {
     }
 
     fn session(&self, key: &str) -> Result<Option<SessionRow>, Error> {
-        self.query(|connection| rows::one(connection, "view_sessions WHERE key = ?1", [key]))
+        let listed = self.listed(key)?;
+        let has_row = || self.query(|c| c.prepare_cached("SELECT 1 FROM sessions WHERE key = ?1")?.exists([key]));
+        // Nobody may begin a new one under that key, and what became of the old one is for the doctor to say.
+        if listed.is_none() && has_row()? {
+            return Err(self.damaged(format!("session {key} is in no list")));
+        }
+        Ok(listed)
     }
 
     fn session_of_run(&self, run: RunId) -> Result<Option<SessionRow>, Error> {

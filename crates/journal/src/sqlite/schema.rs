@@ -44,23 +44,27 @@ CREATE TABLE bodies(
 CREATE TABLE snapshots(
     branch INTEGER NOT NULL, seq INTEGER NOT NULL, state_hash BLOB NOT NULL, content BLOB NOT NULL,
     PRIMARY KEY(branch, seq)) STRICT;
-CREATE TABLE view_sessions(
+INSERT INTO owner VALUES (0, 0, '', 0);
+";
+
+/// The views. Each can be made anew from the entries.
+const VIEWS: &str = "
+CREATE TABLE IF NOT EXISTS view_sessions(
     session BLOB PRIMARY KEY NOT NULL, key TEXT NOT NULL, unfinished INTEGER NOT NULL, row TEXT NOT NULL) STRICT;
-CREATE INDEX view_sessions_key ON view_sessions(key);
-CREATE INDEX view_sessions_unfinished ON view_sessions(unfinished) WHERE unfinished;
-CREATE TABLE view_runs(
+CREATE INDEX IF NOT EXISTS view_sessions_key ON view_sessions(key);
+CREATE INDEX IF NOT EXISTS view_sessions_unfinished ON view_sessions(unfinished) WHERE unfinished;
+CREATE TABLE IF NOT EXISTS view_runs(
     run BLOB PRIMARY KEY NOT NULL, session BLOB NOT NULL, state TEXT NOT NULL, row TEXT NOT NULL) STRICT;
-CREATE INDEX view_runs_session ON view_runs(session);
-CREATE TABLE view_receipts(
+CREATE INDEX IF NOT EXISTS view_runs_session ON view_runs(session);
+CREATE TABLE IF NOT EXISTS view_receipts(
     message BLOB PRIMARY KEY NOT NULL, session BLOB NOT NULL, key TEXT, row TEXT NOT NULL) STRICT;
-CREATE INDEX view_receipts_session ON view_receipts(session, key);
-CREATE TABLE view_usage(
+CREATE INDEX IF NOT EXISTS view_receipts_session ON view_receipts(session, key);
+CREATE TABLE IF NOT EXISTS view_usage(
     run BLOB PRIMARY KEY NOT NULL, day INTEGER NOT NULL, model TEXT NOT NULL, input INTEGER NOT NULL,
     cached INTEGER NOT NULL, cache_written INTEGER NOT NULL, output INTEGER NOT NULL, reasoning INTEGER NOT NULL) STRICT;
-CREATE TABLE view_approvals(
+CREATE TABLE IF NOT EXISTS view_approvals(
     call TEXT PRIMARY KEY NOT NULL, session BLOB NOT NULL, open INTEGER NOT NULL, row TEXT NOT NULL) STRICT;
-CREATE INDEX view_approvals_open ON view_approvals(session) WHERE open;
-INSERT INTO owner VALUES (0, 0, '', 0);
+CREATE INDEX IF NOT EXISTS view_approvals_open ON view_approvals(session) WHERE open;
 ";
 
 /// What a database file is.
@@ -152,6 +156,29 @@ fn create(path: &Path) -> Result<(), Error> {
     home::put(&new, path)
 }
 
+/// Makes the tables of the views that are not there, and their indices.
+pub(super) fn make_views(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch(VIEWS)
+}
+
+/// A table or an index, and the names of its columns.
+pub(super) type Shape = (String, String);
+
+/// The tables and indices that a journal has.
+pub(super) fn shapes() -> rusqlite::Result<Vec<Shape>> {
+    let connection = Connection::open_in_memory()?;
+    connection.execute_batch(TABLES)?;
+    make_views(&connection)?;
+    shapes_of(&connection)
+}
+
+/// Those that this one has.
+pub(super) fn shapes_of(connection: &Connection) -> rusqlite::Result<Vec<Shape>> {
+    let sql = "SELECT name, (SELECT coalesce(group_concat(name), '') FROM pragma_table_info(s.name)) \
+               FROM sqlite_schema s WHERE name NOT LIKE 'sqlite_%' ORDER BY type DESC, name";
+    connection.prepare(sql)?.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+}
+
 fn fill(path: &Path) -> rusqlite::Result<()> {
     make(path)?.close().map_err(|(_, error)| error)
 }
@@ -163,6 +190,7 @@ pub(super) fn make(path: &Path) -> rusqlite::Result<Connection> {
     connection.pragma_update(None, "journal_mode", "MEMORY")?;
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     transaction.execute_batch(TABLES)?;
+    transaction.execute_batch(VIEWS)?;
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
     transaction.pragma_update(None, "user_version", USER_VERSION)?;
     transaction.commit()?;
@@ -215,6 +243,11 @@ pub(super) fn become_owner(connection: &Connection, path: &Path, now: Timestamp)
     let sql = "UPDATE owner SET epoch = epoch + 1, pid = ?1, host = ?2, started_at = ?3 RETURNING epoch";
     let owner = (std::process::id(), home::host(), now.0);
     // To its end: the commit comes behind the row, and `query_row` would not hear that it failed.
-    let epoch = connection.query_one(sql, owner, |row| row.get::<_, i64>(0)).map_err(failed(path))?;
+    let damaged = |detail: &str| Error::Damaged { path: path.to_owned(), detail: detail.to_owned() };
+    let epoch = connection.query_one(sql, owner, |row| row.get::<_, i64>(0)).map_err(|error| match error {
+        rusqlite::Error::QueryReturnedNoRows => damaged("the row of its owner is not there"),
+        rusqlite::Error::QueryReturnedMoreThanOneRow => damaged("it has more than one row of an owner"),
+        error => failed(path)(error),
+    })?;
     Ok(Epoch(epoch as u64))
 }

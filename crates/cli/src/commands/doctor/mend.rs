@@ -43,7 +43,10 @@ pub(super) fn run(wanted: &Mend, args: &DoctorArgs, globals: &Globals) -> Result
             Ok(did)
         }
         Mend::Views => {
-            let mut did = vec![Mender::take(&globals.home)?.keep_copy()?];
+            let mender = Mender::take(&globals.home)?;
+            let mut did = vec![mender.keep_copy()?];
+            did.extend(mender.tables()?);
+            drop(mender);
             did.extend(make_lists(globals)?);
             Ok(did)
         }

@@ -25,6 +25,8 @@ pub enum What {
     Truncated,
     /// Pages of the file are malformed.
     Pages,
+    /// Tables, or the one row of the owner, are not there.
+    Tables,
     /// The WAL belongs to another journal.
     StaleWal,
     /// Entries that were acknowledged are gone.
@@ -39,6 +41,8 @@ pub enum What {
     Body,
     /// A session has no branch.
     Branch,
+    /// The row of a session is not what its entries say.
+    Rows,
     /// A snapshot cannot be believed.
     Snapshot,
     /// An entry of the ledger cannot be believed.
@@ -55,6 +59,7 @@ impl fmt::Display for What {
             Self::Newer => "journal.db was written by a newer limulus",
             Self::Truncated => "journal.db was cut short",
             Self::Pages => "pages of journal.db are malformed",
+            Self::Tables => "tables of journal.db are not as they should be",
             Self::StaleWal => "journal.db-wal does not belong to this journal.db",
             Self::Lost => "acknowledged entries are gone",
             Self::Replaced => "the journal is not the one that was acknowledged",
@@ -62,6 +67,7 @@ impl fmt::Display for What {
             Self::Entry => "an entry cannot be believed",
             Self::Body => "a body is damaged",
             Self::Branch => "a session has no beginning",
+            Self::Rows => "the table of sessions is not what the entries say",
             Self::Snapshot => "a snapshot cannot be believed",
             Self::Ledger => "the ledger of the profiles cannot be believed",
             Self::Views => "the lists are not what the entries give",
@@ -79,6 +85,8 @@ pub enum Effect {
     Closed,
     /// That session is refused.
     Refused(String),
+    /// That session cannot be gone on with under its key.
+    Unlisted(String),
     /// Which profiles are left alone is not known.
     Unknown,
     /// Lists may be wrong.
@@ -93,6 +101,9 @@ impl fmt::Display for Effect {
             Self::ReadOnly => f.write_str("the home is read-only: no command that writes takes it"),
             Self::Closed => f.write_str("the home is closed: nothing of it can be read"),
             Self::Refused(key) => write!(f, "session {key} is refused; the others go on"),
+            Self::Unlisted(key) => {
+                write!(f, "nobody finds session {key} under its key; no entry is harmed by it, and the others go on")
+            }
             Self::Unknown => f.write_str(
                 "every session goes on with what comes before that: a profile that was refused since may be asked again, and what \
                  is found out now is not kept",
@@ -300,6 +311,17 @@ impl Finding {
             effect: Effect::Refused(key.to_owned()),
             mend: Some(Mend::Session(key.to_owned())),
         }
+    }
+
+    /// Something that every journal has is not there.
+    pub(super) fn of_tables(detail: String, effect: Effect, mend: Option<Mend>) -> Self {
+        Self { what: What::Tables, place: Where::file("journal.db"), detail, effect, mend }
+    }
+
+    /// The row of the session that its entries call so is another, or is not there.
+    pub(super) fn of_row(key: &str, detail: String, mend: Option<Mend>) -> Self {
+        let effect = Effect::Unlisted(key.to_owned());
+        Self { what: What::Rows, place: Where::session(key), detail, effect, mend }
     }
 
     /// Rows of the views that are not what the entries give.

@@ -1,8 +1,8 @@
 //! Looking at a home without owning it: every entry, chain, body and file of it, also where they are damaged.
 //!
-//! `walk` reads branches entry by entry and judges each, `replay` folds them, `session` looks at a line of them; `files`, `pages`, `sessions`,
-//! `ledger`, `views` and `rest` look at a whole home, and `finding` is what they say. Nothing here stops at the first fault, panics on any bytes, or
-//! changes a file. What may not live here: mending.
+//! `walk` reads branches entry by entry and judges each, `replay` folds them, `session` looks at a line of them; `files`,
+//! `pages`, `tables`, `sessions`, `ledger`, `views` and `rest` look at a whole home, and `finding` is what they say. Nothing
+//! here stops at the first fault, panics on any bytes, or changes a file. What may not live here: mending.
 
 mod files;
 mod finding;
@@ -13,6 +13,7 @@ mod replay;
 mod rest;
 mod session;
 mod sessions;
+mod tables;
 mod view;
 mod views;
 mod walk;
@@ -20,6 +21,7 @@ mod walk;
 use std::path::{Path, PathBuf};
 
 pub(super) use pages::rfc3339;
+pub(super) use tables::{Wanted, strange_views, wanted};
 
 pub use finding::{Effect, Finding, Mend, UnknownMend, What, Where};
 pub use ledger::VerifiedLedger;
@@ -121,6 +123,8 @@ impl Check {
             if let Some(view) = view {
                 self.pages(&view, watch);
                 self.ends(&view, mark);
+                self.tables(&view);
+                self.rows(&view);
                 self.sessions(&view, watch);
                 self.ledger(&view);
                 self.views(&view, watch);

@@ -45,7 +45,16 @@ impl Check {
     pub(super) fn ends(&mut self, view: &View, mark: Mark) {
         let Some((head, _)) = view.head() else { return };
         self.report.counts.head = head.0;
-        let Some((position, chain)) = mark else { return };
+        let Some((position, chain)) = mark else {
+            let is_said = self.report.findings.iter().any(|finding| finding.what == What::Mark);
+            if head.0 > 0 && !is_said {
+                self.note(
+                    "journal.mark is not there or empty: what was acknowledged last is not known, so nobody can say \
+                     whether entries after the last are gone; the next owner writes it anew",
+                );
+            }
+            return;
+        };
         if view.holds((position, chain)) {
             return;
         }

@@ -69,7 +69,7 @@ impl Stored {
     /// The session is found by the key that its entries say.
     fn of(reader: &Reader, session: SessionId, rows: &[Placed]) -> Result<Self, Error> {
         let key = rows.iter().find_map(|placed| placed.row.session.as_ref()).map(|row| &row.key);
-        let row = key.map(|key| reader.session(key)).transpose()?.flatten();
+        let row = key.map(|key| reader.listed(key)).transpose()?.flatten();
         Ok(Self {
             session: row.filter(|row| row.session == session),
             runs: reader.runs(Some(session))?.into_iter().map(|row| (row.run, row)).collect(),

@@ -9,7 +9,7 @@ use std::path::Path;
 use engine::{Position, Timestamp};
 use rusqlite::{Connection, OptionalExtension as _};
 
-use super::check::rfc3339;
+use super::check::{self, Wanted, rfc3339};
 use super::home::{Owned, PutAside, aside_name};
 use super::reader::{Reader, Sees};
 use super::{failed, migrations, schema};
@@ -127,6 +127,30 @@ impl Mender {
         }
         transaction.commit().map_err(&sqlite)?;
         Ok(vec![format!("{key} is put aside: its key is free, and the next message to it begins a new session")])
+    }
+
+    /// Makes the tables of the views that are not there, and the rows of the sessions what their entries say. The rows
+    /// of the views are for who owns the home to make.
+    pub fn tables(&self) -> Result<Did, Error> {
+        let reader = Reader::lenient(self.home.path(), Sees::Wal)?;
+        let (strange, wanted) = (check::strange_views(&reader)?, check::wanted(&reader)?);
+        drop(reader);
+        let (database, connection) = (self.home.database(), self.open()?);
+        let sqlite = failed(&database);
+        let transaction = connection.unchecked_transaction().map_err(&sqlite)?;
+        for table in strange {
+            transaction.execute(&format!("DROP TABLE {table}"), []).map_err(&sqlite)?;
+        }
+        schema::make_views(&transaction).map_err(&sqlite)?;
+        let mut did = vec![];
+        for Wanted { uuid, key, branch, .. } in wanted.into_iter().filter(|wanted| !wanted.is_taken) {
+            let sql = "INSERT INTO sessions(uuid, key, branch) SELECT ?1, ?2, id FROM branches WHERE uuid = ?3 \
+                       ON CONFLICT(uuid) DO UPDATE SET key = excluded.key, branch = excluded.branch";
+            transaction.execute(sql, (uuid, &key, branch.0.as_bytes())).map_err(&sqlite)?;
+            did.push(format!("{key} is in the table of sessions again, in branch {branch}"));
+        }
+        transaction.commit().map_err(&sqlite)?;
+        Ok(did)
     }
 
     /// Keeps a copy of the whole journal, what is in its WAL included; says where.

@@ -39,6 +39,10 @@ pub(super) fn copy(source: &Reader, new: &Path, mark: Option<Position>, watch: W
     let mut did = vec![];
     for (done, table) in TABLES.into_iter().enumerate() {
         watch(Progress { step: "rows", done: done as u64, of: TABLES.len() as u64 });
+        if !is_there(source, table) {
+            did.push(format!("{table}: it is not there, so nothing of it could be copied"));
+            continue;
+        }
         let known = mark.filter(|_| table == "entries").map_or(0, |mark| mark.0 as i64);
         let mut rescue = Rescue { source, target: &target, table, copied: 0, highest: known, gone: vec![], looks: 0 };
         let last = rescue.last_row();
@@ -50,6 +54,12 @@ pub(super) fn copy(source: &Reader, new: &Path, mark: Option<Position>, watch: W
     target.execute_batch("COMMIT").map_err(failed(new))?;
     target.close().map_err(|(_, error)| failed(new)(error))?;
     Ok(did)
+}
+
+/// Whether there is such a table; one that cannot be asked for may be there.
+fn is_there(source: &Reader, table: &str) -> bool {
+    let sql = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?1";
+    source.query(|connection| connection.prepare(sql)?.exists([table])).unwrap_or(true)
 }
 
 struct Rescue<'a> {
@@ -79,14 +89,14 @@ impl Rescue<'_> {
         }
         self.looks += 1;
         let Err(after) = self.forward(from, to) else { return };
-        let from = after.map_or(from, |after| after + 1);
+        // No row has a number below this: the first look begins lower only to copy what may be there all the same.
+        let from = after.map_or(from, |after| after + 1).max(1);
         if from >= to {
             if from == to {
                 self.gone.push(from);
             }
             return;
         }
-        let from = from.max(-1);
         let middle = from + (to - from) / 2;
         self.range(from, middle);
         self.range(middle + 1, to);
@@ -176,7 +186,7 @@ fn progress(source: &Reader, target: &Connection) {
 
 /// The next owner's number is above every one that wrote an entry.
 fn owner(source: &Reader, target: &Connection) -> rusqlite::Result<()> {
-    let sql = "SELECT epoch FROM owner";
+    let sql = "SELECT coalesce(max(epoch), 0) FROM owner";
     let known = source.query(|c| c.query_row(sql, [], |row| row.get::<_, i64>(0))).unwrap_or(0);
     target.execute("UPDATE owner SET epoch = max(?1, (SELECT coalesce(max(epoch), 0) FROM entries))", [known])?;
     Ok(())

@@ -4,10 +4,11 @@ use std::fs;
 use std::path::Path;
 
 use engine::{Position, Seq};
+use rusqlite::Connection;
 
 use super::check::{killed, three};
 use super::own;
-use crate::check::{What, check};
+use crate::check::{Mend, What, check};
 use crate::mend::Mender;
 use crate::suite::Script;
 use crate::{Error, Journal as _, Read as _, Sqlite};
@@ -97,4 +98,89 @@ fn a_home_that_is_owned_is_not_mended() {
     let (_folder, home, _) = three();
     let _owner = own(&home);
     assert!(matches!(Mender::take(&home), Err(Error::Owned { .. })));
+}
+
+/// Everything is as in a journal that was just made, but for what the SQL has done.
+#[test]
+fn r10_r18_tables_and_rows_that_are_gone_are_found_and_made_anew() {
+    let cases = [
+        ("DROP TABLE view_usage", What::Tables, "view_usage", Mend::Views),
+        ("DROP INDEX view_sessions_unfinished", What::Tables, "view_sessions_unfinished", Mend::Views),
+        ("ALTER TABLE view_runs RENAME COLUMN state TO status", What::Tables, "view_runs", Mend::Views),
+        ("DROP TABLE snapshots", What::Tables, "snapshots", Mend::Rescue),
+        ("DELETE FROM owner", What::Tables, "0 rows", Mend::Rescue),
+        ("INSERT INTO owner SELECT * FROM owner", What::Tables, "2 rows", Mend::Rescue),
+        ("UPDATE sessions SET key = 'agent:main:other' WHERE rowid = 2", What::Rows, "agent:main:other", Mend::Views),
+        ("UPDATE sessions SET branch = 1 WHERE rowid = 2", What::Rows, "another session", Mend::Views),
+        ("DELETE FROM sessions WHERE rowid = 2", What::Rows, "its row is not there", Mend::Views),
+    ];
+    for (sql, what, part, mend) in cases {
+        let (_folder, home, scripts) = three();
+        Connection::open(home.join("journal.db")).unwrap().execute_batch(sql).unwrap();
+        let findings = check(&home, &mut |_| ()).unwrap().findings;
+        let finding = findings.iter().find(|finding| finding.what == what);
+        let finding = finding.unwrap_or_else(|| panic!("{sql}: {findings:#?}"));
+        assert!(finding.detail.contains(part), "{sql}: {}", finding.detail);
+        assert_eq!(finding.mend.as_ref(), Some(&mend), "{sql}");
+        if what == What::Rows {
+            assert_eq!(finding.place.session.as_ref(), Some(&scripts[1].key), "{sql}");
+        }
+        let mender = Mender::take(&home).unwrap();
+        let did = if mend == Mend::Views { mender.tables() } else { mender.rescue(&mut |_| ()) };
+        did.unwrap_or_else(|error| panic!("{sql}: {error}"));
+        drop(mender);
+        let sqlite = own(&home);
+        assert_eq!(sqlite.rebuild_views().unwrap(), [], "{sql}");
+        assert!(sqlite.epoch().0 >= 2, "{sql}: no owner's number is used twice");
+        drop(sqlite);
+        assert_eq!(found(&home), [], "{sql}");
+    }
+}
+
+/// A key that another session has by now is left to it, and that is told.
+#[test]
+fn r10_a_session_whose_key_is_taken_is_told_and_left() {
+    let (_folder, home, scripts) = three();
+    let connection = Connection::open(home.join("journal.db")).unwrap();
+    connection.execute("DELETE FROM sessions WHERE rowid = 2", []).unwrap();
+    connection.execute("UPDATE sessions SET key = ?1 WHERE rowid = 3", [&scripts[1].key]).unwrap();
+    drop(connection);
+    let report = check(&home, &mut |_| ()).unwrap();
+    assert!(report.notes.iter().any(|note| note.contains("another session has that key")), "{:?}", report.notes);
+    assert!(report.findings.iter().any(|finding| finding.what == What::Rows), "{:#?}", report.findings);
+    // The other one gets its own key back first; then this one is free.
+    for _ in 0..2 {
+        Mender::take(&home).unwrap().tables().unwrap();
+    }
+    assert_eq!(found(&home), []);
+}
+
+#[test]
+fn r10_what_is_gone_is_told_from_the_first_position_on() {
+    let (_folder, home, scripts) = three();
+    let path = home.join("journal.db");
+    let root: i64 = {
+        let connection = Connection::open(&path).unwrap();
+        connection.query_row("SELECT rootpage FROM sqlite_schema WHERE name = 'entries'", [], |row| row.get(0)).unwrap()
+    };
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[(root as usize - 1) * 4096] ^= 0x40;
+    fs::write(&path, &bytes).unwrap();
+    let did = Mender::take(&home).unwrap().rescue(&mut |_| ()).unwrap().join("\n");
+    assert!(did.contains("entries: 0 rows copied; nothing could be read at positions 1 to 12"), "{did}");
+    // A session whose row is all that is left is damaged, not free.
+    let error = own(&home).session(&scripts[0].key).unwrap_err();
+    assert_eq!(error.kind(), crate::Kind::Damaged, "{error}");
+}
+
+#[test]
+fn r10_a_mark_that_says_nothing_is_told() {
+    let (_folder, home, _) = three();
+    let notes = || check(&home, &mut |_| ()).unwrap().notes.join("\n");
+    assert_eq!(notes(), "");
+    for forget in [|path: &Path| fs::write(path, "").unwrap(), |path: &Path| fs::remove_file(path).unwrap()] {
+        forget(&home.join("journal.mark"));
+        assert!(notes().contains("what was acknowledged last is not known"), "{}", notes());
+        assert_eq!(found(&home), []);
+    }
 }
