@@ -105,7 +105,7 @@ pub(in crate::sqlite) fn strange_views(reader: &Reader) -> Result<Vec<&'static s
 pub(in crate::sqlite) fn wanted(reader: &Reader) -> Result<Vec<Wanted>, Error> {
     let mut wanted = vec![];
     for Listed { uuid, branch, said } in reader.query(suspects)? {
-        let Some(key) = key_of(reader, branch) else { continue };
+        let Some(key) = key_of(reader, branch, said.is_some()) else { continue };
         let is_right = said.as_ref().is_some_and(|(said, at)| *said == key && at.is_some());
         if is_right {
             continue;
@@ -139,8 +139,9 @@ fn suspects(connection: &Connection) -> rusqlite::Result<Vec<Listed>> {
     rows.collect()
 }
 
-/// What the first entry of its line calls a session; where that was removed, a snapshot does.
-fn key_of(reader: &Reader, branch: BranchId) -> Option<String> {
+/// What the first entry of its line calls a session; where that was removed, a snapshot does. One without a row may have
+/// been put aside: then no entry of it is good.
+fn key_of(reader: &Reader, branch: BranchId, has_row: bool) -> Option<String> {
     let line = reader.lineage(branch).ok()?;
     let mut key = None;
     let first = Segment { to: Some(Seq(1)), ..line[0] };
@@ -151,6 +152,9 @@ fn key_of(reader: &Reader, branch: BranchId) -> Option<String> {
     });
     walked.ok()?;
     key.or_else(|| {
+        if !has_row {
+            reader.verify(&line).last_good?;
+        }
         let last = reader.snapshots(branch).ok()?.pop()?;
         Some(reader.snapshot(branch, last).ok()??.session().ok()??.key)
     })
