@@ -9,10 +9,21 @@ use crate::support::{Busy, HOLD, Home, is_alive, pids, until};
 /// Counts in a file until the file `go` is there.
 const COUNT: &str = "run `echo $$ >> pids; until test -e go; do echo x >> count; sleep 0.01; done`";
 
-/// Whether a process is stopped.
+/// Whether a process is stopped: as such, or because it waits for a child that was stopped before its `exec` (a shell that uses
+/// `vfork` cannot be stopped itself before that, and stands still all the same).
 fn is_stopped(pid: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit(')').next().is_some_and(|rest| rest.split_whitespace().next() == Some("T"))
+    let of = |pid: &str, file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
+    let state = |pid: &str| {
+        let stat = of(pid, "stat");
+        stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next().map(str::to_owned))
+    };
+    let pid = pid.to_string();
+    let children = of(&pid, &format!("task/{pid}/children"));
+    match state(&pid).as_deref() {
+        Some("T") => true,
+        Some("D") => children.split_whitespace().any(|child| state(child).as_deref() == Some("T")),
+        _ => false,
+    }
 }
 
 fn outcomes(home: &Home) -> Vec<Value> {
