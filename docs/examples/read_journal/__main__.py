@@ -23,24 +23,30 @@ except ModuleNotFoundError as error:
 UNREADABLE = (sqlite3.Error, KeyError, TypeError, ValueError, IndexError)
 
 
+def files_story(attachments):
+    """What came with an item, if anything did."""
+    told = []
+    for file in attachments or ():
+        body = file["body"]
+        told.append({**{name: file[name] for name in ("name", "media_type")}, "bytes": body["bytes"], "hash": body["hash"]})
+    return {"attachments": told} if told else {}
+
+
 def item_story(home, item):
     """An item of a conversation with its texts."""
-    if "user" in item:
-        return {"seq": item["seq"], "role": "user", "text": home.text(item["user"]["body"]), "calls": []}
-    if "assistant" in item:
-        said = item["assistant"]
-        calls = [
+    role = next(name for name in ("user", "assistant", "result", "note", "summary") if name in item)
+    said = item[role]
+    story = {"seq": item["seq"], "role": "tool" if role == "result" else role, "calls": []}
+    if role == "assistant":
+        story["calls"] = [
             {"id": call["id"], "tool": call["tool"], "arguments": home.text(call["arguments"])}
             for call in said["calls"]
         ]
-        story = {"seq": item["seq"], "role": "assistant", "text": home.text(said["text"]), "calls": calls}
-        return {**story, "request": said["request"]}
-    for role in ("note", "summary"):
-        if role in item:
-            return {"seq": item["seq"], "role": role, "text": home.text(item[role]["body"]), "calls": []}
-    result = item["result"]
-    story = {"seq": item["seq"], "role": "tool", "text": home.text(result["output"]), "calls": []}
-    return {**story, "call": result["call"], "is_error": result["is_error"]}
+        return {**story, **files_story(said.get("images")), "text": home.text(said["text"]), "request": said["request"]}
+    story.update(files_story(said.get("attachments")))
+    if role == "result":
+        return {**story, "text": home.text(said["output"]), "call": said["call"], "is_error": said["is_error"]}
+    return {**story, "text": home.text(said["body"])}
 
 
 def open_text(home, branch, request):

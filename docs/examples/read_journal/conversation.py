@@ -153,6 +153,8 @@ class Session:
             message["steer"] = {"state": "queued", "run": id_}
         if event["overrides"].get("compact"):
             message["compacts"] = True
+        if event.get("attachments"):
+            message["attachments"] = event["attachments"]
         self.messages[id_] = {**message, "accepted_at": at}
 
     def settle(self, id_, leg, state, run=None):
@@ -164,6 +166,11 @@ class Session:
         one.update(state=state, run=run or one["run"])
         if merged and state in OVER:
             steer.update(state=state, run=message["run"])
+
+    def said(self, id_):
+        """What a user item has of a message."""
+        files = self.messages[id_].get("attachments")
+        return {"message": id_, "body": self.messages[id_]["body"], **({"attachments": files} if files else {})}
 
     def leg_in(self, id_, run):
         return "steer" if self.messages[id_].get("steer") and run != id_ else "followup"
@@ -183,7 +190,7 @@ class Session:
         if event.get("told"):
             self.dropped = (self.dropped + [message["body"]])[-20:]
         if event["state"] == "steered":
-            self.add(seq, "user", {"message": id_, "body": message["body"], "steer": True})
+            self.add(seq, "user", {**self.said(id_), "steer": True})
             if self.run:
                 self.run.inputs.append(id_)
 
@@ -198,7 +205,7 @@ class Session:
                 self.settle(id_, self.leg_in(id_, event["run"]), state, event["run"])
                 if self.messages[id_].get("compacts"):
                     continue
-                item = {"message": id_, "body": self.messages[id_]["body"]}
+                item = self.said(id_)
                 if self.dropped:
                     item["dropped"], self.dropped = self.dropped, []
                 self.add(seq, "user", item)
@@ -281,6 +288,7 @@ class Session:
         fields = ("id", "provider_id", "tool", "arguments")
         calls = [{field: call[field] for field in fields} for call in event["calls"]]
         item = {"request": event["request"], "text": event.get("text"), "reasoning": event.get("reasoning"), "calls": calls}
+        item.update({name: event[name] for name in ("blocks", "images") if event.get(name)})
         self.add(seq, "assistant", item)
         for call in event["calls"]:
             if call.get("answer"):
@@ -313,7 +321,9 @@ class Session:
             self.run.calls = []
             for call in calls:
                 is_error = call["settled"]["outcome"] != "done"
-                self.add(seq, "result", {"call": call["id"], "output": call["settled"]["output"], "is_error": is_error})
+                item = {"call": call["id"], "output": call["settled"]["output"], "is_error": is_error}
+                files = call["settled"].get("attachments")
+                self.add(seq, "result", {**item, **({"attachments": files} if files else {})})
 
     def on_lifecycle_changed(self, event, seq, at):
         if self.run and (event["from"], event["to"]) == ("ready", "active"):

@@ -78,7 +78,7 @@ class Views:
     def receipts(self):
         rows = {}
         for id_, message in self.folded.messages.items():
-            said = {name: value for name, value in message.items() if name != "compacts"}
+            said = {name: value for name, value in message.items() if name not in ("compacts", "attachments")}
             rows[id_] = {"message": id_, "session": self.folded.session, **said}
         return rows
 

@@ -156,7 +156,7 @@ pub(crate) fn r45_r66_a_conversation_with_reasoning_and_a_tool_on_each_wire_form
 }
 
 /// A file with an image of one colour in it, and what a model is shown of it, in base64.
-fn put_image(home: &Home, name: &str, colour: [u8; 3]) -> String {
+pub(crate) fn put_image(home: &Home, name: &str, colour: [u8; 3]) -> String {
     let mut bytes = std::io::Cursor::new(vec![]);
     RgbImage::from_pixel(30, 20, Rgb(colour)).write_to(&mut bytes, ImageFormat::Png).expect("it can be encoded");
     home.put(name, bytes.into_inner());

@@ -16,6 +16,7 @@ use journal::{Append, Journal as _, Read as _, Reader, Sqlite};
 use serde_json::Value;
 
 use crate::doctor::damaged;
+use crate::formats::put_image;
 use crate::support::{Home, anchor, until};
 
 /// The Python to use, if there is one with the modules; where it was promised, its lack is a failure.
@@ -175,6 +176,23 @@ fn r17_r18_a_reader_of_the_page_follows_summaries_and_their_undoing() {
         compare(python, &home);
     }
     assert_eq!(compare(python, &home)["sessions"][0]["transcript"][0]["role"], "user");
+}
+
+/// R17, R18: images that came with a message and with a result, in a session that is long enough for a snapshot.
+#[test]
+fn r17_r18_a_reader_of_the_page_tells_what_came_with_messages() {
+    let Some(python) = python() else { return };
+    let home = Home::new();
+    put_image(&home, "dot.png", [200, 0, 0]);
+    home.run(&["agent", "--attach", "dot.png", "-m", "Look at it"]).expect_code(0);
+    home.run(&["agent", "-m", "read dot.png"]).expect_code(0);
+    for _ in 0..6 {
+        home.assert_usable("main");
+    }
+    let told = compare(python, &home);
+    assert!(told["checked"]["snapshots"].as_u64() >= Some(1), "{}", told["checked"]);
+    let files = list(&told["sessions"][0]["transcript"]).iter().filter(|item| !item["attachments"].is_null()).count();
+    assert_eq!(files, 2, "{told}");
 }
 
 /// R17, R18: what the model is told beside the conversation, waits, what the ledger is told, and an end by the clock.
