@@ -26,6 +26,7 @@ mod lanes;
 mod limits;
 mod logins;
 mod models;
+mod old_homes;
 mod owner;
 mod protocol;
 mod providers;

@@ -203,6 +203,7 @@ const ONCE: &[(&str, &str, &str)] = &[
     ("lanes", "*", "is beside a service of its own, with one place"),
     ("logins", "*", "starts its own service, or looks at what a process by itself does"),
     ("models", "*", "no command of it speaks with an owner"),
+    ("old_homes", "*", "is about what is in the files of a home"),
     ("owner", "*", "is about commands that own the home"),
     ("protocol", "*", "starts its own service"),
     ("python_client", "*", "starts its own service"),

@@ -1,0 +1,68 @@
+//! Homes that older versions have left: what they said of them is said today, and they go on.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::support::Home;
+
+fn homes() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/homes");
+    let entries = fs::read_dir(folder).expect("the homes").map(|entry| entry.expect("a home").path());
+    entries.filter(|path| path.is_dir()).collect()
+}
+
+fn copy(of: &Path) -> Home {
+    let home = Home::new();
+    fs::create_dir(home.path()).expect("a folder for the copy");
+    fs::set_permissions(home.path(), fs::Permissions::from_mode(0o700)).expect("it is ours");
+    for name in ["journal.db", "journal.mark"] {
+        fs::copy(of.join(name), home.path().join(name)).expect("a copy");
+    }
+    home
+}
+
+/// What was said is said; more may be said by now.
+fn assert_says(actual: &Value, expected: &Value, at: &str) {
+    match (actual, expected) {
+        (Value::Object(actual), Value::Object(expected)) => {
+            for (name, expected) in expected {
+                let actual = actual.get(name).unwrap_or(&Value::Null);
+                assert_says(actual, expected, &format!("{at}.{name}"));
+            }
+        }
+        (Value::Array(actual), Value::Array(expected)) => {
+            assert_eq!(actual.len(), expected.len(), "{at}");
+            for (n, (actual, expected)) in actual.iter().zip(expected).enumerate() {
+                assert_says(actual, expected, &format!("{at}[{n}]"));
+            }
+        }
+        (actual, expected) => assert_eq!(actual, expected, "{at}"),
+    }
+}
+
+/// R10, R17: entries of every version give the state that they gave.
+#[test]
+fn r10_r17_a_home_of_an_older_version_says_what_it_said_and_goes_on() {
+    let homes = homes();
+    assert!(!homes.is_empty(), "there is one");
+    for folder in homes {
+        let home = copy(&folder);
+        let expected = fs::read_to_string(folder.join("expected.json")).expect("what it said");
+        let expected: Value = serde_json::from_str(&expected).expect("JSON");
+        let sessions = expected["sessions"].as_object().expect("its sessions");
+        home.run(&["doctor"]).expect_code(0);
+        assert_says(&home.json(&["runs", "list"]), &expected["runs"], "runs");
+        for (key, said) in sessions {
+            assert_says(&home.json(&["sessions", "show", key]), said, key);
+            home.run(&["audit", key, "--verify"]).expect_code(0);
+        }
+        for key in sessions.keys() {
+            home.assert_usable(key);
+            home.run(&["audit", key, "--verify"]).expect_code(0);
+        }
+        home.run(&["doctor"]).expect_code(0);
+    }
+}
