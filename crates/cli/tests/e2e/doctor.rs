@@ -479,6 +479,22 @@ fn r10_a_mended_home_is_clean_and_its_sessions_answer() {
     }
 }
 
+/// R10, R18: what a good snapshot stands behind is a hole in the audit log, and no session is refused for it.
+#[test]
+fn r10_r18_damage_that_a_snapshot_stands_behind_stops_nobody_and_the_doctor_says_so() {
+    let home = copy(long());
+    let journal = rusqlite::Connection::open(database(&home)).expect("a journal");
+    let change = "UPDATE entries SET at = at + 1 WHERE seq = 5 AND branch = (SELECT branch FROM snapshots)";
+    assert_eq!(journal.execute(change, []).expect("it can be changed"), 1);
+    let said = home.run(&["doctor"]).expect_code(65).out;
+    assert!(
+        said.contains("agent:main:main goes on from a snapshot that stands behind it") && !said.contains("is refused"),
+        "{said}"
+    );
+    home.run(&["audit", "main", "--verify"]).expect_code(65);
+    home.run(&["agent", "-m", "Who are you?"]).expect_code(0);
+}
+
 #[test]
 fn r10_lists_are_made_anew_by_command() {
     let home = damaged("views");

@@ -85,6 +85,8 @@ pub enum Effect {
     Closed,
     /// That session is refused.
     Refused(String),
+    /// That session goes on from a snapshot that stands behind it.
+    Hole(String),
     /// That session cannot be gone on with under its key.
     Unlisted(String),
     /// Which profiles are left alone is not known.
@@ -101,6 +103,11 @@ impl fmt::Display for Effect {
             Self::ReadOnly => f.write_str("the home is read-only: no command that writes takes it"),
             Self::Closed => f.write_str("the home is closed: nothing of it can be read"),
             Self::Refused(key) => write!(f, "session {key} is refused; the others go on"),
+            Self::Hole(key) => write!(
+                f,
+                "session {key} goes on from a snapshot that stands behind it; its audit log has a hole there. The mend goes back to before \
+                 it: leave it be, unless what came after is not to be believed"
+            ),
             Self::Unlisted(key) => {
                 write!(f, "nobody finds session {key} under its key; no entry is harmed by it, and the others go on")
             }

@@ -3,13 +3,13 @@
 use engine::BranchId;
 use rusqlite::OptionalExtension as _;
 
-use super::finding::{Finding, What};
+use super::finding::{Effect, Finding, What};
 use super::session::Verified;
 use super::view::View;
 use super::walk::Flaw;
 use super::{Check, Progress, Watch};
-use crate::Error;
 use crate::sqlite::reader::Reader;
+use crate::{Error, Read as _};
 
 /// Sessions that are listed at once.
 const PAGE: i64 = 500;
@@ -102,6 +102,10 @@ impl Check {
             let others = verified.faults.len() as u64 - 1 + verified.more;
             if others > 0 {
                 finding.detail = format!("{}; {others} more after it", finding.detail);
+            }
+            let is_behind = || reader.line(branch).is_ok_and(|line| line.start.is_some());
+            if finding.what == What::Entry && is_behind() {
+                finding.effect = Effect::Hole(key.clone());
             }
             if is_newer(&first.flaw) {
                 finding.mend = None;
