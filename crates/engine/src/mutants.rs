@@ -105,6 +105,22 @@ mutants! {
     BudgetForgotten = "budget_forgotten";
     /// A run that waits for more to spend waits on when there is more.
     BudgetRaiseForgotten = "budget_raise_forgotten";
+    /// Who was given up is forgotten at an opening.
+    CoolingForgotten = "cooling_forgotten";
+    /// A wait is over at an opening, whatever its time is.
+    WaitShortened = "wait_shortened";
+    /// An abort while a request is out is a failure of it: another is asked.
+    AbortFallsBack = "abort_falls_back";
+    /// When the keys of a model are used up, no other model is asked.
+    NextModelForgotten = "next_model_forgotten";
+    /// A key that was refused for one model is asked for the others.
+    KeyAskedAgain = "key_asked_again";
+    /// The level of thinking that a model takes is forgotten at an opening.
+    LevelForgotten = "level_forgotten";
+    /// That a key was refused is forgotten at an opening: it is made anew once more.
+    RefusalForgotten = "refusal_forgotten";
+    /// A call that was denied runs.
+    DeniedCallRuns = "denied_call_runs";
     /// In the journal on disk: a group is not synced, whatever is in it.
     DiskGroupNotSynced = "disk_group_not_synced";
     /// In the journal on disk: the number of a new owner is not synced.

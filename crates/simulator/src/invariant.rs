@@ -67,6 +67,7 @@ invariants! {
     Abort = "INV-ABORT", "E4", "a run whose abort was acknowledged ends so, within its limit", "at the end, over the journal";
     Outcome = "INV-OUTCOME", "E4 F1", "a run ends as its script, its limits and its users say", "at the end, over the journal";
     Counters = "INV-COUNTERS", "F1 F2", "tries of a request and waiting times survive a restart", "at the end, over the journal";
+    Chain = "INV-CHAIN", "F4 F5 F7", "no run gives up or waits while a candidate is left that was not asked; a level of thinking that was refused is not asked again, a key is made anew once", "at each request and at the end, over the journal";
     Cooldown = "INV-COOLDOWN", "F3", "no crash shortens what the ledger leaves alone, a time that is over counts no more, and nobody is asked whom it said to leave alone but as a probe", "at each entry of the ledger, each request and each opening of sessions that share one";
     Compaction = "INV-COMPACTION", "E5 E6", "a history is replaced whole, by a shorter one, and no run ends while that is under way; no message is told twice", "at each request, and at the end, over the journal";
     Budget = "INV-BUDGET", "F6", "no request goes out for which too little is left, and what was spent is what was taken, a request of unknown end in full", "at the end, over the journal and the state";

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use engine::tables::limits::{BACKOFF_MOST_MS, PROCESS_MS};
 use engine::tables::recovery::{AtEnd, First, rule_of};
 use engine::{
-    BodyKind, BranchId, CallOutcome, Candidate, Compaction, Content, Given, Hash, Limits, MessageId, Policy, RunId,
-    SessionId, Settings, ToolClass, ToolSpec,
+    BodyKind, BranchId, CallOutcome, Candidate, Compaction, Content, Given, Hash, Limits, MessageId, Policy,
+    ResumeMode, RunId, SessionId, Settings, ToolClass, ToolSpec,
 };
 use uuid::Uuid;
 
-use crate::workload::{Ends, Life, Seed, Then, Turn, TurnFailure, Workload};
+use crate::workload::{Ends, Life, Odd, Seed, Then, Turn, TurnFailure, Workload};
 
 /// A call of the script, found by its arguments: they are different for each.
 #[derive(Debug)]
@@ -79,6 +79,8 @@ pub struct Plan {
     pub settings_hash: Hash,
     /// The calls by the hash of their arguments.
     calls: BTreeMap<Hash, Planned>,
+    /// Where those stand that are wrong.
+    wrong: BTreeMap<Hash, (usize, usize)>,
 }
 
 impl Plan {
@@ -101,8 +103,8 @@ impl Plan {
     pub fn of(workload: Workload, seed: Seed) -> Self {
         let settings = Arc::new(settings(&workload, seed));
         let settings_hash = settings.content().body.hash;
-        let calls = calls(&workload);
-        Self { workload, seed, settings, settings_hash, calls }
+        let (calls, wrong) = (calls(&workload), wrong_calls(&workload));
+        Self { workload, seed, settings, settings_hash, calls, wrong }
     }
 
     /// What every run is limited by.
@@ -120,6 +122,21 @@ impl Plan {
         format!(r#"{{"call":"{}.{}.{}"}}"#, run + 1, turn + 1, call + 1)
     }
 
+    /// The arguments of a call that nobody meant: they end in the middle.
+    pub fn broken_arguments(run: usize, turn: usize) -> String {
+        format!(r#"{{"odd":"{}.{}"#, run + 1, turn + 1)
+    }
+
+    /// The arguments of a call of a tool that there is not.
+    pub fn unknown_arguments(run: usize, turn: usize) -> String {
+        format!(r#"{{"odd":"{}.{}"}}"#, run + 1, turn + 1)
+    }
+
+    /// The run and the turn whose answer asks for a call that is wrong, by its arguments.
+    pub fn wrong_call(&self, arguments: &Hash) -> Option<(usize, usize)> {
+        self.wrong.get(arguments).copied()
+    }
+
     /// The number of the script that a run follows.
     pub fn script_of(&self, run: RunId) -> Option<usize> {
         (0..self.workload.runs.len()).find(|index| RunId::from(message_id(*index)) == run)
@@ -133,7 +150,14 @@ impl Plan {
             let is_waited_for = failure.retry_after_ms.is_none_or(|ms| ms <= BACKOFF_MOST_MS);
             !is_tried_again || !is_waited_for
         };
-        failures.map(|failure| (!fails(&failure)).then_some(failure.times)).sum()
+        // What is left of a piece that was cut may be a blank, which is no answer.
+        let goes_on = self.seed.resume == ResumeMode::Continue;
+        let blanks = |failure: &TurnFailure| u32::from(goes_on && failure.cut > 0);
+        let by_turn: Option<u32> =
+            failures.map(|failure| (!fails(&failure)).then(|| failure.times + blanks(&failure))).sum();
+        let odd = self.workload.runs[run].turns.iter().filter(|turn| turn.odd.is_some_and(Odd::is_failure));
+        let is_flawed = self.workload.candidates.iter().any(|asked| asked.flaw.is_some());
+        by_turn.filter(|_| !is_flawed).map(|failures| failures + odd.count() as u32)
     }
 
     /// How long its scripts can have the runs wait for candidates to cool down, milliseconds. While one is waited for, a
@@ -143,7 +167,9 @@ impl Plan {
         let failures: Vec<TurnFailure> = turns.filter_map(|turn| turn.failure).collect();
         let is_waited_for =
             |failure: &TurnFailure| failure.retry_after_ms.is_some() || rule_of(failure.class).at_end == AtEnd::Wait;
-        let waits = if failures.iter().any(is_waited_for) { failures.len() } else { 0 };
+        let flaws = self.workload.candidates.iter().filter_map(|asked| asked.flaw);
+        let limited = flaws.filter(|flaw| rule_of(flaw.class).at_end == AtEnd::Wait).count();
+        let waits = if failures.iter().any(is_waited_for) { failures.len() + limited } else { limited };
         waits as u64 * self.limits().max_wait_ms
     }
 
@@ -228,6 +254,19 @@ fn calls(workload: &Workload) -> BTreeMap<Hash, Planned> {
     calls
 }
 
+fn wrong_calls(workload: &Workload) -> BTreeMap<Hash, (usize, usize)> {
+    let mut wrong = BTreeMap::new();
+    for (run, script) in workload.runs.iter().enumerate() {
+        let odd = script.turns.iter().enumerate().filter(|(_, turn)| turn.odd == Some(Odd::WrongCalls));
+        for (turn, _) in odd {
+            for arguments in [Plan::broken_arguments(run, turn), Plan::unknown_arguments(run, turn)] {
+                wrong.insert(Hash::of(arguments.as_bytes()), (run, turn));
+            }
+        }
+    }
+    wrong
+}
+
 fn settings(workload: &Workload, seed: Seed) -> Settings {
     let tools = workload.tools.iter().map(|tool| ToolSpec {
         name: tool.name.clone(),
@@ -235,24 +274,23 @@ fn settings(workload: &Workload, seed: Seed) -> Settings {
         description: format!("The {} of the simulated world.", tool.name),
         schema: serde_json::json!({ "type": "object" }),
     });
-    // The same model with two keys: what one has failed of, the other is asked.
-    let candidate = |profile: &str| Candidate {
+    let candidates = workload.candidates.iter().map(|asked| Candidate {
         provider: "scripted".into(),
-        model: "script".into(),
-        profile: Some(profile.into()),
+        model: asked.model.clone(),
+        profile: Some(asked.profile.clone()),
         context_window: 100_000,
         max_output: 1_000,
-        thinking: None,
+        thinking: asked.thinking,
         images: true,
         token_rate: 1_000,
-        can_refresh: false,
+        can_refresh: asked.can_refresh,
         price: None,
-    };
+    });
     Settings {
         agent: "main".into(),
         workspace: "/simulated".into(),
         date: "2026-01-01".into(),
-        candidates: vec![candidate("first"), candidate("second")],
+        candidates: candidates.collect(),
         limits: workload.limits,
         resume: seed.resume,
         exec: Policy::Ask,

@@ -1,7 +1,7 @@
 //! The format of a workload: what the users send and do, what the scripted model says, which tools there are. One is
 //! checked in, others are drawn from a seed. Data only.
 
-use engine::{Budget, FailureClass, Limits, ResumeMode, ToolClass};
+use engine::{Budget, FailureClass, Limits, ResumeMode, Thinking, ToolClass};
 use serde::Deserialize;
 
 const WORKLOAD: &str = include_str!("../workload.json");
@@ -18,10 +18,57 @@ pub struct Workload {
     /// What may be spent, where anything is limited.
     #[serde(default)]
     pub budget: Budget,
+    /// Who is asked, in order.
+    #[serde(default = "two_keys")]
+    pub candidates: Vec<Asked>,
     /// The tools of every run.
     pub tools: Vec<Tool>,
     /// The runs, in the order in which their messages are sent.
     pub runs: Vec<Script>,
+}
+
+/// A model with a key, and what its provider makes of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Asked {
+    /// The model.
+    pub model: String,
+    /// The key.
+    pub profile: String,
+    /// How much it is to think.
+    #[serde(default)]
+    pub thinking: Option<Thinking>,
+    /// More thinking than this is refused; none = it takes any.
+    #[serde(default)]
+    pub accepts: Option<Thinking>,
+    /// Whether a key that is refused can be made anew.
+    #[serde(default)]
+    pub can_refresh: bool,
+    /// How its first requests fail, whatever they ask.
+    #[serde(default)]
+    pub flaw: Option<Flaw>,
+}
+
+impl Asked {
+    /// A key of a model, in order.
+    pub fn new(model: &str, profile: &str) -> Self {
+        Self { model: model.to_owned(), profile: profile.to_owned(), ..Self::default() }
+    }
+}
+
+/// What is wrong with a key or a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Flaw {
+    /// What its provider says.
+    pub class: FailureClass,
+    /// How often.
+    pub times: u32,
+}
+
+/// The same model with two keys: what one has failed of, the other is asked.
+fn two_keys() -> Vec<Asked> {
+    vec![Asked::new("script", "first"), Asked::new("script", "second")]
 }
 
 /// One order of events, drawn from its number, and the choices that go with it.
@@ -173,6 +220,38 @@ pub struct Turn {
     /// How its first requests fail.
     #[serde(default)]
     pub failure: Option<TurnFailure>,
+    /// What is odd about its first answer.
+    #[serde(default)]
+    pub odd: Option<Odd>,
+}
+
+/// An answer with its end mark that is none in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Odd {
+    /// It says nothing.
+    Empty,
+    /// It asks for more calls than are taken.
+    TooManyCalls,
+    /// It asks for a call whose arguments end in the middle, and for a tool that there is not.
+    WrongCalls,
+    /// Its calls have one id.
+    SameIds,
+    /// Its calls have none.
+    NoIds,
+    /// The pieces of its calls come in turn, the last call first.
+    Interleaved,
+}
+
+impl Odd {
+    /// Every one.
+    pub const ALL: [Self; 6] =
+        [Self::Empty, Self::TooManyCalls, Self::WrongCalls, Self::SameIds, Self::NoIds, Self::Interleaved];
+
+    /// Whether it is a failure, after which the same is asked again.
+    pub fn is_failure(self) -> bool {
+        matches!(self, Self::Empty | Self::TooManyCalls)
+    }
 }
 
 /// A call as the script has it.

@@ -8,6 +8,7 @@ use crate::event::{
     AskAnswered, CallOutcome, Created, CutCause, Event, LifecycleChanged, Outcome, OverrideSet, PauseCause, Paused,
     Reset, Resumed,
 };
+use crate::failure::{Failure, FailureClass};
 use crate::ids::{CallId, Hash, Moment, RunId, Timestamp};
 use crate::input::{Answer, Command, Given, Override, Refusal};
 use crate::mutants::{Mutant, planted};
@@ -70,7 +71,7 @@ impl Machine {
         let Some(current) = current else {
             return Err(not_under_way(run));
         };
-        let ending = current.ending.is_some();
+        let (ending, request) = (current.ending.is_some(), current.sent().map(|sent| sent.request));
         match session.lifecycle {
             Lifecycle::Error { .. } => {
                 let reason = "a human is needed first: `limulus resume KEY --force`, then abort";
@@ -79,7 +80,9 @@ impl Machine {
             Lifecycle::Suspended(_) => self.emit(Resumed {}, moment.now),
             _ => {}
         }
-        if !ending && !planted(Mutant::AbortForgotten) {
+        if let Some(request) = request.filter(|_| planted(Mutant::AbortFallsBack)) {
+            self.request_failed(request, Failure::new(FailureClass::Network, "aborted"), moment);
+        } else if !ending && !planted(Mutant::AbortForgotten) {
             self.begin_ending(Outcome::Aborted, CutCause::Abort, moment);
         }
         self.advance(moment);

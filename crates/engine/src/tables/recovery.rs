@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{Moment, Timestamp};
 use crate::ledger::{Cleared, Cooled};
+use crate::mutants::{Mutant, planted};
 use crate::settings::{Candidate, Limits, Thinking};
 use crate::tables::compaction::{self, Room, Rung, Window};
 use crate::tables::limits::{
@@ -436,7 +437,10 @@ fn first(
 
 /// The first candidate that may be tried, when these may not.
 fn next(gone: &[u32], counters: &Counters, chain: &[Candidate], now: Timestamp) -> Option<u32> {
-    let fits = |at: &u32| chain[*at as usize].context_window >= WINDOW_LEAST;
+    let stays = |at: &u32| same_model(&chain[*at as usize], &chain[counters.candidate as usize]);
+    let fits = |at: &u32| {
+        chain[*at as usize].context_window >= WINDOW_LEAST && (stays(at) || !planted(Mutant::NextModelForgotten))
+    };
     (0..chain.len() as u32).find(|at| !gone.contains(at) && !counters.cools(*at, now) && fits(at))
 }
 
@@ -457,7 +461,7 @@ pub fn given_up(failure: &Failure, counters: &Counters, chain: &[Candidate]) -> 
         let candidate = &chain[*at as usize];
         *at == counters.candidate
             || then == Then::NextModel && same_model(candidate, failed)
-            || cools >= Cools::Profile && same_profile(candidate, failed)
+            || cools >= Cools::Profile && same_profile(candidate, failed) && !planted(Mutant::KeyAskedAgain)
     };
     (0..chain.len() as u32).filter(goes).collect()
 }

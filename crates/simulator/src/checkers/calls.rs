@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use engine::{AskAnswered, CallId, CallOutcome, CallSettled, EffectId, Event, RunId, ToolClass};
+use engine::{AskAnswered, CallId, CallOutcome, CallSettled, EffectId, Event, Hash, RunId, ToolClass};
 
 use super::{Evidence, TIGHT_MS};
 use crate::invariant::{Invariant, Violation};
@@ -78,7 +78,11 @@ fn fits(evidence: &Evidence<'_>, result: &CallSettled) -> bool {
     let Outside { tools, plan, past, .. } = evidence.outside;
     let call = result.call;
     let began = tools.starts.iter().any(|start| start.call == call);
-    let Some(planned) = planned_of(evidence, call) else { return false };
+    let Some(planned) = planned_of(evidence, call) else {
+        // One that is wrong is answered with that; the end of the run, or of what it may spend, can come before.
+        let is_wrong = arguments_of(evidence, call).is_some_and(|arguments| plan.wrong_call(&arguments).is_some());
+        return is_wrong && !began && matches!(result.outcome, CallOutcome::Denied | CallOutcome::Skipped);
+    };
     match result.outcome {
         CallOutcome::Done if adopted(evidence, call) => began && planned.background,
         CallOutcome::Done | CallOutcome::Failed => tools.done.contains(&call) && planned.outcome() == result.outcome,
@@ -132,11 +136,14 @@ pub(super) fn processes_have_ended(evidence: &Evidence<'_>) -> Result<(), Violat
 
 /// The call of the script that this one is.
 fn planned_of<'a>(evidence: &Evidence<'a>, call: CallId) -> Option<&'a Planned> {
-    let arguments = evidence.events().find_map(|event| match event {
+    evidence.outside.plan.call(&arguments_of(evidence, call)?)
+}
+
+fn arguments_of(evidence: &Evidence<'_>, call: CallId) -> Option<Hash> {
+    evidence.events().find_map(|event| match event {
         Event::MessageSealed(e) => e.calls.iter().find(|sealed| sealed.id == call).map(|sealed| sealed.arguments.hash),
         _ => None,
-    });
-    evidence.outside.plan.call(&arguments?)
+    })
 }
 
 /// A call in the process that may run once, or a command that died with the machine.

@@ -2,6 +2,7 @@
 //! callers and subscribers were told, and what the tools and the provider did.
 
 mod calls;
+pub mod chain;
 mod compactions;
 mod runs;
 pub mod spending;
@@ -38,7 +39,7 @@ const CHECKERS: &[Checker] = &[
     runs::ends_are_those_of_the_script,
     runs::aborts_are_kept,
     runs::runs_keep_the_order,
-    runs::counters_survive,
+    chain::counters_survive,
     streams::answers_are_whole,
     streams::complete_means_an_end_mark,
     streams::silence_has_a_limit,

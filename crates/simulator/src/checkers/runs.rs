@@ -2,12 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use engine::tables::lifecycle::LifecycleKind;
-use engine::tables::limits::{END_GRACE_MS, OVERFLOW_SUMMARIES};
+use engine::tables::limits::END_GRACE_MS;
 use engine::tables::transitions::RunState;
-use engine::{
-    Answer, AtLimit, Event, FailureClass, Next, Outcome, ReceiptState, RunEnded, RunId, SessionRow, Timestamp, WaitFor,
-};
+use engine::{Answer, AtLimit, Event, FailureClass, Outcome, ReceiptState, RunEnded, RunId, SessionRow, Timestamp};
 
 use super::{Evidence, SLACK_MS, TIGHT_MS};
 use crate::invariant::{Invariant, Violation};
@@ -186,57 +183,4 @@ pub(super) fn runs_keep_the_order(evidence: &Evidence<'_>) -> Result<(), Violati
     Invariant::Order.holds(accepted.starts_with(&started) && sent.starts_with(&all), || {
         format!("sent {sent:?}, accepted {accepted:?}, started {started:?}")
     })
-}
-
-/// How often a provider can say in one run that a request is too long: a few summaries, two other ways, and the end.
-const OVERFLOWS: u32 = OVERFLOW_SUMMARIES + 3;
-
-/// No candidate is tried more often than the limit over any number of openings, no wait is cut short by one, and none that was
-/// given up is asked before its time.
-pub(super) fn counters_survive(evidence: &Evidence<'_>) -> Result<(), Violation> {
-    let most = evidence.outside.plan.limits().retries + 1;
-    let (mut failed, mut overflows, mut until) = (0, 0, Timestamp(i64::MIN));
-    // For a quota: a user may say that the wait is over.
-    let mut waits = false;
-    let mut given_up: BTreeMap<u32, Option<Timestamp>> = BTreeMap::new();
-    for entry in &evidence.entries {
-        match &entry.event {
-            Event::RunStarted(_) => (failed, overflows, given_up) = (0, 0, BTreeMap::new()),
-            Event::MessageSealed(e) if e.next != Next::Cut => (failed, given_up) = (0, BTreeMap::new()),
-            // What is too long is no try of a candidate; how often that may be said has a bound of its own.
-            Event::Failed(e) if e.failure.class == FailureClass::ContextOverflow => {
-                overflows += 1;
-                Invariant::Counters
-                    .holds(overflows <= OVERFLOWS, || format!("it was too long {overflows} times in one run"))?;
-            }
-            Event::Failed(e) if e.request.is_some() => {
-                failed += 1;
-                Invariant::Counters
-                    .holds(failed <= most, || format!("{failed} tries of a candidate, at most {most} are allowed"))?;
-            }
-            Event::CandidateCooled(e) => drop(given_up.insert(e.candidate, e.until)),
-            Event::CandidateCleared(e) => {
-                given_up.remove(&e.candidate);
-                until = if waits { entry.at } else { until };
-            }
-            Event::RequestSent(e) => {
-                let free = given_up.get(&e.candidate).is_none_or(|until| until.is_some_and(|until| until <= entry.at));
-                Invariant::Counters.holds(free, || format!("{} was given up and is asked", e.candidate))?;
-            }
-            Event::RetryScheduled(e) => {
-                (until, waits) = (e.until, false);
-                failed = if e.candidate.is_some() { 0 } else { failed };
-            }
-            // A human who lets a held run go on has it tried once more, whatever was counted.
-            Event::LifecycleChanged(e) if e.to == LifecycleKind::Error => failed = 0,
-            Event::WaitBegan(e) if e.on == WaitFor::Quota => (until, waits) = (e.until.unwrap_or(until), true),
-            Event::WaitEnded(e) if matches!(e.on, WaitFor::Retry | WaitFor::Quota) => {
-                failed = if e.on == WaitFor::Quota { 0 } else { failed };
-                Invariant::Counters
-                    .holds(entry.at >= until, || format!("it was to wait until {until:?}, not {:?}", entry.at))?;
-            }
-            _ => {}
-        }
-    }
-    Ok(())
 }

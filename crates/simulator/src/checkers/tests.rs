@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use engine::tables::compaction::Rung;
 use engine::{
-    Answer, ApprovalRow, Batch, CallId, CallOutcome, CandidateCooled, CompactionBegun, CompactionCause, EffectId, Hash,
-    Note, Noted, ProcessAdopted, ProcessEnded, ReceiptState, Record, RequestSent, ResultsCut, RetryScheduled, Seq,
-    Spent, TextAdded, Timestamp, ToolClass, Views, WaitBegan, WaitEnded, WaitFor,
+    Answer, ApprovalRow, Batch, CallId, CallOutcome, CandidateCooled, CompactionBegun, CompactionCause, EffectId,
+    Failed, Failure, FailureClass, Hash, Note, Noted, ProcessAdopted, ProcessEnded, ReceiptState, Record, RequestSent,
+    ResultsCut, RetryScheduled, Seq, Spent, TextAdded, Thinking, Timestamp, ToolClass, Views, WaitBegan, WaitEnded,
+    WaitFor,
 };
 
 use super::*;
@@ -102,6 +103,34 @@ pub(crate) const PLANTED: &[Planted] = &[
             CandidateCooled { candidate: 0, model: String::new(), until: None, class: None, request: None }.into(),
         );
         append(outside, event_of(outside, "request_sent"));
+    }),
+    (Invariant::Chain, |outside| append(outside, WaitBegan { on: WaitFor::Quota, until: None }.into())),
+    (Invariant::Chain, |outside| {
+        let Event::Failed(failed) = event_of(outside, "failed") else { unreachable!() };
+        let failure = Failure::new(FailureClass::Auth, "refused");
+        [0; 2].iter().for_each(|_| append(outside, Failed { failure: failure.clone(), ..failed.clone() }.into()));
+    }),
+    (Invariant::Chain, |outside| {
+        let thinking = Some(Thinking::High);
+        append(
+            outside,
+            RetryScheduled {
+                as_it_is: false,
+                rung: None,
+                until: outside.now,
+                try_no: 2,
+                candidate: None,
+                model: None,
+                thinking,
+            }
+            .into(),
+        );
+    }),
+    (Invariant::Chain, |outside| {
+        let (Event::Failed(failed), ended) = (event_of(outside, "failed"), end_of(outside)) else { unreachable!() };
+        let failure = Some(failed.failure.clone());
+        append(outside, failed.into());
+        append(outside, RunEnded { outcome: Outcome::Failed, failure, ..ended }.into());
     }),
     (Invariant::Once, |outside| outside.tools.starts.push(start_of(outside, ToolClass::Once))),
     (Invariant::Intent, |outside| {

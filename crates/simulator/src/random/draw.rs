@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use engine::{Allowance, AtLimit, Budget, FailureClass, Limits, ResumeMode};
+use engine::{Allowance, AtLimit, Budget, FailureClass, Limits, ResumeMode, Thinking};
 
 use super::trial::{Mode, Part, Trial};
 use crate::case::Form;
@@ -11,7 +11,7 @@ use crate::fault::{Fault, Lost, Strike};
 use crate::hit::{Harm, Hit};
 use crate::plan::Plan;
 use crate::workload::{
-    After, Again, Ends, Leave, Pause, Script, Seed, Then, Turn, TurnCall, TurnFailure, When, Workload,
+    After, Again, Asked, Ends, Flaw, Leave, Odd, Pause, Script, Seed, Then, Turn, TurnCall, TurnFailure, When, Workload,
 };
 use crate::world::Chance;
 
@@ -49,8 +49,14 @@ pub fn plan_of(trial: &Trial) -> Plan {
     if bounds.one_in(6) {
         make_long(&mut runs, &mut bounds);
     }
-    let tools = Workload::checked_in().tools;
-    let mut workload = Workload { seeds: vec![], limits, budget, tools, runs };
+    let mut odd = row("odd");
+    for turn in runs.iter_mut().flat_map(|run| &mut run.turns) {
+        turn.odd = odd.one_in(6).then(|| odd.of(&Odd::ALL));
+    }
+    let Workload { tools, candidates, .. } = Workload::checked_in();
+    let mut chain = row("candidates");
+    let candidates = if chain.one_in(3) { candidates } else { asked(&mut chain) };
+    let mut workload = Workload { seeds: vec![], limits, budget, candidates, tools, runs };
     leave_out(&mut workload, &trial.dropped);
     Plan::of(workload, seed)
 }
@@ -79,6 +85,37 @@ fn budget(chance: &mut Chance) -> Budget {
     let session = Allowance { tokens, ..Allowance::default() };
     let at_limit = chance.of(&[AtLimit::Wait, AtLimit::Wait, AtLimit::End]);
     Budget { run, session, at_limit, wrap_up: chance.of(&[0, 80]), ..Budget::default() }
+}
+
+/// What a provider says of a key or a model, some of it only once.
+const FLAWS: [(FailureClass, u32); 7] = [
+    (FailureClass::Auth, 1),
+    (FailureClass::Auth, 1),
+    (FailureClass::Auth, u32::MAX),
+    (FailureClass::AuthPermanent, u32::MAX),
+    (FailureClass::Billing, u32::MAX),
+    (FailureClass::ModelNotFound, u32::MAX),
+    (FailureClass::RateLimit, 3),
+];
+
+/// One to three keys of one or two models; one of them at least is in order.
+fn asked(chance: &mut Chance) -> Vec<Asked> {
+    let models = &["script", "other"][..=chance.pick(2)];
+    let profiles = &["first", "second", "third"][..=chance.pick(3)];
+    let mut asked: Vec<Asked> =
+        models.iter().flat_map(|model| profiles.iter().map(|profile| Asked::new(model, profile))).collect();
+    let sound = chance.pick(asked.len());
+    for (at, asked) in asked.iter_mut().enumerate() {
+        asked.can_refresh = chance.one_in(2);
+        if chance.one_in(3) {
+            asked.thinking = Some(chance.of(&[Thinking::Xhigh, Thinking::High, Thinking::Low]));
+            let accepts = [Thinking::Medium, Thinking::Minimal, Thinking::Off];
+            asked.accepts = chance.one_in(2).then(|| chance.of(&accepts));
+        }
+        let (class, times) = chance.of(&FLAWS);
+        asked.flaw = (chance.one_in(2) && at != sound).then_some(Flaw { class, times });
+    }
+    asked
 }
 
 /// Every answer is preceded by the provider's word that the request is too long, some more often than can be mended.
@@ -115,7 +152,7 @@ fn turn(chance: &mut Chance) -> Turn {
     let chunks = (0..=chance.pick(6)).map(|_| chance.of(&WORDS).to_owned()).collect();
     let calls = (0..chance.pick(4)).map(|_| call(chance)).collect();
     let failure = chance.one_in(4).then(|| failure(chance));
-    Turn { chunks, calls, failure }
+    Turn { chunks, calls, failure, odd: None }
 }
 
 fn call(chance: &mut Chance) -> TurnCall {
@@ -208,7 +245,8 @@ fn leave_out(workload: &mut Workload, dropped: &[Part]) {
                     script.after = After::Accepted;
                 }
             }
-            Part::Message(_) | Part::Turn(..) => {}
+            Part::Odd(run, turn) => change(workload, run, turn, |turn| turn.odd = None),
+            Part::Message(_) | Part::Turn(..) | Part::Candidate(_) => {}
         }
     }
     for part in parts.iter().rev() {
@@ -221,7 +259,10 @@ fn leave_out(workload: &mut Workload, dropped: &[Part]) {
                     script.turns.remove(turn);
                 }
             }
-            Part::Message(_) | Part::Calls(..) | Part::Failure(..) | Part::User(_) => {}
+            Part::Candidate(at) if workload.candidates.len() > 1 && at < workload.candidates.len() => {
+                drop(workload.candidates.remove(at));
+            }
+            _ => {}
         }
     }
     for part in parts.iter().rev() {
@@ -322,6 +363,23 @@ mod tests {
             names.extend(strikes_of(&Trial::new(Mode::Disk, seed)).iter().map(|strike| strike.fault.name()));
         }
         assert_eq!(names.len(), 11 + Harm::all().count(), "{names:?}");
+    }
+
+    #[test]
+    fn r24_r50_r51_r53_every_chain_and_every_odd_answer_is_drawn() {
+        let (mut odd, mut flaws, mut chains, mut lowered) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new(), 0);
+        for seed in 0..400 {
+            let Workload { runs, candidates, .. } = plan_of(&Trial::new(Mode::Random, seed)).workload;
+            odd.extend(runs.iter().flat_map(|run| &run.turns).filter_map(|turn| turn.odd));
+            assert!(candidates.iter().any(|asked| asked.flaw.is_none()), "seed {seed}: nobody is in order");
+            flaws.extend(candidates.iter().filter_map(|asked| asked.flaw).map(|flaw| (flaw.class as u8, flaw.times)));
+            lowered +=
+                candidates.iter().filter(|asked| asked.accepts.is_some_and(|most| asked.thinking > Some(most))).count();
+            chains.insert(candidates.len());
+        }
+        let known: BTreeSet<(u8, u32)> = FLAWS.iter().map(|(class, times)| (*class as u8, *times)).collect();
+        assert_eq!((odd, flaws), (Odd::ALL.into(), known));
+        assert!(chains == [1, 2, 3, 4, 6].into() && lowered > 50, "{chains:?} {lowered}");
     }
 
     #[test]

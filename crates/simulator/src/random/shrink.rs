@@ -85,11 +85,14 @@ fn parts(trial: &Trial) -> Vec<Part> {
     let whole = plan_of(&Trial { dropped: vec![], ..trial.clone() });
     let runs = &whole.workload.runs;
     let mut parts: Vec<Part> = (0..runs.len()).rev().map(Part::Message).collect();
+    parts.extend((0..whole.workload.candidates.len()).rev().map(Part::Candidate));
     for (run, script) in runs.iter().enumerate() {
         // The last turn is the answer; it asks for nothing.
         parts.extend((0..script.turns.len() - 1).map(|turn| Part::Turn(run, turn)));
         let failing = script.turns.iter().enumerate().filter(|(_, turn)| turn.failure.is_some());
         parts.extend(failing.map(|(turn, _)| Part::Failure(run, turn)));
+        let odd = script.turns.iter().enumerate().filter(|(_, turn)| turn.odd.is_some());
+        parts.extend(odd.map(|(turn, _)| Part::Odd(run, turn)));
         let is_used = script.again.is_some() || script.cancel || script.pause.is_some() || script.abort.is_some();
         parts.extend(is_used.then_some(Part::User(run)));
     }

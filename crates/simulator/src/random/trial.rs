@@ -52,8 +52,12 @@ pub enum Part {
     Calls(usize, usize),
     /// The failure of a turn.
     Failure(usize, usize),
+    /// What is odd about the answer of a turn.
+    Odd(usize, usize),
     /// What the user does beside sending it.
     User(usize),
+    /// A candidate.
+    Candidate(usize),
 }
 
 /// One random case.
@@ -93,7 +97,9 @@ impl fmt::Display for Part {
             Self::Turn(run, turn) => write!(f, "turn/{run}/{turn}"),
             Self::Calls(run, turn) => write!(f, "calls/{run}/{turn}"),
             Self::Failure(run, turn) => write!(f, "failure/{run}/{turn}"),
+            Self::Odd(run, turn) => write!(f, "odd/{run}/{turn}"),
             Self::User(run) => write!(f, "user/{run}"),
+            Self::Candidate(at) => write!(f, "candidate/{at}"),
         }
     }
 }
@@ -125,6 +131,8 @@ impl FromStr for Part {
             ["user", run] => Self::User(number(run)?),
             ["turn", run, turn] => Self::Turn(number(run)?, number(turn)?),
             ["calls", run, turn] => Self::Calls(number(run)?, number(turn)?),
+            ["candidate", at] => Self::Candidate(number(at)?),
+            ["odd", run, turn] => Self::Odd(number(run)?, number(turn)?),
             ["failure", run, turn] => Self::Failure(number(run)?, number(turn)?),
             _ => return Err(wrong()),
         })
@@ -165,7 +173,7 @@ mod tests {
             "MODE=random SEED=7",
             "MODE=liveness SEED=18446744073709551615 FAULTS=none",
             "MODE=disk SEED=3 FAULTS=0:torn@7,4:eio-on@90",
-            "MODE=random SEED=3 FAULTS=12:process,40:power/2,41:full/90 DROP=message/2,turn/0/1,calls/1/0,failure/1/1,user/0",
+            "MODE=random SEED=3 FAULTS=12:process,40:power/2,41:full/90 DROP=message/2,turn/0/1,calls/1/0,failure/1/1,odd/0/1,user/0,candidate/3",
         ] {
             assert_eq!(text.parse::<Trial>().unwrap().to_string(), text);
         }

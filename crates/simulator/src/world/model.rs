@@ -2,15 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use engine::tables::limits::CALLS_PER_MESSAGE;
 use engine::{
     Body, BodyKind, CallId, Content, EffectId, Failure, FailureClass, Hash, Item, Part, Report, RunId, Shortened,
-    Timestamp, Usage,
+    Thinking, Timestamp, Usage,
 };
 use journal::Read;
 
 use crate::invariant::{Invariant, Violation};
 use crate::plan::Plan;
-use crate::workload::Turn;
+use crate::workload::{Odd, Turn};
 
 /// What a call that was cut off before it ran, or for which nothing was left, is answered with; such a call is asked for
 /// again.
@@ -22,7 +23,7 @@ const NOTHING_MORE: &str = "That is all.";
 /// The provider's side of the world: which planned failures have happened, and which answers were whole.
 #[derive(Debug, Clone, Default)]
 pub struct Model {
-    spent: BTreeMap<(usize, usize), u32>,
+    spent: BTreeMap<Cause, u32>,
     /// Requests whose answer came with its end mark.
     pub whole: BTreeSet<EffectId>,
     /// Requests that fell silent, and since when.
@@ -40,43 +41,81 @@ pub struct Reply {
     pub end: ReplyEnd,
 }
 
+/// What a request fails of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cause {
+    /// What is planned for this run and turn.
+    Turn(usize, usize),
+    /// What is odd about the answer of this run and turn.
+    Odd(usize, usize),
+    /// What is wrong with this candidate.
+    Candidate(u32),
+    /// It is to think more than this candidate can.
+    Thinking(u32),
+}
+
 /// How an answer ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplyEnd {
     /// With its end mark.
     Whole,
-    /// With the planned failure of this run and turn.
-    Fails((usize, usize)),
-    /// With silence, as planned for this run and turn.
-    Silent((usize, usize)),
+    /// With its end mark, and is none.
+    Odd(Cause),
+    /// With the planned failure.
+    Fails(Cause),
+    /// With silence, as planned.
+    Silent(Cause),
+}
+
+/// A request as the provider sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct Asking<'a> {
+    /// Which.
+    pub request: EffectId,
+    /// The place of the model and the key.
+    pub candidate: u32,
+    /// How much it is to think, where that is not what its settings say.
+    pub thinking: Option<Thinking>,
+    /// The conversation.
+    pub items: &'a [Item],
 }
 
 impl Model {
     /// The failure has happened once more.
-    pub fn spend(&mut self, failure: (usize, usize)) {
+    pub fn spend(&mut self, failure: Cause) {
         *self.spent.entry(failure).or_default() += 1;
     }
 
-    /// Answers a request that holds these items.
-    pub fn reply(
-        &self,
-        request: EffectId,
-        items: &[Item],
-        plan: &Plan,
-        journal: &dyn Read,
-    ) -> Result<Reply, Violation> {
+    /// Whether the failure is still to happen.
+    fn is_left(&self, failure: Cause, times: u32) -> bool {
+        self.spent.get(&failure).copied().unwrap_or_default() < times
+    }
+
+    /// Answers a request.
+    pub fn reply(&self, asking: Asking<'_>, plan: &Plan, journal: &dyn Read) -> Result<Reply, Violation> {
+        let Asking { request, items, .. } = asking;
         let run = script_of(plan, request)?;
         let told = Told::read(run, items, (plan, &self.summaries), journal)?;
+        if let Some((cause, class)) = self.refusal(asking, plan) {
+            let failure = Failure::new(class, "the candidate is not in order");
+            let reports = VecDeque::from([Report::RequestFailed { effect: request, failure }]);
+            return Ok(Reply { reports, end: ReplyEnd::Fails(cause) });
+        }
         let turn = &plan.workload.runs[run].turns[told.turn];
         let mut pieces = told.pieces(run, turn);
-        let place = (run, told.turn);
-        let spent = self.spent.get(&place).copied().unwrap_or_default();
-        let failure = turn.failure.filter(|failure| spent < failure.times);
-        let Some(failure) = failure else {
+        let place = Cause::Turn(run, told.turn);
+        let Some(failure) = turn.failure.filter(|failure| self.is_left(place, failure.times)) else {
+            let odd = Cause::Odd(run, told.turn);
+            let end = if turn.odd.is_some_and(Odd::is_failure) && self.is_left(odd, 1) {
+                pieces = if turn.odd == Some(Odd::Empty) { vec![] } else { too_many(run, told.turn) };
+                ReplyEnd::Odd(odd)
+            } else {
+                ReplyEnd::Whole
+            };
             let usage = Usage { input: items.len() as u64, output: pieces.len() as u64, ..Usage::default() };
             let mut reports = said(request, pieces);
             reports.push_back(Report::RequestEnded { effect: request, usage });
-            return Ok(Reply { reports, end: ReplyEnd::Whole });
+            return Ok(Reply { reports, end });
         };
         let half = pieces.get(failure.after).and_then(|piece| cut(piece, failure.cut));
         pieces.truncate(failure.after);
@@ -90,9 +129,18 @@ impl Model {
         reports.push_back(Report::RequestFailed { effect: request, failure: failed });
         Ok(Reply { reports, end: ReplyEnd::Fails(place) })
     }
-}
 
-impl Model {
+    /// What the provider says against the candidate, whatever is asked of it.
+    fn refusal(&self, asking: Asking<'_>, plan: &Plan) -> Option<(Cause, FailureClass)> {
+        let asked = plan.workload.candidates.get(asking.candidate as usize)?;
+        let cause = Cause::Candidate(asking.candidate);
+        if let Some(flaw) = asked.flaw.filter(|flaw| self.is_left(cause, flaw.times)) {
+            return Some((cause, flaw.class));
+        }
+        let is_too_much = asked.accepts.is_some() && asking.thinking.or(asked.thinking) > asked.accepts;
+        is_too_much.then_some((Cause::Thinking(asking.candidate), FailureClass::ThinkingUnsupported))
+    }
+
     /// Summarises items, or fails to: that follows from which effect it is.
     pub fn summarise(
         &mut self,
@@ -158,6 +206,8 @@ struct Told {
     said: String,
     asked: BTreeMap<CallId, Hash>,
     done: BTreeSet<Hash>,
+    /// Turns of which the calls that are wrong were asked for.
+    wrong: BTreeSet<usize>,
 }
 
 impl Told {
@@ -187,6 +237,8 @@ impl Told {
                         told.said.push_str(&text_of(journal, text)?);
                     }
                     told.asked.extend(calls.iter().map(|call| (call.id, call.arguments.hash)));
+                    let wrong = calls.iter().filter_map(|call| plan.wrong_call(&call.arguments.hash));
+                    told.wrong.extend(wrong.filter(|(of, _)| *of == run).map(|(_, turn)| turn));
                 }
                 Item::Result { call, output, .. } if !cut.contains(&output.hash) => {
                     told.done.extend(told.asked.get(call));
@@ -218,6 +270,11 @@ impl Told {
 
     /// What of the turn is still to be said.
     fn pieces(&self, run: usize, turn: &Turn) -> Vec<Part> {
+        if turn.odd == Some(Odd::WrongCalls) && !self.wrong.contains(&self.turn) {
+            let broken = call_parts(0, "look", &Plan::broken_arguments(run, self.turn));
+            let unknown = call_parts(1, "nothing_like_it", &Plan::unknown_arguments(run, self.turn));
+            return [broken, unknown].concat();
+        }
         let mut skip = self.said.len();
         let mut pieces = vec![];
         for chunk in &turn.chunks {
@@ -228,9 +285,10 @@ impl Told {
             }
         }
         let missing = (0..turn.calls.len()).filter(|call| !self.is_done(run, *call));
-        for (index, call) in missing.enumerate() {
-            pieces.extend(call_parts(index as u32, &turn.calls[call].tool, &Plan::arguments(run, self.turn, call)));
-        }
+        let calls = missing.enumerate().map(|(index, call)| {
+            call_parts(index as u32, &turn.calls[call].tool, &Plan::arguments(run, self.turn, call))
+        });
+        pieces.extend(arranged(calls.collect(), turn.odd));
         if pieces.is_empty() {
             pieces.push(Part::Text(NOTHING_MORE.to_owned()));
         }
@@ -241,6 +299,33 @@ impl Told {
 /// Whether this text is the whole of another and nothing more but closing words.
 pub fn only_closes(whole: &str, text: &str) -> bool {
     text.strip_prefix(whole).is_some_and(|rest| rest.replace(NOTHING_MORE, "").is_empty())
+}
+
+/// The parts of calls, in the order and with the ids that the provider gives them.
+fn arranged(calls: Vec<[Part; 2]>, odd: Option<Odd>) -> Vec<Part> {
+    let mut parts: Vec<Part> = match odd {
+        Some(Odd::Interleaved) => {
+            let (first, second): (Vec<Part>, Vec<Part>) = calls.into_iter().rev().map(|[a, b]| (a, b)).unzip();
+            [first, second].concat()
+        }
+        _ => calls.into_iter().flatten().collect(),
+    };
+    for part in &mut parts {
+        if let Part::Call { provider_id: Some(id), .. } = part {
+            match odd {
+                Some(Odd::SameIds) => "provider".clone_into(id),
+                Some(Odd::NoIds) => id.clear(),
+                _ => {}
+            }
+        }
+    }
+    parts
+}
+
+/// More calls than are taken.
+fn too_many(run: usize, turn: usize) -> Vec<Part> {
+    let calls = (0..=CALLS_PER_MESSAGE as u32).map(|index| call_parts(index, "look", &Plan::arguments(run, turn, 0)));
+    calls.flatten().collect()
 }
 
 /// A call in two parts, as providers stream them.

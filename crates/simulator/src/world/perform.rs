@@ -7,8 +7,9 @@ use engine::{
 };
 
 use super::Outside;
-use super::model::{Reply, ReplyEnd};
+use super::model::{Asking, Cause, Reply, ReplyEnd};
 use super::tools::Record;
+use crate::checkers::chain;
 use crate::invariant::{Invariant, Violation};
 use crate::plan::Planned;
 use crate::workload::{Ends, Life};
@@ -84,7 +85,11 @@ impl Performer {
                 Some(Self::Known([Report::Prepared { effect: *id, prompt }].into()))
             }
             Effect::Reserve { id, .. } => Some(Self::Known([Report::Reserved { effect: *id, near: None }].into())),
-            Effect::Request { id, items, .. } => Some(request(*id, *items, outside, session)?),
+            Effect::Request { id, candidate, thinking, items, .. } => {
+                let items = session.transcript.items().get(..*items as usize).unwrap_or_default();
+                let asking = Asking { request: *id, candidate: *candidate, thinking: *thinking, items };
+                Some(request(asking, outside)?)
+            }
             Effect::Compact { id, items, .. } => Some(compact(*id, *items, outside, session)?),
             Effect::CheckCall { id, call } => call_of(*call).map(|call| check(*id, call, outside)).transpose()?,
             Effect::RunCall { id, call } => call_of(*call).map(|call| run(*id, call, outside)).transpose()?,
@@ -178,6 +183,7 @@ fn says(effect: EffectId, reply: &mut Reply, outside: &mut Outside) -> Stepped {
     match (&report, reply.end) {
         (Some(Report::RequestFailed { .. }), ReplyEnd::Fails(failure)) => outside.model.spend(failure),
         (_, ReplyEnd::Silent(failure)) if spoken => falls_silent(effect, failure, outside),
+        (Some(Report::RequestEnded { .. }), ReplyEnd::Odd(odd)) => outside.model.spend(odd),
         (Some(Report::RequestEnded { .. }), _) => drop(outside.model.whole.insert(effect)),
         _ => {}
     }
@@ -185,18 +191,23 @@ fn says(effect: EffectId, reply: &mut Reply, outside: &mut Outside) -> Stepped {
     Stepped { name: known_name(report.as_ref()), report, last }
 }
 
-fn falls_silent(effect: EffectId, failure: (usize, usize), outside: &mut Outside) {
+fn falls_silent(effect: EffectId, failure: Cause, outside: &mut Outside) {
     outside.model.spend(failure);
     outside.model.silent.insert(effect, outside.now);
 }
 
-fn request(id: EffectId, items: u32, outside: &mut Outside, session: &Session) -> Result<Performer, Violation> {
-    let items = session.transcript.items().get(..items as usize).unwrap_or_default();
-    paired(id, items)?;
-    told_once(id, items)?;
-    let reply = outside.model.reply(id, items, &outside.plan, outside.disk.journal())?;
+fn request(asking: Asking<'_>, outside: &mut Outside) -> Result<Performer, Violation> {
+    paired(asking.request, asking.items)?;
+    told_once(asking.request, asking.items)?;
+    if outside.plan.workload.candidates.iter().any(|asked| asked.thinking.is_some()) {
+        let level = chain::level(&outside.plan, &outside.disk.entries()?);
+        Invariant::Chain.holds(asking.thinking == level, || {
+            format!("{} is to think {:?}, and by the journal it is {level:?}", asking.request, asking.thinking)
+        })?;
+    }
+    let reply = outside.model.reply(asking, &outside.plan, outside.disk.journal())?;
     if let (ReplyEnd::Silent(failure), true) = (reply.end, reply.reports.is_empty()) {
-        falls_silent(id, failure, outside);
+        falls_silent(asking.request, failure, outside);
     }
     Ok(Performer::Request(reply))
 }
@@ -249,6 +260,11 @@ fn planned_of<'a>(call: &Call, outside: &'a Outside) -> Result<&'a Planned, Viol
 }
 
 fn check(effect: EffectId, call: &Call, outside: &Outside) -> Result<Performer, Violation> {
+    if outside.plan.wrong_call(&call.arguments.hash).is_some() {
+        let (fingerprint, reason) = (call.arguments.hash, Some("no such call can be made".to_owned()));
+        let report = Report::CallChecked { effect, decision: Policy::Deny, fingerprint, evidence: None, reason };
+        return Ok(Performer::Known([report].into()));
+    }
     let planned = planned_of(call, outside)?;
     let report = Report::CallChecked {
         effect,

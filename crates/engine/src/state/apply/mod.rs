@@ -168,6 +168,7 @@ impl Session {
         if planted(Mutant::BudgetForgotten) {
             run.spent = Spent::default();
         }
+        run.forget_chain(at);
         // What passed between the last sign of the old owner and now is nobody's time.
         if run.clock.since.is_some() {
             run.clock.set_running(false, e.last_activity);

@@ -215,6 +215,24 @@ impl Run {
         self.phase = Phase::Error { failure: e.failure.clone() };
     }
 
+    /// The planted bugs: what an opening takes from a chain of failures.
+    pub(super) fn forget_chain(&mut self, at: Timestamp) {
+        if planted(Mutant::CoolingForgotten) {
+            self.counters.cooling.clear();
+        }
+        if planted(Mutant::LevelForgotten) {
+            self.counters.lowered = None;
+        }
+        if planted(Mutant::RefusalForgotten) {
+            self.counters.refused = 0;
+        }
+        if planted(Mutant::WaitShortened)
+            && let Phase::Retry { until } | Phase::Awaiting { on: WaitFor::Quota, until: Some(until) } = &mut self.phase
+        {
+            *until = at.min(*until);
+        }
+    }
+
     /// A summary that was asked for when its process died, or its run was held, is asked for anew: what became of the first
     /// one is not known.
     pub(super) fn lose_summary(&mut self) {
