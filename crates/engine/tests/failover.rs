@@ -1,12 +1,12 @@
-//! Failover against a second model that knows nothing of the engine's tables: loops and locals. Nine classes of failure, three
-//! profiles of three models, an answer after any number of failures or never, and the same with a crash after each step.
+//! Failover against a second model that knows nothing of the engine's tables: loops and locals. Fourteen classes of failure, three
+//! profiles of three models: one class again and again, two classes at each place, any in any order; and the same with a crash.
 
 mod support;
 
 use engine::tables::lifecycle::LifecycleKind;
 use engine::{Candidate, EffectKind, Event, Failure, FailureClass, Outcome, Part, Phase, Report, Run, Thinking, Usage};
-use support::World;
 use support::script::run_line;
+use support::{World, invariants};
 
 /// What was done for a run, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,12 +21,18 @@ enum Act {
 
 const MODELS: usize = 3;
 const PROFILES: usize = 3;
-const CLASSES: [FailureClass; 9] = [
+const ALL: usize = MODELS * PROFILES;
+const CLASSES: [FailureClass; 14] = [
     FailureClass::RateLimit,
     FailureClass::Overloaded,
     FailureClass::Auth,
+    FailureClass::AuthPermanent,
     FailureClass::Billing,
+    FailureClass::Timeout,
+    FailureClass::Stalled,
     FailureClass::Network,
+    FailureClass::Server,
+    FailureClass::Malformed,
     FailureClass::ModelNotFound,
     FailureClass::ThinkingUnsupported,
     FailureClass::InvalidRequest,
@@ -35,79 +41,129 @@ const CLASSES: [FailureClass; 9] = [
 /// Every backoff: what the jitter is drawn from is always this.
 const BACKOFF_MS: i64 = 500;
 const MAX_WAIT_MS: i64 = 3_600_000;
+const MINUTE_MS: i64 = 60_000;
+
+/// What a provider says to a request: how it fails, and how long it asks to wait.
+type Says = Option<(FailureClass, Option<i64>)>;
+
+/// What the provider says, by how many requests of the run have failed before and who is asked.
+type Provider<'a> = &'a dyn Fn(usize, usize) -> Says;
 
 /// Of the three profiles of each model the second one is logged in.
 fn can_refresh(candidate: usize) -> bool {
     candidate % PROFILES == 1
 }
 
-/// What a person would do who reads the table of failures: so many requests fail like this, then one is answered. The
-/// provider says `says_ms` each time, or nothing.
-fn expected(class: FailureClass, mut failures: u32, says_ms: Option<i64>) -> Vec<Act> {
-    let all = MODELS * PROFILES;
-    let waits = matches!(class, FailureClass::RateLimit | FailureClass::Overloaded);
+/// What a failure says of others than the request: what is left alone for a while, and for how long when it comes again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// A quota of this key with this model.
+    Quota,
+    /// This key, for now.
+    Key,
+    /// This key, for hours.
+    Account,
+    /// Nothing.
+    Nothing,
+}
+
+fn kind_of(class: FailureClass) -> Kind {
+    match class {
+        FailureClass::RateLimit | FailureClass::Overloaded => Kind::Quota,
+        FailureClass::Auth => Kind::Key,
+        FailureClass::AuthPermanent | FailureClass::Billing => Kind::Account,
+        _ => Kind::Nothing,
+    }
+}
+
+/// One that is left alone: until when (for ever is later than any time), for what, for the how manieth time.
+#[derive(Debug, Clone, Copy)]
+struct Left {
+    until: i64,
+    kind: Kind,
+    times: usize,
+}
+
+/// What a person would do who reads the table of failures.
+fn expected(provider: Provider<'_>) -> Vec<Act> {
     let (mut acts, mut now, mut waited, mut current) = (vec![], 0, 0, 0);
-    let mut free_at = vec![0; all];
-    let mut given_up = vec![0; all];
+    let (mut failures, mut in_a_row, mut refused, mut lowered) = (0, 0, 0, 0);
+    let mut left: [Option<Left>; ALL] = [None; ALL];
     loop {
-        let tries = match class {
-            FailureClass::RateLimit | FailureClass::Overloaded => 2,
-            FailureClass::Network => 3,
-            // The level that it was to have, and the five below it.
-            FailureClass::ThinkingUnsupported => 6,
-            // One more with a new token, at once.
-            FailureClass::Auth if can_refresh(current) => 2,
-            _ => 1,
+        acts.push(Act::Asked { candidate: current, at: now });
+        let Some((class, says)) = provider(failures, current) else {
+            acts.push(Act::Ended { outcome: Outcome::Completed, at: now });
+            return acts;
         };
-        for number in 1..=tries {
-            acts.push(Act::Asked { candidate: current, at: now });
-            if failures == 0 {
-                acts.push(Act::Ended { outcome: Outcome::Completed, at: now });
+        failures += 1;
+        in_a_row += 1;
+        refused += usize::from(class == FailureClass::Auth);
+        let kind = kind_of(class);
+        let is_free = |left: &[Option<Left>; ALL], other: usize, now| left[other].is_none_or(|left| left.until <= now);
+        let tries = match class {
+            FailureClass::Unknown => {
+                acts.push(Act::Held);
                 return acts;
             }
-            failures -= 1;
-            if number < tries && !matches!(class, FailureClass::ThinkingUnsupported | FailureClass::Auth) {
-                let others = (0..all).any(|other| other != current && free_at[other] <= now);
-                let delay = says_ms.unwrap_or(BACKOFF_MS);
-                if delay > if others || waits { 60_000 } else { MAX_WAIT_MS } {
-                    break;
-                }
-                now += delay;
+            // Five levels are below the highest.
+            FailureClass::ThinkingUnsupported if lowered < 5 => {
+                (in_a_row, refused, lowered) = (0, 0, lowered + 1);
+                continue;
             }
-        }
-        match class {
-            FailureClass::Unknown => acts.push(Act::Held),
-            FailureClass::InvalidRequest | FailureClass::ThinkingUnsupported => {
+            FailureClass::ThinkingUnsupported | FailureClass::InvalidRequest => {
                 acts.push(Act::Ended { outcome: Outcome::Failed, at: now });
+                return acts;
             }
-            _ => {}
-        }
-        if matches!(acts.last(), Some(Act::Held | Act::Ended { .. })) {
-            return acts;
-        }
-        let model = current / PROFILES;
-        for (other, free_at) in free_at.iter_mut().enumerate() {
-            let same_key =
-                matches!(class, FailureClass::Auth | FailureClass::Billing) && other % PROFILES == current % PROFILES;
-            let same_model = class == FailureClass::ModelNotFound && other / PROFILES == model;
-            if other == current || same_key || same_model {
-                let minutes = [1, 5, 25, 60][given_up[other].min(3)];
-                given_up[other] += 1;
-                *free_at = if waits { now + says_ms.unwrap_or(0).max(minutes * 60_000) } else { i64::MAX };
+            FailureClass::Auth if can_refresh(current) && refused < 2 => continue,
+            FailureClass::RateLimit | FailureClass::Overloaded => 2,
+            FailureClass::Auth | FailureClass::AuthPermanent | FailureClass::Billing | FailureClass::ModelNotFound => 1,
+            _ => 3,
+        };
+        if in_a_row < tries {
+            let delay = says.unwrap_or(BACKOFF_MS);
+            let mut others = (0..ALL).filter(|other| *other != current);
+            let is_sooner = |other: usize| {
+                is_free(&left, other, now)
+                    || left[other].is_some_and(|left| left.kind == Kind::Quota && left.until < now + delay)
+            };
+            if delay <= if kind == Kind::Quota || others.any(is_sooner) { MINUTE_MS } else { MAX_WAIT_MS } {
+                now += delay;
+                continue;
             }
         }
-        if let Some(next) = (0..all).find(|other| *other != current && free_at[*other] <= now) {
+        let times = left[current].filter(|left| left.kind == kind).map_or(0, |left| left.times);
+        let by_itself = match kind {
+            Kind::Quota | Kind::Key => [1, 5, 25, 60][times.min(3)] * MINUTE_MS,
+            Kind::Account => [300, 600, 1_200, 1_440][times.min(3)] * MINUTE_MS,
+            Kind::Nothing => i64::MAX - now,
+        };
+        let goes = |other: usize| match class {
+            _ if other == current => true,
+            FailureClass::ModelNotFound => other / PROFILES == current / PROFILES,
+            _ => matches!(kind, Kind::Key | Kind::Account) && other % PROFILES == current % PROFILES,
+        };
+        for other in (0..ALL).filter(|other| goes(*other)) {
+            let before = left[other].filter(|before| before.until > now && other != current);
+            let times = left[other].filter(|left| left.kind == kind).map_or(0, |left| left.times) + 1;
+            // Nobody is asked sooner than was said of it before.
+            let until = now + by_itself.max(says.unwrap_or(0).min(i64::MAX - now));
+            let until = before.map_or(until, |before| before.until.max(until));
+            left[other] = Some(Left { until, kind, times });
+        }
+        (in_a_row, refused, lowered) = (0, 0, 0);
+        if let Some(next) = (0..ALL).find(|other| *other != current && !goes(*other) && is_free(&left, *other, now)) {
             current = next;
             continue;
         }
-        let soonest = *free_at.iter().min().expect("there are some");
-        if soonest == i64::MAX || soonest - now + waited > MAX_WAIT_MS {
+        let waits = left.iter().flatten().filter(|left| left.kind == Kind::Quota && left.until > now);
+        let soonest = waits.map(|left| left.until).min().filter(|soonest| soonest - now + waited <= MAX_WAIT_MS);
+        let Some(soonest) = soonest else {
             acts.push(Act::Ended { outcome: Outcome::Failed, at: now });
             return acts;
-        }
+        };
         waited += soonest - now;
         now = soonest;
-        current = (0..all).find(|other| free_at[*other] <= now).expect("the soonest");
+        current = (0..ALL).find(|other| is_free(&left, *other, now)).expect("the soonest");
     }
 }
 
@@ -115,7 +171,7 @@ fn expected(class: FailureClass, mut failures: u32, says_ms: Option<i64>) -> Vec
 fn begun() -> World {
     let mut world = World::new();
     let one = world.settings.candidates.remove(0);
-    for candidate in 0..MODELS * PROFILES {
+    for candidate in 0..ALL {
         world.settings.candidates.push(Candidate {
             model: format!("model-{}", candidate / PROFILES),
             profile: Some(format!("profile-{}", candidate % PROFILES)),
@@ -133,17 +189,13 @@ fn begun() -> World {
 }
 
 /// What the engine does; before step `crash_at` its process is gone, and the next one goes on.
-fn done(class: FailureClass, mut failures: u32, says_ms: Option<i64>, crash_at: Option<usize>) -> (Vec<Act>, usize) {
+fn done(provider: Provider<'_>, crash_at: Option<usize>) -> (Vec<Act>, usize) {
     let mut world = begun();
-    let mut steps = 0;
+    world.checks_steps = false;
+    let (mut steps, mut failures) = (0, 0);
     loop {
         steps += 1;
-        assert!(
-            steps < 1_000,
-            "{class:?} says {says_ms:?}: {:?} {:?}",
-            acts(&world).len(),
-            world.session().run().map(|run| (&run.phase, &run.counters, world.now))
-        );
+        assert!(steps < 1_000, "{:?}", world.session().run().map(|run| (&run.phase, &run.counters, world.now)));
         if crash_at == Some(steps) {
             world.crash_and_open();
         }
@@ -154,9 +206,10 @@ fn done(class: FailureClass, mut failures: u32, says_ms: Option<i64>, crash_at: 
             world.step(Report::Due);
             continue;
         };
-        if failures > 0 {
-            failures -= 1;
-            let retry_after_ms = says_ms.map(|ms| ms as u64);
+        let candidate = world.session().run().expect("a run").counters.candidate as usize;
+        if let Some((class, says)) = provider(failures, candidate) {
+            failures += 1;
+            let retry_after_ms = says.map(|ms| ms as u64);
             let failure = Failure { retry_after_ms, ..Failure::new(class, "it is so") };
             world.step(Report::RequestFailed { effect, failure });
         } else {
@@ -164,6 +217,7 @@ fn done(class: FailureClass, mut failures: u32, says_ms: Option<i64>, crash_at: 
             world.step(Report::RequestEnded { effect, usage: Usage::default() });
         }
     }
+    invariants::check(&world);
     (acts(&world), steps)
 }
 
@@ -194,30 +248,77 @@ fn acts(world: &World) -> Vec<Act> {
 }
 
 /// Of failures in a row: through the first candidates, about the end of the chain, and more than any takes.
-const FAILURES: [u32; 16] = [0, 1, 2, 3, 4, 5, 6, 7, 9, 12, 17, 18, 19, 26, 27, 10_000];
+const FAILURES: [usize; 16] = [0, 1, 2, 3, 4, 5, 6, 7, 9, 12, 17, 18, 19, 26, 27, 10_000];
+/// Nothing; at once; soon; longer than there is patience for while another can be asked, and than there is at all.
+const SAYS_MS: [Option<i64>; 5] = [None, Some(0), Some(700), Some(60_001), Some(3_600_001)];
 
+/// The engine does what the second model expects, with no crash and with one before each of these steps.
+fn check(provider: Provider<'_>, crashes: impl Fn(usize) -> Vec<usize>, what: &dyn std::fmt::Debug) {
+    let (whole, steps) = done(provider, None);
+    assert_eq!(whole, expected(provider), "{what:?}");
+    for crash_at in crashes(steps) {
+        assert_eq!(done(provider, Some(crash_at)).0, whole, "{what:?}, a crash before step {crash_at}");
+    }
+}
+
+/// One class for all, so many times.
 #[test]
-fn r50_r51_r53_r54_every_chain_is_what_a_second_model_expects() {
+fn r50_r51_r53_r54_a_chain_of_one_class_is_what_a_second_model_expects_also_with_a_crash_anywhere() {
     for class in CLASSES {
-        for says_ms in [None, Some(0), Some(700), Some(60_001), Some(3_600_001)] {
-            for failures in FAILURES {
-                let (acts, _) = done(class, failures, says_ms, None);
-                assert_eq!(acts, expected(class, failures, says_ms), "{class:?}, {failures} times, says {says_ms:?}");
+        for says in SAYS_MS {
+            for most in FAILURES {
+                let provider = |failures: usize, _: usize| (failures < most).then_some((class, says));
+                let is_walked = matches!((most, says), (3, None) | (7, Some(700 | 60_001)) | (10_000, Some(700)));
+                let crashes = |steps| if is_walked { (1..=steps).collect() } else { vec![1 + most % steps] };
+                check(&provider, crashes, &(class, most, says));
             }
         }
     }
 }
 
+/// Every class at every place, behind candidates that all fail of another: the others answer, or fail as those before it.
 #[test]
-fn r50_r54_a_crash_anywhere_in_a_chain_changes_nothing_of_it() {
-    for class in CLASSES {
-        for (failures, says_ms) in [(3, None), (7, Some(90_000)), (10_000, Some(700))] {
-            let (whole, steps) = done(class, failures, says_ms, None);
-            for crash_at in 1..=steps {
-                let (acts, _) = done(class, failures, says_ms, Some(crash_at));
-                assert_eq!(acts, whole, "{class:?}, {failures} times, a crash before step {crash_at}");
+fn r50_r51_r53_r54_a_class_at_any_place_is_what_a_second_model_expects_also_with_a_crash_anywhere() {
+    let mut cases = 0;
+    for before in CLASSES {
+        let is_last_word =
+            matches!(before, FailureClass::ThinkingUnsupported | FailureClass::InvalidRequest | FailureClass::Unknown);
+        // Nobody is asked behind those.
+        let places = if is_last_word { 1 } else { ALL };
+        for class in CLASSES {
+            for place in 0..places {
+                for others_answer in [true, false] {
+                    let provider = |_: usize, candidate: usize| match candidate {
+                        _ if candidate == place => Some((class, None)),
+                        _ if candidate < place || !others_answer => Some((before, Some(700))),
+                        _ => None,
+                    };
+                    cases += 1;
+                    // One step of each in turn: all of them together are every step many times.
+                    check(&provider, |steps| vec![1 + cases % steps], &(before, class, place, others_answer));
+                }
             }
         }
+    }
+}
+
+/// Any class after any other, whoever is asked.
+#[test]
+fn r50_r51_r53_r54_a_chain_of_any_classes_is_what_a_second_model_expects_also_with_a_crash_anywhere() {
+    for seed in 0..6_000_u64 {
+        let draw = |at: usize, of: usize| {
+            let mixed = (seed * 1_000 + at as u64).wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            let mixed = (mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            ((mixed >> 33) % of as u64) as usize
+        };
+        let most = draw(900, 40);
+        let provider = |failures: usize, _: usize| {
+            // Half of the seeds have none that ends or holds the run, so that their chains are long.
+            let classes = if seed % 2 == 0 { &CLASSES[..11] } else { &CLASSES[..] };
+            let says = SAYS_MS[draw(400 + failures, SAYS_MS.len())];
+            (failures < most).then(|| (classes[draw(failures, classes.len())], says))
+        };
+        check(&provider, |steps| vec![1 + draw(901, steps)], &seed);
     }
 }
 

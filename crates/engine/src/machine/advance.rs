@@ -182,11 +182,13 @@ impl Machine {
         (class, request): (FailureClass, Option<EffectId>),
         moment: Moment,
     ) {
-        let in_use = self.session.as_ref().and_then(Session::run).map(|run| run.counters.candidate);
+        let Some(run) = self.session.as_ref().and_then(Session::run) else { return };
+        let counters = run.counters.clone();
         let shared = rule_of(class).cools != Cools::Nothing;
         for candidate in candidates {
             let model = self.name_of(*candidate);
-            let request = request.filter(|_| shared && Some(*candidate) == in_use);
+            let request = request.filter(|_| shared && *candidate == counters.candidate);
+            let until = counters.left_alone(*candidate, until, moment.now);
             self.emit(CandidateCooled { candidate: *candidate, model, until, class: Some(class), request }, moment.now);
         }
     }

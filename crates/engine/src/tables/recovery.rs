@@ -264,6 +264,13 @@ impl Counters {
         of_it.any(|cooling| cooling.until.is_none_or(|until| until > now))
     }
 
+    /// Until when a candidate is left alone that is given up until then: what was said of it before is not shortened.
+    pub(crate) fn left_alone(&self, candidate: u32, until: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
+        let known = self.cooling.iter().filter(|of| of.candidate == candidate && candidate != self.candidate);
+        let known = known.map(|cooling| cooling.until).filter(|until| until.is_none_or(|until| until > now));
+        known.fold(until, |until, known| Some(until?.max(known?)))
+    }
+
     /// Whether a candidate is left alone for as long as that already.
     pub(crate) fn knows(&self, cooled: &Cooled) -> bool {
         let mut of_it = self.cooling.iter().filter(|cooling| cooling.candidate == cooled.candidate);
@@ -427,8 +434,8 @@ fn first(
     // a quota: that one ends with whoever is free first.
     let free = next(&[counters.candidate], counters, chain, moment.now).is_some();
     let sooner = || {
-        let mut resets = counters.cooling.iter().filter_map(Cooling::reset);
-        resets.any(|until| until < moment.now.plus(delay_ms))
+        let others = counters.cooling.iter().filter(|cooling| cooling.candidate != counters.candidate);
+        others.filter_map(Cooling::reset).any(|until| until < moment.now.plus(delay_ms))
     };
     let is_passing = rule_of(failure.class).at_end == Wait || free || sooner();
     let patience = if is_passing { BACKOFF_MOST_MS } else { limits.max_wait_ms };
