@@ -108,7 +108,7 @@ pub struct RunRow {
     pub model: String,
     /// What it took so far, as the providers say.
     pub usage: Usage,
-    /// What that costs, micro-dollars; what is not known counts as what was set aside for it.
+    /// What that costs, micro-dollars; what is not known, or not yet, counts as what was set aside for it.
     #[serde(default)]
     pub cost: u64,
     /// Tokens that count against its budget: also those set aside for what is not known.

@@ -67,10 +67,11 @@ impl Touched {
     /// The rows as the state stands now. `told` is the row of the run under way that was recorded last.
     pub fn rows(self, session: &Session, settings: Option<&Settings>, told: &mut Option<RunRow>) -> Views {
         let mut runs = self.ended;
-        // Its calls and its time are told with its answers, not each time that one of them changes.
+        // Its calls and its time are told with its answers, not each time that one of them changes. What is set aside is told
+        // with its request: whoever comes after this process knows what that may have cost.
         let spent = |run: &Run| {
             let Spent { calls, wall_ms, .. } = run.at_answer;
-            Spent { calls, wall_ms, ..run.spent }
+            Spent { calls, wall_ms, ..run.taken() }
         };
         let now = session.run().map(|run| run_row(session, run, settings, &spent(run)));
         if let Some((told, now)) = told.as_mut().zip(now.as_ref()) {

@@ -91,8 +91,10 @@ class Views:
 
 def run_row(home, run):
     """What a list says of a run; the state of one that is under way is the engine's to say."""
-    same = ("run", "session", "outcome", "started_at", "ended_at", "settings", "usage", "cost", "first_seq")
-    return {**{name: getattr(run, name) for name in same}, "model": model(home, run), "error": run.error()}
+    same = ("run", "session", "outcome", "started_at", "ended_at", "settings", "usage", "first_seq")
+    # What is set aside counts until it is known.
+    cost = run.cost if run.outcome else run.cost + run.reserved + run.summary
+    return {**{name: getattr(run, name) for name in same}, "cost": cost, "model": model(home, run), "error": run.error()}
 
 
 def model(home, run):

@@ -446,7 +446,7 @@ fn first(
 fn next(gone: &[u32], counters: &Counters, chain: &[Candidate], now: Timestamp) -> Option<u32> {
     let stays = |at: &u32| same_model(&chain[*at as usize], &chain[counters.candidate as usize]);
     let fits = |at: &u32| {
-        chain[*at as usize].context_window >= WINDOW_LEAST && (stays(at) || !planted(Mutant::NextModelForgotten))
+        chain[*at as usize].context_window >= WINDOW_LEAST && (!planted(Mutant::NextModelForgotten) || stays(at))
     };
     (0..chain.len() as u32).find(|at| !gone.contains(at) && !counters.cools(*at, now) && fits(at))
 }

@@ -64,9 +64,18 @@ pub(crate) fn check(world: &World) {
     check_processes(world);
     check_receipts(world);
     check_shows(world);
+    check_taken(world);
     if !session.closed {
         check_liveness(world);
     }
+}
+
+/// R23: the row of the run under way says what it has taken, with what is set aside: whoever owns the home next begins with that.
+fn check_taken(world: &World) {
+    let Some(run) = world.session().run() else { return };
+    let row = world.run_row.as_ref().filter(|row| row.run == run.id).expect("a run has a row");
+    let taken = run.taken();
+    assert_eq!((row.tokens, row.cost), (taken.tokens, taken.cost), "the row of the run under way");
 }
 
 /// R36: what messages show, told entry by entry, is what they show at the end; from wherever one begins to tell it.

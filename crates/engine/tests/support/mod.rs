@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use engine::{
     Batch, BranchId, Candidate, Command, Compaction, Content, Do, Effect, EffectId, Epoch, Event, Hash, Input, Limits,
-    Line, Machine, Moment, Policy, Pump, QueueSettings, Record, Report, ResumeMode, Segment, Session, SessionId,
-    SessionRow, Settings, Timestamp, ToolClass, ToolSpec,
+    Line, Machine, Moment, Policy, Pump, QueueSettings, Record, Report, ResumeMode, RunRow, Segment, Session,
+    SessionId, SessionRow, Settings, Timestamp, ToolClass, ToolSpec,
 };
 use uuid::Uuid;
 
@@ -31,6 +31,8 @@ pub(crate) struct World {
     pub(crate) journal: Vec<Record>,
     /// The session's row as it was committed last.
     pub(crate) row: Option<SessionRow>,
+    /// The run's row as it was told last.
+    pub(crate) run_row: Option<RunRow>,
     /// All content that was committed.
     pub(crate) bodies: BTreeMap<Hash, Content>,
     /// What the next run is decided by.
@@ -76,6 +78,7 @@ impl World {
             pump: Pump::new(Machine::new()),
             journal: vec![],
             row: None,
+            run_row: None,
             bodies: BTreeMap::new(),
             settings: settings(),
             queue: QueueSettings::default(),
@@ -224,6 +227,7 @@ impl World {
         if let Some(row) = &batch.views.session {
             self.row = Some(row.clone());
         }
+        self.run_row = batch.views.runs.last().cloned().or(self.run_row.take());
     }
 
     fn drain(&mut self) {

@@ -321,8 +321,13 @@ impl Run {
     /// What it has spent by now: its time, and what is set aside for the request or the summary that is out, as well.
     pub fn spent_by(&self, at: Timestamp) -> Spent {
         let wall_ms = self.clock.spent_ms + self.clock.since.map_or(0, |since| at.since(since));
+        Spent { wall_ms, ..self.taken() }
+    }
+
+    /// What it has spent, and what is set aside for the request or the summary that is out.
+    pub fn taken(&self) -> Spent {
         let out = self.sent().and_then(|sent| sent.reserved).unwrap_or_default();
-        Spent { wall_ms, ..self.spent.and(&out).and(&self.summary_out()) }
+        self.spent.and(&out).and(&self.summary_out())
     }
 
     fn wait_began(&mut self, e: &WaitBegan, at: Timestamp) {
