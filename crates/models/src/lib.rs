@@ -32,5 +32,5 @@ pub use login::{Login, Logins, may_hold_tokens};
 pub use model::{Answer, Block, CallOf, File, Held, Message, Model, Request, Said, SaidStream};
 pub use model_set::ModelSet;
 pub use offline::Offline;
-pub use ollama::local_models;
+pub use ollama::{local_models, thinks_by_level};
 pub use rendering::Cached;

@@ -69,7 +69,7 @@ struct Row {
     profile: Option<String>,
     /// Whether it was put first.
     preferred: bool,
-    /// Whether it is the last that answered.
+    /// Whether it is the last of several that answered.
     last_good: bool,
     /// What it is left alone for now.
     left_alone: Vec<LeftAlone>,

@@ -205,7 +205,11 @@ fn thought(
         let note = format!("thinking = {name} is not sent to {model}: openai-chat has no word for it");
         return (None, Some(note));
     }
-    let Some(levels) = levels else { return (Some(wish), None) };
+    let Some(levels) = levels else {
+        // What is only yes or no has one level to be lowered from: each other would be the same request once more.
+        let is_yes = api == Api::Ollama.name() && wish > Thinking::Off && !models::thinks_by_level(model);
+        return (Some(if is_yes { Thinking::Minimal } else { wish }), None);
+    };
     match levels.nearest(wish) {
         Some(level) if level == wish => (Some(wish), None),
         Some(level) => {

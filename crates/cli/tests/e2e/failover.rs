@@ -17,7 +17,7 @@ fn home(server: &ModelServer) -> Home {
 }
 
 /// The models that were asked by the last run of a session, in order.
-fn asked(home: &Home, session: &str) -> Vec<String> {
+pub(crate) fn asked(home: &Home, session: &str) -> Vec<String> {
     let trace = home.run(&["runs", "trace", "--session", session]).expect_code(0).out;
     let sent = trace.lines().filter_map(|line| line.split_once("request_sent")?.1.split_once(" to "));
     sent.filter_map(|(_, to)| Some(to.split_once(',')?.0.to_owned())).collect()

@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use image::{ImageFormat, Rgb, RgbImage};
 use serde_json::Value;
 
-use crate::support::{Home, all, serve};
+use crate::support::{Home, all, answered, serve};
 
 /// What a provider of one format says, and what it must be sent back.
 struct Case {
@@ -134,6 +134,12 @@ data: {"candidates":[{"content":{"role":"model","parts":[{"functionCall":{"name"
         sent_back: ("tool_name", "ls"),
     },
 ];
+
+/// An answer of one format: `There is one file.`
+pub(crate) fn answer_of(api: &str) -> String {
+    let case = CASES.iter().find(|case| case.api == api).expect("a format");
+    answered(case.answers)
+}
 
 #[test]
 pub(crate) fn r45_r66_a_conversation_with_reasoning_and_a_tool_on_each_wire_format() {

@@ -9,6 +9,7 @@ mod audit;
 mod background;
 mod bad_input;
 mod budgets;
+mod chains;
 mod chat;
 mod cleanup;
 mod compaction;

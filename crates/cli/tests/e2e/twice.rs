@@ -82,6 +82,9 @@ beside_an_owner! {
         r51_when_all_have_failed_each_is_named,
         r50_what_one_session_learns_of_a_key_all_know_and_the_user_can_say_otherwise,
     }
+    chains {
+        r50_r51_r53_a_chain_of_keys_levels_and_models_on_each_wire_format,
+    }
     formats {
         r45_r66_a_conversation_with_reasoning_and_a_tool_on_each_wire_format,
         r45_an_image_that_is_attached_and_one_that_is_read_are_sent_on_each_wire_format,

@@ -23,11 +23,12 @@ pub(crate) struct Narrator<'a> {
     tools: BTreeMap<CallId, String>,
 }
 
-/// What candidates are called: with their profile where a model has several.
+/// What candidates are called: with their profile, as failures name them, where there are several.
 pub(crate) fn names(candidates: &[Candidate]) -> Vec<String> {
-    let model = |candidate: &Candidate| format!("{}/{}", candidate.provider, candidate.model);
-    let several = |candidate| candidates.iter().filter(|other| model(other) == model(candidate)).count() > 1;
-    candidates.iter().map(|one| if several(one) { one.to_string() } else { model(one) }).collect()
+    match candidates {
+        [one] => vec![format!("{}/{}", one.provider, one.model)],
+        several => several.iter().map(ToString::to_string).collect(),
+    }
 }
 
 impl<'a> Narrator<'a> {
@@ -111,7 +112,7 @@ impl<'a> Narrator<'a> {
                     Some(rung) => format!(" to make room ({})", rung.name()),
                     None => String::new(),
                 };
-                format!("try {}{with}{at}{how} in {} ms", e.try_no, e.until.since(transition.entry.at))
+                format!("tries again{with}{at}{how} in {} ms", e.until.since(transition.entry.at))
             }
             Event::CandidateCleared(e) => format!("{} may be asked again: the user says so", e.model),
             Event::CandidateCooled(e) => {

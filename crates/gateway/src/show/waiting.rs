@@ -19,7 +19,9 @@ pub(crate) fn waits_for(session: &Session, questions: &[ApprovalRow], owned: Own
         (Lifecycle::Error { failure, remedy, .. }, _) => format!("a human: {failure}; mend it with `{remedy}`"),
         (Lifecycle::Suspended(run), _) => held(run),
         (Lifecycle::Active(_) | Lifecycle::Recovering { .. }, Owned::No) => {
-            format!("an owner: `limulus resume {}` goes on with it", session.key)
+            let then = session.run().filter(|_| waits_until(session).is_some());
+            let then = then.map(|run| format!("; it waits for {}", run_waits_for(run, questions))).unwrap_or_default();
+            format!("an owner: `limulus resume {}` goes on with it{then}", session.key)
         }
         (Lifecycle::Active(run), Owned::Yes) => run_waits_for(run, questions),
         (Lifecycle::Recovering { .. }, Owned::Yes) => "to be mended".to_owned(),
@@ -88,9 +90,9 @@ fn run_waits_for(run: &Run, questions: &[ApprovalRow]) -> String {
     }
 }
 
-/// Until when, where that is known.
-pub(crate) fn waits_until(session: &Session, owned: Owned) -> Option<Timestamp> {
-    let run = session.run().filter(|run| owned == Owned::Yes && run.ending.is_none())?;
+/// Until when, where that is known: no owner shortens that, and none lengthens it.
+pub(crate) fn waits_until(session: &Session) -> Option<Timestamp> {
+    let run = session.run().filter(|run| run.ending.is_none())?;
     match (&session.lifecycle, &run.phase) {
         (Lifecycle::Active(_), Phase::Awaiting { on: WaitFor::Approval, .. }) => None,
         (Lifecycle::Active(_), Phase::Awaiting { until, .. }) => *until,

@@ -45,7 +45,7 @@ pub struct ProviderTurns {
     pub provider: String,
     /// The one that somebody put first.
     pub preferred: Option<String>,
-    /// The last one that answered.
+    /// The last one that answered, of several; none where there is but one to ask.
     pub last_good: Option<String>,
 }
 

@@ -24,7 +24,8 @@ pub(crate) fn refused(status: u16, body: &Value) -> String {
 }
 
 /// A server that gives these answers, heads and bodies.
-pub(crate) fn serve_whole<const N: usize>(answers: [String; N]) -> (String, Receiver<Value>) {
+pub(crate) fn serve_whole(answers: impl Into<Vec<String>>) -> (String, Receiver<Value>) {
+    let answers = answers.into();
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = format!("http://{}/v1", listener.local_addr().expect("bound"));
     let (send, bodies) = mpsc::channel();

@@ -52,7 +52,7 @@ fn unfinished(source: &Source<'_>, row: &SessionRow, owned: Owned) -> Result<Unf
     let questions = source.read.approvals(Some(row.session))?;
     // One session that does not read must not hide the others.
     let (waits_for, waits_until) = match fold_branch(source.read, row) {
-        Ok(session) => (waits_for(&session, &questions, owned), waits_until(&session, owned)),
+        Ok(session) => (waits_for(&session, &questions, owned), waits_until(&session)),
         Err(error) => (format!("a journal that reads: {}", error.shape().message), None),
     };
     let lane_wait = source.waits.iter().find(|wait| *wait.wish.session == *row.key).map(wait::shape);

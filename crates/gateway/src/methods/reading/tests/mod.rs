@@ -61,7 +61,8 @@ fn r21_until_when_a_session_waits_is_a_time() {
     };
     assert_eq!(waits(Some(7)), ("its next try".to_owned(), Some(60_000)));
     let (waits_for, until) = waits(None);
-    assert!(waits_for.starts_with("an owner") && until.is_none(), "{waits_for}");
+    assert!(waits_for.starts_with("an owner") && waits_for.ends_with("; it waits for its next try"), "{waits_for}");
+    assert_eq!(until, Some(60_000), "the time does not depend on whether anybody is there");
 }
 
 #[test]

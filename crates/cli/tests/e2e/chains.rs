@@ -1,0 +1,104 @@
+//! A chain of failures on each wire format, through the real program: a key that is refused, a level of thinking that the model does
+//! not take, a quota, a model that is gone; then another model answers.
+
+use serde_json::{Value, json};
+
+use crate::failover::asked;
+use crate::formats::answer_of;
+use crate::support::{Home, all, refused, serve_whole};
+
+/// What a provider of one format says.
+struct Case {
+    api: &'static str,
+    /// The field that has the level of thinking; none where the format has no word for it.
+    level: Option<&'static str>,
+    key: fn() -> Value,
+    thinking: fn() -> Value,
+    quota: fn() -> Value,
+    model: fn() -> Value,
+}
+
+const fn openai(api: &'static str, level: Option<&'static str>) -> Case {
+    Case {
+        api,
+        level,
+        key: || json!({ "error": { "message": "Incorrect API key provided", "code": "invalid_api_key" } }),
+        thinking: || json!({ "error": { "message": "Unsupported value: 'medium'", "param": "reasoning.effort" } }),
+        quota: || json!({ "error": { "message": "Rate limit reached", "code": "rate_limit_exceeded" } }),
+        model: || json!({ "error": { "message": "The model does not exist", "code": "model_not_found" } }),
+    }
+}
+
+const CASES: [Case; 5] = [
+    openai("openai-chat", None),
+    openai("openai-responses", Some("effort")),
+    Case {
+        api: "anthropic",
+        level: Some("budget_tokens"),
+        key: || json!({ "type": "error", "error": { "type": "authentication_error", "message": "invalid x-api-key" } }),
+        thinking: || {
+            let message = "This model does not support the effort parameter.";
+            json!({ "type": "error", "error": { "type": "invalid_request_error", "message": message } })
+        },
+        quota: || json!({ "type": "error", "error": { "type": "rate_limit_error", "message": "slow down" } }),
+        model: || json!({ "type": "error", "error": { "type": "not_found_error", "message": "model: scripted" } }),
+    },
+    Case {
+        api: "gemini",
+        level: Some("thinkingBudget"),
+        key: || json!({ "error": { "code": 401, "status": "UNAUTHENTICATED", "message": "no valid key" } }),
+        thinking: || {
+            let message = "Thinking level is not supported for this model.";
+            json!({ "error": { "code": 400, "status": "INVALID_ARGUMENT", "message": message } })
+        },
+        quota: || json!({ "error": { "code": 429, "status": "RESOURCE_EXHAUSTED", "message": "slow down" } }),
+        model: || json!({ "error": { "code": 404, "status": "NOT_FOUND", "message": "models/scripted is not found" } }),
+    },
+    Case {
+        api: "ollama",
+        level: Some("think"),
+        key: || json!({ "error": "unauthorized" }),
+        thinking: || json!({ "error": "\"scripted\" does not support thinking" }),
+        quota: || json!({ "error": "too many requests" }),
+        model: || json!({ "error": "model 'scripted' not found" }),
+    },
+];
+
+/// Refusals with a wait of nothing.
+fn at_once(refusal: &str) -> String {
+    refusal.replacen("\r\n", "\r\nretry-after: 0\r\n", 1)
+}
+
+#[test]
+pub(crate) fn r50_r51_r53_a_chain_of_keys_levels_and_models_on_each_wire_format() {
+    for Case { api, level, key, thinking, quota, model } in CASES {
+        let [key, thinking, quota, model] = [(401, key()), (400, thinking()), (429, quota()), (404, model())]
+            .map(|(status, body)| at_once(&refused(status, &body)));
+        let mut answers = vec![key, thinking, quota, model, answer_of(api)];
+        if level.is_none() {
+            answers.remove(1);
+        }
+        let expected = answers.len();
+        let (address, bodies) = serve_whole(answers);
+        let home = Home::new()
+            .served_at(&address)
+            .with("LIMULUS_PROVIDERS__ACME__API", api)
+            .with("LIMULUS_PROVIDERS__ACME__PROFILES__0__NAME", "first")
+            .with("LIMULUS_PROVIDERS__ACME__PROFILES__0__KEY", "not-a-secret")
+            .with("LIMULUS_PROVIDERS__ACME__PROFILES__1__NAME", "second")
+            .with("LIMULUS_PROVIDERS__ACME__PROFILES__1__KEY", "nor-is-this")
+            .with("LIMULUS_AGENTS__MAIN__FALLBACKS", "acme/other")
+            .with("LIMULUS_AGENTS__MAIN__THINKING", "medium");
+        let answer = home.run(&["agent", "-m", "What is here?"]).expect_code(0);
+        assert_eq!(answer.out, "There is one file.\n", "{api}: {answer:?}");
+        let mut chain = vec!["acme/scripted (second)"; expected];
+        (chain[0], chain[expected - 1]) = ("acme/scripted (first)", "acme/other (second)");
+        assert_eq!(asked(&home, "main"), chain, "{api}");
+        assert!(answer.err.contains("now asks acme/other (second)"), "{api}: {answer:?}");
+        let bodies: Vec<Value> = bodies.iter().take(expected).collect();
+        let Some(level) = level else { continue };
+        let levels: Vec<Vec<Value>> = bodies.iter().map(|body| all(body, level)).collect();
+        let [first, refused, lowered, again, other] = &levels[..] else { panic!("{api}: {levels:?}") };
+        assert!(first == refused && refused != lowered && lowered == again && other == first, "{api}: {levels:?}");
+    }
+}
