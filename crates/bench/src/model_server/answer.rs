@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::odd_calls::ODD_CALLS;
 use super::pairing;
-use super::script::{Call, Script, words};
+use super::script::{Call, Script};
 use crate::prose::Prose;
 
 /// Bytes of one piece of prose.
@@ -51,7 +51,7 @@ pub(super) fn read(body: &[u8]) -> Result<Asked, String> {
     let call = script.steps.get(step).cloned().or_else(|| next_read(&script, body));
     let reply = match call {
         _ if script.reads > 0 && request["tools"].is_null() => Reply { text: vec![summary(body)], call: None },
-        Some(call) => Reply { text: words(script.preamble), call: Some((call_id.clone(), call)) },
+        Some(call) => Reply { text: script.words(script.preamble), call: Some((call_id.clone(), call)) },
         None => Reply { text: finally(&script, &text), call: None },
     };
     Ok(Asked {
@@ -91,7 +91,7 @@ fn is_step(message: &Value) -> bool {
 
 /// The pieces of the final answer.
 fn finally(script: &Script, text: &str) -> Vec<String> {
-    let Some(bytes) = script.prose else { return words(script.tokens) };
+    let Some(bytes) = script.prose else { return script.words(script.tokens) };
     let seed = text.bytes().fold(0_u64, |seed, byte| seed.rotate_left(5) ^ u64::from(byte));
     let prose = Prose::new(seed).text(bytes);
     prose.as_bytes().chunks(PIECE_BYTES).map(|piece| String::from_utf8_lossy(piece).into_owned()).collect()

@@ -7,18 +7,21 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::answer::{self, Asked};
-use super::script::{Fault, Odd};
-use super::{Seen, Shared, odd, wire};
+use super::fault::{Fault, Odd};
+use super::odd::{self, Then};
+use super::{Seen, Shared, wire};
 
 /// Bytes of a request's head; more is not a client of ours.
 const HEAD_BYTES: usize = 64 << 10;
 /// Bytes of a request's body: room for the longest history that a test makes.
 const BODY_BYTES: usize = 256 << 20;
+/// Milliseconds between pieces that say nothing: far less than the shortest limit of silence.
+const REPEAT_MS: u64 = 50;
 
 /// What becomes of a request.
 enum Verdict {
     Stream(Box<Asked>, Option<Fault>),
-    Refuse { status: u16, message: String, retry_after: Option<u32> },
+    Refuse(Vec<u8>),
     Hang,
     Odd(Box<Asked>, Odd),
 }
@@ -28,7 +31,9 @@ pub(super) async fn serve(mut stream: TcpStream, shared: &Shared) -> io::Result<
     stream.set_nodelay(true)?;
     let mut unread = vec![];
     while let Some((path, body)) = next_request(&mut stream, &mut unread).await? {
-        match verdict(&path, &body, shared) {
+        let (verdict, wait_ms) = verdict(&path, &body, shared);
+        pause(wait_ms).await;
+        match verdict {
             Verdict::Stream(asked, fault) => match send(&mut stream, &asked, fault).await {
                 Ok(Sent::Whole) => {}
                 Ok(Sent::Cut) => return stream.shutdown().await,
@@ -38,17 +43,34 @@ pub(super) async fn serve(mut stream: TcpStream, shared: &Shared) -> io::Result<
                     return Err(error);
                 }
             },
-            Verdict::Refuse { status, message, retry_after } => {
-                stream.write_all(&wire::refusal(status, &message, retry_after)).await?;
-            }
+            Verdict::Refuse(bytes) => stream.write_all(&bytes).await?,
             Verdict::Hang => return gone(&mut stream, &mut unread).await,
+            Verdict::Odd(asked, Odd::Late) => {
+                gone(&mut stream, &mut unread).await?;
+                return stream.write_all(&odd::answer(&asked, Odd::Late).0).await;
+            }
             Verdict::Odd(asked, odd) => {
-                stream.write_all(&odd::answer(&asked, odd)).await?;
-                return stream.shutdown().await;
+                let (bytes, then) = odd::answer(&asked, odd);
+                stream.write_all(&bytes).await?;
+                match then {
+                    Then::Keep => {}
+                    Then::Close => return stream.shutdown().await,
+                    Then::Reset => return stream.set_zero_linger(),
+                    Then::Wait => return gone(&mut stream, &mut unread).await,
+                    Then::Repeat(piece) => return repeat(&mut stream, &piece).await,
+                }
             }
         }
     }
     Ok(())
+}
+
+/// Says the same again and again until the client gives up.
+async fn repeat(stream: &mut TcpStream, piece: &[u8]) -> io::Result<()> {
+    loop {
+        stream.write_all(piece).await?;
+        pause(REPEAT_MS).await;
+    }
 }
 
 /// Says nothing until the client gives up.
@@ -89,34 +111,41 @@ fn content_length(head: &str) -> Option<usize> {
     lengths.next().map_or(Some(0), |(_, value)| value.trim().parse().ok())
 }
 
-fn verdict(path: &str, body: &[u8], shared: &Shared) -> Verdict {
-    if !path.ends_with("/chat/completions") {
-        return Verdict::Refuse { status: 404, message: format!("nothing at {path}"), retry_after: None };
+/// What becomes of a request, and the milliseconds before that.
+fn verdict(path: &str, body: &[u8], shared: &Shared) -> (Verdict, u64) {
+    if path.starts_with(odd::ELSEWHERE) {
+        shared.violated("a redirect was followed");
+    }
+    if path.starts_with(odd::ELSEWHERE) || !path.ends_with("/chat/completions") {
+        return (Verdict::Refuse(wire::refusal(404, &format!("nothing at {path}"), None, None)), 0);
     }
     let asked = match answer::read(body) {
         Ok(asked) => asked,
         Err(message) => {
             shared.violated(&message);
-            return Verdict::Refuse { status: 400, message, retry_after: None };
+            return (Verdict::Refuse(wire::refusal(400, &message, None, None)), 0);
         }
     };
-    let fault = asked.script.fault.filter(|fault| shared.strikes(&asked.text, fault.times()));
+    let fault = asked.script.fault.filter(|_| asked.results >= asked.script.after);
+    let fault = fault.filter(|fault| shared.strikes(&asked.text, fault.times()));
     let status = if let Some(Fault::Status { status, .. }) = fault { status } else { 200 };
     let (script, messages, results) = (asked.text.clone(), asked.messages, asked.results);
     shared.saw(Seen { script, messages, results, status, at: SystemTime::now() });
-    match fault {
+    let wait_ms = if fault.is_some() { asked.script.fault_ms } else { 0 };
+    let verdict = match fault {
         None | Some(Fault::Cut { .. } | Fault::Stall { .. }) => Verdict::Stream(Box::new(asked), fault),
         Some(Fault::Hang { .. }) => Verdict::Hang,
         Some(Fault::Odd { odd, .. }) => Verdict::Odd(Box::new(asked), odd),
         Some(Fault::Status { status, .. }) => {
-            let retry_after = asked.script.retry_after;
             let message = match status {
                 404 => format!("the model `{}` does not exist", asked.model),
                 _ => "refused as the script says".to_owned(),
             };
-            Verdict::Refuse { status, message, retry_after }
+            let retry_after = asked.script.retry_after.as_ref();
+            Verdict::Refuse(wire::refusal(status, &message, asked.script.wording, retry_after))
         }
-    }
+    };
+    (verdict, wait_ms)
 }
 
 /// How far an answer was sent.
@@ -140,7 +169,7 @@ async fn send(stream: &mut TcpStream, asked: &Asked, fault: Option<Fault>) -> io
                 _ => said += 1,
             }
         }
-        stream.write_all(&frame.bytes).await?;
+        stream.write_all(&frame.bytes()).await?;
     }
     stream.write_all(wire::LAST_CHUNK).await?;
     Ok(Sent::Whole)

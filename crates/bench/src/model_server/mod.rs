@@ -6,6 +6,7 @@
 
 mod answer;
 mod connection;
+mod fault;
 mod odd;
 mod odd_calls;
 mod pairing;
@@ -22,8 +23,9 @@ use std::time::SystemTime;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
+pub use fault::{Fault, Odd, RetryAfter};
 pub use odd_calls::{Meant, ODD_CALLS, OddCalls};
-pub use script::{Call, Fault, Odd, Script, words};
+pub use script::{Call, Script, words};
 
 /// One request that came in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,8 +69,9 @@ impl Shared {
     fn strikes(&self, script: &str, times: u32) -> bool {
         let mut faults = lock(&self.faults);
         let count = faults.entry(script.to_owned()).or_default();
-        *count += u32::from(*count < times + 1);
-        *count <= times
+        let strikes = *count < times;
+        *count += u32::from(strikes);
+        strikes
     }
 }
 
@@ -118,6 +121,11 @@ impl ModelServer {
     /// How many requests there were so far.
     pub fn requests(&self) -> usize {
         lock(&self.shared.seen).len()
+    }
+
+    /// How often what goes wrong with this message has done so.
+    pub fn struck(&self, script: &str) -> u32 {
+        lock(&self.shared.faults).get(script).copied().unwrap_or_default()
     }
 
     /// When a client left in the middle of an answer, in order.

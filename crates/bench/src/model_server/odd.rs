@@ -1,14 +1,47 @@
-//! Answers that are not in order, as providers and what stands before them send them. Each ends with its connection.
+//! Answers that are not in order, as providers and what stands before them send them.
 
 use serde_json::json;
 
 use super::answer::Asked;
+use super::fault::Odd;
 use super::odd_calls;
-use super::script::Odd;
-use super::wire::{Frame, STREAM_HEAD, chunked, frames, said};
+use super::wire::{Frame, LAST_CHUNK, STREAM_HEAD, chunked, frames, said};
 
-/// The bytes that go out, from the head on.
-pub(super) fn answer(asked: &Asked, odd: Odd) -> Vec<u8> {
+/// Where a redirect leads: what asks there has followed one.
+pub(super) const ELSEWHERE: &str = "/elsewhere/";
+
+/// Bytes of a line that is longer than any client can want.
+const GIANT_BYTES: usize = 13 << 20;
+
+/// What becomes of the connection when all bytes of an answer are out.
+pub(super) enum Then {
+    /// It ends.
+    Close,
+    /// It is reset.
+    Reset,
+    /// It stays for the next request.
+    Keep,
+    /// It says nothing more.
+    Wait,
+    /// It says this again and again.
+    Repeat(Vec<u8>),
+}
+
+/// The bytes that go out, from the head on, and what follows.
+pub(super) fn answer(asked: &Asked, odd: Odd) -> (Vec<u8>, Then) {
+    let ping = || Then::Repeat(chunked(b": ping\n\n").bytes());
+    let then = match odd {
+        Odd::Reset => Then::Reset,
+        Odd::Twice | Odd::Redirect => Then::Keep,
+        Odd::Head => Then::Wait,
+        Odd::Pings | Odd::WordPings => ping(),
+        Odd::Trickle => Then::Repeat(chunked(b"x").bytes()),
+        _ => Then::Close,
+    };
+    (bytes(asked, odd), then)
+}
+
+fn bytes(asked: &Asked, odd: Odd) -> Vec<u8> {
     let page = "<!doctype html><title>Sign in</title><p>Sign in to use this network.";
     match odd {
         Odd::Html => whole("text/html", page),
@@ -16,16 +49,37 @@ pub(super) fn answer(asked: &Asked, odd: Odd) -> Vec<u8> {
             let choices = json!([{ "index": 0, "message": { "role": "assistant", "content": "not a stream" } }]);
             whole("application/json", &json!({ "choices": choices }).to_string())
         }
-        Odd::Headers => STREAM_HEAD.to_vec(),
+        Odd::Redirect => {
+            format!("HTTP/1.1 302 Found\r\nlocation: {ELSEWHERE}chat/completions\r\ncontent-length: 0\r\n\r\n")
+                .into_bytes()
+        }
+        Odd::Twice => [in_order(asked), in_order(asked)].concat(),
+        Odd::Late => in_order(asked),
+        Odd::Headers | Odd::Head | Odd::Pings => STREAM_HEAD.to_vec(),
+        Odd::Trickle => streamed(&[chunked(b"data: ")]),
+        Odd::WordPings | Odd::Reset => streamed(&[said(asked, "word0")]),
+        Odd::CutFrame => {
+            let mut bytes = streamed(&[said(asked, "word0"), said(asked, " word1")]);
+            bytes.truncate(bytes.len() - said(asked, " word1").data.len() / 2);
+            bytes
+        }
         Odd::ErrorEvent => {
             let error = json!({ "error": { "message": "the server had an error", "type": "server_error" } });
             begun(asked, format!("data: {error}\n\n").as_bytes())
         }
         Odd::BrokenFrame => begun(asked, b"data: {\"choices\":[{\"index\":0,\"del\n\n"),
         Odd::BadUtf8 => begun(asked, b"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"\xff\xfe\"}}]}\n\n"),
-        Odd::NoEnd => {
-            let words = frames(asked).into_iter().take_while(|frame| !frame.is_end);
-            [STREAM_HEAD.to_vec(), bytes(words)].concat()
+        Odd::GiantLine => begun(asked, &[b"data: ".as_slice(), &vec![b'x'; GIANT_BYTES]].concat()),
+        Odd::GzipCut => gzip_cut(asked),
+        Odd::NoEnd => streamed(&frames(asked).into_iter().take_while(|frame| !frame.is_end).collect::<Vec<_>>()),
+        Odd::NoBlank => no_blank(asked),
+        Odd::SplitUtf8 => {
+            let data: Vec<u8> = frames(asked).into_iter().flat_map(|frame| frame.data).collect();
+            ended(&data.iter().map(|byte| chunked(&[*byte])).collect::<Vec<_>>())
+        }
+        Odd::CrEnds => {
+            let cr = |frame: Frame| chunked(&frame.data.into_iter().map(with_cr).collect::<Vec<_>>());
+            ended(&frames(asked).into_iter().map(cr).collect::<Vec<_>>())
         }
         Odd::Noise => noise(asked),
         Odd::Calls(calls) => odd_calls::answer(asked, calls),
@@ -38,23 +92,63 @@ fn whole(kind: &str, body: &str) -> Vec<u8> {
         .into_bytes()
 }
 
+/// The head and these frames, without an end of the body.
+fn streamed(frames: &[Frame]) -> Vec<u8> {
+    STREAM_HEAD.iter().copied().chain(frames.iter().flat_map(Frame::bytes)).collect()
+}
+
+/// The same with the end of the body.
+fn ended(frames: &[Frame]) -> Vec<u8> {
+    [streamed(frames), LAST_CHUNK.to_vec()].concat()
+}
+
+fn in_order(asked: &Asked) -> Vec<u8> {
+    ended(&frames(asked))
+}
+
 /// A piece of text, then this.
 fn begun(asked: &Asked, then: &[u8]) -> Vec<u8> {
-    [STREAM_HEAD, &said(asked, "word0").bytes, &chunked(then).bytes].concat()
+    streamed(&[said(asked, "word0"), chunked(then)])
+}
+
+fn with_cr(byte: u8) -> u8 {
+    if byte == b'\n' { b'\r' } else { byte }
+}
+
+/// The answer as gzip stores it, one block without compression: its last bytes and its check sum do not come.
+fn gzip_cut(asked: &Asked) -> Vec<u8> {
+    let mut data: Vec<u8> = frames(asked).into_iter().flat_map(|frame| frame.data).collect();
+    // A block holds so many at most.
+    data.truncate(usize::from(u16::MAX));
+    let length = data.len() as u16;
+    let mut bytes =
+        b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-encoding: gzip\r\nconnection: close\r\n\r\n"
+            .to_vec();
+    bytes.extend_from_slice(b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\x01");
+    bytes.extend_from_slice(&length.to_le_bytes());
+    bytes.extend_from_slice(&(!length).to_le_bytes());
+    bytes.extend_from_slice(&data[..data.len() / 2]);
+    bytes
+}
+
+/// The text, then why it ended, in a frame that one newline ends.
+fn no_blank(asked: &Asked) -> Vec<u8> {
+    let mut frames = frames(asked);
+    let last = frames.iter().position(|frame| frame.is_end).map_or(0, |at| at + 1);
+    frames.truncate(last);
+    if let Some(end) = frames.last_mut() {
+        end.data.pop();
+    }
+    ended(&frames)
 }
 
 /// The answer in order, in all that the standard lets stand around it.
 fn noise(asked: &Asked) -> Vec<u8> {
-    let mut bytes =
-        [STREAM_HEAD, &chunked(b"\xef\xbb\xbf: a comment\r\n\r\nevent: ping\r\ndata: {}\r\n\r\n").bytes].concat();
+    let mut around = vec![chunked(b"\xef\xbb\xbf: a comment\r\n\r\nevent: ping\r\ndata: {}\r\n\r\n")];
     for frame in frames(asked) {
-        bytes.extend(chunked(b": still here\r\n\r\n").bytes);
-        bytes.extend(frame.bytes);
+        around.push(chunked(b": still here\r\n\r\n"));
+        around.push(frame);
     }
-    bytes.extend(said(asked, " and more").bytes);
-    [bytes, super::wire::LAST_CHUNK.to_vec()].concat()
-}
-
-fn bytes(frames: impl Iterator<Item = Frame>) -> Vec<u8> {
-    frames.flat_map(|frame| frame.bytes).collect()
+    around.push(said(asked, " and more"));
+    ended(&around)
 }

@@ -97,6 +97,6 @@ pub(super) fn answer(asked: &Asked, odd: OddCalls) -> Vec<u8> {
     frames.extend(pieces.into_iter().map(|piece| delta(asked, &json!({ "tool_calls": [piece] }), None)));
     frames.push(delta(asked, &json!({}), Some("tool_calls")));
     frames.push(chunked(b"data: [DONE]\n\n"));
-    let frames = frames.into_iter().flat_map(|frame| frame.bytes);
+    let frames = frames.iter().flat_map(Frame::bytes);
     STREAM_HEAD.iter().copied().chain(frames).chain(LAST_CHUNK.iter().copied()).collect()
 }

@@ -1,6 +1,6 @@
 //! The scripts: what a user message asks the server to answer. Data, and its parser.
 
-use super::odd_calls::OddCalls;
+use super::fault::{Fault, Odd, RetryAfter, WORDINGS};
 
 /// What to answer to a message, step by step.
 ///
@@ -19,11 +19,16 @@ use super::odd_calls::OddCalls;
 /// | `delay_ms=N` | before each piece of an answer | 0 |
 /// | `first_byte_ms=N` | before the head of an answer | 0 |
 /// | `fail=STATUSxTIMES` | so many requests are refused with this status | |
-/// | `retry_after=S` | the header that goes with them | |
+/// | `wording=NAME` | with the body of a real server that has this name | |
+/// | `retry_after=VALUE` | the header that goes with them; `date+1` is the date a second from now | |
+/// | `retry_after_ms=VALUE` | the header with milliseconds | |
 /// | `hang=TIMES` | so many requests never get a byte | |
 /// | `cut=WORDSxTIMES` | so many answers break off after this many words | |
 /// | `stall=WORDSxTIMES` | so many answers say nothing more after this many words | |
 /// | `odd=NAMExTIMES` | so many answers are no answers in order: one of [`Odd`] | |
+/// | `after=RESULTS` | what goes wrong does so with requests that hold so many results of calls | 0 |
+/// | `fault_ms=N` | before the first byte of what goes wrong | 0 |
+/// | `vowel=C` | the vowel of its words, `word0` | o |
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Script {
     /// The calls that are asked for, one a step.
@@ -42,8 +47,16 @@ pub struct Script {
     pub first_byte_ms: u64,
     /// What goes wrong first.
     pub fault: Option<Fault>,
-    /// Seconds in the header `retry-after` of a refusal.
-    pub retry_after: Option<u32>,
+    /// How a refusal says when to come again.
+    pub retry_after: Option<RetryAfter>,
+    /// What a refusal says; none = that it refuses.
+    pub wording: Option<&'static str>,
+    /// How many results a request must hold for something to go wrong with it.
+    pub after: usize,
+    /// Milliseconds before the first byte of what goes wrong.
+    pub fault_ms: u64,
+    /// The vowel of its words.
+    pub vowel: char,
 }
 
 /// A call that a script asks for.
@@ -53,105 +66,6 @@ pub struct Call {
     pub tool: String,
     /// The arguments, JSON.
     pub arguments: String,
-}
-
-/// What goes wrong with the first requests of a script.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
-    /// They are refused.
-    Status {
-        /// With this status.
-        status: u16,
-        /// So many of them.
-        times: u32,
-    },
-    /// They never get a byte.
-    Hang {
-        /// So many of them.
-        times: u32,
-    },
-    /// Their answers break off.
-    Cut {
-        /// After this many words.
-        words: u32,
-        /// So many of them.
-        times: u32,
-    },
-    /// Their answers never come to an end.
-    Stall {
-        /// After this many words.
-        words: u32,
-        /// So many of them.
-        times: u32,
-    },
-    /// They are answered with status 200, and not in order.
-    Odd {
-        /// In this way.
-        odd: Odd,
-        /// So many of them.
-        times: u32,
-    },
-}
-
-/// What comes in place of an answer in order, or around one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Odd {
-    /// The page of a captive portal.
-    Html,
-    /// JSON that is no stream.
-    Json,
-    /// The head, then the end of the connection.
-    Headers,
-    /// An error inside the stream, after a piece of text.
-    ErrorEvent,
-    /// A frame that is no JSON, after a piece of text.
-    BrokenFrame,
-    /// Text that is not UTF-8, after a piece of text.
-    BadUtf8,
-    /// The whole text, and no end mark.
-    NoEnd,
-    /// The whole answer with a byte order mark, comments, CR LF, events nobody knows, and more after its end.
-    Noise,
-    /// An answer that asks for calls in a way that is none.
-    Calls(OddCalls),
-}
-
-impl Odd {
-    /// All of them, by name.
-    pub const ALL: [(&'static str, Self); 19] = [
-        ("html", Self::Html),
-        ("json", Self::Json),
-        ("headers", Self::Headers),
-        ("error_event", Self::ErrorEvent),
-        ("broken_frame", Self::BrokenFrame),
-        ("bad_utf8", Self::BadUtf8),
-        ("no_end", Self::NoEnd),
-        ("noise", Self::Noise),
-        ("call_broken", Self::Calls(OddCalls::Broken)),
-        ("call_no_object", Self::Calls(OddCalls::NoObject)),
-        ("call_schema", Self::Calls(OddCalls::Schema)),
-        ("call_unknown", Self::Calls(OddCalls::Unknown)),
-        ("call_no_id", Self::Calls(OddCalls::NoId)),
-        ("call_same_id", Self::Calls(OddCalls::SameId)),
-        ("call_same_index", Self::Calls(OddCalls::SameIndex)),
-        ("call_interleaved", Self::Calls(OddCalls::Interleaved)),
-        ("call_nameless", Self::Calls(OddCalls::Nameless)),
-        ("call_none", Self::Calls(OddCalls::NoCall)),
-        ("call_too_many", Self::Calls(OddCalls::TooMany)),
-    ];
-}
-
-impl Fault {
-    /// How many requests it strikes.
-    pub fn times(self) -> u32 {
-        match self {
-            Self::Status { times, .. }
-            | Self::Hang { times }
-            | Self::Cut { times, .. }
-            | Self::Stall { times, .. }
-            | Self::Odd { times, .. } => times,
-        }
-    }
 }
 
 impl Default for Script {
@@ -166,6 +80,10 @@ impl Default for Script {
             first_byte_ms: 0,
             fault: None,
             retry_after: None,
+            wording: None,
+            after: 0,
+            fault_ms: 0,
+            vowel: 'o',
         }
     }
 }
@@ -204,7 +122,12 @@ impl Script {
             "preamble" => self.preamble = value.parse().ok()?,
             "delay_ms" => self.delay_ms = value.parse().ok()?,
             "first_byte_ms" => self.first_byte_ms = value.parse().ok()?,
-            "retry_after" => self.retry_after = Some(value.parse().ok()?),
+            "retry_after" => self.retry_after = Some(RetryAfter::of(value)?),
+            "retry_after_ms" => self.retry_after = Some(RetryAfter::Ms(value.to_owned())),
+            "wording" => self.wording = Some(WORDINGS.iter().find(|(name, _)| *name == value)?.1),
+            "after" => self.after = value.parse().ok()?,
+            "fault_ms" => self.fault_ms = value.parse().ok()?,
+            "vowel" => self.vowel = value.parse().ok()?,
             "hang" => self.fault = Some(Fault::Hang { times: value.parse().ok()? }),
             "fail" => {
                 let (status, times) = value.split_once('x')?;
@@ -230,7 +153,12 @@ impl Script {
 
     /// The text of the final answer.
     pub fn answer(&self) -> String {
-        words(self.tokens).concat()
+        self.words(self.tokens).concat()
+    }
+
+    /// So many words with its vowel, each a piece of its own.
+    pub fn words(&self, count: u32) -> Vec<String> {
+        words(count).into_iter().map(|word| word.replace('o', self.vowel.encode_utf8(&mut [0; 4]))).collect()
     }
 }
 
@@ -270,6 +198,7 @@ mod tests {
         let written = Script::parse("write=20 tokens=1").expect("it has directives");
         assert_eq!(written.steps[0].arguments, r#"{"content":"fifteen letters\nfift","path":"written.txt"}"#);
         assert_eq!(script.answer(), "word0 word1 word2");
+        assert_eq!(Script::parse("vowel=潮 tokens=2").map(|script| script.answer()).as_deref(), Some("w潮rd0 w潮rd1"));
         assert_eq!(Script::parse("reads=1000").map(|script| script.reads), Some(1_000));
     }
 
@@ -284,8 +213,19 @@ mod tests {
     }
 
     #[test]
+    fn r51_a_refusal_says_in_each_form_when_to_come_again() {
+        let line = |text| Script::parse(text).and_then(|script| script.retry_after).map(|after| after.line());
+        assert_eq!(line("retry_after=soon").as_deref(), Some("retry-after: soon\r\n"));
+        assert_eq!(line("retry_after=1000000000").as_deref(), Some("retry-after: 1000000000\r\n"));
+        assert_eq!(line("retry_after_ms=300").as_deref(), Some("retry-after-ms: 300\r\n"));
+        let date = line("retry_after=date-60").unwrap_or_default();
+        assert!(date.starts_with("retry-after: ") && date.ends_with(" GMT\r\n"), "{date}");
+        assert_eq!(Script::parse("retry_after=date"), None);
+    }
+
+    #[test]
     fn text_that_is_no_script_is_none() {
-        for text in ["hello", "odd=evenx1", "x=1", "tokens=many", "fail=429"] {
+        for text in ["hello", "odd=evenx1", "wording=none", "x=1", "tokens=many", "fail=429"] {
             assert_eq!(Script::parse(text), None, "{text}");
         }
     }

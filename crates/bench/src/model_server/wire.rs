@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::answer::{Asked, Reply};
+use super::fault::RetryAfter;
 
 /// The head of a streamed answer.
 pub(super) const STREAM_HEAD: &[u8] =
@@ -19,7 +20,7 @@ const PIECE_BYTES: usize = 16;
 /// One frame, as one HTTP chunk.
 #[derive(Debug)]
 pub(super) struct Frame {
-    pub(super) bytes: Vec<u8>,
+    pub(super) data: Vec<u8>,
     /// Whether it carries a word of text: what a cut counts, and what a delay stands before.
     pub(super) is_word: bool,
     /// Whether it belongs to the end: that nothing more comes, the usage, the end mark.
@@ -67,15 +68,16 @@ pub(super) fn delta(asked: &Asked, delta: &Value, finish: Option<&str>) -> Frame
     frame(&with_head(asked, "choices", choices))
 }
 
-/// A whole answer with this status: a refusal, in the provider's own shape.
-pub(super) fn refusal(status: u16, message: &str, retry_after: Option<u32>) -> Vec<u8> {
+/// A whole answer with this status: a refusal, in the provider's own shape, or with this body.
+pub(super) fn refusal(status: u16, message: &str, body: Option<&str>, retry_after: Option<&RetryAfter>) -> Vec<u8> {
     let kind = match status {
         429 => "rate_limit_exceeded",
         400..500 => "invalid_request_error",
         _ => "server_error",
     };
-    let body = json!({ "error": { "message": message, "type": kind, "param": null, "code": null } }).to_string();
-    let retry_after = retry_after.map(|seconds| format!("retry-after: {seconds}\r\n")).unwrap_or_default();
+    let own = || json!({ "error": { "message": message, "type": kind, "param": null, "code": null } }).to_string();
+    let body = body.map_or_else(own, str::to_owned);
+    let retry_after = retry_after.map(RetryAfter::line).unwrap_or_default();
     format!(
         "HTTP/1.1 {status} Refused\r\ncontent-type: application/json\r\n{retry_after}content-length: {}\r\n\r\n{body}",
         body.len()
@@ -112,10 +114,17 @@ fn frame(chunk: &Value) -> Frame {
     chunked(format!("data: {chunk}\n\n").as_bytes())
 }
 
-/// One HTTP chunk of this.
+/// A frame of this.
 pub(super) fn chunked(data: &[u8]) -> Frame {
-    let mut bytes = format!("{:x}\r\n", data.len()).into_bytes();
-    bytes.extend_from_slice(data);
-    bytes.extend_from_slice(b"\r\n");
-    Frame { bytes, is_word: false, is_end: false }
+    Frame { data: data.to_vec(), is_word: false, is_end: false }
+}
+
+impl Frame {
+    /// As one HTTP chunk.
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        let mut bytes = format!("{:x}\r\n", self.data.len()).into_bytes();
+        bytes.extend_from_slice(&self.data);
+        bytes.extend_from_slice(b"\r\n");
+        bytes
+    }
 }

@@ -4,9 +4,9 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use image::{ImageFormat, Rgb, RgbImage};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::support::{Home, all, answered, serve};
+use crate::support::{Home, all, answered, refused, serve, serve_whole};
 
 /// What a provider of one format says, and what it must be sent back.
 struct Case {
@@ -159,6 +159,39 @@ pub(crate) fn r45_r66_a_conversation_with_reasoning_and_a_tool_on_each_wire_form
         }
         assert_eq!(bodies.len(), 3, "{api}");
     }
+}
+
+/// A provider of each format, which all refuse but the last: each format is the last once, and at each place of the chain.
+#[test]
+fn r50_r51_a_chain_goes_through_every_wire_format() {
+    let refusals = [(401, "invalid key"), (500, "failed"), (429, "too many requests"), (402, "no credit")];
+    for first in 0..CASES.len() {
+        let order: Vec<&Case> = CASES.iter().cycle().skip(first).take(CASES.len()).collect();
+        let refusal = |at: usize| refused(refusals[at].0, &json!({ "error": { "message": refusals[at].1 } }));
+        let last = order[CASES.len() - 1];
+        let (address, bodies) = serve_whole([refusal(0), refusal(1), refusal(2), refusal(3), answered(last.answers)]);
+        let models: Vec<String> = order.iter().map(|case| format!("{}/scripted", name_of(case))).collect();
+        let mut home = Home::new()
+            .with("LIMULUS_AGENTS__MAIN__MODEL", &models[0])
+            .with("LIMULUS_AGENTS__MAIN__FALLBACKS", &models[1..].join(","))
+            .with("LIMULUS_REQUESTS__RETRIES", "0");
+        for case in &order {
+            let provider = format!("LIMULUS_PROVIDERS__{}", name_of(case).to_uppercase());
+            home = home.with(&format!("{provider}__API"), case.api).with(&format!("{provider}__BASE_URL"), &address);
+        }
+        let answer = home.run(&["agent", "-m", "What is here?"]).expect_code(0);
+        assert_eq!(answer.out, "There is one file.\n", "{}: {answer:?}", last.api);
+        let trace = home.run(&["runs", "trace"]).expect_code(0).out;
+        let sent = trace.lines().filter(|line| line.contains("request_sent"));
+        let to: Vec<&str> = sent.filter_map(|line| line.split_once(" to ")?.1.split([',', ' ']).next()).collect();
+        assert_eq!(to, models, "{trace}");
+        assert_eq!(bodies.iter().count(), CASES.len());
+    }
+}
+
+/// What its provider is called.
+fn name_of(case: &Case) -> String {
+    format!("of{}", case.api.replace('-', ""))
 }
 
 /// A file with an image of one colour in it, and what a model is shown of it, in base64.

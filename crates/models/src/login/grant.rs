@@ -128,7 +128,8 @@ fn refused(mut fault: Fault) -> Fault {
         fault.class,
         Class::RateLimit | Class::Overloaded | Class::Timeout | Class::Network | Class::Server | Class::Malformed
     );
-    if !passes {
+    let is_redirect = fault.status.is_some_and(|status| (300..400).contains(&status));
+    if !passes || is_redirect {
         fault.class = Class::AuthPermanent;
     }
     fault

@@ -191,7 +191,8 @@ pub(crate) async fn refusal(mut response: Response) -> Fault {
         let target =
             response.headers().get(header::LOCATION).map(|to| String::from_utf8_lossy(to.as_bytes()).into_owned());
         let what = format!("answered HTTP {}: a redirect, which is not followed", status.as_u16());
-        let mut fault = Fault::new(FailureClass::InvalidRequest, what).with_detail(target.unwrap_or_default());
+        // It is said by what stands before the provider, or of its address: nothing about the request.
+        let mut fault = Fault::new(FailureClass::Malformed, what).with_detail(target.unwrap_or_default());
         fault.status = Some(status.as_u16());
         return fault;
     }

@@ -6,8 +6,8 @@ use models::{Api, Model, ModelSet};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::KEY;
 use crate::support::{Answer, CLOSED, Reply, answer, ask, read, request_of, until_close};
+use crate::{KEY, support};
 
 const FORMATS: [Api; 5] = [Api::OpenAiChat, Api::OpenAiResponses, Api::Anthropic, Api::Gemini, Api::Ollama];
 
@@ -124,7 +124,7 @@ async fn r51_comments_of_a_relay_are_no_answer_and_its_error_is_told_after_the_w
 }
 
 #[tokio::test]
-async fn r51_headers_outrank_the_body_and_the_body_what_is_said_of_limits() {
+async fn r51_headers_outrank_the_body_in_every_format() {
     const SPENT: &str = "x-ratelimit-remaining-tokens: 0\r\nx-ratelimit-reset-tokens: 6m0s\r\n";
     let sentence = r#"{"error":{"message":"Please try again in 20s."}}"#;
     let table = [
@@ -139,13 +139,23 @@ async fn r51_headers_outrank_the_body_and_the_body_what_is_said_of_limits() {
         (429, format!("retry-after: soon\r\n{SPENT}"), sentence, Some(20_000)),
         (429, SPENT.to_owned(), "", Some(360_000)),
         (503, SPENT.to_owned(), "", None),
+        (
+            429,
+            "date: Wed, 21 Oct 2026 07:28:00 GMT\r\nretry-after: Wed, 21 Oct 2026 07:27:00 GMT\r\n".to_owned(),
+            "",
+            Some(0),
+        ),
         (429, "retry-after: 0\r\n".to_owned(), sentence, Some(0)),
         (429, "retry-after: 1000000000\r\n".to_owned(), "", Some(24 * 60 * 60 * 1000)),
         (429, "retry-after: -1\r\n".to_owned(), "", None),
     ];
     for (status, headers, body, expected) in table {
         let bytes = answer(status, &format!("{headers}connection: close\r\n"), body.as_bytes());
-        let answer = ask(&ModelSet::new(), move || Reply::Close(bytes.clone())).await;
-        assert_eq!(answer.failure().retry_after_ms, expected, "{status} {headers}");
+        let server = support::serve(move |_| Reply::Close(bytes.clone())).await;
+        for api in FORMATS {
+            let answer = read(ModelSet::new().stream(request_of(api, &server.base_url))).await;
+            let failure = answer.failure();
+            assert_eq!((failure.status, failure.retry_after_ms), (Some(status), expected), "{api:?}: {headers}");
+        }
     }
 }

@@ -1,9 +1,10 @@
 //! P13: answers that are no answer of a model server: pages, redirects, other types.
 
 use engine::FailureClass;
+use models::{Model, ModelSet};
 
-use crate::support::answer;
-use crate::{Fault, Is, MALFORMED, NETWORK, check};
+use crate::support::{Reply, answer, read, request_of, serve, sized};
+use crate::{Fault, Is, MALFORMED, NETWORK, WIRES, check};
 
 /// What the door of a network says before it lets anybody through.
 const PORTAL: &str = "<!DOCTYPE html>\n<html><head><title>Welcome</title></head><body>data: Log in\n\n</body></html>\n";
@@ -25,11 +26,11 @@ const REPLIES: &[Fault] = &[
     }),
     ("a redirect to another place", |_| {
         let headers = "location: http://portal.example/login\r\ncontent-length: 0\r\n";
-        Some((answer(302, headers, b""), Is::Failed(FailureClass::InvalidRequest)))
+        Some((answer(302, headers, b""), MALFORMED))
     }),
     ("a redirect that keeps the body", |_| {
         let headers = "location: http://127.0.0.1:1/v1\r\ncontent-length: 0\r\n";
-        Some((answer(307, headers, b""), Is::Failed(FailureClass::InvalidRequest)))
+        Some((answer(307, headers, b""), MALFORMED))
     }),
     ("no content", |_| Some((answer(204, "content-length: 0\r\n", b""), NETWORK))),
     ("plain words", |_| {
@@ -53,4 +54,20 @@ const REPLIES: &[Fault] = &[
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c3_p13_replies_that_are_no_answer() {
     check(REPLIES).await;
+}
+
+/// Behind the answer stands the same once more, on a connection that could serve the next request.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c3_p13_an_answer_that_comes_twice_is_not_taken_for_the_next() {
+    for wire in &WIRES {
+        let whole = wire.whole().await;
+        let once = sized(wire.body.as_bytes());
+        let (twice, next) = ([once.clone(), once].concat(), sized(wire.error.as_bytes()));
+        let server = serve(move |number| Reply::Keep(if number == 0 { twice.clone() } else { next.clone() })).await;
+        let model = ModelSet::new();
+        assert_eq!(read(model.stream(request_of(wire.api, &server.base_url))).await, whole, "{:?}", wire.api);
+        let next = read(model.stream(request_of(wire.api, &server.base_url))).await;
+        assert_eq!(next.failure().class, FailureClass::Overloaded, "{:?}", wire.api);
+        assert_eq!(server.seen.requests.lock().unwrap().len(), 2);
+    }
 }

@@ -1,13 +1,15 @@
 //! One case from a fresh home to its verdict.
 
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
-use bench::model_server::Script;
+use bench::model_server::{Fault, ModelServer, Odd, Script};
 use serde_json::Value;
 
 use super::checks::Aftermath;
+use super::faults::{Address, Ends, FAULT_MS};
 use super::odd_calls::{self, OddMet};
-use super::place::Place;
+use super::place::{FILES, Place};
 use super::plan::{Attack, Build, Case, Point, Work, token};
 use super::record::{Exit, Record};
 use super::truth::Truth;
@@ -23,7 +25,9 @@ pub(super) struct Bench {
     /// The shipped build.
     pub(super) plain: PathBuf,
     /// The model server.
-    pub(super) base_url: String,
+    pub(super) server: ModelServer,
+    /// Takes connections and says nothing.
+    pub(super) mute: TcpListener,
     /// The bug that is planted in the build with crash points.
     pub(super) mutant: Option<String>,
 }
@@ -46,6 +50,8 @@ pub(super) struct Strike {
     pub(super) on_resume: bool,
     /// Whether SIGKILL ended it.
     pub(super) killed: bool,
+    /// Whether what the provider did wrong was under way then: done, and no whole answer recorded since, nor the end.
+    pub(super) amid_fault: bool,
 }
 
 /// What came of a case.
@@ -88,12 +94,15 @@ fn play(case: &Case, bench: &Bench, place: &mut Place, verdict: &mut Verdict) ->
     let script = Script::parse(&message).ok_or("the message of the case is no script")?;
     let mut records = vec![];
     for (at, attack) in case.attacks.iter().enumerate() {
+        let has_struck = || bench.server.struck(&message) > 0;
         let record = match at {
-            0 => place.attack(binary, &agent(&message, &case.name), attack)?,
-            _ => place.attack(binary, &["resume", "--json"], attack)?,
+            0 => place.attack_when(binary, &agent(&message, &case.name), attack, &has_struck)?,
+            _ => place.attack_when(binary, &["resume", "--json"], attack, &has_struck)?,
         };
         let killed = record.exit == Exit::Signal(SIGKILL);
-        verdict.strikes.push(Strike { attack: attack.clone(), on_resume: at > 0, killed });
+        let amid_fault =
+            killed && Truth::read(&place.home()).is_ok_and(|truth| amid(case, &script, &truth, has_struck()));
+        verdict.strikes.push(Strike { attack: attack.clone(), on_resume: at > 0, killed, amid_fault });
         records.push(record);
     }
     // Whoever was not answered asks again, with the same key; a run that is there is taken up.
@@ -126,6 +135,14 @@ fn play(case: &Case, bench: &Bench, place: &mut Place, verdict: &mut Verdict) ->
     Ok(())
 }
 
+/// Whether what the provider does wrong was under way when this was the journal.
+fn amid(case: &Case, script: &Script, truth: &Truth, has_struck: bool) -> bool {
+    let has_struck = if case.setup.fault.address == Address::Server { has_struck } else { truth.requests > 0 };
+    // Calls out of order are in an answer themselves.
+    let own = usize::from(matches!(script.fault, Some(Fault::Odd { odd: Odd::Calls(_), .. })));
+    has_struck && truth.answered <= script.after + own && truth.endings.is_empty()
+}
+
 fn agent<'a>(message: &'a str, key: &'a str) -> [&'a str; 9] {
     ["agent", "--json", "--yes", "--session", "kills", "--key", key, "-m", message]
 }
@@ -135,15 +152,15 @@ fn message(case: &Case, place: &Place) -> String {
     let ledger = place.ledger();
     let command =
         |at, rest| format!("exec:echo {} >> '{}'; echo begun; {rest}", token(&case.name, at), ledger.display());
+    let fault = case.setup.fault.script;
+    let answer = format!("preamble=6 tokens=24 delay_ms=2 vowel=潮 fault_ms={FAULT_MS} {fault}");
     match case.work {
         Work::Rounds => {
             let (first, second) = (command(0, "sleep 0.15; echo done"), command(1, "sleep 0.15; echo done"));
             let write = format!(r#"call:write {{"path":"out.txt","content":"{}"}}"#, case.name);
-            format!(
-                "preamble=6 tokens=24 delay_ms=2 {}\ncall:ls {{\"path\":\".\"}}\n{first}\n{write}\n{second}",
-                case.setup.fault
-            )
+            format!("{answer}\ncall:ls {{\"path\":\".\"}}\n{first}\n{write}\n{second}")
         }
+        Work::Reads => format!("Read the files of {}.\nreads={FILES} {answer}", case.name),
         Work::Aborted | Work::Limited => format!("tokens=8\n{}", command(0, "sleep 600")),
     }
 }
@@ -154,6 +171,7 @@ fn exits(case: &Case, records: &[Record], strikes: &[Strike]) -> Vec<String> {
         // An aborted run is told by its own status.
         Exit::Code(0) => true,
         Exit::Code(130) => case.work == Work::Aborted,
+        Exit::Code(1) => case.setup.fault.ends != Ends::Completed,
         // A kill that came before anything was recorded: there is nothing to take up.
         Exit::Code(4) => case.build == Build::Plain,
         _ => false,

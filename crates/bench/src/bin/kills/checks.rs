@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use bench::model_server::Script;
+use bench::model_server::{ODD_CALLS, Script};
+use engine::FailureClass;
 use serde_json::Value;
 
+use super::faults::Ends;
 use super::plan::{Case, Work, token};
 use super::record::Record;
 use super::truth::Truth;
@@ -35,6 +37,8 @@ impl<'a> Aftermath<'a> {
             Self::every_run_has_ended_once,
             Self::ends_agree,
             Self::answers_are_whole,
+            Self::steps_are_whole,
+            Self::failures_are_what_went_wrong,
             Self::nothing_ran_twice,
             Self::files_hold_what_was_written,
         ];
@@ -119,9 +123,10 @@ impl<'a> Aftermath<'a> {
     fn answers_are_whole(&self) -> Vec<String> {
         let Some(run) = self.first() else { return vec![] };
         let (outcome, text) = (run["outcome"].as_str().unwrap_or_default(), text(run));
-        let (expected, answer) = match self.case.work {
-            Work::Aborted => ("aborted", String::new()),
-            Work::Rounds | Work::Limited => ("completed", self.script.answer()),
+        let (expected, answer) = match (self.case.work, self.case.setup.fault.ends) {
+            (Work::Aborted, _) => ("aborted", String::new()),
+            (_, Ends::Failed(_)) => ("failed", String::new()),
+            (_, Ends::Completed) => ("completed", self.script.answer()),
         };
         let mut wrong = vec![];
         if outcome != expected {
@@ -131,7 +136,36 @@ impl<'a> Aftermath<'a> {
         if !whole && expected == "completed" {
             wrong.push(format!("the answer is {text:?}, not {answer:?}"));
         }
+        if let Ends::Failed(says) = self.case.setup.fault.ends
+            && run["error"].as_str().is_none_or(|error| !error.contains(says))
+        {
+            wrong.push(format!("the run does not say {says:?} but {}", run["error"]));
+        }
         wrong
+    }
+
+    /// Nothing else failed than what the provider did wrong, and that is taken for what it is.
+    fn failures_are_what_went_wrong(&self) -> Vec<String> {
+        let class = self.case.setup.fault.class;
+        let others = self.truth.failures.iter().filter(|failure| Some(**failure) != class);
+        let mut wrong: Vec<String> =
+            others.map(|failure| format!("something failed as {failure:?}, not {class:?}")).collect();
+        if self.truth.failures.contains(&FailureClass::ContextOverflow) && self.truth.shortened == 0 {
+            wrong.push("the request was too long, and the history was not made shorter".to_owned());
+        }
+        wrong
+    }
+
+    /// What is said before the calls of a step is all there, and once.
+    fn steps_are_whole(&self) -> Vec<String> {
+        if self.case.setup.resume == "continue" {
+            return vec![];
+        }
+        let said = self.script.words(self.script.preamble).concat();
+        let steps = self.first().and_then(|run| run["steps"].as_array()).into_iter().flatten();
+        let with_calls = steps.filter(|step| step["calls"].as_array().is_some_and(|calls| !calls.is_empty()));
+        let wrong = with_calls.filter(|step| ![said.as_str(), ODD_CALLS].contains(&text(step)));
+        wrong.map(|step| format!("{} says {:?}, not {said:?}", step["request"], text(step))).collect()
     }
 
     /// A command that is told as done ran once, any other at most once.
@@ -219,10 +253,10 @@ fn processes(folder: &Path) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::faults::{FAULTS, NONE, ProviderFault};
     use crate::odd_calls::{self, OddMet};
     use crate::plan::{Attack, Build, Setup};
     use crate::record::{End, Exit};
-    use bench::model_server::ODD_CALLS;
     use serde_json::json;
 
     const RUN: &str = "r";
@@ -241,6 +275,7 @@ mod tests {
         runs: Vec<Value>,
         ledger: String,
         fault: String,
+        provider: &'static ProviderFault,
     }
 
     fn in_order() -> Story {
@@ -264,7 +299,8 @@ mod tests {
             "steps": [{ "request": REQUEST, "text": "word0 word1", "calls": calls }],
         });
         let afterwards = json!({ "run": "later", "outcome": "completed", "text": "", "steps": [] });
-        Story { record, truth, runs: vec![run, afterwards], ledger: "case.0\n".to_owned(), fault: String::new() }
+        let (runs, ledger) = (vec![run, afterwards], "case.0\n".to_owned());
+        Story { record, truth, runs, ledger, fault: String::new(), provider: &NONE }
     }
 
     fn violations(story: &Story) -> Vec<String> {
@@ -277,10 +313,10 @@ mod tests {
             name: "case".into(),
             build: Build::Points,
             work: Work::Rounds,
-            setup: Setup::default(),
+            setup: Setup { fault: story.provider, ..Setup::default() },
             attacks: vec![Attack::None],
         };
-        let script = Script::parse(&format!("tokens=2 {}\nexec:true", story.fault)).unwrap();
+        let script = Script::parse(&format!("preamble=2 tokens=2 {}\nexec:true", story.fault)).unwrap();
         let records = std::slice::from_ref(&story.record);
         let folder = Path::new("/nowhere/at/all");
         let (truth, runs, ledger) = (&story.truth, &story.runs, &story.ledger);
@@ -310,7 +346,7 @@ mod tests {
             let mut story = in_order();
             let steps = story.runs[0]["steps"].as_array_mut().unwrap();
             steps.splice(0..0, rounds.iter().map(|outcomes| round(outcomes)));
-            story.truth.malformed = u32::from(fault == "call_none");
+            story.truth.failures = if fault == "call_none" { vec![FailureClass::Malformed] } else { vec![] };
             story.fault = format!("odd={fault}x1");
             let (_, found, was_met) = judged(&story);
             assert_eq!(was_met, met, "{fault} {rounds:?}");
@@ -322,7 +358,10 @@ mod tests {
     #[test]
     fn r10_r13_what_is_wrong_is_seen() {
         assert_eq!(violations(&in_order()), Vec::<String>::new());
-        let table: [(&str, Spoil); 11] = [
+        let table: [(&str, Spoil); 14] = [
+            ("was not made shorter", |story| story.truth.failures.push(FailureClass::ContextOverflow)),
+            ("says \"word0\", not \"word0 word1\"", |story| story.runs[0]["steps"][0]["text"] = json!("word0")),
+            ("failed as Server, not None", |story| story.truth.failures.push(FailureClass::Server)),
             ("and is lost", |story| story.record.accepted.push("gone".into())),
             ("the journal has", |story| story.truth.texts.clear()),
             ("not shown", |story| story.runs[0]["steps"] = json!([])),
@@ -349,5 +388,20 @@ mod tests {
             let found = violations(&story);
             assert!(found.iter().any(|violation| violation.contains(expected)), "{expected}: {found:?}");
         }
+    }
+    #[test]
+    fn r51_a_run_that_must_fail_ends_so_and_says_why() {
+        let fails = FAULTS.iter().find(|fault| matches!(fault.ends, Ends::Failed(_))).unwrap();
+        let told = |outcome: &str, text: &str, error: &str| {
+            let mut story = Story { provider: fails, ..in_order() };
+            (story.runs[0]["outcome"], story.runs[0]["text"]) = (json!(outcome), json!(text));
+            story.runs[0]["error"] = json!(error);
+            (story.record.ends[0].outcome, story.record.ends[0].text) = (outcome.to_owned(), text.to_owned());
+            violations(&story)
+        };
+        let Ends::Failed(says) = fails.ends else { unreachable!() };
+        assert_eq!(told("failed", "", says), Vec::<String>::new());
+        assert_eq!(told("completed", "", says), ["the run ended as completed, not failed"]);
+        assert_eq!(told("failed", "", "no reason"), [format!("the run does not say {says:?} but \"no reason\"")]);
     }
 }

@@ -9,6 +9,7 @@
 mod case;
 mod checks;
 mod client;
+mod faults;
 mod guard;
 mod odd_calls;
 mod place;
@@ -17,6 +18,7 @@ mod record;
 mod report;
 mod truth;
 
+use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -27,8 +29,14 @@ use bench::model_server::ModelServer;
 use clap::{Parser, Subcommand};
 
 use case::{Bench, Verdict};
+use faults::{FAULTS, NONE, ProviderFault};
 use plan::{Attack, Build, Case, Random, Setup, Work};
 use report::Report;
+
+/// How often the kinds of faults that no kill has met are tried.
+const PASSES: usize = 24;
+/// Cases whose provider does nothing wrong, in the first pass and where all else is met.
+const PLAIN: usize = 8;
 
 /// Sends SIGKILL to the real binary and checks what is left
 #[derive(Debug, Parser)]
@@ -55,7 +63,7 @@ struct Args {
     /// How many cases run at once
     #[arg(long, default_value_t = 2)]
     jobs: usize,
-    /// Run only the cases whose name contains this, and ask for no numbers
+    /// Run only the cases whose name, or the name of whose fault, contains this, and ask for no numbers
     #[arg(long)]
     only: Option<String>,
     /// Plant this bug in the build with `--cfg mutants`: a harness that then finds nothing is of no use
@@ -93,16 +101,19 @@ fn harness(args: &Args) -> Result<ExitCode, String> {
     let bench = Bench {
         points: path(&args.binary)?,
         plain: path(&args.plain)?,
-        base_url: server.base_url(),
+        server,
+        mute: TcpListener::bind(("127.0.0.1", 0)).map_err(|e| format!("no port that says nothing: {e}"))?,
         mutant: args.mutant.clone(),
     };
     let mut report = Report::default();
     attack(args, &bench, &mut report)?;
-    report.violations.extend(server.violations().into_iter().map(|violation| format!("model server: {violation}")));
+    report
+        .violations
+        .extend(bench.server.violations().into_iter().map(|violation| format!("model server: {violation}")));
     println!("{}", report.text());
     println!(
         "{} requests reached the model server; seed {}; {:.1?}",
-        server.seen().len(),
+        bench.server.seen().len(),
         args.seed,
         started.elapsed()
     );
@@ -118,19 +129,29 @@ fn harness(args: &Args) -> Result<ExitCode, String> {
 fn attack(args: &Args, bench: &Bench, report: &mut Report) -> Result<(), String> {
     let whole_us = unharmed(bench, report)?;
     if let Some(only) = &args.only {
-        let wanted: Vec<Case> = plan::pointed().into_iter().filter(|case| case.name.contains(only.as_str())).collect();
+        let mut random = Random::new(args.seed, whole_us);
+        let faults = FAULTS.iter().filter(|fault| fault.name.contains(only.as_str()));
+        let drawn = faults.flat_map(|fault| (0..3).map(move |pass| (fault, pass)));
+        let drawn: Vec<Case> = drawn.map(|(fault, pass)| random.case(fault, pass)).collect();
+        let pointed = plan::pointed().into_iter().filter(|case| case.name.contains(only.as_str()));
+        let wanted: Vec<Case> = pointed.chain(drawn).collect();
         play(&wanted, bench, args.jobs, report);
         return Ok(());
     }
     play(&plan::pointed(), bench, args.jobs, report);
-    // Not every random time strikes; four times as many as are asked for must do.
-    let mut random = Random::new(args.seed, whole_us).take(4 * args.kills.max(args.random));
-    while report.kills() < args.kills || report.random_kills() < args.random || !report.faults_not_met().is_empty() {
-        let some: Vec<Case> = random.by_ref().take(4).collect();
-        if some.is_empty() {
+    let mut random = Random::new(args.seed, whole_us);
+    let mut due: Vec<&ProviderFault> = FAULTS.iter().collect();
+    // Not every time that is drawn strikes; so many passes must do.
+    for pass in 0..PASSES {
+        if pass == 0 || due.is_empty() {
+            due.extend([&NONE; PLAIN]);
+        }
+        let some: Vec<Case> = due.iter().map(|fault| random.case(fault, pass)).collect();
+        play(&some, bench, args.jobs, report);
+        due = report.faults_not_met();
+        if due.is_empty() && report.kills() >= args.kills && report.random_kills() >= args.random {
             break;
         }
-        play(&some, bench, args.jobs, report);
     }
     if let Err(violation) = guard::check(bench) {
         report.violations.push(format!("guard: {violation}"));

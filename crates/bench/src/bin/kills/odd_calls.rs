@@ -28,7 +28,7 @@ pub(super) fn met(aftermath: &Aftermath<'_>) -> OddMet {
     let calls = rounds(aftermath).iter().map(|step| calls(step).len()).sum();
     match meant(aftermath) {
         None => OddMet::NotDrawn,
-        Some(Meant::AskedAgain) if aftermath.truth.malformed > 0 => OddMet::AskedAgain,
+        Some(Meant::AskedAgain) if !aftermath.truth.failures.is_empty() => OddMet::AskedAgain,
         Some(Meant::Denied(_)) if calls > 0 => OddMet::Denied(calls),
         Some(Meant::Done(_)) if calls > 0 => OddMet::Done(calls),
         Some(_) => OddMet::Missed,

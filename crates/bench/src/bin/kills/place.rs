@@ -10,11 +10,16 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::case::Bench;
-use super::plan::{Attack, Setup};
+use super::faults::Address;
+use super::plan::{Attack, Setup, Work};
 use super::record::Record;
 
 /// Seconds that one process may take before the case is lost: twenty times what a whole run takes.
 const PROCESS_S: u64 = 40;
+/// Files that there are to be read, `step-1.txt` and so on.
+pub(super) const FILES: u32 = 6;
+/// Lines of one: some thousand tokens, so that a few of them are more than what is kept of a long history.
+const FILE_LINES: usize = 150;
 /// How often an end is looked for.
 const LOOK: Duration = Duration::from_millis(1);
 
@@ -23,6 +28,7 @@ const LOOK: Duration = Duration::from_millis(1);
 pub(super) struct Place {
     folder: TempDir,
     mutant: Option<String>,
+    address: Address,
     started: u32,
 }
 
@@ -30,10 +36,14 @@ impl Place {
     /// Makes the folders and writes the configuration.
     pub(super) fn new(setup: &Setup, bench: &Bench) -> io::Result<Self> {
         let folder = tempfile::Builder::new().prefix("limulus-kills-").tempdir()?;
-        let place = Self { folder, mutant: bench.mutant.clone(), started: 0 };
+        let place = Self { folder, mutant: bench.mutant.clone(), address: setup.fault.address, started: 0 };
         std::fs::create_dir(place.workspace())?;
         std::fs::create_dir(place.home())?;
-        std::fs::write(place.home().join("config.toml"), configuration(&place, setup, &bench.base_url))?;
+        std::fs::write(place.home().join("config.toml"), configuration(&place, setup, bench)?)?;
+        for file in 1..=FILES {
+            let text = "high at noon, low at six\n".repeat(FILE_LINES);
+            std::fs::write(place.workspace().join(format!("step-{file}.txt")), text)?;
+        }
         Ok(place)
     }
 
@@ -62,12 +72,25 @@ impl Place {
 
     /// Runs the binary under a client, to its end, and reads the client's record.
     pub(super) fn attack(&mut self, binary: &Path, arguments: &[&str], attack: &Attack) -> Result<Record, String> {
+        self.attack_when(binary, arguments, attack, &|| false)
+    }
+
+    /// The same, of a provider that has done wrong as soon as `has_struck` says so.
+    pub(super) fn attack_when(
+        &mut self,
+        binary: &Path,
+        arguments: &[&str],
+        attack: &Attack,
+        has_struck: &dyn Fn() -> bool,
+    ) -> Result<Record, String> {
         self.started += 1;
         let record = self.path().join(format!("client-{}.jsonl", self.started));
         let stderr = self.path().join(format!("client-{}.stderr", self.started));
         let mut client = self.command(&std::env::current_exe().map_err(|e| e.to_string())?);
         client.arg("client").arg("--record").arg(&record).arg("--stderr").arg(&stderr);
-        client.args(["--deadline-s", &PROCESS_S.to_string()]).arg("--ledger").arg(self.ledger());
+        let signal = self.path().join(format!("signal-{}", self.started));
+        let ledger = if matches!(attack, Attack::Struck { .. }) { signal.clone() } else { self.ledger() };
+        client.args(["--deadline-s", &PROCESS_S.to_string()]).arg("--ledger").arg(ledger);
         match attack {
             Attack::None => {}
             Attack::Point { point, nth, .. } => {
@@ -79,12 +102,20 @@ impl Place {
             Attack::After { us } => {
                 client.args(["--kill-after-us", &us.to_string()]);
             }
+            Attack::Struck { .. } => {
+                client.args(["--kill-when", SIGNAL]);
+            }
         }
         if let Attack::Point { interrupt_when: Some(token), .. } = attack {
             client.args(["--interrupt-when", token]);
         }
         client.arg("--").arg(binary).args(arguments);
-        finish(client.stdout(Stdio::null()), Duration::from_secs(PROCESS_S + 10))?;
+        let mut signalled = Signalled { record: record.clone(), signal, since: None };
+        let each = || match attack {
+            Attack::Struck { after_us } => signalled.look(has_struck, self.address, Duration::from_micros(*after_us)),
+            Attack::None | Attack::Point { .. } | Attack::Token { .. } | Attack::After { .. } => Ok(()),
+        };
+        finish(client.stdout(Stdio::null()), Duration::from_secs(PROCESS_S + 10), each)?;
         Record::read(&record)
     }
 
@@ -92,7 +123,8 @@ impl Place {
     pub(super) fn ask(&self, binary: &Path, arguments: &[&str]) -> Result<(Option<i32>, Value), String> {
         let answer = self.path().join("answer.json");
         let stdout = File::create(&answer).map_err(|e| e.to_string())?;
-        let code = finish(self.command(binary).args(arguments).stdout(stdout), Duration::from_secs(PROCESS_S))?;
+        let code =
+            finish(self.command(binary).args(arguments).stdout(stdout), Duration::from_secs(PROCESS_S), || Ok(()))?;
         let text = std::fs::read_to_string(&answer).map_err(|e| e.to_string())?;
         if text.trim().is_empty() {
             return Ok((code, Value::Null));
@@ -115,11 +147,47 @@ impl Place {
     }
 }
 
-/// Waits for the end of a process, but not for ever.
-fn finish(command: &mut Command, limit: Duration) -> Result<Option<i32>, String> {
+/// What tells a client to kill.
+const SIGNAL: &str = "now";
+
+/// The way to a client that is to kill once a provider has done wrong.
+struct Signalled {
+    /// What the client has recorded.
+    record: PathBuf,
+    /// The file that it looks at.
+    signal: PathBuf,
+    /// When it was seen that the provider has.
+    since: Option<Instant>,
+}
+
+impl Signalled {
+    fn look(&mut self, has_struck: &dyn Fn() -> bool, address: Address, after: Duration) -> io::Result<()> {
+        if self.since.is_none() {
+            let has_struck = match address {
+                Address::Server => has_struck(),
+                Address::NoName | Address::MuteTls => {
+                    std::fs::read_to_string(&self.record).is_ok_and(|record| record.contains(r#""type":"accepted""#))
+                }
+            };
+            self.since = has_struck.then(Instant::now);
+        }
+        match self.since {
+            Some(since) if since.elapsed() >= after => std::fs::write(&self.signal, format!("{SIGNAL}\n")),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Waits for the end of a process, but not for ever, and does this at each look.
+fn finish(
+    command: &mut Command,
+    limit: Duration,
+    mut each: impl FnMut() -> io::Result<()>,
+) -> Result<Option<i32>, String> {
     let mut child = command.spawn().map_err(|e| format!("{} does not start: {e}", command.get_program().display()))?;
     let started = Instant::now();
     loop {
+        each().map_err(|e| e.to_string())?;
         match child.try_wait().map_err(|e| e.to_string())? {
             Some(status) => return Ok(status.code()),
             None if started.elapsed() > limit => {
@@ -131,25 +199,40 @@ fn finish(command: &mut Command, limit: Duration) -> Result<Option<i32>, String>
     }
 }
 
-fn configuration(place: &Place, setup: &Setup, base_url: &str) -> String {
+/// Limits of silence, seconds: short where there is some to be waited for.
+const SHORT_S: u32 = 1;
+const LONG_S: u32 = 60;
+
+fn configuration(place: &Place, setup: &Setup, bench: &Bench) -> io::Result<String> {
     let Setup { resume, poison_after, call_s, fault } = setup;
     let workspace = place.workspace();
-    let workspace = workspace.display();
-    // Silence is waited for where there is some.
-    let silence_s = if fault.starts_with("hang") || fault.starts_with("stall") { 1 } else { 60 };
-    format!(
+    let (workspace, base_url) = (workspace.display(), bench.server.base_url());
+    let silence_s = if fault.number == "P12" || fault.script.starts_with("odd=late") { SHORT_S } else { LONG_S };
+    let keep = if fault.work == Work::Reads { 1_000 } else { 20_000 };
+    let away = match fault.address {
+        Address::Server => None,
+        // Too long a label to be asked of any server of names.
+        Address::NoName => Some(format!("http://{}.invalid:1/v1", "x".repeat(64))),
+        Address::MuteTls => Some(format!("https://{}/v1", bench.mute.local_addr()?)),
+    };
+    let (model, retries) = if away.is_some() { ("away/wire", 0) } else { ("scripted/wire", 2) };
+    let away = away.map(|base_url| format!("[providers.away]\napi = \"openai-chat\"\nbase_url = \"{base_url}\"\n"));
+    let away = away.unwrap_or_default();
+    Ok(format!(
         r#"[agents.main]
-model = "scripted/wire"
-fallbacks = ["scripted/second"]
+model = "{model}"
+fallbacks = ["scripted/wire", "scripted/second"]
 workspace = "{workspace}"
 [runs]
 poison_after = {poison_after}
 resume = "{resume}"
+[compaction]
+keep = {keep}
 [tools]
 call_s = {call_s}
 [tools.exec]
 policy = "allow"
-[providers.scripted]
+{away}[providers.scripted]
 api = "openai-chat"
 base_url = "{base_url}"
 [[providers.scripted.profiles]]
@@ -161,6 +244,10 @@ key = "no-secret-either"
 [requests]
 first_byte_s = {silence_s}
 silent_s = {silence_s}
+retries = {retries}
+[models."away/wire"]
+context_window = 200000
+max_output = 8192
 [models."scripted/wire"]
 context_window = 200000
 max_output = 8192
@@ -168,5 +255,5 @@ max_output = 8192
 context_window = 200000
 max_output = 8192
 "#
-    )
+    ))
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::faults::{NONE, ProviderFault};
+
 /// A point inside the process at which it ends itself, in a build with `--cfg crashpoints`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Point {
@@ -48,6 +50,8 @@ pub(super) enum Attack {
     Token { token: String },
     /// From outside, after this time.
     After { us: u64 },
+    /// From outside, so long after the provider has done wrong; where that cannot be seen, after the message was accepted.
+    Struck { after_us: u64 },
 }
 
 impl Attack {
@@ -56,7 +60,7 @@ impl Attack {
         match self {
             Self::Point { point, .. } => Some(*point),
             Self::Token { .. } => Some(Point::MidCall),
-            Self::None | Self::After { .. } => None,
+            Self::None | Self::After { .. } | Self::Struck { .. } => None,
         }
     }
 }
@@ -68,6 +72,7 @@ impl fmt::Display for Attack {
             Self::Point { point, nth, .. } => write!(f, "{}:{nth}", point.name()),
             Self::Token { token } => write!(f, "mid_call (ledger {token})"),
             Self::After { us } => write!(f, "after {us} µs"),
+            Self::Struck { after_us } => write!(f, "{after_us} µs after the fault"),
         }
     }
 }
@@ -86,6 +91,8 @@ pub(super) enum Build {
 pub(super) enum Work {
     /// Calls of all three classes, then an answer.
     Rounds,
+    /// Files that are read one after the other, then an answer: a history that can be made shorter.
+    Reads,
     /// One command that does not end by itself; the user aborts the run.
     Aborted,
     /// One command that does not end by itself; the call has a limit.
@@ -101,56 +108,15 @@ pub(super) struct Setup {
     pub(super) poison_after: u32,
     /// `tools.call_s`.
     pub(super) call_s: u32,
-    /// What the provider does wrong first, in the words of a script.
-    pub(super) fault: &'static str,
+    /// What the provider does wrong first.
+    pub(super) fault: &'static ProviderFault,
 }
 
 impl Default for Setup {
     fn default() -> Self {
-        Self { resume: "restart", poison_after: 0, call_s: 20, fault: "" }
+        Self { resume: "restart", poison_after: 0, call_s: 20, fault: &NONE }
     }
 }
-
-/// What a provider does wrong to drawn cases, in turn. A run goes on after each of these: it tries again, with the other key,
-/// or with the other model.
-pub(super) const FAULTS: [&str; 36] = [
-    "",
-    "fail=429x1 retry_after=0",
-    "fail=429x1",
-    "fail=500x2 retry_after=0",
-    "fail=503x1 retry_after=0",
-    "fail=529x1",
-    "fail=408x1",
-    "",
-    "fail=401x1",
-    "fail=402x1",
-    "fail=403x1",
-    "fail=404x1",
-    "cut=0x1",
-    "cut=3x1",
-    "hang=1",
-    "stall=3x1",
-    "",
-    "odd=htmlx1",
-    "odd=jsonx1",
-    "odd=headersx1",
-    "odd=error_eventx1",
-    "odd=broken_framex1",
-    "odd=bad_utf8x1",
-    "odd=no_endx1",
-    "odd=noisex1",
-    "odd=call_brokenx1",
-    "odd=call_no_objectx1",
-    "odd=call_schemax1",
-    "odd=call_unknownx1",
-    "odd=call_no_idx1",
-    "odd=call_same_idx1",
-    "odd=call_same_indexx1",
-    "odd=call_interleavedx1",
-    "odd=call_namelessx1",
-    "odd=call_nonex1",
-    "odd=call_too_manyx1",
-];
 
 /// One case: a run that is killed, taken up, killed again, and at last let go on to its end.
 #[derive(Debug, Clone)]
@@ -248,7 +214,7 @@ fn endings() -> Vec<Case> {
     vec![aborted("abort-0", 0), aborted("abort-1", 1), aborted("abort-2", 2), limited("limit-0")]
 }
 
-/// Cases of the shipped build, killed at times that a seed draws: `agent`, and every other time the `resume` after it.
+/// Draws cases of the shipped build from a seed: `agent` killed, and the `resume` after it.
 #[derive(Debug)]
 pub(super) struct Random {
     state: u64,
@@ -262,32 +228,41 @@ impl Random {
         Self { state: seed, made: 0, whole_us }
     }
 
-    fn draw(&mut self) -> u64 {
+    fn draw(&mut self, below: u64) -> u64 {
         // The finaliser of splitmix64 over a counter: enough to spread the times.
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mixed = (self.state ^ (self.state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        (mixed ^ (mixed >> 31)) % self.whole_us.max(1)
+        (mixed ^ (mixed >> 31)) % below.max(1)
     }
-}
 
-impl Iterator for Random {
-    type Item = Case;
-
-    fn next(&mut self) -> Option<Case> {
-        let processes = 1 + self.made % 2;
-        let attacks = (0..processes).map(|_| Attack::After { us: self.draw() }).collect();
+    /// A case whose provider does this wrong. Each pass over all kinds kills other processes of them: the first one while it
+    /// is under way and the next at any time, then one alone, then the first one early, so that the next one meets it.
+    pub(super) fn case(&mut self, fault: &'static ProviderFault, pass: usize) -> Case {
+        // What was not met in time may take longer here.
+        let after_us = self.draw(fault.lasts_ms * 1_000 * (1 + pass as u64 % 4));
+        let (whole_us, struck) = (self.whole_us, Attack::Struck { after_us });
+        let attacks = match pass % 3 {
+            _ if *fault == NONE => (0..=self.made % 2).map(|_| Attack::After { us: self.draw(whole_us) }).collect(),
+            0 => vec![struck, Attack::After { us: self.draw(whole_us / 2) }],
+            1 => vec![struck],
+            _ => vec![Attack::After { us: self.draw(whole_us / 10) }, struck],
+        };
         let name = format!("random-{}", self.made);
-        let setup = Setup { fault: FAULTS[self.made % FAULTS.len()], ..Setup::default() };
         self.made += 1;
-        Some(Case { name, build: Build::Plain, work: Work::Rounds, setup, attacks })
+        Case { name, build: Build::Plain, work: fault.work, setup: Setup { fault, ..Setup::default() }, attacks }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bench::model_server::{Fault, Odd, Script};
+    use crate::faults::FAULTS;
     use std::collections::BTreeMap;
+
+    fn drawn(seed: u64, pass: usize) -> Vec<Case> {
+        let mut random = Random::new(seed, 1_000_000);
+        FAULTS.iter().map(|fault| random.case(fault, pass)).collect()
+    }
 
     #[test]
     fn every_point_is_attacked_five_times_and_ten_attacks_are_on_resume() {
@@ -304,24 +279,23 @@ mod tests {
 
     #[test]
     fn names_are_unique_so_that_tokens_are() {
-        let names: Vec<String> =
-            pointed().into_iter().chain(Random::new(1, 100).take(9)).map(|case| case.name).collect();
+        let names: Vec<String> = pointed().into_iter().chain(drawn(1, 0)).map(|case| case.name).collect();
         let distinct: std::collections::BTreeSet<&String> = names.iter().collect();
         assert_eq!(distinct.len(), names.len());
     }
 
     #[test]
-    fn r24_every_odd_answer_is_drawn() {
-        for (name, odd) in Odd::ALL {
-            let fault = FAULTS.into_iter().find(|fault| *fault == format!("odd={name}x1"));
-            let parsed = fault.and_then(Script::parse).and_then(|script| script.fault);
-            assert_eq!(parsed, Some(Fault::Odd { odd, times: 1 }), "{name}");
+    fn r51_each_kind_of_fault_is_met_by_a_first_process_and_by_a_resume() {
+        for (fault, case) in FAULTS.iter().zip(drawn(1, 0)) {
+            assert_eq!(case.setup.fault, fault);
+            assert!(matches!(case.attacks[..], [Attack::Struck { .. }, Attack::After { .. }]), "{:?}", case.attacks);
         }
+        assert!(drawn(1, 2).iter().all(|case| matches!(case.attacks[..], [_, Attack::Struck { .. }])));
     }
 
     #[test]
     fn the_same_seed_draws_the_same_times() {
-        let times = |seed| Random::new(seed, 1_000_000).take(8).flat_map(|case| case.attacks).collect::<Vec<_>>();
+        let times = |seed| drawn(seed, 0).into_iter().flat_map(|case| case.attacks).collect::<Vec<_>>();
         assert_eq!(times(7), times(7));
         assert_ne!(times(7), times(8));
     }

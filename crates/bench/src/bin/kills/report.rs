@@ -1,11 +1,22 @@
 //! The table of points and hits, and the summary.
 
 use super::case::{Verdict, hits};
+use super::faults::{FAULTS, ProviderFault};
 use super::odd_calls::OddMet;
-use super::plan::{Build, Case, FAULTS, Point};
+use super::plan::{Case, Point};
 
 /// How often each point must be hit.
 const HITS: usize = 5;
+
+/// How often a kind of what providers do wrong was met.
+#[derive(Debug, Default)]
+struct Met {
+    cases: usize,
+    kills: usize,
+    on_resume: usize,
+    /// Kills while it was under way.
+    amid: usize,
+}
 
 /// What a whole run of the harness came to.
 #[derive(Debug, Default)]
@@ -51,21 +62,34 @@ impl Report {
             ("random kills", self.random_kills(), random),
         ];
         let too_few = numbers.iter().filter(|(_, are, asked)| are < asked);
-        short.extend(self.faults_not_met().iter().map(|fault| format!("no killed case has met `{fault}`")));
+        short.extend(
+            self.faults_not_met()
+                .iter()
+                .map(|fault| format!("no kill has met `{}` while it was under way", fault.name)),
+        );
         short.extend(too_few.map(|(what, are, asked)| format!("{are} {what}, {asked} are asked for")));
         short
     }
 
-    /// What a provider does wrong that no case has met which was killed as well.
-    pub(super) fn faults_not_met(&self) -> Vec<&'static str> {
-        let was_met = |fault: &str| {
-            let mut killed =
-                self.verdicts.iter().filter(|(_, verdict)| verdict.strikes.iter().any(|strike| strike.killed));
-            killed.any(|(case, verdict)| {
-                case.build == Build::Plain && case.setup.fault == fault && verdict.odd_calls != OddMet::Missed
-            })
-        };
-        FAULTS.into_iter().filter(|fault| !was_met(fault)).collect()
+    /// What a provider does wrong that no kill has met while it was under way.
+    pub(super) fn faults_not_met(&self) -> Vec<&'static ProviderFault> {
+        FAULTS.iter().filter(|fault| self.met(fault).amid == 0).collect()
+    }
+
+    /// What became of one kind of what providers do wrong.
+    fn met(&self, fault: &ProviderFault) -> Met {
+        let mut met = Met::default();
+        for (_, verdict) in self.verdicts.iter().filter(|(case, _)| case.setup.fault == fault) {
+            let killed = || verdict.strikes.iter().filter(|strike| strike.killed);
+            met.cases += 1;
+            met.kills += killed().count();
+            met.on_resume += killed().filter(|strike| strike.on_resume).count();
+            // Calls that a kill came before were asked for anew, in order.
+            if verdict.odd_calls != OddMet::Missed {
+                met.amid += killed().filter(|strike| strike.amid_fault).count();
+            }
+        }
+        met
     }
 
     fn hits(&self, point: Point) -> usize {
@@ -87,10 +111,16 @@ impl Report {
         lines.push(String::new());
         let told: usize = self.verdicts.iter().map(|(_, verdict)| verdict.told_bytes).sum();
         let interrupted: usize = self.verdicts.iter().map(|(_, verdict)| verdict.interrupted).sum();
-        lines.push(format!(
-            "{} kinds of faults of a provider met by killed cases",
-            FAULTS.len() - self.faults_not_met().len()
-        ));
+        lines.push(
+            "| row | what the provider does wrong | cases | kills | of them during resume | while it was under way |"
+                .to_owned(),
+        );
+        lines.push("|---|---|---:|---:|---:|---:|".to_owned());
+        for fault in &FAULTS {
+            let Met { cases, kills, on_resume, amid } = self.met(fault);
+            lines.push(format!("| {} | `{}` | {cases} | {kills} | {on_resume} | {amid} |", fault.number, fault.name));
+        }
+        lines.push(String::new());
         let odd = self.verdicts.iter().map(|(_, verdict)| verdict.odd_calls);
         let [denied, done, again] = odd.fold([0; 3], |[denied, done, again], met| match met {
             OddMet::Denied(calls) => [denied + calls, done, again],
@@ -116,7 +146,8 @@ impl Report {
         let of_case = |(case, verdict): &(Case, Verdict)| {
             let attacks: Vec<String> = case.attacks.iter().map(ToString::to_string).collect();
             let home = verdict.kept.as_ref().map(|kept| format!(" [{}]", kept.display())).unwrap_or_default();
-            let head = format!("{} ({}){home}", case.name, attacks.join(", "));
+            let fault = case.setup.fault.name;
+            let head = format!("{} {fault} ({}){home}", case.name, attacks.join(", "));
             verdict.violations.iter().map(|violation| format!("{head}: {violation}")).collect::<Vec<_>>()
         };
         self.verdicts.iter().flat_map(of_case).chain(self.violations.iter().cloned()).collect()

@@ -19,8 +19,14 @@ pub(super) struct Truth {
     pub(super) struck: BTreeSet<String>,
     /// How often each call was settled.
     pub(super) settled: BTreeMap<String, u32>,
-    /// How many requests were answered with something that is no answer.
-    pub(super) malformed: u32,
+    /// What each failure was taken for.
+    pub(super) failures: Vec<FailureClass>,
+    /// How often the history was made shorter.
+    pub(super) shortened: u32,
+    /// How many requests were sent.
+    pub(super) requests: u32,
+    /// How many were answered, whole.
+    pub(super) answered: usize,
     /// How many owners the home has had.
     pub(super) epochs: u64,
 }
@@ -50,9 +56,14 @@ impl Truth {
                 self.struck.insert(e.request.to_string());
             }
             Event::StreamCut(e) => self.keep(reader, e.request.to_string(), e.text)?,
-            Event::MessageSealed(e) => self.keep(reader, e.request.to_string(), e.text)?,
+            Event::MessageSealed(e) => {
+                self.answered += 1;
+                self.keep(reader, e.request.to_string(), e.text)?;
+            }
+            Event::Compacted(_) | Event::ResultsCut(_) => self.shortened += 1,
+            Event::RequestSent(_) => self.requests += 1,
             Event::Failed(e) => {
-                self.malformed += u32::from(e.failure.class == FailureClass::Malformed);
+                self.failures.push(e.failure.class);
                 if let Some(request) = e.request {
                     self.keep(reader, request.to_string(), e.text)?;
                 }

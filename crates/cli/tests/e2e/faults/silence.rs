@@ -39,10 +39,12 @@ const FORMATS: [Format; 5] = [
 /// A session's name, which its message holds, and how it is kept waiting.
 type Silence = (&'static str, fn(&Format) -> Does);
 
-const BEFORE: [Silence; 3] = [
+const BEFORE: [Silence; 4] = [
     ("no-head", |_| Does::Hold(String::new())),
     ("head-alone", |_| Does::Hold(STREAM.to_owned())),
     ("pings-alone", |format| Does::Ping(STREAM.to_owned(), format.ping.to_owned())),
+    // The beginning of a frame, and then more and more of it.
+    ("a-byte-at-a-time", |format| Does::Ping(format!("{STREAM}{}", &format.word[..6]), "x".to_owned())),
 ];
 
 const AMID: [Silence; 2] = [

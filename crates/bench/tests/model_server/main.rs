@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use std::io::{Read as _, Write as _};
+mod faults;
+
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
@@ -31,15 +33,23 @@ impl Client {
 
     /// Reads until the text ends with `end`, or the server closes.
     fn read_to(&mut self, end: &str) -> String {
+        let (bytes, broken) = self.bytes_to(end);
+        assert!(broken.is_none(), "{broken:?}");
+        String::from_utf8(bytes).unwrap()
+    }
+
+    /// The same as bytes, and how the connection broke if it did.
+    fn bytes_to(&mut self, end: &str) -> (Vec<u8>, Option<ErrorKind>) {
         let mut bytes = vec![];
         let mut piece = [0; 1024];
         while !bytes.ends_with(end.as_bytes()) {
-            match self.0.read(&mut piece).unwrap() {
-                0 => break,
-                read => bytes.extend_from_slice(&piece[..read]),
+            match self.0.read(&mut piece) {
+                Ok(0) => break,
+                Ok(read) => bytes.extend_from_slice(&piece[..read]),
+                Err(error) => return (bytes, Some(error.kind())),
             }
         }
-        String::from_utf8(bytes).unwrap()
+        (bytes, None)
     }
 
     fn ask(&mut self, messages: &Value) -> String {
