@@ -45,7 +45,7 @@ const CASES: [Case; 5] = [
     },
     Case {
         api: "gemini",
-        level: Some("thinkingBudget"),
+        level: Some("thinkingLevel"),
         key: || json!({ "error": { "code": 401, "status": "UNAUTHENTICATED", "message": "no valid key" } }),
         thinking: || {
             let message = "Thinking level is not supported for this model.";
@@ -88,7 +88,10 @@ pub(crate) fn r50_r51_r53_a_chain_of_keys_levels_and_models_on_each_wire_format(
             .with("LIMULUS_PROVIDERS__ACME__PROFILES__1__NAME", "second")
             .with("LIMULUS_PROVIDERS__ACME__PROFILES__1__KEY", "nor-is-this")
             .with("LIMULUS_AGENTS__MAIN__FALLBACKS", "acme/other")
-            .with("LIMULUS_AGENTS__MAIN__THINKING", "medium");
+            .with("LIMULUS_AGENTS__MAIN__THINKING", "medium")
+            // Half of it is more than any budget of these levels.
+            .with("LIMULUS_MODELS__ACME/SCRIPTED__MAX_OUTPUT", "32000")
+            .with("LIMULUS_MODELS__ACME/OTHER__MAX_OUTPUT", "32000");
         let answer = home.run(&["agent", "-m", "What is here?"]).expect_code(0);
         assert_eq!(answer.out, "There is one file.\n", "{api}: {answer:?}");
         let mut chain = vec!["acme/scripted (second)"; expected];

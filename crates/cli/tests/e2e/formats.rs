@@ -163,7 +163,7 @@ pub(crate) fn r45_r66_a_conversation_with_reasoning_and_a_tool_on_each_wire_form
 
 /// A provider of each format, which all refuse but the last: each format is the last once, and at each place of the chain.
 #[test]
-fn r50_r51_a_chain_goes_through_every_wire_format() {
+pub(crate) fn r50_r51_a_chain_goes_through_every_wire_format() {
     let refusals = [(401, "invalid key"), (500, "failed"), (429, "too many requests"), (402, "no credit")];
     for first in 0..CASES.len() {
         let order: Vec<&Case> = CASES.iter().cycle().skip(first).take(CASES.len()).collect();

@@ -86,6 +86,7 @@ beside_an_owner! {
         r50_r51_r53_a_chain_of_keys_levels_and_models_on_each_wire_format,
     }
     formats {
+        r50_r51_a_chain_goes_through_every_wire_format,
         r45_r66_a_conversation_with_reasoning_and_a_tool_on_each_wire_format,
         r45_an_image_that_is_attached_and_one_that_is_read_are_sent_on_each_wire_format,
         r45_a_model_that_sees_no_images_is_told_of_them_and_so_is_the_user,
