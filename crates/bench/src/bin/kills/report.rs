@@ -119,10 +119,10 @@ impl Report {
         let told: usize = self.verdicts.iter().map(|(_, verdict)| verdict.told_bytes).sum();
         let interrupted: usize = self.verdicts.iter().map(|(_, verdict)| verdict.interrupted).sum();
         lines.push(
-            "| row | what the provider does wrong | cases | kills | of them during resume | while it was under way |"
+            "| row | what the provider does wrong | cases | kills | of them during resume | while it was under way | recorded |"
                 .to_owned(),
         );
-        lines.push("|---|---|---:|---:|---:|---:|".to_owned());
+        lines.push("|---|---|---:|---:|---:|---:|---:|".to_owned());
         for fault in &FAULTS {
             let Met { cases, kills, on_resume, amid, recorded } = self.met(fault);
             lines.push(format!(
