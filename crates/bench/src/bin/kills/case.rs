@@ -61,6 +61,8 @@ pub(super) struct Verdict {
     pub(super) violations: Vec<String>,
     /// Bytes of text that clients recorded.
     pub(super) told_bytes: usize,
+    /// Whether a failure was recorded.
+    pub(super) has_failed: bool,
     /// Calls that were reported as interrupted.
     pub(super) interrupted: usize,
     /// What is known of the calls that a provider asked for out of order, where it did.
@@ -125,6 +127,7 @@ fn play(case: &Case, bench: &Bench, place: &mut Place, verdict: &mut Verdict) ->
         Aftermath { case, script: &script, records: &records, truth: &truth, runs: &runs, folder, ledger: &ledger };
     verdict.violations.extend(aftermath.violations());
     verdict.odd_calls = odd_calls::met(&aftermath);
+    verdict.has_failed = !truth.failures.is_empty();
     if runs.len() != messages {
         verdict.violations.push(format!("{} runs are listed for {messages} messages", runs.len()));
     }
