@@ -145,9 +145,13 @@ fn expected(provider: Provider<'_>) -> Vec<Act> {
         for other in (0..ALL).filter(|other| goes(*other)) {
             let before = left[other].filter(|before| before.until > now && other != current);
             let times = left[other].filter(|left| left.kind == kind).map_or(0, |left| left.times) + 1;
-            // Nobody is asked sooner than was said of it before.
+            // Nobody is asked sooner than was said of it before, where that was a time.
             let until = now + by_itself.max(says.unwrap_or(0).min(i64::MAX - now));
-            let until = before.map_or(until, |before| before.until.max(until));
+            let until = match before {
+                Some(before) if before.until == i64::MAX || until == i64::MAX => before.until.min(until),
+                Some(before) => before.until.max(until),
+                None => until,
+            };
             left[other] = Some(Left { until, kind, times });
         }
         (in_a_row, refused, lowered) = (0, 0, 0);

@@ -264,11 +264,11 @@ impl Counters {
         of_it.any(|cooling| cooling.until.is_none_or(|until| until > now))
     }
 
-    /// Until when a candidate is left alone that is given up until then: what was said of it before is not shortened.
+    /// Until when a candidate is left alone that is given up until then: what was said of it before is not shortened. A time
+    /// outlasts `not before another has answered`, which the next answer ends.
     pub(crate) fn left_alone(&self, candidate: u32, until: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
         let known = self.cooling.iter().filter(|of| of.candidate == candidate && candidate != self.candidate);
-        let known = known.map(|cooling| cooling.until).filter(|until| until.is_none_or(|until| until > now));
-        known.fold(until, |until, known| Some(until?.max(known?)))
+        known.filter_map(|cooling| cooling.until).filter(|until| *until > now).max().max(until)
     }
 
     /// Whether a candidate is left alone for as long as that already.
