@@ -33,6 +33,11 @@ impl Fault {
         Self { detail: detail.into(), ..self }
     }
 
+    /// Whether its sender has this word for it.
+    pub(crate) fn says(&self, word: &str) -> bool {
+        self.code.as_deref() == Some(word) || self.detail.contains(word)
+    }
+
     /// The same, with what to do about it.
     pub(crate) fn with_remedy(self, remedy: String) -> Self {
         Self { remedy: Some(remedy), ..self }
@@ -129,9 +134,8 @@ impl Subject {
             None => format!("a profile in [[providers.{provider}.profiles]]"),
         };
         match class {
-            FailureClass::Auth | FailureClass::AuthPermanent if let Some(login) = &self.endpoint.login => {
-                login.remedy()
-            }
+            FailureClass::Auth if let Some(login) = &self.endpoint.login => login.remedy_of_token(),
+            FailureClass::AuthPermanent if let Some(login) = &self.endpoint.login => login.remedy(),
             FailureClass::Auth if self.endpoint.key.is_none() => format!("No key was sent: give {profile} one."),
             FailureClass::Auth => format!("Check the key of {profile}."),
             FailureClass::AuthPermanent => format!("The key of {profile} is not allowed to do this: use another one."),
@@ -157,10 +161,15 @@ impl Subject {
                 )
             }
             FailureClass::ModelNotFound => {
-                format!("Check with the provider that it has `{model}`, and for requests with tools.")
+                format!(
+                    "Check with the provider that it has `{model}`, and for requests with tools, and that `base_url` in \
+                     [providers.{provider}] is its API (most addresses end in /v1)."
+                )
             }
             FailureClass::ThinkingUnsupported => {
-                format!("`{model}` does not have this thinking level: choose a lower one.")
+                format!(
+                    "`{model}` does not have this thinking level: choose another, or `thinking_levels` in [models.\"{provider}/{model}\"]."
+                )
             }
             FailureClass::InvalidRequest => {
                 format!("It is not sent again as it is. Check the model and `base_url` in [providers.{provider}].")

@@ -12,7 +12,8 @@
 //! that has passed is no wait at all. Dates are taken against the `date` of the answer: the provider's clock, not this one.
 
 use jiff::fmt::rfc2822;
-use jiff::{SignedDuration, Timestamp};
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp, civil};
 use reqwest::header::HeaderMap;
 use serde_json::Value;
 
@@ -122,7 +123,14 @@ fn bounded(ms: f64) -> Option<u64> {
 }
 
 fn date(text: &str) -> Option<Timestamp> {
-    rfc2822::DateTimeParser::new().relaxed_weekday(true).parse_timestamp(text).ok()
+    let of_today = rfc2822::DateTimeParser::new().relaxed_weekday(true).parse_timestamp(text).ok();
+    // Two older forms that a recipient of HTTP has to take, and the one that no server should send.
+    let older = || {
+        let forms = ["%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"];
+        let date = forms.iter().find_map(|form| civil::DateTime::strptime(form, text).ok());
+        date.and_then(|date| Some(date.to_zoned(TimeZone::UTC).ok()?.timestamp()))
+    };
+    of_today.or_else(older).or_else(|| text.parse().ok())
 }
 
 fn until(then: Timestamp, now: Timestamp) -> u64 {
@@ -156,6 +164,9 @@ mod tests {
             ("retry-after", "1000000000", Some(RETRY_AFTER_MS)),
             ("retry-after", "-1", None),
             ("retry-after", "soon", None),
+            ("retry-after", "Wednesday, 21-Oct-26 07:28:30 GMT", Some(30_000)),
+            ("retry-after", "Wed Oct 21 07:28:30 2026", Some(30_000)),
+            ("retry-after", "2026-10-21T07:28:30Z", Some(30_000)),
             ("retry-after", "", None),
             ("retry-after", "NaN", None),
             ("retry-after", "inf", Some(RETRY_AFTER_MS)),

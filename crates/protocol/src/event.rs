@@ -380,6 +380,14 @@ pub enum StateLine {
         #[schemars(with = "Option<String>")]
         thinking: Option<Thinking>,
     },
+    /// Another model is asked than the one that was chosen or asked before, and nothing was tried again for it to be; or one that
+    /// has failed, and not answered since.
+    Asks {
+        /// Which, `PROVIDER/MODEL (PROFILE)`.
+        model: String,
+        /// Whether it is a probe: it has failed, and not answered since.
+        probe: bool,
+    },
     /// A model is not asked for now.
     Cooling {
         /// Which, `PROVIDER/MODEL (PROFILE)`.

@@ -12,7 +12,7 @@ use gateway::events::{Cursor, HomeReading};
 use gateway::show::fold_branch;
 use journal::{Read, Reader};
 use protocol::event::{StateLine, Stream};
-use protocol::method::{AbortParams, ResumeParams, SessionsResume, SubscribeParams};
+use protocol::method::{AbortParams, NoParams, ResumeParams, SessionsResume, StatusGet, SubscribeParams};
 use protocol::{ClientError, Event};
 
 use super::follower::{End, Follower, HOME, Happening};
@@ -21,6 +21,7 @@ use crate::config::{Config, Globals};
 use crate::door::{failed, is_gone};
 use crate::error::{CliError, Exit};
 use crate::render::Screen;
+use crate::show::human::Zone;
 
 /// Take up what was not finished: one session, or all.
 #[derive(Debug, Args)]
@@ -167,6 +168,19 @@ impl Following<'_> {
         Ok(())
     }
 
+    /// Says until when those wait that wait for a time: what they had decided was told to whoever followed them before.
+    async fn tell_waits(&self, follower: &mut Follower<'_>) {
+        // Whoever cannot be told goes on all the same.
+        let Ok(status) = follower.client().call::<StatusGet>(NoParams {}).await else { return };
+        let zone = Zone::local();
+        for unfinished in status.unfinished.iter().filter(|unfinished| self.busy.contains_key(&unfinished.key)) {
+            let Some(until) = unfinished.waits_until else { continue };
+            let whose = if self.busy.len() > 1 { format!("[{}] ", unfinished.key) } else { String::new() };
+            let (waits_for, until) = (&unfinished.waits_for, zone.time(until));
+            follower.screen.say(&format!("{whose}… waits for {waits_for}, until {until}"));
+        }
+    }
+
     /// Takes the sessions up and follows them until they rest; nothing when the owner went away.
     async fn follow(&mut self, follower: &mut Follower<'_>, params: &ResumeParams) -> Result<Option<()>, CliError> {
         match follower.client().call::<SessionsResume>(params.clone()).await {
@@ -174,6 +188,7 @@ impl Following<'_> {
             Err(error) if is_gone(&error) && !follower.is_owner() => return Ok(None),
             Err(error) => return Err(failed(error)),
         }
+        self.tell_waits(follower).await;
         while !self.busy.is_empty() {
             match follower.next().await? {
                 Happening::Told(event) => self.see(&event, &mut follower.screen)?,

@@ -262,6 +262,11 @@ mod tests {
                 "`providers.acme.profiles.1.client_id` is not for a profile of kind \"key\" (take it away, or write kind = \"oauth\" beside it)".to_owned(),
             ),
             (
+                "name = \"home\"",
+                "name = \"work\"",
+                "`providers.acme.profiles.1.name` is the name of another profile of its provider, or both have none (give each profile of a provider a name of its own, such as name = \"work\")".to_owned(),
+            ),
+            (
                 "https://h/token",
                 "http://h/token",
                 format!("12: `{place}.token_url` cannot be \"http://h/token\" (it takes an address that begins with https://, or with http:// on this machine)"),

@@ -80,6 +80,7 @@ headers.x-team = \"sk-header\"
 key = \"sk-literal-key\"
 [[providers.acme.profiles]]
 key = \"env:ACME_KEY\"
+name = \"other\"
 ";
 
     fn settings(flags: Flags) -> Vec<Setting> {

@@ -213,7 +213,7 @@ impl Config {
     /// Where and with which key a request is sent now. `profile` is the candidate's; none = without a key.
     pub(crate) fn endpoint(&self, provider: &str, profile: Option<&str>) -> Result<Endpoint, ConfigError> {
         let route = self.route(provider).ok_or_else(|| ConfigError::UnknownProvider {
-            model: format!("{provider}/…"),
+            model: provider.to_owned(),
             provider: provider.to_owned(),
             known: self.providers(),
         })?;

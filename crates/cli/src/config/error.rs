@@ -128,6 +128,12 @@ pub(crate) enum ConfigError {
         /// The kind that its profile has.
         kind: &'static str,
     },
+    /// A profile that is called like one before it.
+    #[error("`{key}` is the name of another profile of its provider, or both have none")]
+    SameProfile {
+        /// The key.
+        key: String,
+    },
     /// No such agent.
     #[error("there is no agent `{agent}`")]
     UnknownAgent {
@@ -201,6 +207,9 @@ impl ConfigError {
             }
             Self::UnknownAgent { agent, known } => {
                 format!("add [agents.{agent}] to config.toml; there are: {}", known.join(", "))
+            }
+            Self::SameProfile { .. } => {
+                "give each profile of a provider a name of its own, such as name = \"work\"".to_owned()
             }
             Self::NotAModel { .. } => "write PROVIDER/MODEL, such as offline/offline".to_owned(),
             Self::UnknownProvider { provider, known, .. } => match built_in(provider) {

@@ -108,6 +108,7 @@ impl Config {
             // First, for what is missing beside it may only be the kind.
             let misplaced = provider.misplaced(name).into_iter().filter(|(key, _)| !of_no_kind(key));
             wrong.extend(misplaced.map(|(key, kind)| ConfigError::Misplaced { key, kind }));
+            wrong.extend(provider.same_names(name).map(|key| ConfigError::SameProfile { key }));
             let missing = provider.missing(name).into_iter();
             let missing = missing.filter(|(key, _)| !layers.is_wrong(key) && !of_no_kind(key));
             wrong.extend(missing.map(|(key, expected)| ConfigError::Missing { key, expected: expected.to_owned() }));
@@ -338,6 +339,15 @@ impl Provider {
             );
         }
         missing
+    }
+
+    /// The names of its profiles that one before them has.
+    fn same_names(&self, name: &str) -> impl Iterator<Item = String> {
+        let table = layers::dotted(&["providers".to_owned(), name.to_owned()]);
+        let names = |number: usize| self.profiles[..number].iter().map(|profile| &profile.name);
+        let profiles = self.profiles.iter().enumerate();
+        let again = profiles.filter(move |(number, profile)| names(*number).any(|before| *before == profile.name));
+        again.map(move |(number, _)| format!("{table}.profiles.{number}.name"))
     }
 
     /// The keys of its profiles that are for another kind of profile, with the kind that theirs has.

@@ -1,7 +1,7 @@
 //! Events in a person's words: one line each, for stderr.
 
 use engine::tables::transitions::RunState;
-use engine::{CallOutcome, CutCause, Flags, Timestamp, WaitFor};
+use engine::{CallOutcome, CutCause, FailureClass, Flags, Timestamp, WaitFor};
 use protocol::event::{CompactionLine, QueueLine, StateLine, Stream, ToolLine};
 use protocol::notice::ParkedSession;
 use protocol::show::LaneWait;
@@ -116,8 +116,11 @@ fn state_note(line: &StateLine) -> Option<String> {
         StateLine::Retry { until, try_no, .. } => format!("↻ try {try_no} at {}", clock(*until)),
         StateLine::Cooling { model, until: Some(until), class } => {
             let why = class.map(|class| format!(" ({})", plain(&class))).unwrap_or_default();
-            format!("… {model} is left alone until {}{why}", clock(*until))
+            let mended = class.filter(|class| needs_a_person(*class)).map(|_| once_mended(model)).unwrap_or_default();
+            format!("… {model} is left alone until {}{why}{mended}", clock(*until))
         }
+        StateLine::Asks { model, probe: false } => format!("↻ asks {model}"),
+        StateLine::Asks { model, probe: true } => format!("↻ asks {model}, which has failed and not answered since"),
         StateLine::Cleared { model } => format!("… {model} may be asked again"),
         StateLine::Waiting { on: WaitFor::Quota, until } => {
             format!("… {}, then goes on by itself", waits_for_a_model(*until))
@@ -143,6 +146,18 @@ fn state_note(line: &StateLine) -> Option<String> {
         | StateLine::Changed { .. }
         | StateLine::Rewound { .. } => return None,
     })
+}
+
+/// Whether time alone does not mend it.
+fn needs_a_person(class: FailureClass) -> bool {
+    matches!(class, FailureClass::Auth | FailureClass::AuthPermanent | FailureClass::Billing)
+}
+
+/// What ends it before its time; `model` is `PROVIDER/MODEL (PROFILE)`.
+fn once_mended(model: &str) -> String {
+    let provider = model.split('/').next().unwrap_or_default();
+    let profile = model.rsplit_once(" (").map(|(_, profile)| format!("/{}", profile.trim_end_matches(')')));
+    format!("; once that is mended: `limulus profiles clear {provider}{}`", profile.unwrap_or_default())
 }
 
 /// What is said while a run waits for more to spend.

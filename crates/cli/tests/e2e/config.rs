@@ -40,8 +40,11 @@ fn r24_r50_a_check_tells_everything_and_what_is_shown_holds_no_key() {
     let home = home.without("LIMULUS_RUNS__RESUME");
     let acme =
         "[providers.acme]\napi = \"openai-chat\"\nbase_url = \"http://127.0.0.1:1\"\n[[providers.acme.profiles]]\n";
-    fs::write(&file, format!("{acme}key = \"sk-do-not-show\"\n[[providers.acme.profiles]]\nkey = \"env:ACME_KEY\"\n"))
-        .unwrap();
+    fs::write(
+        &file,
+        format!("{acme}key = \"sk-do-not-show\"\n[[providers.acme.profiles]]\nname = \"b\"\nkey = \"env:ACME_KEY\"\n"),
+    )
+    .unwrap();
     let checked = home.json(&["config", "check"]);
     let warning = checked["warnings"][0]["what"].as_str().unwrap_or_default();
     assert!(warning.contains("ACME_KEY is not set"), "{checked}");

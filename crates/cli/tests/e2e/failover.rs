@@ -90,6 +90,7 @@ pub(crate) fn r50_what_one_session_learns_of_a_key_all_know_and_the_user_can_say
     let told = home.run(&["agent", "--session", "two", "-m", "tokens=1"]).expect_code(0);
     assert_eq!(asked(&home, "two"), [SECOND]);
     assert!(told.err.contains("acme/scripted (first) is left alone until"), "{}", told.err);
+    assert!(told.err.contains("(billing); once that is mended: `limulus profiles clear acme/first`"), "{}", told.err);
     // It may be asked again as soon as somebody says so, and comes first where somebody wants that.
     let cleared = home.run(&["profiles", "clear", "acme/first"]).expect_code(0).out;
     assert_eq!(cleared, "acme/first may be asked again (it was left alone for billing)\n");
@@ -101,6 +102,23 @@ pub(crate) fn r50_what_one_session_learns_of_a_key_all_know_and_the_user_can_say
     assert_eq!(asked(&home, "three"), [FIRST]);
     home.run(&["profiles", "use", "acme/nobody"]).expect_code(4).expect_err("acme/first, acme/second");
     assert_eq!(server.violations(), [""; 0]);
+}
+
+/// Nothing of its own has failed, and another answers than the one that was chosen.
+#[test]
+pub(crate) fn r51_who_answers_is_told_where_only_the_ledger_is_why() {
+    let server = ModelServer::start().unwrap();
+    let home = Home::new()
+        .served_by(&server)
+        .with("LIMULUS_AGENTS__MAIN__FALLBACKS", "acme/other")
+        .with("LIMULUS_REQUESTS__RETRIES", "0");
+    let first = home.run(&["agent", "--session", "one", "-m", "fail=429x1 tokens=1"]).expect_code(0);
+    assert!(!first.err.contains("↻ asks ") && first.err.contains("↻ now asks acme/other"), "{}", first.err);
+    let second = home.run(&["agent", "--session", "two", "-m", "rounds=1 tokens=1"]).expect_code(0);
+    assert_eq!(second.err.matches("↻ asks acme/other").count(), 1, "once, not with each request: {}", second.err);
+    let lines = home.run(&["agent", "--session", "three", "--json", "-m", "tokens=1"]).expect_code(0).out;
+    let asks = |line: &&str| line.contains("\"asks\"") && line.contains("acme/other");
+    assert_eq!(lines.lines().filter(asks).count(), 1, "{lines}");
 }
 
 #[test]
@@ -229,6 +247,7 @@ fn r50_a_wait_for_a_limit_outlives_a_kill_and_can_be_aborted() {
     assert_eq!(home.json(&["runs", "explain", "--session", "main"])["until"], wait_until);
     home.run(&["runs", "abort", "--session", "main"]).expect_code(0);
     let ended = resumed.finish();
+    assert!(ended.err.contains("… waits for a quota, until "), "who takes it up is told: {}", ended.err);
     assert_eq!(server.seen().len(), 1, "nothing was sent meanwhile: {}", ended.err);
     assert_eq!(home.json(&["runs", "show"])["outcome"], "aborted");
     // Else the next run would wait for the limit as well.

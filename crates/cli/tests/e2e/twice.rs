@@ -78,6 +78,7 @@ beside_an_owner! {
         r62_each_summary_can_be_taken_back_in_its_turn,
     }
     failover {
+        r51_who_answers_is_told_where_only_the_ledger_is_why,
         r50_r51_a_key_that_is_refused_gives_way_to_the_next_and_a_model_to_its_fallback,
         r51_when_all_have_failed_each_is_named,
         r50_what_one_session_learns_of_a_key_all_know_and_the_user_can_say_otherwise,

@@ -13,6 +13,7 @@ use crate::mutants::{Mutant, planted};
 use crate::settings::{Candidate, Limits, ResumeMode, Thinking};
 use crate::state::{Lifecycle, Phase, PrepareStage, Repeat, Session};
 use crate::tables::compaction::{History, Rung};
+use crate::tables::limits::WINDOW_LEAST;
 use crate::tables::recovery::{AtEnd, Cools, Pick, Strategy, cooling_until, given_up, recover, rule_of};
 use crate::tables::timers::Timer;
 
@@ -329,6 +330,10 @@ fn all_failed(
         tried.iter().any(|failure| who(failure) == named)
     };
     let not_asked = (0..).zip(chain).filter(|(_, candidate)| !is_tried(candidate)).filter_map(|(at, candidate)| {
+        if candidate.context_window < WINDOW_LEAST {
+            let sees = candidate.context_window;
+            return Some(format!("\n{candidate}: not asked (it sees {sees} tokens, {WINDOW_LEAST} are needed)"));
+        }
         let (_, class, until) = skipped.iter().find(|(skipped, ..)| *skipped == at)?;
         let minutes = until.map(|until| format!(", left alone for {} min", until.since(now).div_ceil(60_000)));
         Some(format!("\n{candidate}: not asked ({}{})", class.name(), minutes.unwrap_or_default()))

@@ -258,6 +258,11 @@ impl Counters {
         self.cooling.iter().any(|cooling| cooling.candidate == candidate)
     }
 
+    /// Whether the request that is out to a candidate was one, and was not sent before that was known.
+    pub(crate) fn was_probe(&self, candidate: u32) -> bool {
+        self.cooling.iter().any(|cooling| cooling.candidate == candidate && cooling.strikes > 0)
+    }
+
     /// Whether a candidate is not to be tried now.
     fn cools(&self, candidate: u32, now: Timestamp) -> bool {
         let mut of_it = self.cooling.iter().filter(|cooling| cooling.candidate == candidate);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use engine::{
     Body, BranchId, CallId, Content, Epoch, Event, Hash, MessageSealed, Outcome, Record, RunEnded, RunId, RunRow, Seq,
-    Timestamp,
+    Settings, Timestamp,
 };
 use journal::{Entry, Error, Read};
 use protocol::event::{
@@ -15,6 +15,7 @@ use protocol::event::{
 
 use super::cursor::{Cursor, Place};
 use super::shows::Shows;
+use crate::show::names;
 
 /// Characters of a call's arguments or output that a line shows; the whole is in the journal.
 const PREVIEW_CHARS: usize = 400;
@@ -53,13 +54,56 @@ pub(super) struct Position {
     end: Option<Line>,
     /// What messages show.
     shows: Shows,
+    /// Whom the run asks.
+    asked: Asked,
+}
+
+/// Whom the run under way asks, as far as that is known.
+#[derive(Debug, Default)]
+struct Asked {
+    /// What its candidates are called.
+    names: Vec<String>,
+    /// The one that was told last; none where the run began before anybody was told of it.
+    told: Option<u32>,
+    /// Whether that was told as a probe.
+    probe: bool,
+}
+
+impl Asked {
+    /// What is to be told of it beside what other lines tell.
+    fn see(&mut self, source: Source<'_>, event: &Event) -> Option<Stream> {
+        match event {
+            Event::RunStarted(e) => {
+                let settings = source.store.body(&e.settings).ok().flatten();
+                let settings =
+                    source.here(&e.settings).or(settings).and_then(|bytes| Settings::from_bytes(&bytes).ok());
+                let names = settings.map(|settings| names(&settings.candidates)).unwrap_or_default();
+                *self = Self { names, told: Some(0), probe: false };
+            }
+            Event::RetryScheduled(e) => self.told = e.candidate.or(self.told),
+            Event::RequestSent(e) => {
+                let told = self.told.replace(e.candidate)?;
+                let probe = e.probe && !std::mem::replace(&mut self.probe, e.probe);
+                let is_news = told != e.candidate || probe;
+                let model = self.names.get(e.candidate as usize).filter(|_| is_news)?.clone();
+                return Some(Stream::State(StateLine::Asks { model, probe: e.probe }));
+            }
+            _ => {}
+        }
+        None
+    }
 }
 
 impl Source<'_> {
+    /// A body that came with it.
+    fn here(&self, hash: &Hash) -> Option<Arc<[u8]>> {
+        let here = self.bodies.iter().find(|content| content.body.hash == *hash);
+        here.map(|content| Arc::clone(&content.bytes))
+    }
+
     /// The text of a body; what was erased is nothing.
     pub(super) fn text(&self, hash: &Hash) -> String {
-        let here = self.bodies.iter().find(|content| content.body.hash == *hash);
-        let bytes = here.map(|content| Arc::clone(&content.bytes)).or_else(|| self.store.body(hash).ok().flatten());
+        let bytes = self.here(hash).or_else(|| self.store.body(hash).ok().flatten());
         bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
     }
 
@@ -128,6 +172,7 @@ impl Position {
             }
             event => self.of_call(source, event).or_else(|| plain(source, event)),
         };
+        let what = self.asked.see(source, event).or(what);
         let changed = || (!queue.is_empty()).then_some(Stream::Queue(QueueLine::Shows));
         if let Some(what) = what.or_else(changed) {
             let mut line = self.line(source, record.at, place, what);

@@ -41,6 +41,10 @@ fn class_by_status(status: Option<u16>) -> FailureClass {
         Some(401) => FailureClass::Auth,
         Some(402) => FailureClass::Billing,
         Some(403) => FailureClass::AuthPermanent,
+        // Nothing is at this address of the provider's: that says nothing of another.
+        Some(404 | 405 | 410) => FailureClass::ModelNotFound,
+        // It is what stands before the provider that asks for more.
+        Some(407) => FailureClass::Network,
         Some(408) => FailureClass::Timeout,
         Some(413) => FailureClass::ContextOverflow,
         Some(429) => FailureClass::RateLimit,

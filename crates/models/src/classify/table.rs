@@ -134,7 +134,8 @@ const OVERFLOW: &[&str] = &[
     "超出最大长度",
 ];
 
-const THINKING: &[&str] = &["reasoning_effort", "reasoning effort", "reasoning.effort", "effort parameter", "thinking"];
+const THINKING: &[&str] =
+    &["reasoning_effort", "reasoning effort", "reasoning.effort", "effort parameter", "thinking", "think value"];
 
 const REFUSED: &[&str] = &[
     "not support",
@@ -170,6 +171,7 @@ const MISSING: &[&str] = &[
     "no such",
     "have access",
     "decommissioned",
+    "has been deprecated",
 ];
 
 const REVOKED: &[&str] = &[

@@ -128,6 +128,10 @@ fn refused(mut fault: Fault) -> Fault {
         fault.class,
         Class::RateLimit | Class::Overloaded | Class::Timeout | Class::Network | Class::Server | Class::Malformed
     );
+    if fault.says("temporarily_unavailable") {
+        fault.class = Class::Server;
+        return fault;
+    }
     let is_redirect = fault.status.is_some_and(|status| (300..400).contains(&status));
     if !passes || is_redirect {
         fault.class = Class::AuthPermanent;
@@ -135,10 +139,16 @@ fn refused(mut fault: Fault) -> Fault {
     fault
 }
 
+/// Whether the refresh token itself is refused.
+pub(super) fn is_of_token(fault: &Fault) -> bool {
+    fault.says("invalid_grant")
+}
+
 /// The fault as the user of a model is told it.
 pub(super) fn told(login: &Login, refresh: &Secret, fault: Fault) -> Fault {
     let remedy = match fault.class {
-        FailureClass::AuthPermanent => login.remedy(),
+        FailureClass::AuthPermanent if is_of_token(&fault) => login.remedy(),
+        FailureClass::AuthPermanent => login.remedy_of_server(),
         _ => format!("Try again later, or check `token_url` of {}.", login.shown()),
     };
     fault.behind("was not asked: the token server").without(refresh).with_remedy(remedy)

@@ -123,7 +123,7 @@ impl Logins {
         let was_sent = file.was_sent(&refresh);
         file.note_sent(&refresh);
         let granted = match grant::ask(&self.clients, login, &refresh).await {
-            Err(fault) if fault.class == FailureClass::AuthPermanent && was_sent => {
+            Err(fault) if fault.class == FailureClass::AuthPermanent && was_sent && grant::is_of_token(&fault) => {
                 return Err(fault.with_remedy(login.remedy_of_loss()));
             }
             Err(fault) => {

@@ -44,10 +44,20 @@ impl Login {
         format!("Log in again and put the new refresh token into {} ({}).", self.place.display(), self.shown())
     }
 
+    /// The same where it may be over with the next access token.
+    pub(crate) fn remedy_of_token(&self) -> String {
+        format!("A new access token is asked for; if that does not help: {}", self.remedy())
+    }
+
+    /// What a person does when the token server refuses, and not for the token.
+    pub(crate) fn remedy_of_server(&self) -> String {
+        format!("Check `token_url` and `client_id` of {}.", self.shown())
+    }
+
     /// The same where the token was sent before, and what came of that was not kept.
     fn remedy_of_loss(&self) -> String {
         format!(
-            "It was sent before, and what that brought was not kept, as limulus was killed or the answer was lost on its way: a token              that may be used once is used up by that. {}",
+            "It was sent before, and what that brought was not kept, as limulus was killed or the answer was lost on its way: a token that may be used once is used up by that. {}",
             self.remedy()
         )
     }

@@ -362,6 +362,7 @@ async fn r50_r51_what_a_refusal_of_the_token_server_means() {
     let grant = |code: &str| format!(r#"{{"error":"{code}","error_description":"of refresh-1"}}"#);
     let again =
         "Log in again and put the new refresh token into PLACE (profile `work` in [[providers.acme.profiles]]).";
+    let check = "Check `token_url` and `client_id` of profile `work` in [[providers.acme.profiles]].";
     let later = "Try again later, or check `token_url` of profile `work` in [[providers.acme.profiles]].";
     let page = "<html><title>Gone</title></html>";
     let (large, redirect) =
@@ -378,20 +379,26 @@ async fn r50_r51_what_a_refusal_of_the_token_server_means() {
             refused("401 Bad", &grant("invalid_client")),
             AuthPermanent,
             "answered HTTP 401: invalid_client: of [key]",
-            again,
+            check,
         ),
         (
             refused("400 Bad", &grant("unauthorized_client")),
             AuthPermanent,
             "answered HTTP 400: unauthorized_client",
-            again,
+            check,
         ),
-        (refused("404 Not", "no such page"), AuthPermanent, "answered HTTP 404: no such page", again),
+        (refused("404 Not", "no such page"), AuthPermanent, "answered HTTP 404: no such page", check),
+        (
+            refused("400 Bad", &grant("temporarily_unavailable")),
+            AtServer,
+            "answered HTTP 400: temporarily_unavailable",
+            later,
+        ),
         (
             Says::Bytes(redirect.to_owned()),
             AuthPermanent,
             "answered HTTP 302: a redirect, which is not followed",
-            again,
+            check,
         ),
         (refused("500 Oops", ""), AtServer, "answered HTTP 500", later),
         (refused("503 Full", ""), Overloaded, "answered HTTP 503", later),

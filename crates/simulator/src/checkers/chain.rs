@@ -102,7 +102,12 @@ impl<'a> Chain<'a> {
                 let with_it = (0..self.candidates.len()).filter(|of| self.goes(*of));
                 let own = e.candidate as usize;
                 let gone: Vec<usize> = if own == self.current { with_it.collect() } else { vec![own] };
-                self.given_up.extend(gone.into_iter().map(|of| (of, e.until)));
+                for of in gone {
+                    // A time that was said of it before is not shortened, and outlasts what the next answer ends.
+                    let known =
+                        self.given_up.get(&of).copied().flatten().filter(|known| of != own && *known > entry.at);
+                    self.given_up.insert(of, e.until.max(known));
+                }
             }
             Event::CandidateCleared(e) => {
                 self.given_up.remove(&(e.candidate as usize));

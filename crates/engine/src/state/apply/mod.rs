@@ -314,7 +314,7 @@ impl Session {
     /// What the failure named is what the ledger is told.
     fn candidate_cooled(&mut self, e: &CandidateCooled, at: Timestamp) {
         let Some(run) = self.run_mut() else { return };
-        let probe = run.counters.is_probe(e.candidate);
+        let probe = run.counters.was_probe(e.candidate);
         let asked = e.request.is_none() && run.sent().is_some() && run.counters.candidate == e.candidate;
         let of = Cooling { candidate: e.candidate, until: e.until, strikes: 0, class: e.class, since: at };
         run.counters.cool(of, asked);
