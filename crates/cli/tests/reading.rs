@@ -103,6 +103,7 @@ fn settings() -> Settings {
             images: true,
             token_rate: 1_000,
             can_refresh: false,
+            levels: vec![],
             price: None,
         }],
         limits: Limits::default(),

@@ -95,6 +95,10 @@ pub struct Candidate {
     /// How much it is to think before it answers; none = as the provider does by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thinking: Option<Thinking>,
+    /// The levels that it is asked for in words of their own, the most first; empty = each is such a one. When it refuses one,
+    /// the next lower of these is asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub levels: Vec<Thinking>,
     /// Whether it sees images; to one that does not they are told as a line of text.
     #[serde(default = "seen", skip_serializing_if = "Clone::clone")]
     pub images: bool,

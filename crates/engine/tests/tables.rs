@@ -9,7 +9,7 @@ use engine::tables::limits::{END_GRACE_MS, PROCESS_MS};
 use engine::tables::recovery::{Counters, RULES, Strategy, recover, rule_of};
 use engine::tables::timers::{Timer, armed};
 use engine::tables::transitions::{EDGES, LIVE, RunState, Trigger, allowed};
-use engine::{Failure, FailureClass, Limits, Moment, Timestamp};
+use engine::{Candidate, Failure, FailureClass, Limits, Moment, Thinking, Timestamp};
 use support::script::run;
 use support::{World, render};
 
@@ -234,6 +234,30 @@ fn r24_backoff_doubles_with_full_jitter_up_to_a_minute() {
         assert_eq!(delay(failed, most), Strategy::Retry { delay_ms: most }, "after {failed} failures");
         assert_eq!(delay(failed, most + 1), Strategy::Retry { delay_ms: 0 }, "after {failed} failures");
     }
+}
+
+#[test]
+fn r53_a_model_is_asked_for_the_next_lower_of_its_own_levels() {
+    let candidate = support::settings().candidates.remove(0);
+    let next = |lowered, levels: &[Thinking]| {
+        let chain = [Candidate { thinking: Some(Thinking::High), levels: levels.to_vec(), ..candidate.clone() }];
+        let (failure, counters) = (
+            Failure::new(FailureClass::ThinkingUnsupported, "too much"),
+            Counters { lowered, failed: 1, ..Counters::default() },
+        );
+        let moment = Moment { now: Timestamp(0), draw: 0 };
+        match recover(&failure, &counters, (&chain, None), &Limits::default(), moment) {
+            Strategy::LowerThinking { level } => Some(level),
+            strategy => {
+                assert_eq!(strategy, Strategy::Fail);
+                None
+            }
+        }
+    };
+    let (low, two) = (Some(Thinking::Low), [Thinking::Xhigh, Thinking::Low]);
+    assert_eq!([next(None, &two), next(low, &two)], [low, None]);
+    assert_eq!([next(None, &[]), next(low, &[])], [Some(Thinking::Medium), Some(Thinking::Minimal)]);
+    assert_eq!(next(Some(Thinking::Off), &[]), None);
 }
 
 #[test]

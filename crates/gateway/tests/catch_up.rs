@@ -38,6 +38,7 @@ impl Resolver for InFolder {
             images: true,
             token_rate: 1_000,
             can_refresh: false,
+            levels: vec![],
             price: None,
         };
         let (workspace, tools) = (self.0.clone(), tools::specs());

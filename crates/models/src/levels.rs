@@ -1,9 +1,14 @@
 //! Which levels of thinking a model has. What may not live here: the words that an API has for them.
 
 use std::fmt;
+use std::sync::Arc;
 
-use engine::Thinking;
+use engine::{Candidate, Thinking};
 use serde::{Deserialize, Serialize, Serializer};
+
+use crate::endpoint::{Api, Endpoint};
+use crate::model::{Message, Request};
+use crate::model_set::ModelSet;
 
 /// Every level, the least first, with its name in the configuration.
 const NAMES: [(Thinking, &str); 6] = [
@@ -70,6 +75,30 @@ impl Levels {
     pub fn nearest(self, asked: Thinking) -> Option<Thinking> {
         self.all().find(|level| *level >= asked).or_else(|| self.all().last())
     }
+}
+
+/// The levels of these (none = of every one) that a model is asked for in words of their own, the most first; empty where every
+/// level is such a one.
+pub fn levels_apart(candidate: &Candidate, api: Api, levels: Option<Levels>) -> Vec<Thinking> {
+    let mut request = Request {
+        candidate: candidate.clone(),
+        system: Arc::<str>::from("").into(),
+        messages: vec![Message::user("").into()],
+        tools: vec![].into(),
+        endpoint: Endpoint::new(api, "", None),
+        cache_key: None,
+    };
+    let has = |level: Thinking| levels.is_none_or(|levels| levels.all().any(|known| known == level));
+    let (mut apart, mut before) = (vec![], vec![]);
+    for (level, _) in NAMES.iter().rev().filter(|(level, _)| has(*level)) {
+        request.candidate.thinking = Some(*level);
+        let body = ModelSet::body(&request);
+        if apart.is_empty() || body != before {
+            apart.push(*level);
+        }
+        before = body;
+    }
+    if apart.len() == NAMES.len() { vec![] } else { apart }
 }
 
 fn bit(level: Thinking) -> u8 {

@@ -27,10 +27,10 @@ mod wire;
 
 pub use catalogue::{ModelInfo, Origin, catalogue_date, default_model, known_models, lookup, token_rate};
 pub use endpoint::{Api, Endpoint, SECRET_HEADER_BYTES, Secret};
-pub use levels::{Levels, level_name};
+pub use levels::{Levels, level_name, levels_apart};
 pub use login::{Login, Logins, may_hold_tokens};
 pub use model::{Answer, Block, CallOf, File, Held, Message, Model, Request, Said, SaidStream};
 pub use model_set::ModelSet;
 pub use offline::Offline;
-pub use ollama::{local_models, thinks_by_level};
+pub use ollama::local_models;
 pub use rendering::Cached;

@@ -134,6 +134,7 @@ mod tests {
                 images,
                 token_rate: 1_000,
                 can_refresh: false,
+                levels: vec![],
                 price: None,
             },
             system: Cached::from(Arc::from("")),

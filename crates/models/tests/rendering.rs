@@ -94,6 +94,7 @@ fn request(system: &Arc<str>, tools: usize) -> Request {
             images: true,
             token_rate: 1_000,
             can_refresh: false,
+            levels: vec![],
             price: None,
         },
         system: Cached::from(Arc::clone(system)),

@@ -39,6 +39,7 @@ impl Resolver for Defect {
             images: true,
             token_rate: 1_000,
             can_refresh: false,
+            levels: vec![],
             price: None,
         };
         let workspace = std::env::temp_dir().display().to_string();

@@ -26,6 +26,7 @@ impl Resolver for Offline {
             images: true,
             token_rate: 1_000,
             can_refresh: false,
+            levels: vec![],
             price: None,
         };
         let (workspace, tools) = (self.0.clone(), tools::specs());

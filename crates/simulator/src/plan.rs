@@ -284,6 +284,7 @@ fn settings(workload: &Workload, seed: Seed) -> Settings {
         images: true,
         token_rate: 1_000,
         can_refresh: asked.can_refresh,
+        levels: vec![],
         price: None,
     });
     Settings {

@@ -146,13 +146,16 @@ impl Config {
             profile: route.profiles.first().map(|(name, _)| (*name).to_owned()),
             token_rate: models::token_rate(name),
             can_refresh: route.profiles.first().is_some_and(|(_, credential)| credential.can_refresh()),
+            levels: vec![],
             context_window: figures.context_window,
             max_output: figures.max_output,
             thinking,
             images: figures.images,
             price: figures.price,
         };
-        Ok((candidate, note))
+        let api = Api::from_name(route.api).expect("the table of keys takes no other");
+        let levels = thinking.map(|_| models::levels_apart(&candidate, api, figures.thinking)).unwrap_or_default();
+        Ok((Candidate { levels, ..candidate }, note))
     }
 
     /// A model with each of its provider's profiles, in their order.
@@ -205,11 +208,7 @@ fn thought(
         let note = format!("thinking = {name} is not sent to {model}: openai-chat has no word for it");
         return (None, Some(note));
     }
-    let Some(levels) = levels else {
-        // What is only yes or no has one level to be lowered from: each other would be the same request once more.
-        let is_yes = api == Api::Ollama.name() && wish > Thinking::Off && !models::thinks_by_level(model);
-        return (Some(if is_yes { Thinking::Minimal } else { wish }), None);
-    };
+    let Some(levels) = levels else { return (Some(wish), None) };
     match levels.nearest(wish) {
         Some(level) if level == wish => (Some(wish), None),
         Some(level) => {

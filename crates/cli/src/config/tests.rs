@@ -132,11 +132,28 @@ fn r53_a_model_is_asked_for_a_level_that_it_has_and_the_user_is_told() {
     check("openai-responses/gpt-4.1", "off", "", None, "");
     check("openai-responses/gpt-of-tomorrow", "xhigh", "", Some(Thinking::Xhigh), "");
     check("openai/gpt-5.4", "low", "", None, "openai-chat has no word for it");
-    check("ollama/qwen-of-tomorrow", "high", "", Some(Thinking::Minimal), "");
-    check("ollama/qwen-of-tomorrow", "off", "", Some(Thinking::Off), "");
-    check("ollama/gpt-oss:20b", "high", "", Some(Thinking::High), "");
     let more = "[models.\"gemini/gemini-3.5-flash\"]\nthinking_levels = []\n";
     check("gemini/gemini-3.5-flash", "low", more, None, "does not think");
+}
+
+#[test]
+fn r53_a_refused_level_is_lowered_to_one_with_words_of_its_own() {
+    use Thinking::{High, Low, Minimal, Off, Xhigh};
+    let check = |model: &str, more: &str, expected: &[Thinking]| {
+        let file = format!("[agents.main]\nmodel = \"{model}\"\nthinking = \"high\"\n{more}");
+        let variables = [("OPENAI_API_KEY", "sk-openai-key"), ("ANTHROPIC_API_KEY", "sk-ant-key")];
+        let Resolved { settings, .. } = resolve(&load(&file, &variables).unwrap(), &Overrides::default()).unwrap();
+        assert_eq!(settings.candidates[0].levels, expected, "{model}");
+    };
+    // It writes `minimal` as `low`.
+    check("openai-responses/gpt-of-tomorrow", "", &[Xhigh, High, Thinking::Medium, Low, Off]);
+    check("ollama/qwen-of-tomorrow", "", &[Xhigh, Off]);
+    check("ollama/gpt-oss:20b", "", &[Xhigh, Thinking::Medium, Low]);
+    let more = "[models.\"openai-responses/m\"]\nthinking_levels = [\"off\", \"low\", \"high\"]\n";
+    check("openai-responses/m", more, &[High, Low, Off]);
+    // A budget is at most half of the answer.
+    let more = "[models.\"anthropic/of-before\"]\nmax_output = 8192\n";
+    check("anthropic/of-before", more, &[Xhigh, Minimal, Off]);
 }
 
 #[test]

@@ -17,6 +17,7 @@ fn candidate(model: &str, profile: &str) -> Candidate {
         images: true,
         token_rate: 1_000,
         can_refresh: false,
+        levels: vec![],
         price: None,
     }
 }

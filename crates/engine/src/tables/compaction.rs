@@ -200,6 +200,7 @@ mod tests {
             images: true,
             token_rate: 1_000,
             can_refresh: false,
+            levels: vec![],
             price: None,
         }
     }

@@ -419,8 +419,8 @@ fn first(
         First::RetryOnce => limits.retries.min(1),
         First::Retry => limits.retries,
         First::LowerThinking => {
-            let asked = chain.get(counters.candidate as usize).and_then(|candidate| candidate.thinking);
-            let level = counters.lowered.or(asked).and_then(lower)?;
+            let candidate = chain.get(counters.candidate as usize)?;
+            let level = lower(counters.lowered.or(candidate.thinking)?, &candidate.levels)?;
             return Some(Strategy::LowerThinking { level });
         }
         // Whatever else it failed of before, and however few retries there are: no time is lost, and no other is better.
@@ -515,16 +515,11 @@ pub(crate) fn cooling_until(failure: &Failure, counters: &Counters, moment: Mome
     Some(moment.now.plus(by_itself.max(failure.retry_after_ms.unwrap_or(0))))
 }
 
-/// The next lower level.
-fn lower(level: Thinking) -> Option<Thinking> {
-    match level {
-        Thinking::Xhigh => Some(Thinking::High),
-        Thinking::High => Some(Thinking::Medium),
-        Thinking::Medium => Some(Thinking::Low),
-        Thinking::Low => Some(Thinking::Minimal),
-        Thinking::Minimal => Some(Thinking::Off),
-        Thinking::Off => None,
-    }
+/// The next lower level of these; of every one where there are none.
+fn lower(level: Thinking, levels: &[Thinking]) -> Option<Thinking> {
+    use Thinking::{High, Low, Medium, Minimal, Off, Xhigh};
+    let levels = if levels.is_empty() { &[Xhigh, High, Medium, Low, Minimal, Off] } else { levels };
+    levels.iter().copied().filter(|lower| *lower < level).max()
 }
 
 /// Full jitter: anywhere between nothing and 1 s · 2^(n−1), at most 60 s.

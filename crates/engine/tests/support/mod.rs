@@ -270,6 +270,7 @@ pub(crate) fn settings() -> Settings {
         images: true,
         token_rate: 1_000,
         can_refresh: false,
+        levels: vec![],
         price: None,
     };
     Settings {

@@ -195,6 +195,7 @@ fn settings(resume: ResumeMode) -> Settings {
             images: true,
             token_rate: 1_000,
             can_refresh: false,
+            levels: vec![],
             price: None,
         }],
         limits: Limits::default(),

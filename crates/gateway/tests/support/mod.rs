@@ -41,6 +41,7 @@ impl Resolver for Here {
             images: true,
             token_rate: 1_000,
             can_refresh: false,
+            levels: vec![],
             price: None,
         };
         let workspace = overrides.workspace.clone().unwrap_or_else(|| self.0.clone());

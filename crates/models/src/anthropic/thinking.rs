@@ -115,6 +115,7 @@ mod tests {
             images: true,
             token_rate: 1_000,
             can_refresh: false,
+            levels: vec![],
             price: None,
         };
         let asked = serde_json::to_value(asked(&candidate, true)).unwrap();

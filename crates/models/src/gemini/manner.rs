@@ -117,6 +117,7 @@ mod tests {
             images: true,
             token_rate: 1_000,
             can_refresh: false,
+            levels: vec![],
             price: None,
         };
         assert_eq!(&json!(thinking(&candidate)), expected, "{model} {level:?}");

@@ -160,6 +160,7 @@ fn failure(login: &Login, fault: Fault) -> Failure {
         images: true,
         token_rate: 1_000,
         can_refresh: false,
+        levels: vec![],
         price: None,
     };
     Subject::new(candidate, Endpoint { key: None, ..endpoint(login, "") }).failure(fault)

@@ -220,6 +220,7 @@ async fn ask(messages: &[Message]) -> (Option<CallOf>, String) {
             images: true,
             token_rate: 1_000,
             can_refresh: false,
+            levels: vec![],
             price: None,
         },
         system: Cached::from(Arc::from("prompt")),

@@ -112,13 +112,8 @@ fn head(candidate: &Candidate) -> Head<'_> {
     }
 }
 
-/// Whether a model of Ollama is told how much to think, not only whether to.
-pub fn thinks_by_level(model: &str) -> bool {
-    model.rsplit('/').next().unwrap_or(model).starts_with(BY_LEVEL)
-}
-
 fn think(model: &str, level: Thinking) -> Think {
-    if !thinks_by_level(model) {
+    if !model.rsplit('/').next().unwrap_or(model).starts_with(BY_LEVEL) {
         return Think::Whether(level != Thinking::Off);
     }
     Think::Level(match level {

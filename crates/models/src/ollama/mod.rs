@@ -5,7 +5,6 @@ mod decoder;
 mod frame;
 mod tags;
 
-pub use body::thinks_by_level;
 pub use tags::local_models;
 
 use engine::Candidate;

@@ -231,6 +231,7 @@ mod tests {
                 images: true,
                 token_rate: 1_000,
                 can_refresh: false,
+                levels: vec![],
                 price: None,
             },
             system: Cached::from(Arc::from("")),

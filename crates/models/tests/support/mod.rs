@@ -152,6 +152,7 @@ pub(crate) fn request_of(api: Api, base_url: &str) -> Request {
             images: true,
             token_rate: 1_000,
             can_refresh: false,
+            levels: vec![],
             price: None,
         },
         system: Cached::from(Arc::from("be brief")),

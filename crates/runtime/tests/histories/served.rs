@@ -59,6 +59,7 @@ impl Served {
             images: self.provider != "deepseek",
             token_rate: 1_000,
             can_refresh: false,
+            levels: vec![],
             price: None,
         }
     }

@@ -308,6 +308,7 @@ fn settings() -> Settings {
         images: true,
         token_rate: 1_000,
         can_refresh: false,
+        levels: vec![],
         price: None,
     };
     let chain = [("one", "a"), ("one", "b"), ("two", "a"), ("two", "b")];

@@ -152,6 +152,7 @@ fn settings(model: &str) -> Settings {
         images: false,
         token_rate: models::token_rate(model),
         can_refresh: false,
+        levels: vec![],
         price: None,
     };
     Settings {

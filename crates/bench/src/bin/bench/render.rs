@@ -80,6 +80,7 @@ fn request(prose: &mut Prose) -> Request {
             images: true,
             token_rate: 1_000,
             can_refresh: false,
+            levels: vec![],
             price: None,
         },
         system: Cached::from(Arc::from(prose.text(OUTPUT_BYTES))),

@@ -99,6 +99,7 @@ async fn seconds_alone(base_url: &str, text: &str) -> Result<f64, Problem> {
             images: true,
             token_rate: 1_000,
             can_refresh: false,
+            levels: vec![],
             price: None,
         },
         system: Cached::from(Arc::from("")),

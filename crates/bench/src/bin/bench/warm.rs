@@ -76,6 +76,7 @@ impl runtime::Resolver for Local {
             images: true,
             token_rate: 1_000,
             can_refresh: false,
+            levels: vec![],
             price: None,
         };
         Ok(Settings {

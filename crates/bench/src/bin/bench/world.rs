@@ -379,6 +379,7 @@ pub(super) fn settings() -> Settings {
             images: true,
             token_rate: 1_000,
             can_refresh: false,
+            levels: vec![],
             price: None,
         }],
         limits: Limits::default(),

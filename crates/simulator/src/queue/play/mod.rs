@@ -274,6 +274,7 @@ fn settings() -> Settings {
         images: true,
         token_rate: 1_000,
         can_refresh: false,
+        levels: vec![],
         price: None,
     };
     // A run that is cut off again and again is not what this is about.
