@@ -91,6 +91,7 @@ async fn take_up(
         outcomes: vec![],
         held: rows.iter().find(held).map(|row| row.key.clone()),
         begin,
+        is_leaving: false,
     };
     while !following.busy.is_empty() {
         // What is followed is followed again by opening again; what was not yet, because the owner went away, is now.
@@ -148,6 +149,8 @@ struct Following<'a> {
     outcomes: Vec<Outcome>,
     held: Option<String>,
     begin: Begin,
+    /// Whoever follows wants to leave: the end of the run under way is the end of its session's following.
+    is_leaving: bool,
 }
 
 impl Following<'_> {
@@ -193,6 +196,7 @@ impl Following<'_> {
             match follower.next().await? {
                 Happening::Told(event) => self.see(&event, &mut follower.screen)?,
                 Happening::Interrupt => {
+                    self.is_leaving = true;
                     for key in self.busy.keys() {
                         follower.abort(AbortParams { session: Some(key.clone()), ..AbortParams::default() });
                     }
@@ -209,6 +213,12 @@ impl Following<'_> {
             if let (Some(failure), Some(run)) = (&end.error, event.run) {
                 screen.say(&format!("✗ run {run} of {}: {failure}", event.session));
             }
+        }
+        if self.is_leaving && event.run_end().is_some() && self.busy.remove(&event.session).is_some() {
+            if self.reader.session(&event.session)?.is_some_and(|row| row.unfinished) {
+                screen.say(&format!("… more waits: `limulus resume {}` goes on with it", event.session));
+            }
+            return Ok(());
         }
         if waits_for_more(self.reader, event) && self.busy.remove(&event.session).is_some() {
             let key = &event.session;

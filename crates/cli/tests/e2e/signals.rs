@@ -119,6 +119,32 @@ fn r13_r15_a_shutdown_leaves_a_running_command_to_its_supervisor() {
 }
 
 #[test]
+fn r15_an_interrupt_of_resume_ends_its_run_and_leaves_what_waits_behind_it() {
+    let server = ModelServer::start().unwrap();
+    let home = Home::new().served_by(&server);
+    let owner = home.start(&["serve"]);
+    owner.until_err("serving");
+    for message in ["hang=9 first", "hang=9 second"] {
+        home.run(&["send", "--mode", "followup", message]).expect_code(0);
+    }
+    until("the first is asked", || server.seen().len() == 1);
+    owner.kill();
+    let resumed = home.start(&["resume"]);
+    until("it is asked again", || server.seen().len() == 2);
+    resumed.signal(Signal::INT);
+    let ended = resumed.finish().expect_code(130);
+    let runs = home.json(&["runs", "list"]);
+    let status = home.json(&["status"]);
+    assert!(
+        ended.err.contains("more waits: `limulus resume agent:main:main` goes on with it"),
+        "{} {status}",
+        ended.err
+    );
+    let aborted = |run: &&serde_json::Value| run["outcome"] == "aborted";
+    assert_eq!(runs.as_array().expect("runs").iter().filter(aborted).count(), 1, "{runs}");
+}
+
+#[test]
 fn r15_leaving_in_order_does_not_count_towards_poison() {
     let home = Home::new().paced(60_000);
     for words in [

@@ -224,6 +224,11 @@ const ONCE: &[(&str, &str, &str)] = &[
     ("show", "r10_r12_r13_the_demo_ends_green", "is about no home"),
     (
         "signals",
+        "r15_an_interrupt_of_resume_ends_its_run_and_leaves_what_waits_behind_it",
+        "resumes what an owner left that is gone",
+    ),
+    (
+        "signals",
         "r13_r15_a_shutdown_leaves_a_running_command_to_its_supervisor",
         "SIGTERM ends a client alone: the run goes on in its owner",
     ),

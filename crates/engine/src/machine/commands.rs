@@ -74,8 +74,9 @@ impl Machine {
         let (ending, request) = (current.ending.is_some(), current.sent().map(|sent| sent.request));
         match session.lifecycle {
             Lifecycle::Error { .. } => {
-                let reason = "a human is needed first: `limulus resume KEY --force`, then abort";
-                return Err(state_refusal(session, reason));
+                let key = &session.key;
+                let reason = format!("a human is needed first: `limulus resume {key} --force`, then abort");
+                return Err(state_refusal(session, &reason));
             }
             Lifecycle::Suspended(_) => self.emit(Resumed {}, moment.now),
             _ => {}
