@@ -74,37 +74,40 @@ impl Asked {
     fn see(&mut self, source: Source<'_>, event: &Event) -> Option<Stream> {
         match event {
             Event::RunStarted(e) => {
-                let settings = source.store.body(&e.settings).ok().flatten();
-                let settings =
-                    source.here(&e.settings).or(settings).and_then(|bytes| Settings::from_bytes(&bytes).ok());
+                let settings = source.bytes(&e.settings).and_then(|bytes| Settings::from_bytes(&bytes).ok());
                 let names = settings.map(|settings| names(&settings.candidates)).unwrap_or_default();
                 *self = Self { names, told: Some(0), probe: false };
+                None
             }
-            Event::RetryScheduled(e) => self.told = e.candidate.or(self.told),
-            Event::RequestSent(e) => {
-                let told = self.told.replace(e.candidate)?;
-                let probe = e.probe && !std::mem::replace(&mut self.probe, e.probe);
-                let is_news = told != e.candidate || probe;
-                let model = self.names.get(e.candidate as usize).filter(|_| is_news)?.clone();
-                return Some(Stream::State(StateLine::Asks { model, probe: e.probe }));
+            Event::RetryScheduled(e) => {
+                self.told = e.candidate.or(self.told);
+                None
             }
-            _ => {}
+            Event::RequestSent(e) => self.sent(e.candidate, e.probe),
+            _ => None,
         }
-        None
+    }
+
+    /// A request went to this candidate.
+    fn sent(&mut self, candidate: u32, probe: bool) -> Option<Stream> {
+        let told = self.told.replace(candidate)?;
+        let is_news = told != candidate || probe && !self.probe;
+        self.probe = probe;
+        let model = self.names.get(candidate as usize).filter(|_| is_news)?.clone();
+        Some(Stream::State(StateLine::Asks { model, probe }))
     }
 }
 
 impl Source<'_> {
-    /// A body that came with it.
-    fn here(&self, hash: &Hash) -> Option<Arc<[u8]>> {
+    /// A body; none where it was erased.
+    fn bytes(&self, hash: &Hash) -> Option<Arc<[u8]>> {
         let here = self.bodies.iter().find(|content| content.body.hash == *hash);
-        here.map(|content| Arc::clone(&content.bytes))
+        here.map(|content| Arc::clone(&content.bytes)).or_else(|| self.store.body(hash).ok().flatten())
     }
 
     /// The text of a body; what was erased is nothing.
     pub(super) fn text(&self, hash: &Hash) -> String {
-        let bytes = self.here(hash).or_else(|| self.store.body(hash).ok().flatten());
-        bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+        self.bytes(hash).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
     }
 
     /// The last entry up to this one of which something can be said.
@@ -425,5 +428,26 @@ fn preview(text: &str) -> String {
     match text.char_indices().nth(PREVIEW_CHARS) {
         Some((at, _)) => format!("{}…", &text[..at]),
         None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r51_a_probe_is_told_again_when_there_was_an_answer_between() {
+        let names = vec!["acme/one".to_owned(), "acme/two".to_owned()];
+        let mut asked = Asked { names, told: Some(0), probe: false };
+        let mut sent = |candidate, probe| match asked.sent(candidate, probe) {
+            Some(Stream::State(StateLine::Asks { model, probe })) => Some((model, probe)),
+            _ => None,
+        };
+        let one = || Some(("acme/one".to_owned(), true));
+        // It is the one that was chosen; once for each time that it is a probe.
+        assert_eq!([sent(0, false), sent(0, true), sent(0, true)], [None, one(), None]);
+        assert_eq!([sent(0, false), sent(0, true)], [None, one()]);
+        assert_eq!(sent(1, false), Some(("acme/two".to_owned(), false)));
+        assert_eq!(Asked::default().sent(1, true), None, "nobody was told whom it asks");
     }
 }
