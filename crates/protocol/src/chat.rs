@@ -1,10 +1,12 @@
 //! What a subscription that asks for chat is told instead of lines: the answer so far, now and then, and the whole at the end.
 
 use engine::{RunId, Timestamp, Usage};
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::notice::Notice;
+#[cfg(feature = "schema")]
 use crate::show::names;
 
 /// The least time between two deltas of a run, milliseconds.
@@ -15,13 +17,14 @@ impl Notice for Chat {
 }
 
 /// The answer of a run, as far as it has come.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Chat {
     /// What a subscriber that has read this comes back with.
     pub cursor: String,
     /// The run.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub run_id: RunId,
     /// The session's key.
     pub session_key: String,
@@ -35,12 +38,13 @@ pub struct Chat {
     pub error_message: Option<String>,
     /// What the run took, at its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<names::UsageShape>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<names::UsageShape>"))]
     pub usage: Option<Usage>,
 }
 
 /// How far an answer is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ChatState {
     /// There may be more.
@@ -54,19 +58,21 @@ pub enum ChatState {
 }
 
 /// What the assistant says.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ChatMessage {
     /// `assistant`.
     pub role: String,
     /// One part, with the text.
     pub content: Vec<ChatPart>,
     /// When the last of it came.
-    #[schemars(with = "i64")]
+    #[cfg_attr(feature = "schema", schemars(with = "i64"))]
     pub timestamp: Timestamp,
 }
 
 /// A part of a message.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ChatPart {
     /// Text.

@@ -8,26 +8,30 @@ use engine::{
     Hash, Lane, Leg, MessageId, Outcome, ProcessCause, QueueMode, QueueState, ReceiptState, RunId, Rung, Thinking,
     Timestamp, ToolClass, Usage, WaitFor,
 };
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::show::{LaneWait, names};
+use crate::show::LaneWait;
+#[cfg(feature = "schema")]
+use crate::show::names;
 
 /// The name of the event frame that carries an [`Event`].
 pub const AGENT_EVENT: &str = "agent";
 
 /// A line: `{cursor, session, run, at, stream, type, …}`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Event {
     /// What a subscriber that has seen this line comes back with.
     pub cursor: String,
     /// The session's key.
     pub session: String,
     /// The run that it belongs to, if any.
-    #[schemars(with = "Option<String>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub run: Option<RunId>,
     /// When it was decided.
-    #[schemars(with = "i64")]
+    #[cfg_attr(feature = "schema", schemars(with = "i64"))]
     pub at: Timestamp,
     /// What happened.
     #[serde(flatten)]
@@ -38,26 +42,28 @@ pub struct Event {
 }
 
 /// A message that shows something else of itself. It follows from what was recorded, as everything in a line does.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct MessageShows {
     /// The message.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub message: MessageId,
     /// Its mode.
-    #[schemars(with = "names::QueueModeName")]
+    #[cfg_attr(feature = "schema", schemars(with = "names::QueueModeName"))]
     pub mode: QueueMode,
     /// Where it stands, in the words of its mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<names::QueueStateName>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<names::QueueStateName>"))]
     pub queue_state: Option<QueueState>,
     /// Where the leg of it stands that steers, if it has two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<names::QueueStateName>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<names::QueueStateName>"))]
     pub steer_state: Option<QueueState>,
 }
 
 /// What happened, by stream.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "stream", rename_all = "snake_case")]
 pub enum Stream {
     /// The beginnings and ends of runs.
@@ -79,7 +85,8 @@ pub enum Stream {
 }
 
 /// What it takes.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum UsageLine {
     /// What the run has taken so far, all of its requests together; told when a request has added to it.
@@ -87,22 +94,23 @@ pub enum UsageLine {
         /// The model that it runs on, `PROVIDER/MODEL`.
         model: String,
         /// The sum.
-        #[schemars(with = "names::UsageShape")]
+        #[cfg_attr(feature = "schema", schemars(with = "names::UsageShape"))]
         usage: Usage,
     },
 }
 
 /// How the history is made shorter.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum CompactionLine {
     /// It begins. The old history is in force until it is done.
     Begun {
         /// Why.
-        #[schemars(with = "String")]
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         cause: CompactionCause,
         /// Which way.
-        #[schemars(with = "String")]
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         rung: Rung,
         /// Which try of this way, from 1.
         #[serde(rename = "try")]
@@ -126,7 +134,7 @@ pub enum CompactionLine {
     /// It was not made shorter.
     Failed {
         /// Why.
-        #[schemars(with = "serde_json::Value")]
+        #[cfg_attr(feature = "schema", schemars(with = "serde_json::Value"))]
         failure: Failure,
         /// Whether the run ends with it; its last line says so again.
         ends_run: bool,
@@ -139,13 +147,14 @@ pub enum CompactionLine {
 }
 
 /// The beginnings and ends of runs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum LifecycleLine {
     /// An owner took the session up.
     Opened {
         /// How often the home was opened.
-        #[schemars(with = "u64")]
+        #[cfg_attr(feature = "schema", schemars(with = "u64"))]
         epoch: Epoch,
     },
     /// The run starts.
@@ -157,22 +166,24 @@ pub enum LifecycleLine {
 }
 
 /// How a run ended.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct RunEnd {
     /// How.
-    #[schemars(with = "names::OutcomeName")]
+    #[cfg_attr(feature = "schema", schemars(with = "names::OutcomeName"))]
     pub outcome: Outcome,
     /// What it said, whole.
     pub text: String,
     /// What it took.
-    #[schemars(with = "names::UsageShape")]
+    #[cfg_attr(feature = "schema", schemars(with = "names::UsageShape"))]
     pub usage: Usage,
     /// Why it did not complete.
     pub error: Option<String>,
 }
 
 /// What the model says.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum AssistantLine {
     /// Text streamed in.
@@ -180,35 +191,36 @@ pub enum AssistantLine {
     /// The stream was cut; what had come is struck, or kept as a message that the model goes on from (`runs.resume`).
     Cut {
         /// The request.
-        #[schemars(with = "String")]
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         effect: EffectId,
         /// Why.
-        #[schemars(with = "String")]
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         cause: CutCause,
     },
     /// The text of this request is not a part of the answer.
     Struck {
         /// The request.
-        #[schemars(with = "String")]
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         effect: EffectId,
     },
     /// A message is finished.
     Message {
         /// The request that it answers.
-        #[schemars(with = "String")]
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         effect: EffectId,
         /// Its text, whole.
         text: Option<String>,
         /// How many calls it asks for.
         calls: u32,
         /// What the request took.
-        #[schemars(with = "names::UsageShape")]
+        #[cfg_attr(feature = "schema", schemars(with = "names::UsageShape"))]
         usage: Usage,
     },
 }
 
 /// What the model thinks.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ReasoningLine {
     /// Reasoning streamed in.
@@ -216,10 +228,11 @@ pub enum ReasoningLine {
 }
 
 /// A piece of an effect's output.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Delta {
     /// The effect.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub effect: EffectId,
     /// Bytes of all that this effect gave before it.
     pub offset: u64,
@@ -228,19 +241,20 @@ pub struct Delta {
 }
 
 /// What calls do.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ToolLine {
     /// A call begins.
     Start {
         /// The call.
-        #[schemars(with = "String")]
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         call: CallId,
         /// The effect that runs it.
-        #[schemars(with = "String")]
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         effect: EffectId,
         /// How it may be repeated.
-        #[schemars(with = "names::ToolClassName")]
+        #[cfg_attr(feature = "schema", schemars(with = "names::ToolClassName"))]
         class: ToolClass,
         /// The tool's name, as the model wrote it.
         tool: String,
@@ -252,12 +266,12 @@ pub enum ToolLine {
     /// It has its result.
     End {
         /// The call.
-        #[schemars(with = "String")]
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         call: CallId,
         /// The tool's name, as the model wrote it.
         tool: String,
         /// How it ended.
-        #[schemars(with = "names::CallOutcomeName")]
+        #[cfg_attr(feature = "schema", schemars(with = "names::CallOutcomeName"))]
         outcome: CallOutcome,
         /// Bytes that the model is told.
         bytes: u64,
@@ -267,18 +281,18 @@ pub enum ToolLine {
     /// Leave is asked for it.
     Asked {
         /// The call.
-        #[schemars(with = "String")]
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         call: CallId,
         /// What is asked, for a person.
         question: String,
         /// What the answer binds to.
-        #[schemars(with = "String")]
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         fingerprint: Hash,
     },
     /// The question was answered.
     Answered {
         /// The call.
-        #[schemars(with = "String")]
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         call: CallId,
         /// Whether it may run.
         allow: bool,
@@ -288,25 +302,25 @@ pub enum ToolLine {
     /// The process that ran it is gone; it is looked up.
     Lost {
         /// The call.
-        #[schemars(with = "String")]
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         call: CallId,
     },
     /// What was found of it.
     Found {
         /// The call.
-        #[schemars(with = "String")]
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         call: CallId,
         /// What.
-        #[schemars(with = "String")]
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         found: Found,
     },
     /// It is to be ended.
     Ending {
         /// The call.
-        #[schemars(with = "String")]
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         call: CallId,
         /// Why.
-        #[schemars(with = "String")]
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         why: EndingCause,
     },
     /// Its command goes on in the background.
@@ -314,10 +328,10 @@ pub enum ToolLine {
         /// The process.
         process: String,
         /// The call.
-        #[schemars(with = "String")]
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         call: CallId,
         /// When it is ended at the latest.
-        #[schemars(with = "i64")]
+        #[cfg_attr(feature = "schema", schemars(with = "i64"))]
         until: Timestamp,
     },
     /// A process in the background is to be ended.
@@ -325,7 +339,7 @@ pub enum ToolLine {
         /// The process.
         process: String,
         /// Why.
-        #[schemars(with = "String")]
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         why: ProcessCause,
     },
     /// A process in the background has ended.
@@ -333,7 +347,7 @@ pub enum ToolLine {
         /// The process.
         process: String,
         /// How.
-        #[schemars(with = "names::CallOutcomeName")]
+        #[cfg_attr(feature = "schema", schemars(with = "names::CallOutcomeName"))]
         outcome: CallOutcome,
         /// How, in words.
         how: String,
@@ -341,25 +355,26 @@ pub enum ToolLine {
 }
 
 /// What the session is doing, and what went wrong.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum StateLine {
     /// The state is another.
     Changed {
         /// Of the run.
-        #[schemars(with = "names::RunStateName")]
+        #[cfg_attr(feature = "schema", schemars(with = "names::RunStateName"))]
         state: RunState,
         /// Of the session.
-        #[schemars(with = "names::LifecycleName")]
+        #[cfg_attr(feature = "schema", schemars(with = "names::LifecycleName"))]
         lifecycle: LifecycleKind,
         /// The flags.
-        #[schemars(with = "names::FlagsShape")]
+        #[cfg_attr(feature = "schema", schemars(with = "names::FlagsShape"))]
         flags: Flags,
     },
     /// A request failed, or something that had to come before it.
     Failed {
         /// How.
-        #[schemars(with = "serde_json::Value")]
+        #[cfg_attr(feature = "schema", schemars(with = "serde_json::Value"))]
         failure: Failure,
         /// Whether the run ends with it; its last line says so again.
         ends_run: bool,
@@ -367,7 +382,7 @@ pub enum StateLine {
     /// It will be tried again.
     Retry {
         /// When.
-        #[schemars(with = "i64")]
+        #[cfg_attr(feature = "schema", schemars(with = "i64"))]
         until: Timestamp,
         /// Which try that will be, from 2.
         #[serde(rename = "try")]
@@ -377,7 +392,7 @@ pub enum StateLine {
         model: Option<String>,
         /// The lower thinking level that it will be at.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        #[schemars(with = "Option<String>")]
+        #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
         thinking: Option<Thinking>,
     },
     /// Another model is asked than the one that was chosen or asked before, and nothing was tried again for it to be; or one that
@@ -393,11 +408,11 @@ pub enum StateLine {
         /// Which, `PROVIDER/MODEL (PROFILE)`.
         model: String,
         /// Until when; none = not before another has answered.
-        #[schemars(with = "Option<i64>")]
+        #[cfg_attr(feature = "schema", schemars(with = "Option<i64>"))]
         until: Option<Timestamp>,
         /// Why.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        #[schemars(with = "Option<String>")]
+        #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
         class: Option<FailureClass>,
     },
     /// The user has said that a model may be asked again.
@@ -408,22 +423,22 @@ pub enum StateLine {
     /// The ledger has recorded what failed: every session of the home knows it now.
     Reported {
         /// The request that failed.
-        #[schemars(with = "String")]
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         request: EffectId,
     },
     /// The run waits.
     Waiting {
         /// For what.
-        #[schemars(with = "String")]
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         on: WaitFor,
         /// Until when at most.
-        #[schemars(with = "Option<i64>")]
+        #[cfg_attr(feature = "schema", schemars(with = "Option<i64>"))]
         until: Option<Timestamp>,
     },
     /// The run is to end.
     Ending {
         /// How.
-        #[schemars(with = "names::OutcomeName")]
+        #[cfg_attr(feature = "schema", schemars(with = "names::OutcomeName"))]
         outcome: Outcome,
         /// Whether the session ends with it, for good.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -437,13 +452,13 @@ pub enum StateLine {
     /// The lifecycle of the session is another.
     Lifecycle {
         /// From where.
-        #[schemars(with = "names::LifecycleName")]
+        #[cfg_attr(feature = "schema", schemars(with = "names::LifecycleName"))]
         from: LifecycleKind,
         /// To where.
-        #[schemars(with = "names::LifecycleName")]
+        #[cfg_attr(feature = "schema", schemars(with = "names::LifecycleName"))]
         to: LifecycleKind,
         /// Why.
-        #[schemars(with = "String")]
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         cause: LifecycleCause,
         /// What is wrong, if a human is needed.
         reason: Option<String>,
@@ -463,13 +478,14 @@ pub enum StateLine {
 }
 
 /// What becomes of messages.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum QueueLine {
     /// It is recorded; its run has the id of the line.
     Accepted {
         /// The message.
-        #[schemars(with = "String")]
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         message: MessageId,
         /// The sender's key.
         key: Option<String>,
@@ -477,18 +493,18 @@ pub enum QueueLine {
     /// It waits no more: it has come to an end, or a run takes it that it did not start.
     Settled {
         /// The message.
-        #[schemars(with = "String")]
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         message: MessageId,
         /// How.
-        #[schemars(with = "names::ReceiptStateName")]
+        #[cfg_attr(feature = "schema", schemars(with = "names::ReceiptStateName"))]
         state: ReceiptState,
         /// The run that takes it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        #[schemars(with = "Option<String>")]
+        #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
         taken_by: Option<RunId>,
         /// Which leg of it; all that wait, where none is named.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        #[schemars(with = "Option<names::LegName>")]
+        #[cfg_attr(feature = "schema", schemars(with = "Option<names::LegName>"))]
         leg: Option<Leg>,
     },
     /// Messages show something else, and nothing else of what was recorded is told: the line's `queue` says which.
@@ -497,7 +513,7 @@ pub enum QueueLine {
     /// when it has lasted 2 s. Such a line is in no journal.
     Waiting {
         /// The message.
-        #[schemars(with = "String")]
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         message: MessageId,
         /// How long it has waited, milliseconds.
         waited_ms: u64,
@@ -508,10 +524,10 @@ pub enum QueueLine {
     /// Its run has waited for its place, and has it. Such a line is in no journal.
     Entered {
         /// The message.
-        #[schemars(with = "String")]
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         message: MessageId,
         /// The lane.
-        #[schemars(with = "names::LaneName")]
+        #[cfg_attr(feature = "schema", schemars(with = "names::LaneName"))]
         lane: Lane,
         /// How long it waited, milliseconds.
         waited_ms: u64,

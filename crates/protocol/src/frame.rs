@@ -1,5 +1,6 @@
 //! The three frames. On a stream of bytes each is one line of JSON; on a WebSocket each is one message.
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -7,7 +8,8 @@ use serde_json::Value;
 use crate::error::ErrorShape;
 
 /// A frame.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "type")]
 pub enum Frame {
     /// Something asked for.
@@ -22,14 +24,15 @@ pub enum Frame {
 }
 
 /// A request.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Request {
     /// Chosen by the client; its answers carry it.
-    #[schemars(length(min = 1))]
+    #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
     pub id: String,
     /// A name of the table of methods.
-    #[schemars(length(min = 1))]
+    #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
     pub method: String,
     /// What the method takes.
     #[serde(default, skip_serializing_if = "Value::is_null")]
@@ -37,7 +40,8 @@ pub struct Request {
 }
 
 /// A response.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Response {
     /// The request's.
@@ -53,7 +57,8 @@ pub struct Response {
 }
 
 /// An event.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct EventFrame {
     /// What kind: `agent` for what happens in sessions.

@@ -11,6 +11,7 @@ mod frame;
 pub mod limits;
 pub mod method;
 pub mod notice;
+#[cfg(feature = "schema")]
 mod schema;
 pub mod show;
 
@@ -19,6 +20,7 @@ pub use codec::{FrameError, FrameReader, encode};
 pub use error::{Details, ErrorCode, ErrorShape};
 pub use event::Event;
 pub use frame::{EventFrame, Frame, Request, Response};
+#[cfg(feature = "schema")]
 pub use schema::schema;
 
 /// The version of the protocol that this crate speaks.

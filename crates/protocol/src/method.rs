@@ -14,7 +14,8 @@ pub use profiles::*;
 pub use reading::*;
 pub use spending::*;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator};
+#[cfg(feature = "schema")]
+use schemars::{Schema, SchemaGenerator};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -25,9 +26,9 @@ pub trait Method {
     /// Its name on the wire.
     const NAME: &'static str;
     /// What it takes.
-    type Params: Serialize + DeserializeOwned + JsonSchema + Send + 'static;
+    type Params: Serialize + DeserializeOwned + Send + 'static;
     /// What it gives.
-    type Result: Serialize + DeserializeOwned + JsonSchema + Send + 'static;
+    type Result: Serialize + DeserializeOwned + Send + 'static;
 }
 
 /// A row of the table.
@@ -38,8 +39,10 @@ pub struct MethodSpec {
     /// What it does, in a line.
     pub about: &'static str,
     /// The schema of what it takes.
+    #[cfg(feature = "schema")]
     pub params: fn(&mut SchemaGenerator) -> Schema,
     /// The schema of what it gives.
+    #[cfg(feature = "schema")]
     pub result: fn(&mut SchemaGenerator) -> Schema,
 }
 
@@ -62,7 +65,9 @@ macro_rules! methods {
         pub const METHODS: &[MethodSpec] = &[$(MethodSpec {
             name: $name,
             about: concat!($($about),+),
+            #[cfg(feature = "schema")]
             params: |generator| generator.subschema_for::<$params>(),
+            #[cfg(feature = "schema")]
             result: |generator| generator.subschema_for::<$result>(),
         }),+];
     };

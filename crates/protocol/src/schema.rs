@@ -98,17 +98,26 @@ mod tests {
     }
 
     /// What the schema says is wrong with this.
-    fn wrong(validator: &jsonschema::Validator, value: &Value) -> Vec<String> {
-        validator.iter_errors(value).map(|error| error.to_string()).collect()
+    fn wrong((schemas, index): &Validator, value: &Value) -> Vec<String> {
+        schemas.validate(value, *index).err().map(|error| format!("{error}")).into_iter().collect()
+    }
+
+    type Validator = (boon::Schemas, boon::SchemaIndex);
+
+    fn validator_for(schema: &Value) -> Validator {
+        let (mut schemas, mut compiler) = (boon::Schemas::new(), boon::Compiler::new());
+        compiler.add_resource("protocol.json", schema.clone()).unwrap();
+        let index = compiler.compile("protocol.json", &mut schemas).unwrap();
+        (schemas, index)
     }
 
     #[test]
     fn r60_every_example_of_the_page_is_a_frame_and_keeps_to_its_method() {
         let schema = schema();
-        let frames = jsonschema::validator_for(&schema).unwrap();
+        let frames = validator_for(&schema);
         let part = |path: &[&str]| {
             let part = path.iter().fold(&schema, |part, key| &part[*key]);
-            jsonschema::validator_for(&json!({ "$defs": schema["$defs"], "allOf": [part] })).unwrap()
+            validator_for(&json!({ "$defs": schema["$defs"], "allOf": [part] }))
         };
         let page = fs::read_to_string(docs().join("protocol.md")).unwrap();
         let blocks = page.split("```json\n").skip(1).filter_map(|rest| rest.split("```").next());
@@ -140,7 +149,7 @@ mod tests {
     fn r60_what_is_no_line_does_not_validate() {
         let schema = schema();
         let lines = json!({ "$defs": schema["$defs"], "allOf": [schema["events"]["agent"]["payload"]] });
-        let lines = jsonschema::validator_for(&lines).unwrap();
+        let lines = validator_for(&lines);
         let line = |key: &str, value: Value| {
             let mut line = json!({
                 "cursor": "1.4#", "session": "agent:main:main", "run": null, "at": 1, "stream": "lifecycle",
@@ -163,7 +172,7 @@ mod tests {
 
     #[test]
     fn r60_what_is_no_frame_does_not_validate() {
-        let frames = jsonschema::validator_for(&schema()).unwrap();
+        let frames = validator_for(&schema());
         for value in [
             json!({}),
             json!({ "type": "dream", "id": "1" }),

@@ -82,6 +82,8 @@ async fn follow(given: &str, reach: Reach) -> Result<Fetched, ToolError> {
 }
 
 fn client(reach: Reach) -> reqwest::Result<Client> {
+    // The process has one TLS provider. If another crate has installed it already, it is the same.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     Client::builder()
         .user_agent(USER_AGENT)
         .dns_resolver(Arc::new(CheckedNames { reach }))

@@ -3,13 +3,14 @@
 use std::sync::{Arc, LazyLock, OnceLock};
 
 use engine::{ToolClass, ToolSpec};
-use jsonschema::Validator;
 use serde_json::{Value, json};
+
+use crate::schema_validator::SchemaValidator;
 
 struct Entry {
     spec: &'static ToolSpec,
     /// Made by its first call: most processes call few of the tools.
-    validator: OnceLock<Validator>,
+    validator: OnceLock<SchemaValidator>,
 }
 
 /// Made once: every run's settings share them.
@@ -19,9 +20,8 @@ static ENTRIES: LazyLock<Vec<Entry>> =
     LazyLock::new(|| SPECS.iter().map(|spec| Entry { spec, validator: OnceLock::new() }).collect());
 
 impl Entry {
-    fn validator(&self) -> &Validator {
-        let make =
-            || jsonschema::validator_for(&self.spec.schema).expect("the schemas below are valid, a test says so");
+    fn validator(&self) -> &SchemaValidator {
+        let make = || SchemaValidator::new(&self.spec.schema).expect("the schemas below are valid, a test says so");
         self.validator.get_or_init(make)
     }
 }
@@ -36,8 +36,8 @@ pub(crate) fn violations(tool: &str, arguments: &Value) -> Vec<String> {
     let Some(entry) = ENTRIES.iter().find(|entry| entry.spec.name == tool) else {
         return vec![format!("`{tool}` is not built in")];
     };
-    let errors = entry.validator().iter_errors(arguments);
-    errors.map(|error| violation(error.instance_path().as_str(), &error.to_string())).collect()
+    let violations = entry.validator().violations(arguments);
+    violations.iter().map(|found| violation(&found.pointer, &found.message)).collect()
 }
 
 fn violation(pointer: &str, message: &str) -> String {

@@ -89,8 +89,8 @@ mod tests {
     /// What the schema says is wrong with a file.
     fn wrong(text: &str) -> Vec<String> {
         let file: toml::Table = toml::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
-        let validator = jsonschema::validator_for(&schema()).unwrap();
-        validator.iter_errors(&serde_json::to_value(file).unwrap()).map(|error| error.to_string()).collect()
+        let validator = tools::SchemaValidator::new(&schema()).unwrap();
+        validator.violations(&serde_json::to_value(file).unwrap()).into_iter().map(|found| found.message).collect()
     }
 
     /// Whether the program takes this file.

@@ -20,7 +20,7 @@ struct Strict {
     /// What was heard: methods and events.
     heard: BTreeSet<String>,
     /// Parts of the schema that were needed before.
-    known: BTreeMap<String, jsonschema::Validator>,
+    known: BTreeMap<String, tools::SchemaValidator>,
 }
 
 impl Strict {
@@ -40,9 +40,9 @@ impl Strict {
             let part = path.iter().fold(schema, |part, key| &part[*key]);
             let part = if path.is_empty() { &schema["allOf"][0] } else { part };
             assert!(!part.is_null(), "{path:?} is not in the schema");
-            jsonschema::validator_for(&json!({ "$defs": schema["$defs"], "allOf": [part] })).expect("a schema")
+            tools::SchemaValidator::new(&json!({ "$defs": schema["$defs"], "allOf": [part] })).expect("a schema")
         });
-        let wrong: Vec<String> = validator.iter_errors(value).map(|error| error.to_string()).collect();
+        let wrong: Vec<String> = validator.violations(value).into_iter().map(|found| found.message).collect();
         assert_eq!(wrong, [""; 0], "{path:?}: {value}");
     }
 

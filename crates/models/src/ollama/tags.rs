@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use reqwest::{Client, Url, redirect};
+use reqwest::{Url, redirect};
 use serde::Deserialize;
+
+use crate::wire::tls;
 
 /// It is on this machine or near it: one that does not answer in this time is not there.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -25,7 +27,7 @@ struct Tag {
 /// there is no Ollama.
 pub async fn local_models(base_url: &str) -> Option<Vec<String>> {
     let url = Url::parse(base_url).ok()?.join("/api/tags").ok()?;
-    let builder = Client::builder().no_proxy().redirect(redirect::Policy::none()).timeout(PATIENCE);
+    let builder = tls::client_builder().no_proxy().redirect(redirect::Policy::none()).timeout(PATIENCE);
     let builder = if url.scheme() == "https" { builder } else { builder.tls_certs_only([]) };
     let mut response = builder.build().ok()?.get(url).send().await.ok()?.error_for_status().ok()?;
     let mut bytes = vec![];

@@ -10,7 +10,7 @@ use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Proxy, Response, Url, redirect, retry};
 use tokio::time::timeout;
 
-use super::{BEARER, Format, Framing};
+use super::{BEARER, Format, Framing, tls};
 use crate::endpoint::Endpoint;
 use crate::fault::{Fault, Subject};
 use crate::limits;
@@ -39,7 +39,7 @@ impl Clients {
         if let Some(client) = place.get() {
             return Ok(client.clone());
         }
-        let builder = Client::builder()
+        let builder = tls::client_builder()
             .tcp_nodelay(true)
             .connect_timeout(limits::CONNECT)
             .user_agent(USER_AGENT)

@@ -11,6 +11,7 @@ mod function;
 mod json;
 mod lines;
 mod sse;
+pub(crate) mod tls;
 pub(crate) mod usage;
 
 use engine::{Candidate, Usage};

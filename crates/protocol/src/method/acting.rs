@@ -1,23 +1,28 @@
 //! What the methods that do something take and give. Names are camelCase here; times are milliseconds since 1970 UTC.
 
 use engine::{CallId, Hash, MessageId, Outcome, ReceiptState, RunId, Timestamp, Usage};
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::limits;
+#[cfg(feature = "schema")]
 use crate::show::names;
 
 /// Nothing.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NoParams {}
 
 /// Nothing but that it was done.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct NoResult {}
 
 /// What `connect` takes.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ConnectParams {
     /// The oldest version that the client speaks.
@@ -32,7 +37,8 @@ pub struct ConnectParams {
 }
 
 /// Who a client is.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ClientInfo {
     /// Its name: `cli`, …
@@ -46,7 +52,8 @@ pub struct ClientInfo {
 }
 
 /// What a client can do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum Cap {
     /// A person can answer questions there.
@@ -54,7 +61,8 @@ pub enum Cap {
 }
 
 /// What `connect` gives.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct HelloOk {
     /// `hello-ok`.
@@ -71,7 +79,8 @@ pub struct HelloOk {
 }
 
 /// The owner of the home.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ServerInfo {
     /// Its version.
@@ -85,7 +94,8 @@ pub struct ServerInfo {
 }
 
 /// What the owner can do.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Features {
     /// The names of its methods.
     pub methods: Vec<String>,
@@ -94,7 +104,8 @@ pub struct Features {
 }
 
 /// What a connection bears.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Policy {
     /// Bytes of a frame.
@@ -116,7 +127,8 @@ impl Default for Policy {
 }
 
 /// What `health` gives.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Health {
     /// Whether everything that is accepted is recorded.
@@ -133,20 +145,21 @@ pub struct Health {
 }
 
 /// What `agent` takes.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AgentParams {
     /// The text.
-    #[schemars(length(min = 1))]
+    #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
     pub message: String,
     /// The session: a name, or agent:AGENT:NAME.
     pub session_key: String,
     /// The same key is the same message, also after a restart.
-    #[schemars(length(min = 1))]
+    #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
     pub idempotency_key: String,
     /// What to do with it where a run is under way; without it as the session says, else the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<names::QueueModeName>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<names::QueueModeName>"))]
     pub mode: Option<engine::QueueMode>,
     /// PROVIDER/MODEL for this run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -166,7 +179,8 @@ pub struct AgentParams {
 }
 
 /// A file that goes with a message.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Attachment {
     /// Its name.
@@ -176,26 +190,27 @@ pub struct Attachment {
 }
 
 /// The two answers of `agent`; a chat command has one.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "status", rename_all = "camelCase")]
 pub enum AgentAnswer {
     /// It is recorded; its run has this id.
     #[serde(rename_all = "camelCase")]
     Accepted {
         /// The run that answers it.
-        #[schemars(with = "String")]
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         run_id: RunId,
         /// When it was.
-        #[schemars(with = "i64")]
+        #[cfg_attr(feature = "schema", schemars(with = "i64"))]
         accepted_at: Timestamp,
         /// The message.
-        #[schemars(with = "String")]
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         message: MessageId,
         /// The mode that it was taken with.
-        #[schemars(with = "names::QueueModeName")]
+        #[cfg_attr(feature = "schema", schemars(with = "names::QueueModeName"))]
         mode: engine::QueueMode,
         /// What became of it at once.
-        #[schemars(with = "names::ReceiptStateName")]
+        #[cfg_attr(feature = "schema", schemars(with = "names::ReceiptStateName"))]
         state: ReceiptState,
         /// Its place in the queue, from 1; none once it has started.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -218,25 +233,26 @@ pub enum AgentAnswer {
 }
 
 /// How a run ended.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Ended {
     /// The run.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub run_id: RunId,
     /// How.
-    #[schemars(with = "names::OutcomeName")]
+    #[cfg_attr(feature = "schema", schemars(with = "names::OutcomeName"))]
     pub outcome: Outcome,
     /// When it started.
-    #[schemars(with = "i64")]
+    #[cfg_attr(feature = "schema", schemars(with = "i64"))]
     pub started_at: Timestamp,
     /// When it ended.
-    #[schemars(with = "i64")]
+    #[cfg_attr(feature = "schema", schemars(with = "i64"))]
     pub ended_at: Timestamp,
     /// What it said.
     pub text: String,
     /// What it took.
-    #[schemars(with = "names::UsageShape")]
+    #[cfg_attr(feature = "schema", schemars(with = "names::UsageShape"))]
     pub usage: Usage,
     /// Why it did not complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -244,11 +260,12 @@ pub struct Ended {
 }
 
 /// What `agent.wait` takes.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct WaitParams {
     /// The run.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub run_id: RunId,
     /// How long, milliseconds; 0 looks once.
     #[serde(default = "wait_ms")]
@@ -260,21 +277,22 @@ const fn wait_ms() -> u64 {
 }
 
 /// What `agent.wait` gives.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Waited {
     /// The run.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub run_id: RunId,
     /// `timeout` without `endedAt`: the waiting ended, the run did not.
     pub status: WaitStatus,
     /// When it started, if it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<i64>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<i64>"))]
     pub started_at: Option<Timestamp>,
     /// When it ended, if it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<i64>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<i64>"))]
     pub ended_at: Option<Timestamp>,
     /// Why it did not complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -282,7 +300,8 @@ pub struct Waited {
 }
 
 /// What became of a wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum WaitStatus {
     /// The run completed.
@@ -295,7 +314,8 @@ pub enum WaitStatus {
 
 /// What `runs.abort` takes: a run, or a session whose active run is meant, else the one that its queue begins with. One that
 /// has not begun is taken back; other messages stay queued unless they are cleared too.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AbortParams {
     /// The run's id, or as much of its beginning as is unique.
@@ -310,22 +330,24 @@ pub struct AbortParams {
 }
 
 /// What `runs.abort` gives, once it is recorded; the run ends within its limit.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Aborted {
     /// The run.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub run_id: RunId,
     /// Its session.
     pub session_key: String,
     /// The messages that were taken back with it, where that was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(with = "Vec<String>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<String>"))]
     pub cancelled: Vec<MessageId>,
 }
 
 /// What `sessions.resume` takes.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ResumeParams {
     /// The session; without it all that have unfinished work.
@@ -337,7 +359,8 @@ pub struct ResumeParams {
 }
 
 /// What `sessions.resume` gives.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Resumed {
     /// The sessions that were taken up, or are under way.
@@ -345,7 +368,8 @@ pub struct Resumed {
 }
 
 /// What `sessions.end` takes.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EndParams {
     /// The session's key.
@@ -353,7 +377,8 @@ pub struct EndParams {
 }
 
 /// What `sessions.end` gives, when nothing of the session goes on any more.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct SessionEnded {
     /// The session's key.
@@ -363,16 +388,18 @@ pub struct SessionEnded {
 }
 
 /// What `sessions.cleanup` takes.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CleanupParams {
     /// What is older than so many days is old.
-    #[schemars(range(max = 100_000))]
+    #[cfg_attr(feature = "schema", schemars(range(max = 100_000)))]
     pub days: u32,
 }
 
 /// What `sessions.cleanup` gives.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct CleanedUp {
     /// How many texts and outputs were erased.
@@ -382,7 +409,8 @@ pub struct CleanedUp {
 }
 
 /// What `queue.cancel` takes.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct QueueCancelParams {
     /// The message's id.
@@ -390,7 +418,8 @@ pub struct QueueCancelParams {
 }
 
 /// What `queue.clear` takes.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct QueueClearParams {
     /// The session's key.
@@ -398,55 +427,60 @@ pub struct QueueClearParams {
 }
 
 /// What was taken back.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Cancelled {
     /// The session's key.
     pub session_key: String,
     /// The messages, in the order in which they waited.
-    #[schemars(with = "Vec<String>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<String>"))]
     pub messages: Vec<MessageId>,
 }
 
 /// What `queue.mode` takes.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct QueueModeParams {
     /// The session's key.
     pub session_key: String,
     /// The mode; without it the session goes by the configuration again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<names::QueueModeName>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<names::QueueModeName>"))]
     pub mode: Option<engine::QueueMode>,
 }
 
 /// What `queue.mode` gives.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct QueueModeSet {
     /// The session's key.
     pub session_key: String,
     /// The mode of its messages that name none.
-    #[schemars(with = "names::QueueModeName")]
+    #[cfg_attr(feature = "schema", schemars(with = "names::QueueModeName"))]
     pub mode: engine::QueueMode,
 }
 
 /// What `asks.answer` takes.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AnswerParams {
     /// The call that asks.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub call: CallId,
     /// What the answer binds to.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub fingerprint: Hash,
     /// Whether it may run.
     pub allow: bool,
 }
 
 /// What `events.subscribe` takes: a session, a run, or neither for the whole home.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SubscribeParams {
     /// The session's key.
@@ -468,7 +502,8 @@ pub struct SubscribeParams {
 }
 
 /// What `events.subscribe` gives, before the first event of it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Subscribed {
     /// Names it for `events.unsubscribe`.
@@ -478,7 +513,8 @@ pub struct Subscribed {
 }
 
 /// What `events.unsubscribe` takes.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct UnsubscribeParams {
     /// As `events.subscribe` gave it.

@@ -2,11 +2,13 @@
 //! Names are camelCase here.
 
 use engine::RunId;
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What `sessions.compact` takes.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CompactParams {
     /// The session; without it agent:main:main.
@@ -18,20 +20,22 @@ pub struct CompactParams {
 }
 
 /// What `sessions.compact` gives.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Compacted {
     /// The session.
     pub session_key: String,
     /// The run that does it: one of its own, or the one that is under way.
-    #[schemars(with = "Option<String>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub run_id: Option<RunId>,
     /// What became of it; none where the run that is under way does it before its next request.
     pub done: Option<Shorter>,
 }
 
 /// A history that is shorter.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Shorter {
     /// About how many tokens it had.
@@ -51,7 +55,8 @@ impl Shorter {
 }
 
 /// What `sessions.uncompact` takes.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct UncompactParams {
     /// The session; without it agent:main:main.
@@ -60,7 +65,8 @@ pub struct UncompactParams {
 }
 
 /// What `sessions.uncompact` gives.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Uncompacted {
     /// The session.
@@ -72,7 +78,8 @@ pub struct Uncompacted {
 }
 
 /// What `sessions.context` takes.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ContextParams {
     /// The session; without it agent:main:main.

@@ -2,13 +2,16 @@
 
 use engine::RunId;
 use engine::tables::transitions::RunState;
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+#[cfg(feature = "schema")]
 use crate::show::names;
 
 /// What `runs.pause` takes: a run, or a session whose active run is meant.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PauseParams {
     /// The run's id, or as much of its beginning as is unique.
@@ -23,7 +26,8 @@ pub struct PauseParams {
 }
 
 /// What `runs.resume` takes: a run, or a session whose run is meant.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RunResumeParams {
     /// The run's id, or as much of its beginning as is unique.
@@ -39,7 +43,8 @@ pub struct RunResumeParams {
 
 /// What `runs.break` takes: a run, or a session whose active run is meant; and one place, or none to take all of its places
 /// away.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct BreakParams {
     /// The run's id, or as much of its beginning as is unique.
@@ -53,16 +58,17 @@ pub struct BreakParams {
     pub before_tool: Option<String>,
     /// When it comes into this state: preparing, tool_exec, compacting, error, retry or awaiting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<names::RunStateName>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<names::RunStateName>"))]
     pub on_state: Option<RunState>,
 }
 
 /// What is given once that which was asked of a run is recorded.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RunAsked {
     /// The run.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub run_id: RunId,
     /// Its session.
     pub session_key: String,

@@ -1,11 +1,13 @@
 //! What the methods take and give that are about auth profiles. Names are camelCase here.
 
 use engine::{FailureClass, Timestamp};
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What `profiles.list` gives: what the home's sessions know of profiles. Which there are, the configuration says.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ProfilesListed {
     /// What is left alone, also where that time has come since.
@@ -15,7 +17,8 @@ pub struct ProfilesListed {
 }
 
 /// A profile that no session asks before a time.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct LeftAlone {
     /// The provider's name in the configuration.
@@ -25,20 +28,21 @@ pub struct LeftAlone {
     /// The model that it is left alone with; none = all of them.
     pub model: Option<String>,
     /// Why.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub class: FailureClass,
     /// Since when, milliseconds since 1970 UTC.
-    #[schemars(with = "i64")]
+    #[cfg_attr(feature = "schema", schemars(with = "i64"))]
     pub since: Timestamp,
     /// Until when, milliseconds since 1970 UTC.
-    #[schemars(with = "i64")]
+    #[cfg_attr(feature = "schema", schemars(with = "i64"))]
     pub until: Timestamp,
     /// How often in a row: each time it is for longer.
     pub strikes: u32,
 }
 
 /// Which of a provider's profiles is asked first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ProviderTurns {
     /// The provider's name in the configuration.
@@ -50,7 +54,8 @@ pub struct ProviderTurns {
 }
 
 /// What `profiles.use` takes: the profile that comes first from the next run on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ProfileUseParams {
     /// The provider's name in the configuration.
@@ -61,7 +66,8 @@ pub struct ProfileUseParams {
 }
 
 /// What `profiles.use` gives.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ProfileUsed {
     /// The provider's name in the configuration.
@@ -71,7 +77,8 @@ pub struct ProfileUsed {
 }
 
 /// What `profiles.clear` takes: which profiles may be asked again at once; without anything all of them.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ProfileClearParams {
     /// Those of this provider.
@@ -83,7 +90,8 @@ pub struct ProfileClearParams {
 }
 
 /// What `profiles.clear` gives.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ProfilesCleared {
     /// What was left alone until now and is not any more.

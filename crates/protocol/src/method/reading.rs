@@ -1,13 +1,15 @@
 //! What the methods that only read take and give. The shapes themselves are in `show`: their names are as `--json` prints
 //! them, those of parameters and results camelCase as everywhere.
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::show::{AuditLine, Listed, RunSummary, TraceLine, Verification};
 
 /// Which run: by its id, or the active, else last one of a session.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RunParams {
     /// The run's id, or as much of its beginning as is unique.
@@ -19,7 +21,8 @@ pub struct RunParams {
 }
 
 /// What `runs.list` takes.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RunsListParams {
     /// The session; without it those of all.
@@ -34,7 +37,8 @@ pub struct RunsListParams {
 }
 
 /// What `runs.list` gives, in the order in which they started; those that wait for a place to begin are the last.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct RunsListed {
     /// The runs.
     pub runs: Vec<RunSummary>,
@@ -44,14 +48,16 @@ pub struct RunsListed {
 }
 
 /// What `runs.trace` gives.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Traced {
     /// A line for each entry of the run.
     pub lines: Vec<TraceLine>,
 }
 
 /// What `sessions.list` takes.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SessionsListParams {
     /// At most so many, those that were made last.
@@ -63,7 +69,8 @@ pub struct SessionsListParams {
 }
 
 /// What `sessions.list` gives, in the order in which they were made.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SessionsListed {
     /// The sessions.
     pub sessions: Vec<Listed>,
@@ -73,7 +80,8 @@ pub struct SessionsListed {
 }
 
 /// What `sessions.show` takes.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SessionParams {
     /// The session; without it agent:main:main.
@@ -85,7 +93,8 @@ pub struct SessionParams {
 }
 
 /// What `sessions.audit` takes.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AuditParams {
     /// The session; without it agent:main:main.
@@ -106,7 +115,8 @@ pub struct AuditParams {
 }
 
 /// What `sessions.audit` gives.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Audited {
     /// The session's key.
@@ -122,7 +132,8 @@ pub struct Audited {
 }
 
 /// What `sessions.state` takes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct StateParams {
     /// The session; without it agent:main:main.
@@ -136,7 +147,8 @@ pub struct StateParams {
 }
 
 /// What `receipts.get` takes: an id or a key.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ReceiptParams {
     /// The message's id, or that of the run that it began.

@@ -1,13 +1,16 @@
 //! What the methods take and give that are about what is spent: budgets, and what was used. Names are camelCase here.
 
 use engine::{Allowance, Resource, RunId, Scope, Usage};
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+#[cfg(feature = "schema")]
 use crate::show::names;
 
 /// What `budget.set` takes: what is not named stays as it is.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct BudgetSetParams {
     /// The session; without it agent:main:main.
@@ -39,12 +42,13 @@ pub struct BudgetSetParams {
     pub bytes: Option<u64>,
     /// What is not limited any more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(with = "Vec<names::ResourceName>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<names::ResourceName>"))]
     pub lift: Vec<Resource>,
 }
 
 /// What `budget.show` takes.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct BudgetShowParams {
     /// The session; without it agent:main:main.
@@ -53,13 +57,14 @@ pub struct BudgetShowParams {
 }
 
 /// What `budget.set` and `budget.show` give.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct BudgetStory {
     /// The session.
     pub session_key: String,
     /// The run that is under way in it.
-    #[schemars(with = "Option<String>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub run_id: Option<RunId>,
     /// Whether that run waits for more.
     pub waits: bool,
@@ -69,14 +74,15 @@ pub struct BudgetStory {
 }
 
 /// What was spent of one resource.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct BudgetLine {
     /// By whom.
-    #[schemars(with = "names::ScopeName")]
+    #[cfg_attr(feature = "schema", schemars(with = "names::ScopeName"))]
     pub scope: Scope,
     /// Of what: tokens, micro-dollars (`cost`), calls, milliseconds (`wall`), bytes.
-    #[schemars(with = "names::ResourceName")]
+    #[cfg_attr(feature = "schema", schemars(with = "names::ResourceName"))]
     pub of: Resource,
     /// So much.
     pub used: u64,
@@ -99,7 +105,8 @@ impl BudgetSetParams {
 }
 
 /// What `usage` takes.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct UsageParams {
     /// What the runs are put together by; without it the model.
@@ -111,7 +118,8 @@ pub struct UsageParams {
 }
 
 /// What runs are put together by.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum UsageBy {
     /// The model that they ended with, or are on.
@@ -124,7 +132,8 @@ pub enum UsageBy {
 }
 
 /// What `usage` gives.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct UsageStory {
     /// One for each model, session or day, in the order of their names.
@@ -134,7 +143,8 @@ pub struct UsageStory {
 }
 
 /// What some runs have taken.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct UsageRow {
     /// `PROVIDER/MODEL`, a session's key, or `YYYY-MM-DD`; of all together `all`.
@@ -142,7 +152,7 @@ pub struct UsageRow {
     /// How many runs.
     pub runs: u64,
     /// What they took, as the providers say.
-    #[schemars(with = "names::UsageShape")]
+    #[cfg_attr(feature = "schema", schemars(with = "names::UsageShape"))]
     pub usage: Usage,
     /// What that costs, micro-dollars: a dollar is 1,000,000. What became of a request is not known: what was set aside for it.
     pub cost_micros: u64,

@@ -3,48 +3,50 @@
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::{RunState, Trigger};
 use engine::{BranchId, Epoch, Hash, Position, RunId, Seq, Session, Timestamp};
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::names;
 
 /// One entry of the audit log. Times are milliseconds since 1970 UTC. What cannot be known after a damaged entry is null.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct AuditLine {
     /// The branch.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub branch: BranchId,
     /// The entry's place in it.
-    #[schemars(with = "u64")]
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub seq: Seq,
     /// Its place in the home.
-    #[schemars(with = "u64")]
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub position: Position,
     /// The owner that recorded it.
-    #[schemars(with = "u64")]
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub epoch: Epoch,
     /// When.
-    #[schemars(with = "i64")]
+    #[cfg_attr(feature = "schema", schemars(with = "i64"))]
     pub at: Timestamp,
     /// The kind of the entry.
     pub event: String,
     /// The edge of the table that it takes, if it is one that can.
-    #[schemars(with = "Option<names::TriggerName>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<names::TriggerName>"))]
     pub trigger: Option<Trigger>,
     /// The run that it belongs to.
-    #[schemars(with = "Option<String>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub run: Option<RunId>,
     /// The state of the run before it.
-    #[schemars(with = "Option<names::RunStateName>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<names::RunStateName>"))]
     pub from: Option<RunState>,
     /// And after it.
-    #[schemars(with = "Option<names::RunStateName>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<names::RunStateName>"))]
     pub to: Option<RunState>,
     /// The lifecycle before it.
-    #[schemars(with = "Option<names::LifecycleName>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<names::LifecycleName>"))]
     pub lifecycle_from: Option<LifecycleKind>,
     /// And after it.
-    #[schemars(with = "Option<names::LifecycleName>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<names::LifecycleName>"))]
     pub lifecycle_to: Option<LifecycleKind>,
     /// What happened, in a few words.
     pub detail: Option<String>,
@@ -53,7 +55,8 @@ pub struct AuditLine {
 }
 
 /// What was recomputed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Verification {
     /// The session's key.
     pub key: String,
@@ -66,24 +69,25 @@ pub struct Verification {
     /// The last entry, `BRANCH@SEQ`.
     pub head: Option<String>,
     /// The chain with it.
-    #[schemars(with = "Option<String>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub chain: Option<Hash>,
     /// BLAKE3 of the state there.
-    #[schemars(with = "Option<String>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub state_hash: Option<Hash>,
     /// What is wrong; nothing, as a rule.
     pub faults: Vec<String>,
 }
 
 /// A state with its place.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct StateAt {
     /// The entry that it is the state after, `BRANCH@SEQ`.
     pub checkpoint: String,
     /// BLAKE3 of the bytes that the state is kept as: the same entries give the same ones.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub state_hash: Hash,
     /// The state, as the engine has it. Its fields may be other ones in the next version.
-    #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
+    #[cfg_attr(feature = "schema", schemars(with = "serde_json::Map<String, serde_json::Value>"))]
     pub session: Session,
 }

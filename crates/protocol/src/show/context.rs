@@ -1,11 +1,13 @@
 //! What a model sees of a session, and what each part of it costs.
 
 use engine::Seq;
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What the next request of a session holds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ContextStory {
     /// The session's key.
     pub key: String,
@@ -24,13 +26,14 @@ pub struct ContextStory {
 }
 
 /// A part of it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ContextPart {
     /// What it is.
     pub what: ContextKind,
     /// The entry that it came with, where it came with one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<u64>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
     pub seq: Option<Seq>,
     /// About how many tokens it is.
     pub tokens: u64,
@@ -39,7 +42,8 @@ pub struct ContextPart {
 }
 
 /// What a part of a request is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ContextKind {
     /// The system prompt.

@@ -1,22 +1,24 @@
 //! A wait for a place in a global lane. It is in no journal: only the owner of a home knows of it.
 
 use engine::{Lane, RunId, Timestamp};
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::names;
 
 /// A run that waits for its place in a lane.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct LaneWait {
     /// The lane.
-    #[schemars(with = "names::LaneName")]
+    #[cfg_attr(feature = "schema", schemars(with = "names::LaneName"))]
     pub lane: Lane,
     /// The agent, where it waits for one of those places that this agent may have in the lane (`budget.agent.concurrent_runs`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     /// Since when, milliseconds since 1970 UTC.
-    #[schemars(with = "i64")]
+    #[cfg_attr(feature = "schema", schemars(with = "i64"))]
     pub since: Timestamp,
     /// How many wait that have their turn before it.
     pub ahead: u32,
@@ -25,12 +27,13 @@ pub struct LaneWait {
 }
 
 /// A run that has a place.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct LaneHolder {
     /// The key of its session.
     pub session: String,
     /// The run.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub run: RunId,
 }
 

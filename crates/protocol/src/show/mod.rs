@@ -5,6 +5,7 @@ mod audit;
 mod context;
 mod explained;
 mod lane;
+#[cfg(feature = "schema")]
 pub(crate) mod names;
 mod receipt;
 mod run;

@@ -2,57 +2,59 @@
 
 use engine::tables::transitions::RunState;
 use engine::{MessageId, Outcome, QueueMode, QueueState, ReceiptState, RunId, SessionId, Timestamp};
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::names;
 
 /// What became of one message. Times are milliseconds since 1970 UTC.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ReceiptStory {
     /// The message.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub message: MessageId,
     /// The sender's key.
     pub key: Option<String>,
     /// Its session.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub session: SessionId,
     /// The session's key.
     pub session_key: String,
     /// What became of it.
-    #[schemars(with = "names::ReceiptStateName")]
+    #[cfg_attr(feature = "schema", schemars(with = "names::ReceiptStateName"))]
     pub state: ReceiptState,
     /// What is done with it.
-    #[schemars(with = "names::QueueModeName")]
+    #[cfg_attr(feature = "schema", schemars(with = "names::QueueModeName"))]
     pub mode: QueueMode,
     /// Where it stands, in the words of its mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<names::QueueStateName>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<names::QueueStateName>"))]
     pub queue_state: Option<QueueState>,
     /// The same of its other leg, where it steers and follows up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<names::QueueStateName>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<names::QueueStateName>"))]
     pub steer_state: Option<QueueState>,
     /// When it was accepted.
-    #[schemars(with = "i64")]
+    #[cfg_attr(feature = "schema", schemars(with = "i64"))]
     pub accepted_at: Timestamp,
     /// Its place in the queue, from 1; none once it has started.
     pub ahead: Option<u32>,
     /// The run that answers it.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub run: RunId,
     /// What that run is doing; `idle` as long as the message waits.
-    #[schemars(with = "names::RunStateName")]
+    #[cfg_attr(feature = "schema", schemars(with = "names::RunStateName"))]
     pub run_state: RunState,
     /// How the run ended, if it has.
-    #[schemars(with = "Option<names::OutcomeName>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<names::OutcomeName>"))]
     pub outcome: Option<Outcome>,
     /// When the run started, if it has.
-    #[schemars(with = "Option<i64>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<i64>"))]
     pub started_at: Option<Timestamp>,
     /// When it ended, if it has.
-    #[schemars(with = "Option<i64>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<i64>"))]
     pub ended_at: Option<Timestamp>,
     /// Why it did not complete.
     pub error: Option<String>,

@@ -2,41 +2,43 @@
 
 use engine::tables::transitions::RunState;
 use engine::{BranchId, CallId, CallOutcome, EffectId, Outcome, RunId, SessionId, Stage, Timestamp, ToolClass, Usage};
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{LaneWait, names};
 
 /// A run without its text. Times are milliseconds since 1970 UTC.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct RunSummary {
     /// Its id.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub run: RunId,
     /// Its session.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub session: SessionId,
     /// The session's key.
     pub key: String,
     /// The branch that it is in.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub branch: BranchId,
     /// `idle` as long as its message waits.
-    #[schemars(with = "names::RunStateName")]
+    #[cfg_attr(feature = "schema", schemars(with = "names::RunStateName"))]
     pub state: RunState,
     /// How it ended, if it has.
-    #[schemars(with = "Option<names::OutcomeName>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<names::OutcomeName>"))]
     pub outcome: Option<Outcome>,
     /// When it started, if it has.
-    #[schemars(with = "Option<i64>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<i64>"))]
     pub started_at: Option<Timestamp>,
     /// When it ended, if it has.
-    #[schemars(with = "Option<i64>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<i64>"))]
     pub ended_at: Option<Timestamp>,
     /// `PROVIDER/MODEL`.
     pub model: String,
     /// What it took so far.
-    #[schemars(with = "names::UsageShape")]
+    #[cfg_attr(feature = "schema", schemars(with = "names::UsageShape"))]
     pub usage: Usage,
     /// Its last failure, unless it completed all the same.
     pub error: Option<String>,
@@ -46,7 +48,8 @@ pub struct RunSummary {
 }
 
 /// A run with all that it said and did. Text that was struck is not in it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct RunStory {
     /// What a list has of it.
     #[serde(flatten)]
@@ -57,7 +60,7 @@ pub struct RunStory {
     /// What its answer says, or would say if it ended now without the open stream.
     pub text: String,
     /// The request that is answered just now.
-    #[schemars(with = "Option<String>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub open_request: Option<EffectId>,
     /// What has come of that.
     pub open_text: String,
@@ -66,10 +69,11 @@ pub struct RunStory {
 }
 
 /// A message of the model.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct StepStory {
     /// The request that it answers.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub request: EffectId,
     /// What it says.
     pub text: String,
@@ -78,20 +82,21 @@ pub struct StepStory {
 }
 
 /// A call.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct CallStory {
     /// Its id.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub id: CallId,
     /// The tool.
     pub tool: String,
     /// How it may be repeated.
-    #[schemars(with = "names::ToolClassName")]
+    #[cfg_attr(feature = "schema", schemars(with = "names::ToolClassName"))]
     pub class: ToolClass,
     /// How far it has come.
     pub stage: CallStage,
     /// How it ended, if it has.
-    #[schemars(with = "Option<names::CallOutcomeName>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<names::CallOutcomeName>"))]
     pub outcome: Option<CallOutcome>,
     /// As the model wrote them.
     pub arguments: String,
@@ -100,7 +105,8 @@ pub struct CallStory {
 }
 
 /// How far a call has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum CallStage {
     /// Its check is out.

@@ -6,6 +6,7 @@ use engine::{
     Attachment, BranchId, CallId, CallOutcome, EffectId, Flags, Hash, MessageId, ProcessState, QueueMode, QueueState,
     RunId, Seq, SessionId, Timestamp,
 };
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -18,33 +19,34 @@ pub type Listed = SessionSummary<RunSummary, QueuedSummary>;
 pub type Shown = SessionSummary<RunStory, QueuedStory>;
 
 /// A session; `R` is how its run is shown, `Q` how a message that waits. Times are milliseconds since 1970 UTC.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "SessionWith{R}")]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "SessionWith{R}"))]
 pub struct SessionSummary<R, Q> {
     /// Its id.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub session: SessionId,
     /// Its key.
     pub key: String,
     /// Its agent.
     pub agent: String,
     /// The branch that it goes on in.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub branch: BranchId,
     /// Where it is in its life.
-    #[schemars(with = "names::LifecycleName")]
+    #[cfg_attr(feature = "schema", schemars(with = "names::LifecycleName"))]
     pub lifecycle: LifecycleKind,
     /// What its run is doing.
-    #[schemars(with = "names::RunStateName")]
+    #[cfg_attr(feature = "schema", schemars(with = "names::RunStateName"))]
     pub run_state: RunState,
     /// What follows from its state.
-    #[schemars(with = "names::FlagsShape")]
+    #[cfg_attr(feature = "schema", schemars(with = "names::FlagsShape"))]
     pub flags: Flags,
     /// When it began.
-    #[schemars(with = "i64")]
+    #[cfg_attr(feature = "schema", schemars(with = "i64"))]
     pub created_at: Timestamp,
     /// When something last happened in it.
-    #[schemars(with = "i64")]
+    #[cfg_attr(feature = "schema", schemars(with = "i64"))]
     pub last_activity: Timestamp,
     /// What is wrong, and the command that mends it.
     pub trouble: Option<String>,
@@ -64,32 +66,34 @@ pub struct SessionSummary<R, Q> {
 }
 
 /// A command in the background.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ProcessStory {
     /// Its name.
     pub id: String,
     /// The call that began it.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub call: CallId,
     /// The command.
     pub command: String,
     /// Whether it still runs.
     pub state: ProcessStage,
     /// How it has ended.
-    #[schemars(with = "Option<names::CallOutcomeName>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<names::CallOutcomeName>"))]
     pub outcome: Option<CallOutcome>,
     /// The same in words.
     pub how: Option<String>,
     /// When it began.
-    #[schemars(with = "i64")]
+    #[cfg_attr(feature = "schema", schemars(with = "i64"))]
     pub started_at: Timestamp,
     /// When it is ended at the latest.
-    #[schemars(with = "i64")]
+    #[cfg_attr(feature = "schema", schemars(with = "i64"))]
     pub until: Timestamp,
 }
 
 /// Whether a command in the background still runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ProcessStage {
     /// It does, as far as anybody knows.
@@ -122,30 +126,32 @@ impl ProcessStage {
 }
 
 /// A message that waits.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct QueuedSummary {
     /// Its id.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub message: MessageId,
     /// The run that it will be answered by.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub run: RunId,
     /// The sender's key.
     pub key: Option<String>,
     /// What is done with it.
-    #[schemars(with = "names::QueueModeName")]
+    #[cfg_attr(feature = "schema", schemars(with = "names::QueueModeName"))]
     pub mode: QueueMode,
     /// Where it stands, in the words of its mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<names::QueueStateName>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<names::QueueStateName>"))]
     pub queue_state: Option<QueueState>,
     /// When it was accepted.
-    #[schemars(with = "i64")]
+    #[cfg_attr(feature = "schema", schemars(with = "i64"))]
     pub accepted_at: Timestamp,
 }
 
 /// A message that waits, with its text.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct QueuedStory {
     /// What a list has of it.
     #[serde(flatten)]
@@ -155,10 +161,11 @@ pub struct QueuedStory {
 }
 
 /// One item of the conversation.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ItemStory {
     /// The entry that put it there; null where that was removed.
-    #[schemars(with = "Option<u64>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
     pub seq: Option<Seq>,
     /// Who said it.
     pub role: Role,
@@ -171,11 +178,11 @@ pub struct ItemStory {
     pub attachments: Vec<AttachedFile>,
     /// The request that an assistant's message answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub request: Option<EffectId>,
     /// The call whose result this is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub call: Option<CallId>,
     /// Whether that result is an error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -183,7 +190,8 @@ pub struct ItemStory {
 }
 
 /// An image or a file, without its bytes: the journal has them under the hash.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct AttachedFile {
     /// Its name.
     pub name: String,
@@ -192,7 +200,7 @@ pub struct AttachedFile {
     /// How large it is.
     pub bytes: u64,
     /// What it is found under.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub hash: Hash,
 }
 
@@ -204,7 +212,8 @@ impl From<&Attachment> for AttachedFile {
 }
 
 /// Who said it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// Whoever sent a message.
@@ -220,10 +229,11 @@ pub enum Role {
 }
 
 /// A call as the model asked for it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct AskedCall {
     /// Its id.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub id: CallId,
     /// The tool.
     pub tool: String,

@@ -2,43 +2,45 @@
 
 use engine::tables::transitions::{RunState, Trigger};
 use engine::{Epoch, Position, RunId, Seq, Timestamp};
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::names;
 
 /// One entry of a run. Times are milliseconds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct TraceLine {
     /// The run.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub run: RunId,
     /// The entry's place in its branch.
-    #[schemars(with = "u64")]
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub seq: Seq,
     /// Its place in the home.
-    #[schemars(with = "u64")]
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub position: Position,
     /// The owner that recorded it.
-    #[schemars(with = "u64")]
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub epoch: Epoch,
     /// When, since 1970 UTC.
-    #[schemars(with = "i64")]
+    #[cfg_attr(feature = "schema", schemars(with = "i64"))]
     pub at: Timestamp,
     /// Since the first line.
     pub ms: u64,
     /// The state of the run before it.
-    #[schemars(with = "names::RunStateName")]
+    #[cfg_attr(feature = "schema", schemars(with = "names::RunStateName"))]
     pub from: RunState,
     /// And after it.
-    #[schemars(with = "names::RunStateName")]
+    #[cfg_attr(feature = "schema", schemars(with = "names::RunStateName"))]
     pub to: RunState,
     /// The node of the graph (R06) that the run is in after it, if it is in one.
     pub node: Option<Node>,
     /// The kind of the entry.
     pub event: String,
     /// The edge of the table that it takes, if it is one that can.
-    #[schemars(with = "Option<names::TriggerName>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<names::TriggerName>"))]
     pub trigger: Option<Trigger>,
     /// Whether it is an opening after a crash.
     pub crash: bool,
@@ -50,7 +52,8 @@ pub struct TraceLine {
 }
 
 /// A node of the graph that the loop is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Node {
     /// A request is being made.

@@ -1,0 +1,10 @@
+//! The one TLS provider of the process. What may not live here: what a client is set up with besides.
+
+use reqwest::{Client, ClientBuilder};
+
+/// A builder of HTTP clients whose TLS is rustls with ring.
+pub(crate) fn client_builder() -> ClientBuilder {
+    // If it is installed already, it is the same one: the whole workspace uses ring.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    Client::builder()
+}

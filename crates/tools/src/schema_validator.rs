@@ -1,0 +1,83 @@
+//! Checks a JSON value against a JSON Schema. What may not live here: the schemas.
+
+use boon::{Compiler, SchemaIndex, Schemas, UrlLoader, ValidationError};
+use serde_json::Value;
+
+/// The name under which the one schema is compiled; nothing is ever read from there.
+const NAME: &str = "schema:arguments";
+
+/// A compiled JSON Schema (draft 2020-12). It reads nothing: a reference to another document is an error.
+pub struct SchemaValidator {
+    schemas: Schemas,
+    index: SchemaIndex,
+}
+
+/// Why a value does not match.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// The JSON pointer of the value that is wrong; empty for the whole value.
+    pub pointer: String,
+    /// What is wrong with it.
+    pub message: String,
+}
+
+struct NoLoader;
+
+impl UrlLoader for NoLoader {
+    fn load(&self, url: &str) -> Result<Value, Box<dyn std::error::Error>> {
+        Err(format!("{url} is another document").into())
+    }
+}
+
+impl std::fmt::Debug for SchemaValidator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SchemaValidator").finish_non_exhaustive()
+    }
+}
+
+impl SchemaValidator {
+    /// Compiles a schema.
+    ///
+    /// # Errors
+    /// What is wrong with the schema.
+    pub fn new(schema: &Value) -> Result<Self, String> {
+        let (mut schemas, mut compiler) = (Schemas::new(), Compiler::new());
+        compiler.use_loader(Box::new(NoLoader));
+        compiler.add_resource(NAME, schema.clone()).map_err(|error| format!("{error:#}"))?;
+        let index = compiler.compile(NAME, &mut schemas).map_err(|error| format!("{error:#}"))?;
+        Ok(Self { schemas, index })
+    }
+
+    /// All that is wrong with a value; empty if it matches.
+    pub fn violations(&self, value: &Value) -> Vec<Violation> {
+        let mut found = vec![];
+        if let Err(error) = self.schemas.validate(value, self.index) {
+            collect(&error, &mut found);
+        }
+        found
+    }
+}
+
+/// The leaves of the tree of errors: what stands above them only repeats that something below is wrong.
+fn collect(error: &ValidationError<'_, '_>, found: &mut Vec<Violation>) {
+    if error.causes.is_empty() {
+        found.push(Violation { pointer: error.instance_location.to_string(), message: error.kind.to_string() });
+    }
+    for cause in &error.causes {
+        collect(cause, found);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::SchemaValidator;
+
+    #[test]
+    fn a_schema_that_names_another_document_is_refused_and_nothing_is_read() {
+        let error = SchemaValidator::new(&json!({ "$ref": "file:///etc/hostname" })).unwrap_err();
+        assert!(error.contains("/etc/hostname") && error.contains("another document"), "{error}");
+        assert!(SchemaValidator::new(&json!({ "type": "nothing" })).is_err());
+    }
+}
