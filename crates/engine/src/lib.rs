@@ -5,6 +5,7 @@
 
 mod batch;
 mod body;
+mod budget_pool;
 mod effect;
 mod event;
 mod failure;
@@ -15,7 +16,6 @@ mod ledger;
 mod machine;
 pub mod mutants;
 mod pump;
-mod purse;
 mod queue;
 mod settings;
 mod state;
@@ -24,6 +24,7 @@ mod views;
 
 pub use batch::{ApprovalRow, Batch, ReceiptRow, Record, RunRow, SessionRow, Views};
 pub use body::{Attached, Attachment, Body, BodyKind, Content, estimate_tokens, text_tokens};
+pub use budget_pool::{BudgetPool, BudgetRequest, Grant, SharedBudget};
 pub use effect::Effect;
 pub use event::*;
 pub use failure::{Failure, FailureClass};
@@ -36,7 +37,6 @@ pub use lanes::{Bound, Lane, LaneAnswer, LaneBounds, LaneWait, LaneWish, Lanes};
 pub use ledger::{Account, Cleared, Cooled, Ledger, LedgerPump, News, Rest, Strike, Turns};
 pub use machine::{IllegalEdge, Line, Machine, RecoverError, Segment, SettingsSource};
 pub use pump::{Do, Pump};
-pub use purse::{Leave, Purse, PurseWish, SharedBudget};
 pub use queue::{DropPolicy, Interrupt, QueueSettings};
 pub use settings::{Candidate, Compaction, Limits, Policy, Price, ResumeMode, Settings, Thinking, ToolClass, ToolSpec};
 pub use state::{

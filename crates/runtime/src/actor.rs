@@ -447,7 +447,7 @@ impl<'a> Actor<'a> {
                 _ => {}
             }
         }
-        self.shared.purse.saw(session, &batch, self.shared.clock.now());
+        self.shared.budget_pool.saw(session, &batch, self.shared.clock.now());
         self.shared.publish(Published {
             session: session.id,
             key: session.key.as_str().into(),

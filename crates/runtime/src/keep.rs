@@ -51,7 +51,7 @@ pub(crate) async fn keep_running(shared: Arc<Shared>, name: Name, new: New) {
             Ok(Exit::Closed | Exit::Rested) => return,
             Ok(Exit::Full(error, run)) => {
                 if let Some(run) = run {
-                    shared.purse.rests(run);
+                    shared.budget_pool.rests(run);
                 }
                 let parked = Box::pin(park(&shared, &name.key, &mut mail, &error, &mut pause));
                 let Some(offers) = parked.await else { return };

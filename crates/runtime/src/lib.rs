@@ -4,6 +4,7 @@
 //! out, after the journal has it.
 
 mod actor;
+mod budget_pool;
 mod clock;
 mod conversation;
 pub mod crashpoint;
@@ -17,7 +18,6 @@ mod park;
 mod perform;
 mod post;
 mod prompt;
-mod purse;
 mod recovered;
 mod resident;
 mod resting;
@@ -25,13 +25,13 @@ mod runtime;
 mod sessions;
 mod summary;
 
+pub use budget_pool::budget_pool;
 pub use clock::Clock;
 pub use conversation::conversation;
 pub use lanes::LaneNews;
 pub use ledger::{believed_ledger, ledger};
 pub use linger::Linger;
 pub use park::Parked;
-pub use purse::purse;
 pub use resident::resident_bytes;
 pub use runtime::{
     Answers, Askable, Error, Handle, NO_ROOM, Options, Published, Question, Resolver, Runtime, Wants, Withheld,

@@ -18,6 +18,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use uuid::Uuid;
 
 use crate::actor::Offer;
+use crate::budget_pool::BudgetHandle;
 use crate::clock::Clock;
 use crate::conversation::STEER_MARK;
 use crate::keep::{Name, keep_running};
@@ -27,7 +28,6 @@ use crate::ledger::{self, HomeLedger};
 use crate::linger::{Linger, Places};
 use crate::park::Parked;
 use crate::post::{self, Letter};
-use crate::purse::PurseDoor;
 use crate::resting::Resting;
 use crate::sessions::{Reading, Sessions};
 
@@ -204,7 +204,7 @@ pub(crate) struct Shared {
     pub(crate) clock: Clock,
     pub(crate) latest: Latest,
     pub(crate) ledger: HomeLedger,
-    pub(crate) purse: PurseDoor,
+    pub(crate) budget_pool: BudgetHandle,
     pub(crate) resting: Resting,
     pub(crate) sessions: Sessions,
     pub(crate) places: Places,
@@ -328,7 +328,7 @@ impl Runtime {
             supervisor: options.supervisor,
             resolver: options.resolver,
             ledger: HomeLedger::read(journal.as_ref()),
-            purse: PurseDoor::default(),
+            budget_pool: BudgetHandle::default(),
             journal,
             models: options.models,
             clock: Clock::after(latest),
@@ -418,7 +418,7 @@ impl Runtime {
     /// Says what all runs of an agent, or (none) of the home, may spend in a day; answered when it is recorded.
     pub async fn allow(&self, agent: Option<String>, change: Allowance) -> Result<(), Error> {
         ledger::record(&self.shared, move |ledger, now| ledger.allow(agent.as_deref(), change, now)).await?;
-        self.shared.purse.look_again();
+        self.shared.budget_pool.look_again();
         Ok(())
     }
 

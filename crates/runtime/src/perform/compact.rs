@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use engine::{
-    BodyKind, Candidate, Content, Failure, FailureClass, Item, Leave, Part, PurseWish, Report, Rung, Shortened,
+    BodyKind, BudgetRequest, Candidate, Content, Failure, FailureClass, Grant, Item, Part, Report, Rung, Shortened,
     Transcript, Usage,
 };
 use futures_util::StreamExt as _;
@@ -29,7 +29,7 @@ pub(super) struct Order {
     pub(super) candidate: Candidate,
     pub(super) focus: Option<String>,
     /// The leave that a model's summary needs of those who spend with its run.
-    pub(super) leave: Option<PurseWish>,
+    pub(super) grant: Option<BudgetRequest>,
 }
 
 /// Why there is none, and what was taken all the same.
@@ -54,7 +54,7 @@ pub(super) async fn perform(shared: Arc<Shared>, order: Order, reporter: Reporte
 }
 
 async fn shorten(shared: &Arc<Shared>, order: Order) -> Result<Shortened, Failed> {
-    let Order { rung, items, transcript, candidate, focus, leave } = order;
+    let Order { rung, items, transcript, candidate, focus, grant } = order;
     let of = Arc::clone(shared);
     if rung == Rung::Truncate {
         return Ok(beside(move || results(&of, &transcript)).await?);
@@ -62,7 +62,7 @@ async fn shorten(shared: &Arc<Shared>, order: Order) -> Result<Shortened, Failed
     let endpoint = if rung == Rung::Summarise { Some(shared.resolver.endpoint(&candidate)?) } else { None };
     if let Some(endpoint) = endpoint.filter(|endpoint| endpoint.api != models::Api::Offline) {
         let told = beside(move || told(&of, &transcript, items)).await?;
-        if let Some(wish) = leave {
+        if let Some(wish) = grant {
             ask_leave(shared, &wish)?;
         }
         return ask(shared, candidate, endpoint, told, focus.as_deref()).await;
@@ -73,11 +73,11 @@ async fn shorten(shared: &Arc<Shared>, order: Order) -> Result<Shortened, Failed
 }
 
 /// A summary that is denied is not waited for: there are other ways, and the request that follows asks for itself.
-fn ask_leave(shared: &Shared, wish: &PurseWish) -> Result<(), Failure> {
+fn ask_leave(shared: &Shared, wish: &BudgetRequest) -> Result<(), Failure> {
     let denied = |why: String| Err(Failure::new(FailureClass::Refused, why));
     match shared.ask_to_spend(wish) {
-        Ok(Leave::Granted { .. }) => Ok(()),
-        Ok(Leave::Denied { limit, .. }) => denied(format!("no leave for a summary: {}", limit.in_words())),
+        Ok(Grant::Granted { .. }) => Ok(()),
+        Ok(Grant::Denied { limit, .. }) => denied(format!("no leave for a summary: {}", limit.in_words())),
         Err(error) => Err(Failure::new(FailureClass::Store, error.to_string())),
     }
 }

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use engine::{
-    Body, CallId, Candidate, Effect, EffectId, Failure, FailureClass, Hash, ProcessState, PurseWish, Report, Run,
+    Body, BudgetRequest, CallId, Candidate, Effect, EffectId, Failure, FailureClass, Hash, ProcessState, Report, Run,
     RunId, Rung, Session, Settings,
 };
 use futures_util::FutureExt as _;
@@ -98,7 +98,7 @@ pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<Underway, jour
                 *job.conversation = Conversation::default();
                 shared.resting.clear();
             }
-            let wish = PurseWish { run, agent, expected: *expected, closing: *closing };
+            let wish = BudgetRequest { run, agent, expected: *expected, closing: *closing };
             spawn(reporter.clone(), reserve::perform(shared, wish, reporter))
         }
         Effect::Request { candidate, thinking, prompt, items, .. } => {
@@ -185,9 +185,9 @@ fn shortening(
     let focus = focus.map(|focus| job.conversation.text(focus, job.shared.journal.as_ref())).transpose()?;
     let (transcript, focus) = (job.session.transcript.clone(), focus.map(|focus| focus.to_string()));
     let agent = job.session.agent.clone();
-    let wish = |run: &Run| PurseWish { run: run.id, agent, expected: run.summary_out(), closing: false };
-    let leave = job.session.run().filter(|_| settings.budget.is_shared()).map(wish);
-    Ok(compact::Order { rung, items, transcript, candidate, focus, leave })
+    let wish = |run: &Run| BudgetRequest { run: run.id, agent, expected: run.summary_out(), closing: false };
+    let grant = job.session.run().filter(|_| settings.budget.is_shared()).map(wish);
+    Ok(compact::Order { rung, items, transcript, candidate, focus, grant })
 }
 
 /// The same for every request of a session, and nothing of it can be read there.

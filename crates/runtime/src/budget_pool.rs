@@ -1,5 +1,5 @@
-//! The purse of the home, driven: made from the rows of runs when somebody first asks, told of what is spent from then on,
-//! asked again whenever that changes. What may not live here: what is enough, which the engine's purse says.
+//! The budget pool of the home, driven: made from the rows of runs when somebody first asks, told of what is spent from then on,
+//! asked again whenever that changes. What may not live here: what is enough, which the engine's budget pool says.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use engine::tables::transitions::RunState;
-use engine::{Batch, Leave, Phase, Purse, PurseWish, RunId, Session, SessionId, SharedBudget, Timestamp};
+use engine::{Batch, BudgetPool, BudgetRequest, Grant, Phase, RunId, Session, SessionId, SharedBudget, Timestamp};
 use journal::Read;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
@@ -16,28 +16,28 @@ use crate::resident::resident_bytes;
 use crate::runtime::Shared;
 
 /// What was spent today, as the rows of a home say.
-pub fn purse(journal: &dyn Read, now: Timestamp) -> Result<Purse, journal::Error> {
+pub fn budget_pool(journal: &dyn Read, now: Timestamp) -> Result<BudgetPool, journal::Error> {
     let agents: HashMap<SessionId, String> =
         journal.sessions()?.into_iter().map(|row| (row.session, row.agent)).collect();
     let rows = journal.runs(None)?;
-    Ok(Purse::of(rows.iter().map(|row| (row, agents.get(&row.session).cloned().unwrap_or_default())), now))
+    Ok(BudgetPool::of(rows.iter().map(|row| (row, agents.get(&row.session).cloned().unwrap_or_default())), now))
 }
 
-/// The purse of a home; nobody needs it until somebody asks.
+/// The budget pool of a home; nobody needs it until somebody asks.
 #[derive(Default)]
-pub(crate) struct PurseDoor {
-    purse: Mutex<Option<Purse>>,
+pub(crate) struct BudgetHandle {
+    budget_pool: Mutex<Option<BudgetPool>>,
     is_open: AtomicBool,
     changed: Notify,
 }
 
-impl fmt::Debug for PurseDoor {
+impl fmt::Debug for BudgetHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PurseDoor").finish_non_exhaustive()
+        f.debug_struct("BudgetHandle").finish_non_exhaustive()
     }
 }
 
-impl PurseDoor {
+impl BudgetHandle {
     /// Comes when something has changed since now.
     pub(crate) fn changed(&self) -> Notified<'_> {
         self.changed.notified()
@@ -54,19 +54,19 @@ impl PurseDoor {
             return;
         }
         let mut inside = self.lock();
-        let Some(purse) = inside.as_mut() else { return };
+        let Some(budget_pool) = inside.as_mut() else { return };
         for row in batch.views.runs.iter().filter(|row| row.outcome.is_some()) {
-            purse.saw(row.run, &session.agent, row.spent(), false, now);
+            budget_pool.saw(row.run, &session.agent, row.spent(), false, now);
         }
         if let Some(run) = session.run() {
             // What is set aside for a summary is what it was granted, until it is there.
             let is_compacting = matches!(run.phase, Phase::Compacting(Some(_)));
-            purse.saw(run.id, &session.agent, run.spent_by(now).less(&run.summary_out()), true, now);
+            budget_pool.saw(run.id, &session.agent, run.spent_by(now).less(&run.summary_out()), true, now);
             if run.asked.is_none() && !is_compacting {
-                purse.sent(run.id);
+                budget_pool.sent(run.id);
             }
             if !is_at_work(session.run_state()) {
-                purse.rests(run.id);
+                budget_pool.rests(run.id);
             }
         }
         drop(inside);
@@ -75,14 +75,14 @@ impl PurseDoor {
 
     /// This run stands still, and no entry says so.
     pub(crate) fn rests(&self, run: RunId) {
-        if let Some(purse) = self.lock().as_mut() {
-            purse.rests(run);
+        if let Some(budget_pool) = self.lock().as_mut() {
+            budget_pool.rests(run);
         }
         self.look_again();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Purse>> {
-        self.purse.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Option<BudgetPool>> {
+        self.budget_pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -106,17 +106,17 @@ impl Shared {
     }
 
     /// Asks for leave to go on, by what is configured and was said until now.
-    pub(crate) fn ask_to_go_on(&self, wish: &PurseWish) -> Result<Leave, journal::Error> {
+    pub(crate) fn ask_to_go_on(&self, wish: &BudgetRequest) -> Result<Grant, journal::Error> {
         let is_limited = self.resolver.shared_budget(&wish.agent).memory.is_some();
         self.ask_purse(wish, if is_limited { resident() } else { 0 })
     }
 
     /// Asks for leave to spend; a summary is wanted whatever is in memory, for it makes that less.
-    pub(crate) fn ask_to_spend(&self, wish: &PurseWish) -> Result<Leave, journal::Error> {
+    pub(crate) fn ask_to_spend(&self, wish: &BudgetRequest) -> Result<Grant, journal::Error> {
         self.ask_purse(wish, 0)
     }
 
-    fn ask_purse(&self, wish: &PurseWish, resident: u64) -> Result<Leave, journal::Error> {
+    fn ask_purse(&self, wish: &BudgetRequest, resident: u64) -> Result<Grant, journal::Error> {
         let now = self.clock.now();
         let configured = self.resolver.shared_budget(&wish.agent);
         let budget = SharedBudget {
@@ -125,15 +125,15 @@ impl Shared {
             resident,
             ..configured
         };
-        let mut inside = self.purse.lock();
-        let purse = match &mut *inside {
-            Some(purse) => purse,
+        let mut inside = self.budget_pool.lock();
+        let budget_pool = match &mut *inside {
+            Some(budget_pool) => budget_pool,
             none => {
                 // What is recorded from here on is told; what was is in the rows.
-                self.purse.is_open.store(true, Ordering::Release);
-                none.insert(purse(self.journal.as_ref(), now)?)
+                self.budget_pool.is_open.store(true, Ordering::Release);
+                none.insert(budget_pool(self.journal.as_ref(), now)?)
             }
         };
-        Ok(purse.ask(wish, &budget, now))
+        Ok(budget_pool.ask(wish, &budget, now))
     }
 }

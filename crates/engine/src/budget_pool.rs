@@ -1,4 +1,4 @@
-//! The purse: what the runs of an agent, and all of the home, have spent today, and what is set aside for requests that are
+//! The budget pool: what the runs of an agent, and all of the home, have spent today, and what is set aside for requests that are
 //! about to be sent. Nothing of it is journaled: it is made from the rows of runs, and a run that was granted something and has
 //! not sent its request when the process dies asks again. What may not live here: whom a run asks.
 
@@ -27,7 +27,7 @@ pub struct SharedBudget {
 
 /// Who asks for leave, and for how much.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PurseWish {
+pub struct BudgetRequest {
     /// The run.
     pub run: RunId,
     /// Its agent.
@@ -40,7 +40,7 @@ pub struct PurseWish {
 
 /// Whether a request may be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Leave {
+pub enum Grant {
     /// It may.
     Granted {
         /// A limit that is near.
@@ -57,7 +57,7 @@ pub enum Leave {
 
 /// What was spent today, by whom. A day is one of UTC.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Purse {
+pub struct BudgetPool {
     day: i64,
     spent: BTreeMap<String, Spent>,
     /// What of it is of runs that are under way.
@@ -68,18 +68,18 @@ pub struct Purse {
     at_work: BTreeSet<RunId>,
 }
 
-impl Purse {
+impl BudgetPool {
     /// As these runs have left it, each with its agent: those that are under way, and those that have ended today. One that
     /// began on an earlier day counts whole.
     pub fn of<'a>(rows: impl IntoIterator<Item = (&'a RunRow, String)>, now: Timestamp) -> Self {
-        let mut purse = Self { day: day(now), ..Self::default() };
+        let mut budget_pool = Self { day: day(now), ..Self::default() };
         for (row, agent) in rows {
-            if row.ended_at.is_none_or(|ended| day(ended) == purse.day) {
+            if row.ended_at.is_none_or(|ended| day(ended) == budget_pool.day) {
                 // Also of one that has ended: it may be told of once more.
-                purse.saw(row.run, &agent, row.spent(), true, now);
+                budget_pool.saw(row.run, &agent, row.spent(), true, now);
             }
         }
-        purse
+        budget_pool
     }
 
     /// A run has spent so much by now, with what is set aside for its request that is out.
@@ -107,29 +107,29 @@ impl Purse {
     }
 
     /// Whether this request may be sent. If so, what it is taken to cost is set aside.
-    pub fn ask(&mut self, wish: &PurseWish, budget: &SharedBudget, now: Timestamp) -> Leave {
+    pub fn ask(&mut self, wish: &BudgetRequest, budget: &SharedBudget, now: Timestamp) -> Grant {
         self.turn(now);
         self.granted.remove(&wish.run);
         self.rests(wish.run);
         if let Some(limit) = self.memory_reached(wish, budget) {
-            return Leave::Denied { limit, until: None };
+            return Grant::Denied { limit, until: None };
         }
         let (agent, day) = self.spent_by(&wish.agent);
         let limits = [(Scope::Agent, budget.agent, agent), (Scope::Day, budget.day, day)];
         let near = match standing(&limits, &wish.expected, budget.wrap_up) {
             Standing::Reached(limit) if !wish.closing || !can_close(&limits, &wish.expected) => {
-                return Leave::Denied { limit, until: Some(Timestamp((self.day + 1) * DAY_MS)) };
+                return Grant::Denied { limit, until: Some(Timestamp((self.day + 1) * DAY_MS)) };
             }
             Standing::Near(limit) => Some(limit),
             Standing::Free | Standing::Reached(_) => None,
         };
         self.granted.insert(wish.run, (wish.agent.clone(), wish.expected));
         self.at_work.insert(wish.run);
-        Leave::Granted { near }
+        Grant::Granted { near }
     }
 
     /// Where the process has as much in memory as it may, one run goes on at a time: what the others hold is let go as they end.
-    fn memory_reached(&self, wish: &PurseWish, budget: &SharedBudget) -> Option<Limit> {
+    fn memory_reached(&self, wish: &BudgetRequest, budget: &SharedBudget) -> Option<Limit> {
         let (used, limit) = (budget.resident, budget.memory?);
         let reached = Limit { scope: Scope::Process, of: Resource::Memory, used, limit };
         (used >= limit && !wish.closing && !self.at_work.is_empty()).then_some(reached)
@@ -173,8 +173,8 @@ mod tests {
         Spent { tokens, ..Spent::default() }
     }
 
-    fn wish(n: u128, agent: &str, expected: u64) -> PurseWish {
-        PurseWish { run: run(n), agent: agent.to_owned(), expected: tokens(expected), closing: false }
+    fn wish(n: u128, agent: &str, expected: u64) -> BudgetRequest {
+        BudgetRequest { run: run(n), agent: agent.to_owned(), expected: tokens(expected), closing: false }
     }
 
     fn budget(agent: u64, day: u64) -> SharedBudget {
@@ -182,43 +182,43 @@ mod tests {
         SharedBudget { agent: of(agent), day: of(day), wrap_up: 80, ..SharedBudget::default() }
     }
 
-    fn is_granted(leave: Leave) -> bool {
-        matches!(leave, Leave::Granted { .. })
+    fn is_granted(leave: Grant) -> bool {
+        matches!(leave, Grant::Granted { .. })
     }
 
     #[test]
     fn r23_what_is_granted_counts_until_it_is_sent_and_what_was_spent_counts_once() {
-        let (mut purse, budget) = (Purse::default(), budget(1_000, 1_000));
-        assert!((1..=9).all(|n| is_granted(purse.ask(&wish(n, "main", 100), &budget, NOON))));
+        let (mut budget_pool, budget) = (BudgetPool::default(), budget(1_000, 1_000));
+        assert!((1..=9).all(|n| is_granted(budget_pool.ask(&wish(n, "main", 100), &budget, NOON))));
         // A twentieth is kept back.
-        assert!(!is_granted(purse.ask(&wish(10, "main", 100), &budget, NOON)));
-        assert!(is_granted(purse.ask(&PurseWish { closing: true, ..wish(10, "main", 100) }, &budget, NOON)));
+        assert!(!is_granted(budget_pool.ask(&wish(10, "main", 100), &budget, NOON)));
+        assert!(is_granted(budget_pool.ask(&BudgetRequest { closing: true, ..wish(10, "main", 100) }, &budget, NOON)));
         // The first one has sent its request, and it took less than was set aside.
-        purse.saw(run(1), "main", tokens(100), true, NOON);
-        purse.sent(run(1));
-        purse.saw(run(1), "main", tokens(30), true, NOON);
-        assert_eq!(purse.spent_by("main").0, tokens(930));
+        budget_pool.saw(run(1), "main", tokens(100), true, NOON);
+        budget_pool.sent(run(1));
+        budget_pool.saw(run(1), "main", tokens(30), true, NOON);
+        assert_eq!(budget_pool.spent_by("main").0, tokens(930));
         // One that asks again has not been granted twice, and one that ends leaves what it has spent.
-        assert!(is_granted(purse.ask(&wish(2, "main", 20), &budget, NOON)));
-        purse.saw(run(2), "main", tokens(5), false, NOON);
-        assert_eq!(purse.spent_by("main"), (tokens(835), tokens(835)));
+        assert!(is_granted(budget_pool.ask(&wish(2, "main", 20), &budget, NOON)));
+        budget_pool.saw(run(2), "main", tokens(5), false, NOON);
+        assert_eq!(budget_pool.spent_by("main"), (tokens(835), tokens(835)));
     }
 
     #[test]
     fn r23_an_agent_has_its_own_limit_and_all_have_that_of_the_day() {
-        let (mut purse, budget) = (Purse::default(), budget(1_000, 1_500));
-        purse.saw(run(1), "a", tokens(900), true, NOON);
-        let Leave::Denied { limit, until } = purse.ask(&wish(2, "a", 100), &budget, NOON) else {
+        let (mut budget_pool, budget) = (BudgetPool::default(), budget(1_000, 1_500));
+        budget_pool.saw(run(1), "a", tokens(900), true, NOON);
+        let Grant::Denied { limit, until } = budget_pool.ask(&wish(2, "a", 100), &budget, NOON) else {
             panic!("it is too much")
         };
         assert_eq!((limit.scope, limit.used, until), (Scope::Agent, 900, Some(Timestamp(DAY_MS * 20_001))));
-        let Leave::Granted { near: Some(near) } =
-            purse.ask(&wish(3, "b", 500), &SharedBudget { wrap_up: 60, ..budget }, NOON)
+        let Grant::Granted { near: Some(near) } =
+            budget_pool.ask(&wish(3, "b", 500), &SharedBudget { wrap_up: 60, ..budget }, NOON)
         else {
             panic!("it is near")
         };
         assert_eq!((near.scope, near.percent()), (Scope::Day, 60));
-        let Leave::Denied { limit, .. } = purse.ask(&wish(4, "c", 100), &budget, NOON) else {
+        let Grant::Denied { limit, .. } = budget_pool.ask(&wish(4, "c", 100), &budget, NOON) else {
             panic!("it is too much")
         };
         assert_eq!((limit.scope, limit.used), (Scope::Day, 1_400));
@@ -229,54 +229,57 @@ mod tests {
         let calls = Allowance { calls: Some(10), ..Allowance::default() };
         let wall = Allowance { wall_ms: Some(60_000), ..Allowance::default() };
         let budget = SharedBudget { agent: calls, day: wall, ..SharedBudget::default() };
-        let mut purse = Purse::default();
-        purse.saw(run(1), "a", Spent { calls: 9, wall_ms: 40_000, ..Spent::default() }, true, NOON);
-        assert!(is_granted(purse.ask(&wish(2, "a", 100), &budget, NOON)));
-        purse.saw(run(2), "a", Spent { calls: 1, wall_ms: 10_000, ..Spent::default() }, false, NOON);
-        let Leave::Denied { limit, .. } = purse.ask(&wish(3, "a", 100), &budget, NOON) else {
+        let mut budget_pool = BudgetPool::default();
+        budget_pool.saw(run(1), "a", Spent { calls: 9, wall_ms: 40_000, ..Spent::default() }, true, NOON);
+        assert!(is_granted(budget_pool.ask(&wish(2, "a", 100), &budget, NOON)));
+        budget_pool.saw(run(2), "a", Spent { calls: 1, wall_ms: 10_000, ..Spent::default() }, false, NOON);
+        let Grant::Denied { limit, .. } = budget_pool.ask(&wish(3, "a", 100), &budget, NOON) else {
             panic!("no call is left")
         };
         assert_eq!((limit.scope, limit.of, limit.used), (Scope::Agent, Resource::Calls, 10));
-        assert!(is_granted(purse.ask(&wish(4, "b", 100), &budget, NOON)));
-        purse.saw(run(1), "a", Spent { calls: 9, wall_ms: 50_000, ..Spent::default() }, true, NOON);
-        let Leave::Denied { limit, .. } = purse.ask(&wish(4, "b", 100), &budget, NOON) else {
+        assert!(is_granted(budget_pool.ask(&wish(4, "b", 100), &budget, NOON)));
+        budget_pool.saw(run(1), "a", Spent { calls: 9, wall_ms: 50_000, ..Spent::default() }, true, NOON);
+        let Grant::Denied { limit, .. } = budget_pool.ask(&wish(4, "b", 100), &budget, NOON) else {
             panic!("no time is left")
         };
         assert_eq!((limit.scope, limit.of, limit.used), (Scope::Day, Resource::Wall, 60_000));
         // What is left over for what was done takes neither.
-        assert!(is_granted(purse.ask(&PurseWish { closing: true, ..wish(4, "b", 100) }, &budget, NOON)));
+        assert!(is_granted(budget_pool.ask(&BudgetRequest { closing: true, ..wish(4, "b", 100) }, &budget, NOON)));
     }
 
     #[test]
     fn r21_where_the_process_has_as_much_in_memory_as_it_may_one_run_goes_on_at_a_time() {
         let tight = SharedBudget { memory: Some(500), resident: 500, ..SharedBudget::default() };
-        let (mut purse, ample) = (Purse::default(), SharedBudget { resident: 499, ..tight });
-        let ask = |purse: &mut Purse, run, budget| purse.ask(&wish(run, "a", 1), &budget, NOON);
-        assert!(is_granted(ask(&mut purse, 1, ample)) && is_granted(ask(&mut purse, 2, ample)), "there is enough");
+        let (mut budget_pool, ample) = (BudgetPool::default(), SharedBudget { resident: 499, ..tight });
+        let ask = |budget_pool: &mut BudgetPool, run, budget| budget_pool.ask(&wish(run, "a", 1), &budget, NOON);
+        assert!(
+            is_granted(ask(&mut budget_pool, 1, ample)) && is_granted(ask(&mut budget_pool, 2, ample)),
+            "there is enough"
+        );
         let limit = Limit { scope: Scope::Process, of: Resource::Memory, used: 500, limit: 500 };
-        assert_eq!(ask(&mut purse, 1, tight), Leave::Denied { limit, until: None });
-        assert!(is_granted(ask(&mut purse, 2, tight)), "nobody else is at work");
-        assert_eq!(ask(&mut purse, 1, tight), Leave::Denied { limit, until: None });
-        assert_eq!(ask(&mut purse, 3, tight), Leave::Denied { limit, until: None });
-        let closing = PurseWish { closing: true, ..wish(4, "a", 1) };
-        assert!(is_granted(purse.ask(&closing, &tight, NOON)), "it ends");
-        purse.saw(run(4), "a", Spent::default(), false, NOON);
-        purse.rests(run(2));
-        assert!(is_granted(ask(&mut purse, 1, tight)), "the one at work waits for something else");
-        purse.saw(run(1), "a", Spent::default(), false, NOON);
-        assert!(is_granted(ask(&mut purse, 3, tight)), "it has ended");
-        assert!(is_granted(ask(&mut purse, 2, ample)), "there is enough again");
+        assert_eq!(ask(&mut budget_pool, 1, tight), Grant::Denied { limit, until: None });
+        assert!(is_granted(ask(&mut budget_pool, 2, tight)), "nobody else is at work");
+        assert_eq!(ask(&mut budget_pool, 1, tight), Grant::Denied { limit, until: None });
+        assert_eq!(ask(&mut budget_pool, 3, tight), Grant::Denied { limit, until: None });
+        let closing = BudgetRequest { closing: true, ..wish(4, "a", 1) };
+        assert!(is_granted(budget_pool.ask(&closing, &tight, NOON)), "it ends");
+        budget_pool.saw(run(4), "a", Spent::default(), false, NOON);
+        budget_pool.rests(run(2));
+        assert!(is_granted(ask(&mut budget_pool, 1, tight)), "the one at work waits for something else");
+        budget_pool.saw(run(1), "a", Spent::default(), false, NOON);
+        assert!(is_granted(ask(&mut budget_pool, 3, tight)), "it has ended");
+        assert!(is_granted(ask(&mut budget_pool, 2, ample)), "there is enough again");
     }
 
     #[test]
     fn r23_another_day_begins_with_nothing_and_a_run_that_goes_on_counts_from_there() {
-        let (mut purse, budget) = (Purse::default(), budget(1_000, 1_000));
-        purse.saw(run(1), "main", tokens(950), true, NOON);
-        assert!(!is_granted(purse.ask(&wish(1, "main", 100), &budget, NOON)));
+        let (mut budget_pool, budget) = (BudgetPool::default(), budget(1_000, 1_000));
+        budget_pool.saw(run(1), "main", tokens(950), true, NOON);
+        assert!(!is_granted(budget_pool.ask(&wish(1, "main", 100), &budget, NOON)));
         let morning = Timestamp(DAY_MS * 20_001);
-        assert!(is_granted(purse.ask(&wish(1, "main", 100), &budget, morning)));
-        purse.saw(run(1), "main", tokens(1_050), true, morning);
-        purse.sent(run(1));
-        assert_eq!(purse.spent_by("main").0, tokens(100));
+        assert!(is_granted(budget_pool.ask(&wish(1, "main", 100), &budget, morning)));
+        budget_pool.saw(run(1), "main", tokens(1_050), true, morning);
+        budget_pool.sent(run(1));
+        assert_eq!(budget_pool.spent_by("main").0, tokens(100));
     }
 }
