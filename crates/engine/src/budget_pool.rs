@@ -107,32 +107,32 @@ impl BudgetPool {
     }
 
     /// Whether this request may be sent. If so, what it is taken to cost is set aside.
-    pub fn ask(&mut self, wish: &BudgetRequest, budget: &SharedBudget, now: Timestamp) -> Grant {
+    pub fn ask(&mut self, request: &BudgetRequest, budget: &SharedBudget, now: Timestamp) -> Grant {
         self.turn(now);
-        self.granted.remove(&wish.run);
-        self.rests(wish.run);
-        if let Some(limit) = self.memory_reached(wish, budget) {
+        self.granted.remove(&request.run);
+        self.rests(request.run);
+        if let Some(limit) = self.memory_reached(request, budget) {
             return Grant::Denied { limit, until: None };
         }
-        let (agent, day) = self.spent_by(&wish.agent);
+        let (agent, day) = self.spent_by(&request.agent);
         let limits = [(Scope::Agent, budget.agent, agent), (Scope::Day, budget.day, day)];
-        let near = match standing(&limits, &wish.expected, budget.wrap_up) {
-            Standing::Reached(limit) if !wish.closing || !can_close(&limits, &wish.expected) => {
+        let near = match standing(&limits, &request.expected, budget.wrap_up) {
+            Standing::Reached(limit) if !request.closing || !can_close(&limits, &request.expected) => {
                 return Grant::Denied { limit, until: Some(Timestamp((self.day + 1) * DAY_MS)) };
             }
             Standing::Near(limit) => Some(limit),
             Standing::Free | Standing::Reached(_) => None,
         };
-        self.granted.insert(wish.run, (wish.agent.clone(), wish.expected));
-        self.at_work.insert(wish.run);
+        self.granted.insert(request.run, (request.agent.clone(), request.expected));
+        self.at_work.insert(request.run);
         Grant::Granted { near }
     }
 
     /// Where the process has as much in memory as it may, one run goes on at a time: what the others hold is let go as they end.
-    fn memory_reached(&self, wish: &BudgetRequest, budget: &SharedBudget) -> Option<Limit> {
+    fn memory_reached(&self, request: &BudgetRequest, budget: &SharedBudget) -> Option<Limit> {
         let (used, limit) = (budget.resident, budget.memory?);
         let reached = Limit { scope: Scope::Process, of: Resource::Memory, used, limit };
-        (used >= limit && !wish.closing && !self.at_work.is_empty()).then_some(reached)
+        (used >= limit && !request.closing && !self.at_work.is_empty()).then_some(reached)
     }
 
     /// What an agent, and all together, have spent today, with what is granted.
@@ -173,7 +173,7 @@ mod tests {
         Spent { tokens, ..Spent::default() }
     }
 
-    fn wish(n: u128, agent: &str, expected: u64) -> BudgetRequest {
+    fn request(n: u128, agent: &str, expected: u64) -> BudgetRequest {
         BudgetRequest { run: run(n), agent: agent.to_owned(), expected: tokens(expected), closing: false }
     }
 
@@ -189,17 +189,21 @@ mod tests {
     #[test]
     fn r23_what_is_granted_counts_until_it_is_sent_and_what_was_spent_counts_once() {
         let (mut budget_pool, budget) = (BudgetPool::default(), budget(1_000, 1_000));
-        assert!((1..=9).all(|n| is_granted(budget_pool.ask(&wish(n, "main", 100), &budget, NOON))));
+        assert!((1..=9).all(|n| is_granted(budget_pool.ask(&request(n, "main", 100), &budget, NOON))));
         // A twentieth is kept back.
-        assert!(!is_granted(budget_pool.ask(&wish(10, "main", 100), &budget, NOON)));
-        assert!(is_granted(budget_pool.ask(&BudgetRequest { closing: true, ..wish(10, "main", 100) }, &budget, NOON)));
+        assert!(!is_granted(budget_pool.ask(&request(10, "main", 100), &budget, NOON)));
+        assert!(is_granted(budget_pool.ask(
+            &BudgetRequest { closing: true, ..request(10, "main", 100) },
+            &budget,
+            NOON
+        )));
         // The first one has sent its request, and it took less than was set aside.
         budget_pool.saw(run(1), "main", tokens(100), true, NOON);
         budget_pool.sent(run(1));
         budget_pool.saw(run(1), "main", tokens(30), true, NOON);
         assert_eq!(budget_pool.spent_by("main").0, tokens(930));
         // One that asks again has not been granted twice, and one that ends leaves what it has spent.
-        assert!(is_granted(budget_pool.ask(&wish(2, "main", 20), &budget, NOON)));
+        assert!(is_granted(budget_pool.ask(&request(2, "main", 20), &budget, NOON)));
         budget_pool.saw(run(2), "main", tokens(5), false, NOON);
         assert_eq!(budget_pool.spent_by("main"), (tokens(835), tokens(835)));
     }
@@ -208,17 +212,17 @@ mod tests {
     fn r23_an_agent_has_its_own_limit_and_all_have_that_of_the_day() {
         let (mut budget_pool, budget) = (BudgetPool::default(), budget(1_000, 1_500));
         budget_pool.saw(run(1), "a", tokens(900), true, NOON);
-        let Grant::Denied { limit, until } = budget_pool.ask(&wish(2, "a", 100), &budget, NOON) else {
+        let Grant::Denied { limit, until } = budget_pool.ask(&request(2, "a", 100), &budget, NOON) else {
             panic!("it is too much")
         };
         assert_eq!((limit.scope, limit.used, until), (Scope::Agent, 900, Some(Timestamp(DAY_MS * 20_001))));
         let Grant::Granted { near: Some(near) } =
-            budget_pool.ask(&wish(3, "b", 500), &SharedBudget { wrap_up: 60, ..budget }, NOON)
+            budget_pool.ask(&request(3, "b", 500), &SharedBudget { wrap_up: 60, ..budget }, NOON)
         else {
             panic!("it is near")
         };
         assert_eq!((near.scope, near.percent()), (Scope::Day, 60));
-        let Grant::Denied { limit, .. } = budget_pool.ask(&wish(4, "c", 100), &budget, NOON) else {
+        let Grant::Denied { limit, .. } = budget_pool.ask(&request(4, "c", 100), &budget, NOON) else {
             panic!("it is too much")
         };
         assert_eq!((limit.scope, limit.used), (Scope::Day, 1_400));
@@ -231,27 +235,27 @@ mod tests {
         let budget = SharedBudget { agent: calls, day: wall, ..SharedBudget::default() };
         let mut budget_pool = BudgetPool::default();
         budget_pool.saw(run(1), "a", Spent { calls: 9, wall_ms: 40_000, ..Spent::default() }, true, NOON);
-        assert!(is_granted(budget_pool.ask(&wish(2, "a", 100), &budget, NOON)));
+        assert!(is_granted(budget_pool.ask(&request(2, "a", 100), &budget, NOON)));
         budget_pool.saw(run(2), "a", Spent { calls: 1, wall_ms: 10_000, ..Spent::default() }, false, NOON);
-        let Grant::Denied { limit, .. } = budget_pool.ask(&wish(3, "a", 100), &budget, NOON) else {
+        let Grant::Denied { limit, .. } = budget_pool.ask(&request(3, "a", 100), &budget, NOON) else {
             panic!("no call is left")
         };
         assert_eq!((limit.scope, limit.of, limit.used), (Scope::Agent, Resource::Calls, 10));
-        assert!(is_granted(budget_pool.ask(&wish(4, "b", 100), &budget, NOON)));
+        assert!(is_granted(budget_pool.ask(&request(4, "b", 100), &budget, NOON)));
         budget_pool.saw(run(1), "a", Spent { calls: 9, wall_ms: 50_000, ..Spent::default() }, true, NOON);
-        let Grant::Denied { limit, .. } = budget_pool.ask(&wish(4, "b", 100), &budget, NOON) else {
+        let Grant::Denied { limit, .. } = budget_pool.ask(&request(4, "b", 100), &budget, NOON) else {
             panic!("no time is left")
         };
         assert_eq!((limit.scope, limit.of, limit.used), (Scope::Day, Resource::Wall, 60_000));
         // What is left over for what was done takes neither.
-        assert!(is_granted(budget_pool.ask(&BudgetRequest { closing: true, ..wish(4, "b", 100) }, &budget, NOON)));
+        assert!(is_granted(budget_pool.ask(&BudgetRequest { closing: true, ..request(4, "b", 100) }, &budget, NOON)));
     }
 
     #[test]
     fn r21_where_the_process_has_as_much_in_memory_as_it_may_one_run_goes_on_at_a_time() {
         let tight = SharedBudget { memory: Some(500), resident: 500, ..SharedBudget::default() };
         let (mut budget_pool, ample) = (BudgetPool::default(), SharedBudget { resident: 499, ..tight });
-        let ask = |budget_pool: &mut BudgetPool, run, budget| budget_pool.ask(&wish(run, "a", 1), &budget, NOON);
+        let ask = |budget_pool: &mut BudgetPool, run, budget| budget_pool.ask(&request(run, "a", 1), &budget, NOON);
         assert!(
             is_granted(ask(&mut budget_pool, 1, ample)) && is_granted(ask(&mut budget_pool, 2, ample)),
             "there is enough"
@@ -261,7 +265,7 @@ mod tests {
         assert!(is_granted(ask(&mut budget_pool, 2, tight)), "nobody else is at work");
         assert_eq!(ask(&mut budget_pool, 1, tight), Grant::Denied { limit, until: None });
         assert_eq!(ask(&mut budget_pool, 3, tight), Grant::Denied { limit, until: None });
-        let closing = BudgetRequest { closing: true, ..wish(4, "a", 1) };
+        let closing = BudgetRequest { closing: true, ..request(4, "a", 1) };
         assert!(is_granted(budget_pool.ask(&closing, &tight, NOON)), "it ends");
         budget_pool.saw(run(4), "a", Spent::default(), false, NOON);
         budget_pool.rests(run(2));
@@ -275,9 +279,9 @@ mod tests {
     fn r23_another_day_begins_with_nothing_and_a_run_that_goes_on_counts_from_there() {
         let (mut budget_pool, budget) = (BudgetPool::default(), budget(1_000, 1_000));
         budget_pool.saw(run(1), "main", tokens(950), true, NOON);
-        assert!(!is_granted(budget_pool.ask(&wish(1, "main", 100), &budget, NOON)));
+        assert!(!is_granted(budget_pool.ask(&request(1, "main", 100), &budget, NOON)));
         let morning = Timestamp(DAY_MS * 20_001);
-        assert!(is_granted(budget_pool.ask(&wish(1, "main", 100), &budget, morning)));
+        assert!(is_granted(budget_pool.ask(&request(1, "main", 100), &budget, morning)));
         budget_pool.saw(run(1), "main", tokens(1_050), true, morning);
         budget_pool.sent(run(1));
         assert_eq!(budget_pool.spent_by("main").0, tokens(100));

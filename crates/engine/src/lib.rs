@@ -33,7 +33,7 @@ pub use ids::{
     Timestamp,
 };
 pub use input::{Answer, Command, Given, Input, Override, Part, Receipt, Refusal, Report, Shortened};
-pub use lanes::{Bound, Lane, LaneAnswer, LaneBounds, LaneWait, LaneWish, Lanes};
+pub use lanes::{Bound, Lane, LaneAnswer, LaneBounds, LaneRequest, LaneWait, Lanes};
 pub use ledger::{Account, Cleared, Cooled, Ledger, LedgerPump, News, Rest, Strike, Turns};
 pub use machine::{IllegalEdge, Line, Machine, RecoverError, Segment, SettingsSource};
 pub use pump::{Do, Pump};
@@ -43,7 +43,7 @@ pub use state::{
     Asked, Block, BlockList, BlockOf, Blocks, Call, Clock, Compacting, Counted, Ending, Flags, InvalidSnapshot, Item,
     ItemAt, ItemCall, LegState, Lifecycle, Message, MessageShows, PartialCall, Pause, Phase, PrepareStage, Process,
     ProcessState, QueueState, QueueWatch, Queued, Repeat, Repeats, Run, STATE_VERSION, Sent, Session, Stage, Step,
-    Stream, SummaryWish, Transcript, Unpaired, Winding,
+    Stream, SummaryRequest, Transcript, Unpaired, Winding,
 };
 pub use tables::budget::{Allowance, AtLimit, Budget, Limit, Resource, Scope, Spent};
 pub use tables::compaction::{Rung, Window};

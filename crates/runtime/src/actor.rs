@@ -18,7 +18,7 @@ use crate::conversation::Conversation;
 use crate::crashpoint;
 use crate::lanes::{Place, Turn};
 use crate::linger::Stay;
-use crate::perform::lane::{self, Wish};
+use crate::perform::lane::{self, SettingsRequest};
 use crate::perform::{self, Job, Underway};
 use crate::recovered::Recovered;
 use crate::runtime::{Published, Question, Shared};
@@ -223,8 +223,8 @@ impl<'a> Actor<'a> {
         let agent = session.map_or(&self.agent, |session| &session.agent).clone();
         let model = session.and_then(|session| session.model.clone());
         let thinking = session.and_then(|session| session.thinking);
-        let wish = Wish { agent, model, thinking, overrides: overrides.clone() };
-        let report = lane::enter_free(self.shared, wish, *message, self.present.key())?;
+        let request = SettingsRequest { agent, model, thinking, overrides: overrides.clone() };
+        let report = lane::enter_free(self.shared, request, *message, self.present.key())?;
         self.granted = Some(RunId::from(*message));
         Some(report)
     }

@@ -106,21 +106,21 @@ impl Shared {
     }
 
     /// Asks for leave to go on, by what is configured and was said until now.
-    pub(crate) fn ask_to_go_on(&self, wish: &BudgetRequest) -> Result<Grant, journal::Error> {
-        let is_limited = self.resolver.shared_budget(&wish.agent).memory.is_some();
-        self.ask_purse(wish, if is_limited { resident() } else { 0 })
+    pub(crate) fn ask_to_go_on(&self, request: &BudgetRequest) -> Result<Grant, journal::Error> {
+        let is_limited = self.resolver.shared_budget(&request.agent).memory.is_some();
+        self.ask_purse(request, if is_limited { resident() } else { 0 })
     }
 
     /// Asks for leave to spend; a summary is wanted whatever is in memory, for it makes that less.
-    pub(crate) fn ask_to_spend(&self, wish: &BudgetRequest) -> Result<Grant, journal::Error> {
-        self.ask_purse(wish, 0)
+    pub(crate) fn ask_to_spend(&self, request: &BudgetRequest) -> Result<Grant, journal::Error> {
+        self.ask_purse(request, 0)
     }
 
-    fn ask_purse(&self, wish: &BudgetRequest, resident: u64) -> Result<Grant, journal::Error> {
+    fn ask_purse(&self, request: &BudgetRequest, resident: u64) -> Result<Grant, journal::Error> {
         let now = self.clock.now();
-        let configured = self.resolver.shared_budget(&wish.agent);
+        let configured = self.resolver.shared_budget(&request.agent);
         let budget = SharedBudget {
-            agent: self.ledger.allowance(Some(&wish.agent)).or(configured.agent),
+            agent: self.ledger.allowance(Some(&request.agent)).or(configured.agent),
             day: self.ledger.allowance(None).or(configured.day),
             resident,
             ..configured
@@ -134,6 +134,6 @@ impl Shared {
                 none.insert(budget_pool(self.journal.as_ref(), now)?)
             }
         };
-        Ok(budget_pool.ask(wish, &budget, now))
+        Ok(budget_pool.ask(request, &budget, now))
     }
 }

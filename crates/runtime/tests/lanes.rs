@@ -139,8 +139,8 @@ impl Home {
     async fn next_wait(&mut self) -> (RunId, Vec<String>, u64) {
         match self.waits.recv().await.unwrap() {
             LaneNews::Waits { wait, at } => {
-                let behind = wait.behind.iter().map(|wish| wish.session.to_string()).collect();
-                (wait.wish.run, behind, at.since(wait.since))
+                let behind = wait.behind.iter().map(|request| request.session.to_string()).collect();
+                (wait.request.run, behind, at.since(wait.since))
             }
             news @ LaneNews::Entered { .. } => panic!("{news:?}"),
         }
@@ -148,7 +148,7 @@ impl Home {
 
     async fn next_entered(&mut self) -> (RunId, u64) {
         match self.waits.recv().await.unwrap() {
-            LaneNews::Entered { wish, since, at } => (wish.run, at.since(since)),
+            LaneNews::Entered { request, since, at } => (request.run, at.since(since)),
             news @ LaneNews::Waits { .. } => panic!("{news:?}"),
         }
     }
@@ -156,13 +156,13 @@ impl Home {
     /// Of which session the next news is.
     async fn next_wait_or_entry(&mut self) -> String {
         match self.waits.recv().await.unwrap() {
-            LaneNews::Waits { wait, .. } => wait.wish.session.to_string(),
-            LaneNews::Entered { wish, .. } => wish.session.to_string(),
+            LaneNews::Waits { wait, .. } => wait.request.session.to_string(),
+            LaneNews::Entered { request, .. } => request.session.to_string(),
         }
     }
 
     fn waiting(&self) -> Vec<String> {
-        self.runtime.waits().iter().map(|wait| wait.wish.session.to_string()).collect()
+        self.runtime.waits().iter().map(|wait| wait.request.session.to_string()).collect()
     }
 }
 

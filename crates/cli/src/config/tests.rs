@@ -118,11 +118,11 @@ fn r45_a_provider_has_headers_and_a_proxy_and_a_model_thinks_as_much_as_is_said(
 
 #[test]
 fn r53_a_model_is_asked_for_a_level_that_it_has_and_the_user_is_told() {
-    let check = |model: &str, wish: &str, more: &str, expected: Option<Thinking>, says: &str| {
-        let file = format!("[agents.main]\nmodel = \"{model}\"\nthinking = \"{wish}\"\n{more}");
+    let check = |model: &str, request: &str, more: &str, expected: Option<Thinking>, says: &str| {
+        let file = format!("[agents.main]\nmodel = \"{model}\"\nthinking = \"{request}\"\n{more}");
         let config = load(&file, &[("OPENAI_API_KEY", "sk-openai-key"), ("GEMINI_API_KEY", "gemini-key")]).unwrap();
         let Resolved { settings, notes } = resolve(&config, &Overrides::default()).unwrap();
-        assert_eq!(settings.candidates[0].thinking, expected, "{model} {wish}");
+        assert_eq!(settings.candidates[0].thinking, expected, "{model} {request}");
         assert!(if says.is_empty() { notes.is_empty() } else { notes.concat().contains(says) }, "{notes:?}");
     };
     check("gemini/gemini-3.5-flash", "high", "", Some(Thinking::High), "");

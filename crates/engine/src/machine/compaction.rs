@@ -44,7 +44,7 @@ impl Machine {
     /// Shortens the history before the next request, if that is wanted and there is a way. Says whether anything came of it.
     pub(super) fn compact_first(&mut self, candidate: u32, moment: Moment) -> bool {
         let Some(run) = self.session.as_ref().and_then(Session::run) else { return false };
-        let by_wish = run.summary.is_some().then(|| self.plan_of_wish(candidate)).flatten();
+        let by_wish = run.summary.is_some().then(|| self.plan_of_request(candidate)).flatten();
         if let Some(plan) = by_wish {
             self.begin_compaction(plan, CompactionCause::Command, candidate, moment);
             return true;
@@ -105,7 +105,7 @@ impl Machine {
     }
 
     /// A summary that the user asked for: of two thirds at least.
-    fn plan_of_wish(&self, candidate: u32) -> Option<Plan> {
+    fn plan_of_request(&self, candidate: u32) -> Option<Plan> {
         let session = self.session.as_ref()?;
         let transcript = &session.transcript;
         let keep = self.window(candidate)?.keep.min(transcript.tokens() / 3);

@@ -23,7 +23,7 @@ pub use queue_states::QueueState;
 pub use queue_watch::{MessageShows, QueueWatch};
 pub use repeats::{Repeat, Repeats};
 pub use run::{
-    Asked, Clock, Compacting, Ending, PartialCall, Pause, Phase, PrepareStage, Run, Sent, Step, Stream, SummaryWish,
+    Asked, Clock, Compacting, Ending, PartialCall, Pause, Phase, PrepareStage, Run, Sent, Step, Stream, SummaryRequest,
     Winding,
 };
 pub use session::{Lifecycle, Session};

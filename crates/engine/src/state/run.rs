@@ -46,7 +46,7 @@ pub struct Run {
     /// How often it began to shorten the history; numbers these effects.
     pub compactions: u32,
     /// The user asked for a summary.
-    pub summary: Option<SummaryWish>,
+    pub summary: Option<SummaryRequest>,
     /// The failures so far.
     pub trace: Vec<Failure>,
     /// What it took so far, as the providers say.
@@ -156,7 +156,7 @@ pub enum Phase {
 
 /// A summary that the user asked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SummaryWish {
+pub struct SummaryRequest {
     /// What it is to keep above all.
     pub focus: Option<Body>,
 }

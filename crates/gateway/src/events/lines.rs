@@ -57,14 +57,14 @@ impl Lines {
 
     /// The line of a wait for a place in a lane; none where the session cannot be read.
     pub fn of_wait(&self, news: &LaneNews) -> Option<Line> {
-        let (wish, at, what) = wait::told(news);
-        let session = self.store.session(&wish.session).ok()??;
+        let (request, at, what) = wait::told(news);
+        let session = self.store.session(&request.session).ok()??;
         let cursor = match self.told.get(&session.session) {
             Some((position, _)) => position.cursor.clone(),
             // It waits before it is taken up.
             None => Cursor::now(self.store.as_ref(), session.branch).ok()?,
         };
-        Some(wait::line(&cursor, wish, at, what))
+        Some(wait::line(&cursor, request, at, what))
     }
 
     /// The lines of a batch, in order.

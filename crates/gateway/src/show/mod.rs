@@ -71,7 +71,7 @@ impl<'a> Source<'a> {
 
     /// The wait of this run for its place, if it waits.
     pub(crate) fn lane_wait(&self, run: RunId) -> Option<protocol::show::LaneWait> {
-        self.waits.iter().find(|wait| wait.wish.run == run).map(wait::shape)
+        self.waits.iter().find(|wait| wait.request.run == run).map(wait::shape)
     }
 
     /// The texts of this home, until there are more than an answer may have: that is seen before they are read.

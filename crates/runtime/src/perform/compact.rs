@@ -12,7 +12,7 @@ use models::{Cached, Message, Model as _, Request, Said};
 use super::Reporter;
 use crate::conversation::{self, Conversation};
 use crate::runtime::Shared;
-use crate::summary::{self, Told, Wish};
+use crate::summary::{self, PieceRequest, Told};
 
 /// Tokens of a summary at most.
 const SUMMARY_TOKENS: u64 = 8_192;
@@ -62,8 +62,8 @@ async fn shorten(shared: &Arc<Shared>, order: Order) -> Result<Shortened, Failed
     let endpoint = if rung == Rung::Summarise { Some(shared.resolver.endpoint(&candidate)?) } else { None };
     if let Some(endpoint) = endpoint.filter(|endpoint| endpoint.api != models::Api::Offline) {
         let told = beside(move || told(&of, &transcript, items)).await?;
-        if let Some(wish) = grant {
-            ask_leave(shared, &wish)?;
+        if let Some(request) = grant {
+            ask_leave(shared, &request)?;
         }
         return ask(shared, candidate, endpoint, told, focus.as_deref()).await;
     }
@@ -73,9 +73,9 @@ async fn shorten(shared: &Arc<Shared>, order: Order) -> Result<Shortened, Failed
 }
 
 /// A summary that is denied is not waited for: there are other ways, and the request that follows asks for itself.
-fn ask_leave(shared: &Shared, wish: &BudgetRequest) -> Result<(), Failure> {
+fn ask_leave(shared: &Shared, request: &BudgetRequest) -> Result<(), Failure> {
     let denied = |why: String| Err(Failure::new(FailureClass::Refused, why));
-    match shared.ask_to_spend(wish) {
+    match shared.ask_to_spend(request) {
         Ok(Grant::Granted { .. }) => Ok(()),
         Ok(Grant::Denied { limit, .. }) => denied(format!("no leave for a summary: {}", limit.in_words())),
         Err(error) => Err(Failure::new(FailureClass::Store, error.to_string())),
@@ -95,7 +95,7 @@ fn told(shared: &Shared, transcript: &Transcript, items: usize) -> Result<Vec<To
     let (mark, store) = (shared.resolver.mark(), shared.journal.as_ref());
     let mut conversation = Conversation::default();
     let messages = conversation.render(transcript, items, &mark, store)?;
-    // What limulus itself told the model was for its time, and is no wish of the user.
+    // What limulus itself told the model was for its time, and is no request of the user.
     let notes = transcript.items().iter().take(items).filter_map(|item| match item {
         Item::Note { body } => Some(conversation.text(body, store)),
         _ => None,
@@ -137,8 +137,8 @@ async fn ask(
     .await?;
     let (mut before, mut usage) = (None::<String>, Usage::default());
     for (at, chunk) in chunks.iter().enumerate() {
-        let wish = Wish { focus, piece: (at + 1, chunks.len()), before: before.as_deref() };
-        let (system, question) = summary::question(wish, chunk);
+        let request = PieceRequest { focus, piece: (at + 1, chunks.len()), before: before.as_deref() };
+        let (system, question) = summary::question(request, chunk);
         let request = Request {
             candidate: candidate.clone(),
             system: Arc::<str>::from(system).into(),

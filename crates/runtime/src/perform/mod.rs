@@ -87,9 +87,9 @@ pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<Underway, jour
     let shared = Arc::clone(job.shared);
     let task = match effect {
         Effect::Lane { message, .. } => {
-            let (wish, run) = (lane::Wish::new(job.session, *message), RunId::from(*message));
+            let (request, run) = (lane::SettingsRequest::new(job.session, *message), RunId::from(*message));
             let turn = job.turn.take().unwrap_or_else(|| shared.ask_lane(run, job.session.into()));
-            spawn(reporter.clone(), lane::perform(shared, (wish, turn), reporter))
+            spawn(reporter.clone(), lane::perform(shared, (request, turn), reporter))
         }
         Effect::Prepare { .. } => spawn(reporter.clone(), prepare::perform(settings(job), reporter)),
         Effect::Reserve { id, expected, closing } => {
@@ -98,8 +98,8 @@ pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<Underway, jour
                 *job.conversation = Conversation::default();
                 shared.resting.clear();
             }
-            let wish = BudgetRequest { run, agent, expected: *expected, closing: *closing };
-            spawn(reporter.clone(), reserve::perform(shared, wish, reporter))
+            let request = BudgetRequest { run, agent, expected: *expected, closing: *closing };
+            spawn(reporter.clone(), reserve::perform(shared, request, reporter))
         }
         Effect::Request { candidate, thinking, prompt, items, .. } => {
             let mut order = order(job, *candidate, prompt, *items as usize)?;
@@ -185,8 +185,8 @@ fn shortening(
     let focus = focus.map(|focus| job.conversation.text(focus, job.shared.journal.as_ref())).transpose()?;
     let (transcript, focus) = (job.session.transcript.clone(), focus.map(|focus| focus.to_string()));
     let agent = job.session.agent.clone();
-    let wish = |run: &Run| BudgetRequest { run: run.id, agent, expected: run.summary_out(), closing: false };
-    let grant = job.session.run().filter(|_| settings.budget.is_shared()).map(wish);
+    let request = |run: &Run| BudgetRequest { run: run.id, agent, expected: run.summary_out(), closing: false };
+    let grant = job.session.run().filter(|_| settings.budget.is_shared()).map(request);
     Ok(compact::Order { rung, items, transcript, candidate, focus, grant })
 }
 

@@ -12,12 +12,12 @@ use crate::runtime::Shared;
 /// Between two looks at what nobody tells of: the configuration, and the next day.
 const LOOK: Duration = Duration::from_secs(2);
 
-pub(super) async fn perform(shared: Arc<Shared>, wish: BudgetRequest, reporter: Reporter) {
+pub(super) async fn perform(shared: Arc<Shared>, request: BudgetRequest, reporter: Reporter) {
     let effect = reporter.effect();
     let mut is_told = false;
     loop {
         let changed = shared.budget_pool.changed();
-        match shared.ask_to_go_on(&wish) {
+        match shared.ask_to_go_on(&request) {
             Ok(Grant::Granted { near }) => return reporter.report(Report::Reserved { effect, near }).await,
             Ok(Grant::Denied { limit, until }) => {
                 if !is_told {

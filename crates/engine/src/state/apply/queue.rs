@@ -4,7 +4,7 @@ use crate::event::{Gathered, Leg, MessageAccepted, MessageSettled, Place, QueueM
 use crate::ids::Timestamp;
 use crate::mutants::{Mutant, planted};
 use crate::state::queue::{LegState, Message, Queued};
-use crate::state::run::{Run, SummaryWish};
+use crate::state::run::{Run, SummaryRequest};
 use crate::state::session::{Lifecycle, Session};
 use crate::tables::limits::QUEUE_CAP;
 
@@ -88,7 +88,7 @@ impl Session {
                 let state = if is_first { ReceiptState::Started } else { ReceiptState::Merged };
                 message.settle(message.leg_in(*input, e.run), state, Some(e.run));
                 if message.compacts {
-                    summary = Some(SummaryWish { focus: Some(message.body).filter(|body| body.bytes > 0) });
+                    summary = Some(SummaryRequest { focus: Some(message.body).filter(|body| body.bytes > 0) });
                     continue;
                 }
                 let item = message.item(*input, false, std::mem::take(&mut self.dropped));

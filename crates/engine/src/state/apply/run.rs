@@ -12,7 +12,7 @@ use crate::settings::{Policy, ToolClass};
 use crate::state::blocks::{BlockList, BlockOf};
 use crate::state::call::{Call, Stage};
 use crate::state::run::{
-    Asked, Compacting, Ending, PartialCall, Phase, PrepareStage, Run, Step, Stream, SummaryWish, Winding,
+    Asked, Compacting, Ending, PartialCall, Phase, PrepareStage, Run, Step, Stream, SummaryRequest, Winding,
 };
 use crate::tables::budget::Spent;
 
@@ -85,7 +85,7 @@ impl Run {
                 self.phase = Phase::Preparing { stage: PrepareStage::Reserving };
             }
             Event::CompactionBegun(e) => self.compaction_begun(e, at),
-            Event::CompactionAsked(e) => self.summary = Some(SummaryWish { focus: e.focus }),
+            Event::CompactionAsked(e) => self.summary = Some(SummaryRequest { focus: e.focus }),
             Event::WaitEnded(e) => {
                 self.phase = Phase::Preparing { stage: PrepareStage::Gathering };
                 self.asked = None;
