@@ -88,13 +88,13 @@ pub struct Lanes {
     /// How many are inside, by lane, and by agent in it.
     taken: BTreeMap<Lane, usize>,
     taken_by: BTreeMap<(Lane, Arc<str>), usize>,
-    waiting: BTreeMap<Turn, (LaneRequest, Timestamp)>,
-    turns: BTreeMap<RunId, Turn>,
+    waiting: BTreeMap<WaitKey, (LaneRequest, Timestamp)>,
+    keys: BTreeMap<RunId, WaitKey>,
     last: u64,
 }
 
 /// Lane by lane, first come first.
-type Turn = (Lane, u64);
+type WaitKey = (Lane, u64);
 
 impl Default for LaneBounds {
     /// R35.
@@ -149,11 +149,11 @@ impl Lanes {
         if self.enter_free(&request) {
             return LaneAnswer::Entered;
         }
-        if !self.turns.contains_key(&request.run) {
+        if !self.keys.contains_key(&request.run) {
             self.last += 1;
-            let turn = (request.lane, self.last);
-            self.turns.insert(request.run, turn);
-            self.waiting.insert(turn, (request, now));
+            let key = (request.lane, self.last);
+            self.keys.insert(request.run, key);
+            self.waiting.insert(key, (request, now));
         }
         LaneAnswer::Waits
     }
@@ -164,8 +164,7 @@ impl Lanes {
         if self.inside.contains_key(&request.run) {
             return true;
         }
-        let is_free =
-            !self.turns.contains_key(&request.run) && self.has_room(request.lane) && self.has_room_of(request);
+        let is_free = !self.keys.contains_key(&request.run) && self.has_room(request.lane) && self.has_room_of(request);
         if is_free {
             self.let_in(request.clone());
         }
@@ -198,7 +197,7 @@ impl Lanes {
 
     /// The wait of a run, if it waits.
     pub fn wait_of(&self, run: RunId) -> Option<LaneWait> {
-        self.turns.get(&run)?;
+        self.keys.get(&run)?;
         self.walk().find(|(request, ..)| request.run == run).map(|of| self.wait(of))
     }
 
@@ -243,14 +242,14 @@ impl Lanes {
     }
 
     /// The first that waits in this lane and has not only to wait for others of its agent.
-    fn next_turn(&self, lane: Lane) -> Option<Turn> {
+    fn next_turn(&self, lane: Lane) -> Option<WaitKey> {
         let mut waiting = self.waiting.range((lane, 0)..=(lane, u64::MAX));
-        waiting.find(|(_, (request, _))| self.has_room_of(request)).map(|(turn, _)| *turn)
+        waiting.find(|(_, (request, _))| self.has_room_of(request)).map(|(key, _)| *key)
     }
 
     fn forget_turn(&mut self, run: RunId) {
-        if let Some(turn) = self.turns.remove(&run) {
-            self.waiting.remove(&turn);
+        if let Some(key) = self.keys.remove(&run) {
+            self.waiting.remove(&key);
         }
     }
 
@@ -258,9 +257,9 @@ impl Lanes {
     fn fill(&mut self, lane: Lane) -> Vec<RunId> {
         let mut entered = vec![];
         while self.has_room(lane)
-            && let Some((request, _)) = self.next_turn(lane).and_then(|turn| self.waiting.remove(&turn))
+            && let Some((request, _)) = self.next_turn(lane).and_then(|key| self.waiting.remove(&key))
         {
-            self.turns.remove(&request.run);
+            self.keys.remove(&request.run);
             entered.push(request.run);
             self.let_in(request);
         }

@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::conversation::Conversation;
 use crate::crashpoint;
-use crate::lanes::{Place, Turn};
+use crate::lanes::{LaneTicket, Place};
 use crate::linger::Stay;
 use crate::perform::lane::{self, SettingsRequest};
 use crate::perform::{self, Job, Underway};
@@ -90,7 +90,7 @@ pub(crate) struct Actor<'a> {
     /// The run that has a place in the lane before its message is decided on.
     granted: Option<RunId>,
     /// The turn of the message that is next up, asked for before it was opened.
-    turn: Option<Turn>,
+    ticket: Option<LaneTicket>,
     opened: bool,
     /// Of the last commit.
     position: Position,
@@ -144,7 +144,7 @@ impl<'a> Actor<'a> {
             agent: String::new(),
             ledger_seen: None,
             granted: None,
-            turn: None,
+            ticket: None,
             opened: false,
             position: Position(0),
             closing: false,
@@ -155,8 +155,8 @@ impl<'a> Actor<'a> {
     }
 
     /// The same with a turn that its next message has asked for already.
-    pub(crate) fn with_turn(mut self, turn: Option<Turn>) -> Self {
-        self.turn = turn;
+    pub(crate) fn with_turn(mut self, ticket: Option<LaneTicket>) -> Self {
+        self.ticket = ticket;
         self
     }
 
@@ -349,7 +349,7 @@ impl<'a> Actor<'a> {
             }
             if self.opened {
                 // What was next up before it was opened is not any more.
-                self.turn = None;
+                self.ticket = None;
             }
             self.keep_snapshot();
             let batch = self.pump.next_batch();
@@ -409,14 +409,15 @@ impl<'a> Actor<'a> {
 
     fn start(&mut self, effect: &engine::Effect) -> Result<(), journal::Error> {
         let Some(session) = self.pump.session() else { return Ok(()) };
-        let turn = self.turn.take_if(|turn| effect.id().kind == EffectKind::Lane && effect.id().run == turn.run());
+        let ticket =
+            self.ticket.take_if(|ticket| effect.id().kind == EffectKind::Lane && effect.id().run == ticket.run());
         let mut job = Job {
             shared: self.shared,
             session,
             settings: self.pump.machine().settings(),
             conversation: &mut self.conversation,
             data: &self.mail.reports,
-            turn,
+            ticket,
         };
         let task = perform::start(effect, &mut job)?;
         self.tasks.insert(effect.id(), task);

@@ -8,7 +8,7 @@ use engine::{Command, Failure, FailureClass, Input, Report, RunId};
 use futures_util::FutureExt as _;
 
 use crate::actor::{Actor, Exit, Mailboxes, Offer};
-use crate::lanes::{Place, Turn};
+use crate::lanes::{LaneTicket, Place};
 use crate::park::{Pause, park};
 use crate::recovered::{Recovered, recover};
 use crate::runtime::{Error, Shared, create};
@@ -34,12 +34,12 @@ pub(crate) async fn keep_running(shared: Arc<Shared>, name: Name, new: New) {
     new.read.send_replace(Some(beginning.as_ref().map(|_| ()).map_err(Clone::clone)));
     let Ok((recovered, mut first)) = beginning else { return };
     let (mut next_up, mut place) = match asked {
-        Some(Asked::GoesOn(turn)) => match enter_lane(&shared, turn, &mut mail, &mut first).await {
+        Some(Asked::GoesOn(ticket)) => match enter_lane(&shared, ticket, &mut mail, &mut first).await {
             Lane::GoesOn => (None, None),
             Lane::Waits(place) => (None, Some(place)),
             Lane::Left => return,
         },
-        Some(Asked::NextUp(turn)) => (Some(turn), None),
+        Some(Asked::NextUp(ticket)) => (Some(ticket), None),
         None => (None, None),
     };
     let mut pause = Pause::default();
@@ -91,9 +91,9 @@ async fn read(shared: &Arc<Shared>, name: &Name) -> Result<Beginning, Error> {
 /// Who asked for a place when its session was read.
 enum Asked {
     /// A run that goes on.
-    GoesOn(Turn),
+    GoesOn(LaneTicket),
     /// A message that begins the next run.
-    NextUp(Turn),
+    NextUp(LaneTicket),
 }
 
 fn ask_lane(shared: &Arc<Shared>, recovered: &Recovered) -> Option<Asked> {
@@ -117,9 +117,9 @@ enum Lane {
 
 /// A run that goes on takes its place in the lane first, as a new one would, unless it is to end. Until something is asked of
 /// its session, there is nothing to record of the wait.
-async fn enter_lane(shared: &Shared, turn: Turn, mail: &mut Mailboxes, first: &mut Vec<Offer>) -> Lane {
+async fn enter_lane(shared: &Shared, ticket: LaneTicket, mail: &mut Mailboxes, first: &mut Vec<Offer>) -> Lane {
     let mut leaving = shared.sessions.leaving();
-    let mut place: Place = Box::pin(turn.come());
+    let mut place: Place = Box::pin(ticket.come());
     tokio::select! {
         biased;
         Ok(_) = leaving.wait_for(|leaving| *leaving != Leaving::No) => Lane::Left,

@@ -59,7 +59,7 @@ struct Inside {
 }
 
 /// A run's turn: it has its place, or will have it. Dropped before it has come, the run asks no more.
-pub(crate) struct Turn {
+pub(crate) struct LaneTicket {
     shared: Arc<Shared>,
     request: LaneRequest,
     since: Timestamp,
@@ -68,9 +68,9 @@ pub(crate) struct Turn {
     has_come: bool,
 }
 
-impl fmt::Debug for Turn {
+impl fmt::Debug for LaneTicket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Turn").field("wish", &self.request).finish_non_exhaustive()
+        f.debug_struct("LaneTicket").field("wish", &self.request).finish_non_exhaustive()
     }
 }
 
@@ -120,7 +120,7 @@ impl Inside {
 
 impl Shared {
     /// Asks for a place; first come, first served. A run that has one keeps it.
-    pub(crate) fn ask_lane(self: &Arc<Self>, run: RunId, of: Of<'_>) -> Turn {
+    pub(crate) fn ask_lane(self: &Arc<Self>, run: RunId, of: Of<'_>) -> LaneTicket {
         let (request, since) = (of.request(run), self.clock.now());
         let mut inside = self.open_lanes();
         let entered = match inside.lanes.ask(request.clone(), since) {
@@ -131,7 +131,7 @@ impl Shared {
                 Some(entered)
             }
         };
-        Turn { shared: Arc::clone(self), request, since, entered, has_come: false }
+        LaneTicket { shared: Arc::clone(self), request, since, entered, has_come: false }
     }
 
     /// Takes a place if one is free now.
@@ -156,7 +156,7 @@ impl Shared {
     }
 }
 
-impl Turn {
+impl LaneTicket {
     /// Whose turn it is.
     pub(crate) fn run(&self) -> RunId {
         self.request.run
@@ -192,7 +192,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for LaneTicket {
     fn drop(&mut self) {
         if !self.has_come {
             self.shared.lanes.leave(self.request.run);

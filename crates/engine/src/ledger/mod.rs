@@ -55,7 +55,7 @@ pub struct Rest {
 
 /// Which profile of a provider comes first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Turns {
+pub struct ProfileOrder {
     /// The one that is to be asked first, where somebody said so.
     pub preferred: Option<String>,
     /// The last one that answered.
@@ -72,7 +72,7 @@ pub struct Ledger {
     branch: BranchId,
     head: Seq,
     rests: BTreeMap<Account, Rest>,
-    providers: BTreeMap<String, Turns>,
+    providers: BTreeMap<String, ProfileOrder>,
     /// The requests whose failure has counted, the last ones: a session may tell of one twice.
     counted: VecDeque<EffectId>,
     /// What was said that may be spent in a day, by an agent or (none) by all.
@@ -115,12 +115,12 @@ impl Ledger {
     }
 
     /// The providers among whose profiles there is an order.
-    pub fn providers(&self) -> impl Iterator<Item = (&str, &Turns)> {
+    pub fn providers(&self) -> impl Iterator<Item = (&str, &ProfileOrder)> {
         self.providers.iter().map(|(provider, turns)| (provider.as_str(), turns))
     }
 
     /// The order among a provider's profiles.
-    pub fn turns(&self, provider: &str) -> Option<&Turns> {
+    pub fn turns(&self, provider: &str) -> Option<&ProfileOrder> {
         self.providers.get(provider)
     }
 
@@ -263,7 +263,7 @@ impl Ledger {
         (!records.is_empty()).then(|| Batch { session, branch, records, bodies: vec![], views: Views::default() })
     }
 
-    fn used(&mut self, provider: &str, profile: Option<&String>, at: Timestamp) -> &mut Turns {
+    fn used(&mut self, provider: &str, profile: Option<&String>, at: Timestamp) -> &mut ProfileOrder {
         let turns = self.providers.entry(provider.to_owned()).or_default();
         turns.used.insert(profile.cloned(), at);
         turns

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use engine::{Effect, EffectId, MessageId, Overrides, Report, RunId, Session, Settings, Thinking};
 
 use super::Reporter;
-use crate::lanes::{Of, Turn};
+use crate::lanes::{LaneTicket, Of};
 use crate::runtime::{Shared, Wants};
 
 /// What decides the settings of the next run.
@@ -24,9 +24,9 @@ impl SettingsRequest {
     }
 }
 
-pub(super) async fn perform(shared: Arc<Shared>, (request, turn): (SettingsRequest, Turn), reporter: Reporter) {
+pub(super) async fn perform(shared: Arc<Shared>, (request, ticket): (SettingsRequest, LaneTicket), reporter: Reporter) {
     let effect = reporter.effect();
-    turn.come().await;
+    ticket.come().await;
     reporter.report(entered(&shared, request, effect)).await;
 }
 

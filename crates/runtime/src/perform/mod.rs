@@ -27,7 +27,7 @@ use tokio::task::AbortHandle;
 
 use crate::actor::Offer;
 use crate::conversation::Conversation;
-use crate::lanes::Turn;
+use crate::lanes::LaneTicket;
 use crate::perform::freeze_call::Freezing;
 use crate::runtime::{Shared, Withheld};
 
@@ -39,7 +39,7 @@ pub(crate) struct Job<'a> {
     pub(crate) conversation: &'a mut Conversation,
     pub(crate) data: &'a mpsc::Sender<Offer>,
     /// The turn of a run that has asked for its place already.
-    pub(crate) turn: Option<Turn>,
+    pub(crate) ticket: Option<LaneTicket>,
 }
 
 /// The way back into the engine.
@@ -88,8 +88,8 @@ pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<Underway, jour
     let task = match effect {
         Effect::Lane { message, .. } => {
             let (request, run) = (lane::SettingsRequest::new(job.session, *message), RunId::from(*message));
-            let turn = job.turn.take().unwrap_or_else(|| shared.ask_lane(run, job.session.into()));
-            spawn(reporter.clone(), lane::perform(shared, (request, turn), reporter))
+            let ticket = job.ticket.take().unwrap_or_else(|| shared.ask_lane(run, job.session.into()));
+            spawn(reporter.clone(), lane::perform(shared, (request, ticket), reporter))
         }
         Effect::Prepare { .. } => spawn(reporter.clone(), prepare::perform(settings(job), reporter)),
         Effect::Reserve { id, expected, closing } => {
