@@ -46,7 +46,7 @@ impl LaneNews {
 }
 
 /// The lanes of a home.
-pub(crate) struct LaneDoor {
+pub(crate) struct LaneHandle {
     inside: Mutex<Inside>,
     news: Option<mpsc::UnboundedSender<LaneNews>>,
 }
@@ -77,7 +77,7 @@ impl fmt::Debug for LaneTicket {
 /// Comes when a run has its place. Dropped before, the run asks no more.
 pub(crate) type Place = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-impl LaneDoor {
+impl LaneHandle {
     pub(crate) fn new(news: Option<mpsc::UnboundedSender<LaneNews>>) -> Self {
         Self { inside: Mutex::default(), news }
     }

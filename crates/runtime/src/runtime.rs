@@ -22,7 +22,7 @@ use crate::budget_pool::BudgetHandle;
 use crate::clock::Clock;
 use crate::conversation::STEER_MARK;
 use crate::keep::{Name, keep_running};
-use crate::lanes::{LaneDoor, LaneNews};
+use crate::lanes::{LaneHandle, LaneNews};
 use crate::latest::Latest;
 use crate::ledger::{self, HomeLedger};
 use crate::linger::{Linger, Places};
@@ -214,7 +214,7 @@ pub(crate) struct Shared {
     letters: Mutex<Option<mpsc::UnboundedReceiver<Letter>>>,
     events: Option<mpsc::UnboundedSender<Published>>,
     questions: Option<Box<dyn Askable>>,
-    pub(crate) lanes: LaneDoor,
+    pub(crate) lanes: LaneHandle,
     pub(crate) broken: watch::Sender<Option<journal::Error>>,
     parked: watch::Sender<BTreeMap<String, Parked>>,
 }
@@ -340,7 +340,7 @@ impl Runtime {
             letters: Mutex::new(Some(letters)),
             events: options.events,
             questions: options.questions,
-            lanes: LaneDoor::new(options.waits),
+            lanes: LaneHandle::new(options.waits),
             broken: watch::Sender::new(None),
             parked: watch::Sender::new(BTreeMap::new()),
         };

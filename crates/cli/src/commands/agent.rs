@@ -19,8 +19,8 @@ use uuid::Uuid;
 use super::follower::{End, Follower, Happening};
 use crate::args::WriterArgs;
 use crate::config::{Config, Globals, Resolved, Subject};
-use crate::door::{failed, is_gone};
 use crate::error::{CliError, Exit};
+use crate::owner_client::{failed, is_gone};
 use crate::resolver::today;
 use crate::show::{json_line, print};
 

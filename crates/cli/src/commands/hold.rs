@@ -16,8 +16,8 @@ use super::follower::{End, Follower, change};
 use super::resume;
 use crate::args::WriterArgs;
 use crate::config::{Config, Globals};
-use crate::door::{failed, is_gone};
 use crate::error::CliError;
+use crate::owner_client::{failed, is_gone};
 use crate::show::choice::RunChoice;
 use crate::show::{json, print};
 

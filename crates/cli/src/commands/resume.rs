@@ -18,8 +18,8 @@ use protocol::{ClientError, Event};
 use super::follower::{End, Follower, HOME, Happening};
 use crate::args::WriterArgs;
 use crate::config::{Config, Globals};
-use crate::door::{failed, is_gone};
 use crate::error::{CliError, Exit};
+use crate::owner_client::{failed, is_gone};
 use crate::render::Screen;
 use crate::show::human::Zone;
 

@@ -18,8 +18,8 @@ use tokio::sync::mpsc;
 
 use crate::args::WriterArgs;
 use crate::config::{Config, Globals};
-use crate::door::{hang_up, listen, own, say_damage};
 use crate::error::{CliError, Exit};
+use crate::owner_client::{hang_up, listen, own, say_damage};
 use crate::resolver::ConfigResolver;
 use crate::{idle, retention};
 

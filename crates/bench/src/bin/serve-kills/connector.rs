@@ -12,11 +12,11 @@ const LOOK: Duration = Duration::from_millis(2);
 
 /// The socket of a home.
 #[derive(Debug, Clone)]
-pub(super) struct Door {
+pub(super) struct Connector {
     pub(super) socket: PathBuf,
 }
 
-impl Door {
+impl Connector {
     /// The next connection, as soon as there is an owner.
     pub(super) async fn connect(&self) -> (Client, Events) {
         loop {

@@ -34,7 +34,7 @@ const LOOK: Duration = Duration::from_millis(50);
 const DRAIN: Duration = Duration::from_secs(1);
 
 /// An open way to the owner.
-pub(crate) struct Door {
+pub(crate) struct OwnerClient {
     pub(crate) client: Client,
     pub(crate) events: Events,
     /// The owner's process.
@@ -67,14 +67,14 @@ pub(crate) struct Opening<'a> {
 
 impl Opening<'_> {
     /// Speaks with the owner; becomes it where there is none.
-    pub(crate) async fn open(&self) -> Result<Door, CliError> {
+    pub(crate) async fn open(&self) -> Result<OwnerClient, CliError> {
         let home = &self.globals.home;
         let (began, mut told) = (Instant::now(), false);
         loop {
             let greeted = look_for(home, self.asks, GREETING).await;
             let is_away = greeted.is_none();
             match greeted {
-                Some(Ok(door)) => return Ok(door),
+                Some(Ok(owner_client)) => return Ok(owner_client),
                 // It says why it lets nobody in: it has no room, or speaks another version.
                 Some(Err(error @ ClientError::Answered(_))) if !self.wait => return Err(failed(error)),
                 Some(Err(_)) | None => {}
@@ -97,7 +97,7 @@ impl Opening<'_> {
         }
     }
 
-    async fn own(&self, journal: Arc<Sqlite>) -> Result<Door, CliError> {
+    async fn own(&self, journal: Arc<Sqlite>) -> Result<OwnerClient, CliError> {
         let (notes_in, notes) = mpsc::unbounded_channel();
         let config = Arc::clone(&self.config);
         let logins = models::Logins::default();
@@ -124,9 +124,9 @@ impl Opening<'_> {
             }
         };
         let broken = service.runtime().broken();
-        let mut door = greet(service.attach(), self.asks).await.map_err(failed)?;
-        door.here = Some(Here { service, listening, notes, broken });
-        Ok(door)
+        let mut owner_client = greet(service.attach(), self.asks).await.map_err(failed)?;
+        owner_client.here = Some(Here { service, listening, notes, broken });
+        Ok(owner_client)
     }
 }
 
@@ -142,11 +142,11 @@ pub(crate) fn say_damage(service: &Service) {
 }
 
 /// Speaks with the owner, if there is one that listens; the error is of one that does, and does not greet.
-pub(crate) async fn look(home: &Path, asks: bool) -> Option<Result<Door, ClientError>> {
+pub(crate) async fn look(home: &Path, asks: bool) -> Option<Result<OwnerClient, ClientError>> {
     look_for(home, asks, GLANCE).await
 }
 
-async fn look_for(home: &Path, asks: bool, within: Duration) -> Option<Result<Door, ClientError>> {
+async fn look_for(home: &Path, asks: bool, within: Duration) -> Option<Result<OwnerClient, ClientError>> {
     let stream = socket::connect(home).await.ok()?;
     match timeout(within, greet(stream, asks)).await {
         // It went away meanwhile.
@@ -156,7 +156,7 @@ async fn look_for(home: &Path, asks: bool, within: Duration) -> Option<Result<Do
     }
 }
 
-async fn greet<S>(stream: S, asks: bool) -> Result<Door, ClientError>
+async fn greet<S>(stream: S, asks: bool) -> Result<OwnerClient, ClientError>
 where
     S: AsyncRead + AsyncWrite + Send + 'static,
 {
@@ -169,10 +169,10 @@ where
     let caps = if asks { vec![Cap::Asks] } else { vec![] };
     let hello = ConnectParams { min_protocol: PROTOCOL, max_protocol: PROTOCOL, client, caps };
     let (client, hello, events) = Client::connect(stream, hello).await?;
-    Ok(Door { client, events, pid: hello.server.pid, methods: hello.features.methods, here: None })
+    Ok(OwnerClient { client, events, pid: hello.server.pid, methods: hello.features.methods, here: None })
 }
 
-impl Door {
+impl OwnerClient {
     /// Whether the owner knows this method.
     pub(crate) fn can(&self, method: &str) -> bool {
         self.methods.iter().any(|known| known == method)
@@ -232,9 +232,9 @@ pub(crate) fn is_gone(error: &ClientError) -> bool {
 
 impl Here {
     /// Another way to this owner: the last one was not read as fast as things happened.
-    pub(crate) async fn attach(self, asks: bool) -> Result<Door, CliError> {
-        let door = greet(self.service.attach(), asks).await.map_err(failed)?;
-        Ok(Door { here: Some(self), ..door })
+    pub(crate) async fn attach(self, asks: bool) -> Result<OwnerClient, CliError> {
+        let owner_client = greet(self.service.attach(), asks).await.map_err(failed)?;
+        Ok(OwnerClient { here: Some(self), ..owner_client })
     }
 
     /// Lets nobody new in and leaves in order. Clients are told all that is recorded until then. What was asked for by a
