@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::conversation::Conversation;
 use crate::crashpoint;
-use crate::lanes::{LaneTicket, Place};
+use crate::lanes::{LaneAdmission, LaneTicket};
 use crate::linger::Stay;
 use crate::perform::lane::{self, SettingsRequest};
 use crate::perform::{self, Job, Underway};
@@ -74,7 +74,7 @@ pub(crate) struct Actor<'a> {
     present: &'a Present<'a>,
     mail: &'a mut Mailboxes,
     /// What its run waits for that was under way: until then it only takes what is asked for.
-    place: &'a mut Option<Place>,
+    place: &'a mut Option<LaneAdmission>,
     pump: Pump<Caller>,
     unsaved: Unsaved,
     epoch: Epoch,
@@ -124,7 +124,7 @@ impl<'a> Actor<'a> {
     pub(crate) fn new(
         shared: &'a Arc<Shared>,
         present: &'a Present<'a>,
-        (mail, place): (&'a mut Mailboxes, &'a mut Option<Place>),
+        (mail, place): (&'a mut Mailboxes, &'a mut Option<LaneAdmission>),
         recovered: Recovered,
     ) -> Self {
         let epoch = shared.journal.epoch();
@@ -480,7 +480,7 @@ impl<'a> Actor<'a> {
 }
 
 /// A run that is held, paused or for a human to mend, keeps no other from running; one that is taken up again counts.
-fn move_in_lane(shared: &Arc<Shared>, place: &mut Option<Place>, session: &Session, to: LifecycleKind) {
+fn move_in_lane(shared: &Arc<Shared>, place: &mut Option<LaneAdmission>, session: &Session, to: LifecycleKind) {
     match (session.run(), to) {
         (Some(run), LifecycleKind::Error | LifecycleKind::Suspended) => shared.lanes.leave(run.id),
         (Some(run), LifecycleKind::Active) => {
@@ -495,7 +495,7 @@ fn move_in_lane(shared: &Arc<Shared>, place: &mut Option<Place>, session: &Sessi
 }
 
 /// Waits for a place, if one is waited for.
-async fn has_come(place: &mut Option<Place>) {
+async fn has_come(place: &mut Option<LaneAdmission>) {
     match place {
         Some(place) => place.await,
         None => std::future::pending().await,

@@ -8,7 +8,7 @@ use engine::{Command, Failure, FailureClass, Input, Report, RunId};
 use futures_util::FutureExt as _;
 
 use crate::actor::{Actor, Exit, Mailboxes, Offer};
-use crate::lanes::{LaneTicket, Place};
+use crate::lanes::{LaneAdmission, LaneTicket};
 use crate::park::{Pause, park};
 use crate::recovered::{Recovered, recover};
 use crate::runtime::{Error, Shared, create};
@@ -110,7 +110,7 @@ enum Lane {
     /// At once: it has its place, or is to end.
     GoesOn,
     /// Something was asked of its session before it had its place.
-    Waits(Place),
+    Waits(LaneAdmission),
     /// The runtime leaves: the session is left as it is.
     Left,
 }
@@ -119,7 +119,7 @@ enum Lane {
 /// its session, there is nothing to record of the wait.
 async fn enter_lane(shared: &Shared, ticket: LaneTicket, mail: &mut Mailboxes, first: &mut Vec<Offer>) -> Lane {
     let mut leaving = shared.sessions.leaving();
-    let mut place: Place = Box::pin(ticket.come());
+    let mut place: LaneAdmission = Box::pin(ticket.come());
     tokio::select! {
         biased;
         Ok(_) = leaving.wait_for(|leaving| *leaving != Leaving::No) => Lane::Left,

@@ -75,7 +75,7 @@ impl fmt::Debug for LaneTicket {
 }
 
 /// Comes when a run has its place. Dropped before, the run asks no more.
-pub(crate) type Place = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub(crate) type LaneAdmission = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl LaneHandle {
     pub(crate) fn new(news: Option<mpsc::UnboundedSender<LaneNews>>) -> Self {

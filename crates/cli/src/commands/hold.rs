@@ -51,14 +51,14 @@ pub(crate) struct BreakArgs {
     #[command(flatten)]
     choice: RunChoice,
     #[command(flatten)]
-    place: Place,
+    place: BreakpointArgs,
     #[command(flatten)]
     writer: WriterArgs,
 }
 
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
-struct Place {
+struct BreakpointArgs {
     /// Before a call of this tool starts
     #[arg(long, value_name = "TOOL")]
     before_tool: Option<String>,
@@ -87,7 +87,7 @@ pub(crate) async fn pause(args: PauseArgs, globals: &Globals) -> Result<(), CliE
 
 pub(crate) async fn break_at(args: BreakArgs, globals: &Globals) -> Result<(), CliError> {
     let RunChoice { run, session } = args.choice;
-    let Place { before_tool, on, .. } = args.place;
+    let BreakpointArgs { before_tool, on, .. } = args.place;
     let place = match (&before_tool, on) {
         (Some(tool), _) => format!("holds before `{tool}`"),
         (None, Some(state)) => format!("holds when it is in `{}`", state.name()),

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::words::{
     CallOutcome, CompactionCause, CutCause, CutResult, EndingCause, Found, Leg, Next, Note, Outcome, Overrides,
-    PauseCause, Place, ProcessCause, QueueMode, ReceiptState, SealedCall, Usage, WaitFor,
+    PauseCause, ProcessCause, QueueMode, QueuePlace, ReceiptState, SealedCall, Usage, WaitFor,
 };
 use crate::body::{Attachment, Body};
 use crate::failure::{Failure, FailureClass};
@@ -80,7 +80,7 @@ payload! {
         attachments: Vec<Attachment>,
         /// Where it is put.
         #[serde(default, skip_serializing_if = "is_default")]
-        place: Place,
+        place: QueuePlace,
         /// Of one that is gathered: how long nothing more may come before its group is complete, milliseconds.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         debounce_ms: Option<u64>,

@@ -27,7 +27,7 @@ pub enum QueueMode {
 /// Where a message is put when it is accepted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Place {
+pub enum QueuePlace {
     /// Behind what waits, for a run of its own.
     #[default]
     Back,

@@ -11,12 +11,12 @@ use engine::{
     CompactionCause, CompactionFailed, Created, CutCause, CutResult, DeliveryEnded, DeliveryStarted, EffectId,
     EffectKind, EndingCause, EndingSet, Epoch, Event, Failed, Failure, FailureClass, Forked, Found, Gathered, Hash,
     ImageMade, Item, ItemAt, LedgerBegun, Leg, LifecycleChanged, MessageAccepted, MessageId, MessageSealed,
-    MessageSettled, Next, Note, Noted, Opened, Outcome, OutputAdded, OverrideSet, Overrides, PauseCause, Paused, Place,
+    MessageSettled, Next, Note, Noted, Opened, Outcome, OutputAdded, OverrideSet, Overrides, PauseCause, Paused,
     Policy, ProcessAdopted, ProcessCause, ProcessEnded, ProcessEnding, ProcessForgotten, ProfileAnswered,
-    ProfileCleared, ProfileCooled, ProfilePreferred, QueueMode, ReasoningAdded, ReceiptState, Reported, RequestOpened,
-    RequestSent, Reset, ResultsCut, Resumed, RetryScheduled, RunEnded, RunId, RunStarted, Scope, SealedCall, Seq,
-    SessionId, Spent, StepBegun, StreamCut, TextAdded, TextStruck, Thinking, Timestamp, ToolClass, Uncompacted,
-    UnreadableEvent, Usage, VERSION, WaitBegan, WaitEnded, WaitFor,
+    ProfileCleared, ProfileCooled, ProfilePreferred, QueueMode, QueuePlace, ReasoningAdded, ReceiptState, Reported,
+    RequestOpened, RequestSent, Reset, ResultsCut, Resumed, RetryScheduled, RunEnded, RunId, RunStarted, Scope,
+    SealedCall, Seq, SessionId, Spent, StepBegun, StreamCut, TextAdded, TextStruck, Thinking, Timestamp, ToolClass,
+    Uncompacted, UnreadableEvent, Usage, VERSION, WaitBegan, WaitEnded, WaitFor,
 };
 use uuid::Uuid;
 
@@ -91,7 +91,7 @@ fn session_samples() -> Vec<Event> {
             key: Some("k".into()),
             overrides,
             attachments: vec![attachment()],
-            place: Place::Both,
+            place: QueuePlace::Both,
             debounce_ms: Some(1_000),
         }
         .into(),

@@ -10,9 +10,9 @@ use engine::{
     CompactionBegun, CompactionCause, CompactionFailed, Content, CutCause, CutResult, DeliveryEnded, DeliveryStarted,
     EffectId, EffectKind, EndingCause, EndingSet, Epoch, Event, Failed, Failure, FailureClass, Found, Gathered, Hash,
     ImageMade, Item, ItemAt, Leg, LifecycleChanged, MessageAccepted, MessageId, MessageSealed, MessageSettled, Next,
-    Note, Noted, Opened, Outcome, OutputAdded, OverrideSet, Overrides, PauseCause, Paused, Place, Policy,
-    ProcessAdopted, ProcessCause, ProcessEnded, ProcessEnding, ProcessForgotten, ProfileAnswered, ProfileCleared,
-    ProfileCooled, ProfilePreferred, QueueMode, ReasoningAdded, ReceiptRow, ReceiptState, Reported, RequestOpened,
+    Note, Noted, Opened, Outcome, OutputAdded, OverrideSet, Overrides, PauseCause, Paused, Policy, ProcessAdopted,
+    ProcessCause, ProcessEnded, ProcessEnding, ProcessForgotten, ProfileAnswered, ProfileCleared, ProfileCooled,
+    ProfilePreferred, QueueMode, QueuePlace, ReasoningAdded, ReceiptRow, ReceiptState, Reported, RequestOpened,
     RequestSent, Reset, ResultsCut, Resumed, RetryScheduled, RunEnded, RunId, RunRow, RunStarted, Scope, SealedCall,
     Seq, SessionRow, Spent, StepBegun, StreamCut, TextAdded, TextStruck, Thinking, Timestamp, ToolClass, Uncompacted,
     Usage, WaitBegan, WaitEnded, WaitFor,
@@ -63,7 +63,7 @@ pub(crate) fn accepted(body: Body) -> Event {
         key,
         overrides,
         attachments: vec![],
-        place: Place::Steer,
+        place: QueuePlace::Steer,
         debounce_ms: None,
     }
     .into()

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::checks::Aftermath;
 use super::faults::{Address, Ends, FAULT_MS};
 use super::odd_calls::{self, OddMet};
-use super::place::{FILES, Place};
+use super::place::{FILES, KillHome};
 use super::plan::{Attack, Build, Case, Point, Work, token};
 use super::record::{Exit, Record};
 use super::truth::Truth;
@@ -74,7 +74,7 @@ pub(super) struct Verdict {
 /// Runs a case. Whatever goes wrong on the way is a violation too.
 pub(super) fn run(case: &Case, bench: &Bench) -> Verdict {
     let mut verdict = Verdict::default();
-    let mut place = match Place::new(&case.setup, bench) {
+    let mut place = match KillHome::new(&case.setup, bench) {
         Ok(place) => place,
         Err(error) => {
             verdict.violations.push(format!("no place for the case: {error}"));
@@ -90,7 +90,7 @@ pub(super) fn run(case: &Case, bench: &Bench) -> Verdict {
     verdict
 }
 
-fn play(case: &Case, bench: &Bench, place: &mut Place, verdict: &mut Verdict) -> Result<(), String> {
+fn play(case: &Case, bench: &Bench, place: &mut KillHome, verdict: &mut Verdict) -> Result<(), String> {
     let binary = bench.binary(case.build);
     let message = message(case, place);
     let script = Script::parse(&message).ok_or("the message of the case is no script")?;
@@ -151,7 +151,7 @@ fn agent<'a>(message: &'a str, key: &'a str) -> [&'a str; 9] {
 }
 
 /// What the user asks for, as a script for the model server.
-fn message(case: &Case, place: &Place) -> String {
+fn message(case: &Case, place: &KillHome) -> String {
     let ledger = place.ledger();
     let command =
         |at, rest| format!("exec:echo {} >> '{}'; echo begun; {rest}", token(&case.name, at), ledger.display());
@@ -187,7 +187,7 @@ fn exits(case: &Case, records: &[Record], strikes: &[Strike]) -> Vec<String> {
 }
 
 /// `runs show --json` of every run that the home lists, oldest first.
-fn shown(binary: &Path, place: &Place) -> Result<Vec<Value>, String> {
+fn shown(binary: &Path, place: &KillHome) -> Result<Vec<Value>, String> {
     let (code, list) = place.ask(binary, &["runs", "list", "--json"])?;
     let list = list.as_array().ok_or_else(|| format!("`runs list --json` ended with {code:?} and no array"))?;
     let show = |row: &Value| {

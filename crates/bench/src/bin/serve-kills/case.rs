@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 
 use super::checks;
 use super::connector::Connector;
-use super::owner::Place;
+use super::owner::KillHome;
 use super::sender::{Sender, Sent};
 use super::truth::Truth;
 use super::watcher::{HOME, Shared, Watcher};
@@ -50,7 +50,7 @@ pub(super) struct Verdict {
 impl Case<'_> {
     /// Plays it. The error is for what keeps the harness from going on.
     pub(super) async fn play(mut self) -> Result<Verdict, String> {
-        let place = Place::new(self.base_url).map_err(|error| format!("no place for a home: {error}"))?;
+        let place = KillHome::new(self.base_url).map_err(|error| format!("no place for a home: {error}"))?;
         let connector = Connector { socket: place.home().join("limulus.sock") };
         let sessions: Vec<String> = (0..SESSIONS).map(|at| format!("agent:main:s{at}")).collect();
         let (enough, is_enough) = watch::channel(false);
@@ -90,7 +90,7 @@ impl Case<'_> {
         Ok(verdict)
     }
 
-    fn judge(&self, place: &Place, sent: &Sent, seen: &[Shared], mut wrong: Vec<String>) -> Result<Verdict, String> {
+    fn judge(&self, place: &KillHome, sent: &Sent, seen: &[Shared], mut wrong: Vec<String>) -> Result<Verdict, String> {
         let truth = Truth::read(&place.home()).map_err(|error| format!("the journal does not read: {error}"))?;
         let ledger = std::fs::read_to_string(place.workspace().join("ledger")).unwrap_or_default();
         let seen: Vec<_> = seen.iter().map(|seen| seen.lock().unwrap_or_else(PoisonError::into_inner)).collect();

@@ -10,7 +10,7 @@ mod steer;
 use super::Machine;
 use super::commands::{no_session, state_refusal};
 use crate::body::{Attached, Content};
-use crate::event::{MessageAccepted, Overrides, Place, QueueMode, ReceiptState, Reset, WaitFor};
+use crate::event::{MessageAccepted, Overrides, QueueMode, QueuePlace, ReceiptState, Reset, WaitFor};
 use crate::ids::{MessageId, Moment, Timestamp};
 use crate::input::{Answer, Receipt, Refusal};
 use crate::mutants::{Mutant, planted};
@@ -50,7 +50,7 @@ impl Machine {
         }
         let body = self.keep(content);
         let attachments = self.keep_attached(attachments);
-        let debounce_ms = (place == Place::Gather).then_some(queue.debounce_ms);
+        let debounce_ms = (place == QueuePlace::Gather).then_some(queue.debounce_ms);
         let accepted = MessageAccepted { message, body, mode, key, overrides, attachments, place, debounce_ms };
         self.emit(accepted, moment.now);
         self.take_way(route, &queue, moment);

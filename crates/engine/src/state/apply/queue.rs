@@ -1,6 +1,6 @@
 //! The fold of what waits: where an accepted message is put, and how each of its legs goes on.
 
-use crate::event::{Gathered, Leg, MessageAccepted, MessageSettled, Place, QueueMode, ReceiptState, RunStarted};
+use crate::event::{Gathered, Leg, MessageAccepted, MessageSettled, QueueMode, QueuePlace, ReceiptState, RunStarted};
 use crate::ids::Timestamp;
 use crate::mutants::{Mutant, planted};
 use crate::state::queue::{LegState, Message, Queued};
@@ -21,7 +21,7 @@ impl Session {
             mode: e.mode,
             state: ReceiptState::Queued,
             run: e.message.into(),
-            steer: (e.place == Place::Both).then_some(steer),
+            steer: (e.place == QueuePlace::Both).then_some(steer),
             compacts: e.overrides.compact,
             accepted_at: at,
         };
@@ -37,11 +37,11 @@ impl Session {
             is_gathered: false,
         };
         match e.place {
-            Place::Back => self.queue.push_back(queued(Leg::Followup)),
-            Place::Steer => self.queue.push_back(queued(Leg::Steer)),
-            Place::Gather => self.queue.push_back(queued(Leg::Collect)),
-            Place::Both => self.queue.extend([queued(Leg::Steer), queued(Leg::Followup)]),
-            Place::Front => {
+            QueuePlace::Back => self.queue.push_back(queued(Leg::Followup)),
+            QueuePlace::Steer => self.queue.push_back(queued(Leg::Steer)),
+            QueuePlace::Gather => self.queue.push_back(queued(Leg::Collect)),
+            QueuePlace::Both => self.queue.extend([queued(Leg::Steer), queued(Leg::Followup)]),
+            QueuePlace::Front => {
                 let behind = planted(Mutant::InterruptBehind);
                 let interrupts = self.queue.iter().take_while(|queued| queued.mode == QueueMode::Interrupt).count();
                 self.queue.insert(if behind { self.queue.len() } else { interrupts }, queued(Leg::Followup));

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use engine::{Hash, Position, Timestamp};
 use serde::{Serialize, Serializer};
 
-use super::session::{Fault, Place};
+use super::session::{EntryAnchor, Fault};
 use super::walk::{Checkpoint, Flaw};
 use crate::Error;
 
@@ -226,7 +226,7 @@ impl Where {
         Self { file: Some(file), ..Self::default() }
     }
 
-    fn entry(place: &Place) -> Self {
+    fn entry(place: &EntryAnchor) -> Self {
         Self {
             checkpoint: Some(place.checkpoint.to_string()),
             position: Some(place.position),

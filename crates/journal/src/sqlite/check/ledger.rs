@@ -6,7 +6,7 @@ use rusqlite::Row;
 
 use super::Check;
 use super::finding::Finding;
-use super::session::{Fault, Place};
+use super::session::{EntryAnchor, Fault};
 use super::view::View;
 use super::walk::Audited;
 use crate::sqlite::reader::Reader;
@@ -18,7 +18,7 @@ pub struct VerifiedLedger {
     /// Entries that were read.
     pub entries: u64,
     /// The last entry before the first fault.
-    pub last_good: Option<Place>,
+    pub last_good: Option<EntryAnchor>,
     /// The first fault.
     pub fault: Option<Fault>,
     /// Why it could not be read any further, if it could not.
@@ -28,7 +28,7 @@ pub struct VerifiedLedger {
 impl VerifiedLedger {
     fn take(&mut self, audited: &Audited) {
         self.entries += 1;
-        let place = Place::of(audited);
+        let place = EntryAnchor::of(audited);
         match audited.flaws.first() {
             _ if self.fault.is_some() => {}
             Some(flaw) => self.fault = Some(Fault { place, flaw: flaw.clone() }),

@@ -26,7 +26,7 @@ pub(super) use tables::{Wanted, strange_views, wanted};
 pub use finding::{Effect, Finding, Mend, UnknownMend, What, Where};
 pub use ledger::VerifiedLedger;
 pub use replay::Replay;
-pub use session::{Fault, Place, Verified};
+pub use session::{EntryAnchor, Fault, Verified};
 pub use walk::{Audited, Checkpoint, Content, Flaw, Segment};
 
 use super::home::DATABASE;

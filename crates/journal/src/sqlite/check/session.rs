@@ -12,7 +12,7 @@ const FAULTS: usize = 16;
 
 /// Where an entry stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct EntryAnchor {
     /// Its place in its branch.
     pub checkpoint: Checkpoint,
     /// Its place in the home.
@@ -29,7 +29,7 @@ pub struct Place {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     /// The entry.
-    pub place: Place,
+    pub place: EntryAnchor,
     /// What.
     pub flaw: Flaw,
 }
@@ -42,9 +42,9 @@ pub struct Verified {
     /// Bodies that they name, each as often as it is named.
     pub bodies: u64,
     /// The last entry.
-    pub head: Option<Place>,
+    pub head: Option<EntryAnchor>,
     /// The last entry before the first fault that the state is known after.
-    pub last_good: Option<Place>,
+    pub last_good: Option<EntryAnchor>,
     /// The first faults, in order.
     pub faults: Vec<Fault>,
     /// How many more there are.
@@ -57,7 +57,7 @@ pub struct Verified {
     kept: Vec<(Checkpoint, Hash)>,
     replay: Replay,
     /// The entry that was removed and that no snapshot has stood for yet.
-    removed: Option<Place>,
+    removed: Option<EntryAnchor>,
 }
 
 impl Verified {
@@ -82,7 +82,7 @@ impl Verified {
         self.faults.iter().any(|fault| removed(fault) && fault.place.checkpoint.seq <= at.seq)
     }
 
-    fn add(&mut self, place: &Place, flaw: Flaw) {
+    fn add(&mut self, place: &EntryAnchor, flaw: Flaw) {
         if self.faults.len() < FAULTS {
             self.faults.push(Fault { place: place.clone(), flaw });
         } else {
@@ -92,7 +92,7 @@ impl Verified {
 
     /// Takes one more entry in; `bodies` says what is wrong with those that it names.
     fn take(&mut self, reader: &Reader, audited: &Audited, bodies: Vec<Flaw>) {
-        let place = Place::of(audited);
+        let place = EntryAnchor::of(audited);
         self.entries += 1;
         for flaw in audited.flaws.iter().cloned().chain(bodies) {
             self.add(&place, flaw);
@@ -129,7 +129,7 @@ impl Verified {
     }
 }
 
-impl Place {
+impl EntryAnchor {
     pub(super) fn of(audited: &Audited) -> Self {
         let Audited { position, at, chain, .. } = *audited;
         Self { checkpoint: audited.checkpoint(), position, at, kind: audited.kind.clone(), chain }

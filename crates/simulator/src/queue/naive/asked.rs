@@ -2,8 +2,8 @@
 
 use engine::tables::transitions::RunState;
 use engine::{
-    Answer, Breakpoint, CutCause, DropPolicy, Event, Hash, Interrupt, MessageId, Outcome, PauseCause, Place, QueueMode,
-    QueueSettings, Record, RunId,
+    Answer, Breakpoint, CutCause, DropPolicy, Event, Hash, Interrupt, MessageId, Outcome, PauseCause, QueueMode,
+    QueuePlace, QueueSettings, Record, RunId,
 };
 
 use super::{Led, Naive, same};
@@ -78,7 +78,7 @@ impl Came {
 /// What is to happen for a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Expected {
-    pub(super) place: Place,
+    pub(super) place: QueuePlace,
     cut: bool,
     ends: bool,
     held: bool,
@@ -99,24 +99,24 @@ impl Expected {
 impl Naive {
     /// Where a message is to be put, and what else is to happen for it.
     pub(super) fn expect(&self, came: &Came) -> Expected {
-        let mut expected = Expected { place: Place::Back, cut: false, ends: false, held: false };
+        let mut expected = Expected { place: QueuePlace::Back, cut: false, ends: false, held: false };
         let (resting, queue) = (self.run.is_none(), came.offered.queue);
         let ending = self.ending().is_some();
         let steerable = if resting { self.waits.count() > 0 } else { !ending && !self.is_held() };
         match came.mode {
-            QueueMode::Collect => expected.place = Place::Gather,
-            QueueMode::Steer if steerable => expected.place = Place::Steer,
-            QueueMode::SteerBacklog if steerable => expected.place = Place::Both,
+            QueueMode::Collect => expected.place = QueuePlace::Gather,
+            QueueMode::Steer if steerable => expected.place = QueuePlace::Steer,
+            QueueMode::SteerBacklog if steerable => expected.place = QueuePlace::Both,
             QueueMode::Followup | QueueMode::Steer | QueueMode::SteerBacklog => {}
             QueueMode::Interrupt => {
                 if !resting || self.waits.count() > 0 {
-                    expected.place = Place::Front;
+                    expected.place = QueuePlace::Front;
                 }
                 expected.held = !resting && !ending && !self.is_held() && queue.interrupt == Interrupt::Suspend;
                 expected.ends = !resting && !ending && !expected.held;
             }
         }
-        let steers = matches!(expected.place, Place::Steer | Place::Both);
+        let steers = matches!(expected.place, QueuePlace::Steer | QueuePlace::Both);
         expected.cut = steers && queue.cut && self.streams();
         expected
     }

@@ -151,7 +151,7 @@ impl Naive {
         }
         self.said.know(e.message, e.body.hash);
         self.legs.begin((e.message, false));
-        if e.place == engine::Place::Both {
+        if e.place == engine::QueuePlace::Both {
             self.legs.begin((e.message, true));
         }
         self.waits.accept(came, e.place, at);

@@ -1,6 +1,6 @@
 //! What waits, in order.
 
-use engine::{Effect, Leg, MessageId, Place, QueueMode, Queued, RunId, Timestamp};
+use engine::{Effect, Leg, MessageId, QueueMode, QueuePlace, Queued, RunId, Timestamp};
 
 use super::asked::Came;
 use super::same;
@@ -70,18 +70,18 @@ impl Waits {
         self.0.retain(|one| !is_meant(one, message, leg));
     }
 
-    pub(super) fn accept(&mut self, came: &Came, place: Place, at: Timestamp) {
+    pub(super) fn accept(&mut self, came: &Came, place: QueuePlace, at: Timestamp) {
         let (message, mode, debounce_ms) = (came.offered.message, came.mode, came.offered.queue.debounce_ms);
         let one = |leg| Waiting { message, leg, mode, at, debounce_ms, gathered: false };
         match place {
-            Place::Back => self.0.push(one(Leg::Followup)),
-            Place::Steer => self.0.push(one(Leg::Steer)),
-            Place::Gather => self.0.push(one(Leg::Collect)),
-            Place::Both => {
+            QueuePlace::Back => self.0.push(one(Leg::Followup)),
+            QueuePlace::Steer => self.0.push(one(Leg::Steer)),
+            QueuePlace::Gather => self.0.push(one(Leg::Collect)),
+            QueuePlace::Both => {
                 self.0.push(one(Leg::Steer));
                 self.0.push(one(Leg::Followup));
             }
-            Place::Front => {
+            QueuePlace::Front => {
                 let mut before = 0;
                 while before < self.0.len() && self.0[before].mode == QueueMode::Interrupt {
                     before += 1;
