@@ -7,7 +7,7 @@ use std::sync::Arc;
 use engine::{Candidate, Hash};
 use serde_json::{Map, Value};
 
-use crate::model::{Answer, Block, Held, Message};
+use crate::model::{Answer, Block, BlockContent, Message};
 use crate::rendering::Cached;
 
 /// The least of the providers' limits on an id: that of OpenAI's chat completions.
@@ -69,10 +69,10 @@ pub(crate) fn arguments(arguments: &str) -> &str {
 
 /// The blocks of an answer up to the last one that says something: reasoning alone is no answer.
 pub(crate) fn said(answer: &Answer) -> &[Block] {
-    let says = |held: &Held| match held {
-        Held::Text(text) => !text.trim().is_empty(),
-        Held::Reasoning(_) => false,
-        Held::Call(_) | Held::Image(_) => true,
+    let says = |held: &BlockContent| match held {
+        BlockContent::Text(text) => !text.trim().is_empty(),
+        BlockContent::Reasoning(_) => false,
+        BlockContent::Call(_) | BlockContent::Image(_) => true,
     };
     let end = answer.blocks.iter().rposition(|block| says(&block.held)).map_or(0, |last| last + 1);
     &answer.blocks[..end]

@@ -70,14 +70,14 @@ pub struct Answer {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Block {
     /// What it holds.
-    pub held: Held,
+    pub held: BlockContent,
     /// The provider's own text for it, in the adapter's form.
     pub signature: Option<Arc<str>>,
 }
 
 /// What a block holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Held {
+pub enum BlockContent {
     /// Text.
     Text(Arc<str>),
     /// Reasoning, sent back only to providers that ask for it; empty where only its signature is known.
@@ -91,30 +91,31 @@ pub enum Held {
 impl Answer {
     /// An answer without signatures: reasoning, text, calls.
     pub fn plain(reasoning: Option<Arc<str>>, text: Option<Arc<str>>, calls: Vec<CallOf>) -> Self {
-        let reasoning = reasoning.map(Held::Reasoning);
-        let held = reasoning.into_iter().chain(text.map(Held::Text)).chain(calls.into_iter().map(Held::Call));
+        let reasoning = reasoning.map(BlockContent::Reasoning);
+        let held =
+            reasoning.into_iter().chain(text.map(BlockContent::Text)).chain(calls.into_iter().map(BlockContent::Call));
         Self { model: "".into(), blocks: held.map(|held| Block { held, signature: None }).collect() }
     }
 
     /// Its calls, in order.
     pub fn calls(&self) -> impl Iterator<Item = &CallOf> {
         self.blocks.iter().filter_map(|block| match &block.held {
-            Held::Call(call) => Some(call),
-            Held::Text(_) | Held::Reasoning(_) | Held::Image(_) => None,
+            BlockContent::Call(call) => Some(call),
+            BlockContent::Text(_) | BlockContent::Reasoning(_) | BlockContent::Image(_) => None,
         })
     }
 
     /// Its text, one block after the other.
     pub fn text(&self) -> String {
-        self.joined(|held| if let Held::Text(text) = held { Some(text) } else { None })
+        self.joined(|held| if let BlockContent::Text(text) = held { Some(text) } else { None })
     }
 
     /// Its reasoning, one block after the other.
     pub fn reasoning(&self) -> String {
-        self.joined(|held| if let Held::Reasoning(text) = held { Some(text) } else { None })
+        self.joined(|held| if let BlockContent::Reasoning(text) = held { Some(text) } else { None })
     }
 
-    fn joined<'a>(&'a self, part: impl Fn(&'a Held) -> Option<&'a Arc<str>>) -> String {
+    fn joined<'a>(&'a self, part: impl Fn(&'a BlockContent) -> Option<&'a Arc<str>>) -> String {
         self.blocks.iter().filter_map(|block| part(&block.held)).map(|text| &**text).collect()
     }
 }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use crate::limits::{SHOWN_BYTES, SHOWN_STEP_BYTES};
-use crate::model::{Answer, Block, File, Held, Message, Request};
+use crate::model::{Answer, Block, BlockContent, File, Message, Request};
 use crate::rendering::Cached;
 
 /// Why something is not shown.
@@ -60,10 +60,10 @@ fn hidden_bytes(message: &Message, why: Why) -> usize {
     }
 }
 
-fn image_bytes(held: &Held) -> usize {
+fn image_bytes(held: &BlockContent) -> usize {
     match held {
-        Held::Image(file) => file.bytes.len(),
-        Held::Text(_) | Held::Reasoning(_) | Held::Call(_) => 0,
+        BlockContent::Image(file) => file.bytes.len(),
+        BlockContent::Text(_) | BlockContent::Reasoning(_) | BlockContent::Call(_) => 0,
     }
 }
 
@@ -85,8 +85,10 @@ fn told(message: &Message, why: Why) -> Message {
         }
         Message::Assistant(answer) => {
             let told = |block: &Block| match &block.held {
-                Held::Image(file) => Block { held: Held::Text(line(file, why).into()), signature: None },
-                Held::Text(_) | Held::Reasoning(_) | Held::Call(_) => block.clone(),
+                BlockContent::Image(file) => {
+                    Block { held: BlockContent::Text(line(file, why).into()), signature: None }
+                }
+                BlockContent::Text(_) | BlockContent::Reasoning(_) | BlockContent::Call(_) => block.clone(),
             };
             let model = Arc::clone(&answer.model);
             Message::Assistant(Answer { model, blocks: answer.blocks.iter().map(told).collect() })
@@ -147,7 +149,7 @@ mod tests {
 
     #[test]
     fn r41_a_model_that_sees_no_images_is_told_of_them_in_every_format() {
-        let image = Held::Image(file("image/png", "made.png"));
+        let image = BlockContent::Image(file("image/png", "made.png"));
         let made = Answer { model: "".into(), blocks: vec![Block { held: image, signature: None }] };
         let shown = vec![file("image/png", "shown.png"), file("text/plain", "a.txt")];
         let messages =

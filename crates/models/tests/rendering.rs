@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use engine::{Candidate, ToolClass, ToolSpec};
-use models::{Answer, Api, Block, Cached, CallOf, Endpoint, File, Held, Message, ModelSet, Request};
+use models::{Answer, Api, Block, BlockContent, Cached, CallOf, Endpoint, File, Message, ModelSet, Request};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence};
@@ -43,10 +43,10 @@ fn file() -> impl Strategy<Value = File> {
 
 fn block() -> impl Strategy<Value = Block> {
     let held = prop_oneof![
-        text().prop_map(Held::Text),
-        text().prop_map(Held::Reasoning),
-        call().prop_map(Held::Call),
-        file().prop_map(Held::Image),
+        text().prop_map(BlockContent::Text),
+        text().prop_map(BlockContent::Reasoning),
+        call().prop_map(BlockContent::Call),
+        file().prop_map(BlockContent::Image),
     ];
     (held, prop::option::of("([0-9] |image )?[a-z]{1,9}")).prop_map(|(held, signature)| {
         let signature = signature.map(Arc::from);

@@ -7,7 +7,7 @@ use engine::{
     Attachment, Batch, BlockOf, Blocks, Body, BodyKind, Hash, Item, ItemCall, Settings, ToolSpec, Transcript,
 };
 use journal::Read;
-use models::{Answer, Block, Cached, CallOf, File, Held, Message};
+use models::{Answer, Block, BlockContent, Cached, CallOf, File, Message};
 
 use crate::latest::Latest;
 use crate::summary::OPENING;
@@ -175,7 +175,7 @@ impl Conversation {
                     None => plain,
                 };
                 let images = self.files(images, store)?.into_iter();
-                answer.blocks.extend(images.map(|image| Block { held: Held::Image(image), signature: None }));
+                answer.blocks.extend(images.map(|image| Block { held: BlockContent::Image(image), signature: None }));
                 Message::Assistant(answer)
             }
             Item::Result { call, output, is_error, attachments } => {
@@ -245,12 +245,12 @@ fn in_order(plain: &Answer, bytes: &[u8], body: &Body) -> Result<Answer, journal
     let (mut text, mut reasoning) = (text.as_str(), reasoning.as_str());
     let held = |block: &engine::Block| {
         Some(match block.of {
-            BlockOf::Text => Held::Text(taken(&mut text, block.bytes)?.into()),
-            BlockOf::Reasoning => Held::Reasoning(taken(&mut reasoning, block.bytes)?.into()),
-            BlockOf::Call(place) => Held::Call(calls.get(place as usize)?.clone()),
+            BlockOf::Text => BlockContent::Text(taken(&mut text, block.bytes)?.into()),
+            BlockOf::Reasoning => BlockContent::Reasoning(taken(&mut reasoning, block.bytes)?.into()),
+            BlockOf::Call(place) => BlockContent::Call(calls.get(place as usize)?.clone()),
         })
     };
-    let held: Option<Vec<Held>> = blocks.iter().map(held).collect();
+    let held: Option<Vec<BlockContent>> = blocks.iter().map(held).collect();
     let held = held.ok_or_else(|| damaged(format!("the blocks {} do not fit their message", body.hash)))?;
     let signatures = blocks.into_iter().map(|block| block.signature.map(Arc::from));
     let blocks = held.into_iter().zip(signatures).map(|(held, signature)| Block { held, signature });

@@ -16,7 +16,7 @@ use crate::runtime::Error;
 
 /// What was held of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Held {
+pub struct HeldSession {
     /// The session's key.
     pub key: String,
     /// The run that waits for a human now.
@@ -27,7 +27,7 @@ pub struct Held {
 
 /// Holds the run that is under way in a session, and cancels what waits behind it: what they have done already may have been
 /// in what is gone, and nothing is to be done twice.
-pub fn hold(journal: &dyn Journal, key: &str, branch: BranchId, reason: &str) -> Result<Held, Error> {
+pub fn hold(journal: &dyn Journal, key: &str, branch: BranchId, reason: &str) -> Result<HeldSession, Error> {
     let mut machine = recover(journal, key, journal.line(branch)?.into())?;
     let held = put_to_a_human(&mut machine, key, journal.epoch(), reason)?;
     if let Some(batch) = machine.take_batch() {
@@ -49,7 +49,7 @@ const NOT_KNOWN: &str = "The journal was mended, and what became of this call is
 /// Rounds in which calls are answered: one that is checked may be started in the next.
 const ROUNDS: usize = 8;
 
-fn put_to_a_human(machine: &mut Machine, key: &str, epoch: Epoch, reason: &str) -> Result<Held, Refusal> {
+fn put_to_a_human(machine: &mut Machine, key: &str, epoch: Epoch, reason: &str) -> Result<HeldSession, Refusal> {
     let clock = Clock::new();
     let queue = |session: &Session| session.queue.iter().map(|queued| queued.message).collect::<Vec<MessageId>>();
     let waiting = machine.session().map(queue).unwrap_or_default();
@@ -67,7 +67,7 @@ fn put_to_a_human(machine: &mut Machine, key: &str, epoch: Epoch, reason: &str) 
     let failure = Failure::new(FailureClass::Unknown, reason);
     machine.handle(Report::Escalated { failure }.into(), clock.moment())?;
     machine.handle(Report::Closing.into(), clock.moment())?;
-    Ok(Held { key: key.to_owned(), run, cancelled: waiting.len() })
+    Ok(HeldSession { key: key.to_owned(), run, cancelled: waiting.len() })
 }
 
 /// No call is begun or looked up: where it is not under way any more, it may have ended in what is gone.
@@ -104,7 +104,7 @@ pub struct Salvaged {
     /// The new branch.
     pub branch: BranchId,
     /// What waits for a human in it.
-    pub held: Held,
+    pub held: HeldSession,
 }
 
 /// Begins a new branch at the last good entry of a line, whose chain is `hash`, and holds what is under way there. The

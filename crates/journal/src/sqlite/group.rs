@@ -57,12 +57,12 @@ enum Rest {
 
 /// What is written with. The connection closes before the home is given up.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct WriterState {
     connection: Connection,
     state: State,
 }
 
-impl Held {
+impl WriterState {
     pub(super) fn new(connection: Connection, home: Owned, wal: Wal, start: Start) -> Self {
         let Start { epoch, last, space, quiet, collectable, pace: _ } = start;
         let state = State {

@@ -55,7 +55,7 @@ use migrations::Target;
 use schema::Format;
 use snapshot::Packed;
 use space::{Outlook, Space};
-use writer::{Answer, Job, Pace, Start, Work, Writer};
+use writer::{CommitReply, Job, Pace, Start, Work, Writer};
 
 /// The oldest SQLite without the WAL-reset bug (<https://sqlite.org/wal.html#walresetbug>), as SQLite numbers itself.
 const SQLITE_AT_LEAST: i32 = 3_051_003;
@@ -212,13 +212,13 @@ fn failed(path: &Path) -> impl Fn(rusqlite::Error) -> Error {
 
 impl Journal for Sqlite {
     fn append(&self, append: Append, done: Done) {
-        let done = Answer::new(done);
+        let done = CommitReply::new(done);
         self.writer.queue(Job { work: Work::Append(Encoded::new(append)), done });
     }
 
     fn keep_snapshot(&self, snapshot: Snapshot) {
         if let Some(packed) = Packed::of(&snapshot) {
-            self.writer.queue(Job { work: Work::Snapshot(packed), done: Answer::to_nobody() });
+            self.writer.queue(Job { work: Work::Snapshot(packed), done: CommitReply::to_nobody() });
         }
     }
 

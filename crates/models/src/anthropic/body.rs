@@ -10,7 +10,7 @@ use super::{REDACTED, thinking};
 use crate::endpoint::Api;
 use crate::files::Shown;
 use crate::hygiene::{self, Turn};
-use crate::model::{Answer, Block, CallOf, File, Held, Message, Request};
+use crate::model::{Answer, Block, BlockContent, CallOf, File, Message, Request};
 use crate::rendering::{Dialect, List, Object};
 
 #[derive(Serialize)]
@@ -137,7 +137,7 @@ fn can_begin_thinking(request: &Request, rendered: &[Arc<[u8]>], model: &str) ->
         }
     }
     first.is_none_or(|answer| {
-        let thought = |block: &Block| matches!(block.held, Held::Reasoning(_)) && block.signature.is_some();
+        let thought = |block: &Block| matches!(block.held, BlockContent::Reasoning(_)) && block.signature.is_some();
         *answer.model == *model && answer.blocks.first().is_some_and(thought)
     })
 }
@@ -228,14 +228,14 @@ impl Writer<'_> {
         let is_own = *answer.model == *self.model;
         for Block { held, signature } in hygiene::said(answer) {
             match held {
-                Held::Text(text) => write_text(text, list),
-                Held::Reasoning(text) => {
+                BlockContent::Text(text) => write_text(text, list),
+                BlockContent::Reasoning(text) => {
                     if let Some(signature) = signature.as_ref().filter(|_| is_own) {
                         list.value(&thought(text, signature));
                     }
                 }
-                Held::Call(call) => self.call(call, list),
-                Held::Image(file) => write_text(&file.note(), list),
+                BlockContent::Call(call) => self.call(call, list),
+                BlockContent::Image(file) => write_text(&file.note(), list),
             }
         }
     }

@@ -12,7 +12,7 @@ use super::signature::{SignedPart, tail};
 use crate::endpoint::Api;
 use crate::files::Shown;
 use crate::hygiene;
-use crate::model::{Answer, Block, CallOf, File, Held, Message, Request};
+use crate::model::{Answer, Block, BlockContent, CallOf, File, Message, Request};
 use crate::rendering::{Dialect, List, Object};
 use crate::wire::Json;
 
@@ -244,14 +244,14 @@ fn write_answer(answer: &Answer, manner: &Manner, list: &mut List<'_>) {
     let mut missing = (manner.generation == Generation::ByLevel).then_some(NO_SIGNATURE);
     for block in &answer.blocks {
         match &block.held {
-            Held::Text(text) => write_said(text, signed(block), list),
-            Held::Reasoning(text) => write_thought(text, signed(block), list),
-            Held::Call(call) => {
+            BlockContent::Text(text) => write_said(text, signed(block), list),
+            BlockContent::Reasoning(text) => write_thought(text, signed(block), list),
+            BlockContent::Call(call) => {
                 let thought_signature = signed(block).map(|(_, signature)| signature).or(missing);
                 missing = None;
                 list.value(&WirePart { thought_signature, ..wire_call(call, manner).into() });
             }
-            Held::Image(file) => {
+            BlockContent::Image(file) => {
                 list.value(&WirePart { thought_signature: of_images.next(), ..wire_file(file).into() });
             }
         }

@@ -10,7 +10,7 @@ use super::item::{self, Mark, Reasoning};
 use crate::endpoint::Api;
 use crate::files::Shown;
 use crate::hygiene;
-use crate::model::{Answer, Block, CallOf, File, Held, Message, Request};
+use crate::model::{Answer, Block, BlockContent, CallOf, File, Message, Request};
 use crate::rendering::{Dialect, List, Object};
 
 #[derive(Serialize)]
@@ -208,14 +208,14 @@ impl Writer<'_> {
         }
         for (at, block) in answer.blocks.iter().enumerate() {
             match &block.held {
-                Held::Text(text) if !text.is_empty() => list.value(&said(text, mark(block, is_own))),
-                Held::Call(call) => list.value(&self.call(call, mark(block, is_own))),
-                Held::Reasoning(_) if is_own && is_followed(&answer.blocks[at + 1..]) => {
+                BlockContent::Text(text) if !text.is_empty() => list.value(&said(text, mark(block, is_own))),
+                BlockContent::Call(call) => list.value(&self.call(call, mark(block, is_own))),
+                BlockContent::Reasoning(_) if is_own && is_followed(&answer.blocks[at + 1..]) => {
                     if let Some(reasoning) = item::read::<Reasoning>(block.signature.as_deref()) {
                         list.value(&reasoning);
                     }
                 }
-                Held::Text(_) | Held::Reasoning(_) | Held::Image(_) => {}
+                BlockContent::Text(_) | BlockContent::Reasoning(_) | BlockContent::Image(_) => {}
             }
         }
         if !has_calls {
@@ -265,8 +265,8 @@ fn shown(file: &File) -> Content<'_> {
 
 fn images(answer: &Answer, list: &mut List<'_>) {
     let images = answer.blocks.iter().filter_map(|block| match &block.held {
-        Held::Image(file) => Some(file),
-        Held::Text(_) | Held::Reasoning(_) | Held::Call(_) => None,
+        BlockContent::Image(file) => Some(file),
+        BlockContent::Text(_) | BlockContent::Reasoning(_) | BlockContent::Call(_) => None,
     });
     let images: Vec<_> = images.collect();
     if !images.is_empty() {
@@ -281,7 +281,7 @@ fn mark(block: &Block, is_own: bool) -> Option<Mark> {
 
 /// Reasoning goes back only with the whole item that followed it: alone, or with a text that was cut, it is refused.
 fn is_followed(rest: &[Block]) -> bool {
-    let next = rest.iter().find(|block| !matches!(block.held, Held::Reasoning(_)));
+    let next = rest.iter().find(|block| !matches!(block.held, BlockContent::Reasoning(_)));
     next.is_some_and(|next| mark(next, true).is_some())
 }
 

@@ -8,11 +8,11 @@ use super::frame::{Event, Item, Kind, Response};
 use super::item::{self, BETWEEN};
 use crate::classify::ErrorBody;
 use crate::fault::Fault;
-use crate::wire::{Answer, Decode, Frame, Stop, malformed};
+use crate::wire::{Decode, DecodedResponse, Frame, Stop, malformed};
 
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
-    answer: Answer,
+    answer: DecodedResponse,
     open: Vec<OpenItem>,
 }
 
@@ -56,7 +56,7 @@ impl Decode for Decoder {
         self.take_event(event, data)
     }
 
-    fn answer(&mut self) -> &mut Answer {
+    fn answer(&mut self) -> &mut DecodedResponse {
         &mut self.answer
     }
 }

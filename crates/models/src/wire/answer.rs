@@ -23,7 +23,7 @@ pub(crate) enum Stop {
 
 /// What a decoder fills and the exchange hands on.
 #[derive(Debug, Default)]
-pub(crate) struct Answer {
+pub(crate) struct DecodedResponse {
     said: VecDeque<Said>,
     is_open: bool,
     stop: Option<Stop>,
@@ -35,7 +35,7 @@ pub(crate) struct Answer {
     has_substance: bool,
 }
 
-impl Answer {
+impl DecodedResponse {
     /// A frame of the answer has come.
     pub(crate) fn open(&mut self) {
         if !std::mem::replace(&mut self.is_open, true) {

@@ -17,7 +17,7 @@ pub(crate) mod usage;
 use engine::{Candidate, Usage};
 use futures_util::{StreamExt, stream};
 
-pub(crate) use answer::{Answer, Stop, malformed};
+pub(crate) use answer::{DecodedResponse, Stop, malformed};
 pub(crate) use client::{Clients, broken, refusal, unreachable};
 pub(crate) use function::Tool;
 pub(crate) use json::Json;
@@ -90,7 +90,7 @@ pub(crate) trait Decode: Send {
     fn take(&mut self, frame: &Frame<'_>) -> Result<(), Fault>;
 
     /// The answer as far as it has come.
-    fn answer(&mut self) -> &mut Answer;
+    fn answer(&mut self) -> &mut DecodedResponse;
 
     /// The end of the body, or of the patience with it: is the answer whole, and what did it cost? `request_bytes` is what
     /// an estimate of the usage begins with.

@@ -149,9 +149,11 @@ async fn r41_another_model_is_sent_no_signatures() {
 #[test]
 fn r41_what_the_api_refuses_is_not_sent() {
     let mut request = first_request("http://localhost/v1");
-    let signed =
-        |text: &str| models::Block { held: models::Held::Reasoning(text.into()), signature: Some("sig".into()) };
-    let text = |text: &str| models::Block { held: models::Held::Text(text.into()), signature: None };
+    let signed = |text: &str| models::Block {
+        held: models::BlockContent::Reasoning(text.into()),
+        signature: Some("sig".into()),
+    };
+    let text = |text: &str| models::Block { held: models::BlockContent::Text(text.into()), signature: None };
     let answer = |blocks| Message::Assistant(models::Answer { model: "acme/claude-sonnet-5".into(), blocks });
     request.tools = Cached::from(vec![]);
     request.system = Cached::from(Arc::from(" \n"));

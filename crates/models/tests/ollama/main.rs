@@ -10,7 +10,7 @@ mod cuts;
 mod support;
 
 use engine::{FailureClass, Thinking, ToolClass, ToolSpec, Usage};
-use models::{Api, Block, Cached, CallOf, File, Held, Message, Model, ModelSet, Request};
+use models::{Api, Block, BlockContent, Cached, CallOf, File, Message, Model, ModelSet, Request};
 use serde_json::{Value, json};
 use support::{Answer, Reply, answer, read, request_of, serve, sized};
 
@@ -34,20 +34,20 @@ async fn said(body: &str) -> Answer {
     replied(sized(body.as_bytes())).await
 }
 
-fn block(held: Held) -> Block {
+fn block(held: BlockContent) -> Block {
     Block { held, signature: None }
 }
 
-fn call(id: &str, tool: &str, arguments: &str) -> Held {
-    Held::Call(CallOf { provider_id: id.into(), tool: tool.into(), arguments: arguments.into() })
+fn call(id: &str, tool: &str, arguments: &str) -> BlockContent {
+    BlockContent::Call(CallOf { provider_id: id.into(), tool: tool.into(), arguments: arguments.into() })
 }
 
 #[tokio::test]
 async fn r69_reasoning_text_and_parallel_calls_come_in_order_with_usage() {
     let answer = said(CALLS).await;
     let expected = [
-        Held::Reasoning("Two folders, 潮汐.\n".into()),
-        Held::Text("I look into both.".into()),
+        BlockContent::Reasoning("Two folders, 潮汐.\n".into()),
+        BlockContent::Text("I look into both.".into()),
         call("call_x1", "ls", r#"{"path":"src","deep":1.0}"#),
         call("", "grep", r#"{"pattern":"TODO"}"#),
     ];

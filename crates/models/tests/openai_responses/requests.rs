@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use engine::{Thinking, ToolClass, ToolSpec};
-use models::{Answer, Block, Cached, CallOf, File, Held, Message, Model, ModelSet, Request};
+use models::{Answer, Block, BlockContent, Cached, CallOf, File, Message, Model, ModelSet, Request};
 use serde_json::{Value, json};
 
 use crate::support::{Reply, read, serve, sized};
@@ -31,7 +31,7 @@ fn text(role: &str, text: &str) -> Value {
     json!({ "type": "message", "role": role, "content": if role == "assistant" { json!(text) } else { part } })
 }
 
-fn held(held: Held) -> Block {
+fn held(held: BlockContent) -> Block {
     Block { held, signature: None }
 }
 
@@ -154,14 +154,14 @@ fn r69_images_documents_and_texts_are_shown_in_messages_and_results() {
 
 #[test]
 fn an_image_that_a_model_made_is_never_between_a_call_and_its_result() {
-    let image = || held(Held::Image(file("image/png", "a.png", b"png")));
+    let image = || held(BlockContent::Image(file("image/png", "a.png", b"png")));
     let made = json!({ "type": "message", "role": "user", "content": [
         { "type": "input_text", "text": "What you have made:" },
         { "type": "input_image", "detail": "auto", "image_url": "data:image/png;base64,cG5n" },
     ] });
-    let said = Answer { model: "".into(), blocks: vec![held(Held::Text("so".into())), image()] };
+    let said = Answer { model: "".into(), blocks: vec![held(BlockContent::Text("so".into())), image()] };
     assert_eq!(input_of(vec![Message::Assistant(said)]), json!([text("assistant", "so"), made]));
-    let called = Answer { model: "".into(), blocks: vec![held(Held::Call(call("c", "{}"))), image()] };
+    let called = Answer { model: "".into(), blocks: vec![held(BlockContent::Call(call("c", "{}"))), image()] };
     let called = input_of(vec![Message::Assistant(called), result("c", "a", vec![])]);
     assert_eq!(called[0], made);
     assert_eq!(called[1]["type"], "function_call");
@@ -238,17 +238,17 @@ async fn r41_reasoning_goes_back_only_with_the_whole_item_that_followed_it() {
     answer.blocks.pop();
     assert_eq!(input_of(vec![Message::Assistant(answer.clone())]), json!(sent_back().as_array().unwrap()[..3]));
     answer.blocks.truncate(2);
-    answer.blocks[1] = held(Held::Text("I look".into()));
+    answer.blocks[1] = held(BlockContent::Text("I look".into()));
     assert_eq!(input_of(vec![Message::Assistant(answer)]), json!([text("assistant", "I look")]));
 }
 
 #[test]
 fn r41_a_signature_of_another_format_is_passed_over() {
-    let signed = |held: Held| Block { held, signature: Some("EqQBCgIYAhIM".into()) };
+    let signed = |held: BlockContent| Block { held, signature: Some("EqQBCgIYAhIM".into()) };
     let blocks = vec![
-        signed(Held::Reasoning("hm".into())),
-        signed(Held::Text("so".into())),
-        signed(Held::Call(call("c", "{}"))),
+        signed(BlockContent::Reasoning("hm".into())),
+        signed(BlockContent::Text("so".into())),
+        signed(BlockContent::Call(call("c", "{}"))),
     ];
     let expected = json!([
         text("assistant", "so"),

@@ -5,7 +5,7 @@ use std::io::{IsTerminal as _, Write as _};
 use journal::check::{Checkpoint, Mend, Report, What};
 use journal::mend::{Did, Mender};
 use journal::{Read as _, Reader, Sqlite};
-use runtime::mend::Held;
+use runtime::mend::HeldSession;
 
 use super::aside::keep_texts;
 use super::{DoctorArgs, Line, look, rest};
@@ -184,8 +184,8 @@ fn salvage_ledger(globals: &Globals) -> Result<Did, CliError> {
 }
 
 /// What waits for a human, and what must be sent again.
-fn told_of(held: &Held) -> Did {
-    let Held { key, run, cancelled } = held;
+fn told_of(held: &HeldSession) -> Did {
+    let HeldSession { key, run, cancelled } = held;
     let run = run.map(|_| format!("{key} waits for you: `limulus resume {key} --force` takes its run up again"));
     let cancelled =
         (*cancelled > 0).then(|| format!("{key}: {cancelled} waiting messages were cancelled; send them again"));

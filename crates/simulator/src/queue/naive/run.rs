@@ -61,7 +61,7 @@ enum At {
 
 /// Why a run is held.
 #[derive(Debug)]
-struct Held {
+struct Hold {
     freeze: bool,
     before: Option<CallId>,
 }
@@ -74,7 +74,7 @@ pub(super) struct Under {
     pub(super) doing: Doing,
     pub(super) ending: Option<Outcome>,
     calls: Vec<Call>,
-    held: Option<Held>,
+    held: Option<Hold>,
     begun: bool,
     tools: Vec<String>,
     states: Vec<RunState>,
@@ -319,7 +319,7 @@ impl Under {
                 (None, None) | (Some(_), Some(_)) => false,
             },
         };
-        self.held = Some(Held { freeze: e.freeze, before: e.call });
+        self.held = Some(Hold { freeze: e.freeze, before: e.call });
         if may { Ok(()) } else { Err(format!("{e:?}: nobody wanted it to be held here")) }
     }
 
