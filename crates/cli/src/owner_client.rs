@@ -11,7 +11,7 @@ use gateway::{Service, ServiceOptions};
 use journal::Sqlite;
 use protocol::method::{Cap, ClientInfo, ConnectParams};
 use protocol::{Client, ClientError, Events, FrameError, PROTOCOL};
-use runtime::Linger;
+use runtime::IdlePolicy;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -109,7 +109,7 @@ impl Opening<'_> {
                 .with_offline(models::Offline::with_pace(config.offline_pace()))
                 .with_logins(logins.clone()),
             resolver: Box::new(ConfigResolver::new(config, logins, notes_in.clone())),
-            linger: Linger::default(),
+            idle: IdlePolicy::default(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
         };
         let service = Service::start(journal, options);

@@ -74,8 +74,8 @@ impl Home {
     fn keep(&mut self, before: &Ledger) {
         let Some(batch) = self.ledger.take_batch() else { return };
         let answered = batch.records.iter().any(|record| matches!(record.event, Event::ProfileAnswered(_)));
-        for (account, rest) in before.rests().filter(|(_, rest)| rest.until.0 > self.now && !answered) {
-            let now = self.ledger.rests().find(|(other, _)| *other == account);
+        for (account, rest) in before.cooldowns().filter(|(_, rest)| rest.until.0 > self.now && !answered) {
+            let now = self.ledger.cooldowns().find(|(other, _)| *other == account);
             assert!(now.is_some_and(|(_, now)| now.until >= rest.until), "{account:?} was left alone until {rest:?}");
         }
         self.kept.extend(batch.records);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use engine::{ReceiptState, RunId, SessionRow, Timestamp};
 use journal::{Collected, Journal, Read};
-use runtime::{Linger, Options, Resolver, Runtime};
+use runtime::{IdlePolicy, Options, Resolver, Runtime};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 use tokio::sync::{mpsc, watch};
 
@@ -33,7 +33,7 @@ pub struct ServiceOptions {
     /// The model adapters.
     pub models: models::ModelSet,
     /// How long actors of sessions at rest stay.
-    pub linger: Linger,
+    pub idle: IdlePolicy,
     /// The version of this program.
     pub version: String,
 }
@@ -71,7 +71,7 @@ impl Service {
                 events: Some(events),
                 waits: Some(waits),
                 questions: Some(Box::new(Arc::clone(&asks))),
-                linger: options.linger,
+                idle: options.idle,
             },
         );
         let lines = Lines::new(Arc::<dyn Journal>::clone(runtime.journal()));

@@ -16,8 +16,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::conversation::Conversation;
 use crate::crashpoint;
+use crate::idle::IdleTimer;
 use crate::lanes::{LaneAdmission, LaneTicket};
-use crate::linger::Stay;
 use crate::perform::lane::{self, SettingsRequest};
 use crate::perform::{self, Job, Underway};
 use crate::recovered::Recovered;
@@ -98,7 +98,7 @@ pub(crate) struct Actor<'a> {
     leaving: watch::Receiver<Leaving>,
     cleared: watch::Receiver<()>,
     /// While its session rests.
-    stay: Option<Stay>,
+    stay: Option<IdleTimer>,
 }
 
 impl Exit {
@@ -438,7 +438,7 @@ impl<'a> Actor<'a> {
             match &record.event {
                 engine::Event::RunEnded(ended) => {
                     self.shared.lanes.leave(ended.run);
-                    self.shared.resting.put(session.branch, std::mem::take(&mut self.conversation));
+                    self.shared.conversations.put(session.branch, std::mem::take(&mut self.conversation));
                 }
                 // What goes on in the background keeps its record.
                 engine::Event::CallSettled(e) if e.effect.is_some_and(|effect| session.process(effect).is_some()) => {}

@@ -9,9 +9,9 @@ use std::time::Duration;
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
 use engine::{
-    Account, Allowance, Answer, Batch, BranchId, CallId, CallOutcome, CallSettled, Candidate, Command, EffectId, Epoch,
-    Failure, Flags, Hash, LaneBounds, LaneWait, Ledger, Overrides, Position, QueueSettings, Refusal, Rest, SessionId,
-    Settings, SharedBudget, Thinking, Timestamp,
+    Account, Allowance, Answer, Batch, BranchId, CallId, CallOutcome, CallSettled, Candidate, Command, Cooldown,
+    EffectId, Epoch, Failure, Flags, Hash, LaneBounds, LaneWait, Ledger, Overrides, Position, QueueSettings, Refusal,
+    SessionId, Settings, SharedBudget, Thinking, Timestamp,
 };
 use journal::Journal;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -21,14 +21,14 @@ use crate::actor::Offer;
 use crate::budget_pool::BudgetHandle;
 use crate::clock::Clock;
 use crate::conversation::STEER_MARK;
+use crate::conversation_cache::ConversationCache;
+use crate::idle::{IdlePolicy, Places};
 use crate::keep::{Name, keep_running};
 use crate::lanes::{LaneHandle, LaneNews};
 use crate::latest::Latest;
 use crate::ledger::{self, HomeLedger};
-use crate::linger::{Linger, Places};
 use crate::park::Parked;
 use crate::post::{self, Letter};
-use crate::resting::Resting;
 use crate::sessions::{Reading, Sessions};
 
 /// How long an owner that leaves waits for the refreshes of logins that are under way: one takes a second or two.
@@ -108,7 +108,7 @@ pub struct Options {
     /// Who can be asked; without it every question is answered no.
     pub questions: Option<Box<dyn Askable>>,
     /// How long actors of sessions at rest stay.
-    pub linger: Linger,
+    pub idle: IdlePolicy,
 }
 
 /// Whoever can be asked for leave.
@@ -205,7 +205,7 @@ pub(crate) struct Shared {
     pub(crate) latest: Latest,
     pub(crate) ledger: HomeLedger,
     pub(crate) budget_pool: BudgetHandle,
-    pub(crate) resting: Resting,
+    pub(crate) conversations: ConversationCache,
     pub(crate) sessions: Sessions,
     pub(crate) places: Places,
     /// Where the journal's answers go.
@@ -333,9 +333,9 @@ impl Runtime {
             models: options.models,
             clock: Clock::after(latest),
             latest: Latest::default(),
-            resting: Resting::default(),
+            conversations: ConversationCache::default(),
             sessions: Sessions::default(),
-            places: Places::new(options.linger),
+            places: Places::new(options.idle),
             post,
             letters: Mutex::new(Some(letters)),
             events: options.events,
@@ -410,7 +410,7 @@ impl Runtime {
         &self,
         provider: Option<String>,
         profile: Option<String>,
-    ) -> Result<Vec<(Account, Rest)>, Error> {
+    ) -> Result<Vec<(Account, Cooldown)>, Error> {
         let clear = move |ledger: &mut Ledger, now| ledger.clear(provider.as_deref(), profile.as_deref(), now);
         Ok(ledger::record(&self.shared, clear).await?)
     }

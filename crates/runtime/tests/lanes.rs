@@ -12,7 +12,7 @@ use engine::{
 };
 use journal::{Journal as _, Memory, Read as _};
 use models::{Endpoint, ModelSet, Offline};
-use runtime::{Handle, LaneNews, Linger, Options, Published, Resolver, Runtime};
+use runtime::{Handle, IdlePolicy, LaneNews, Options, Published, Resolver, Runtime};
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
@@ -74,7 +74,7 @@ fn home_of(journal: Arc<Memory>, main: usize) -> Home {
         events: Some(events_in),
         waits: Some(waits_in),
         questions: None,
-        linger: Linger::default(),
+        idle: IdlePolicy::default(),
     };
     Home { runtime: Runtime::new(journal.clone(), options), journal, main, events, waits }
 }

@@ -10,7 +10,7 @@ use engine::{
 };
 use journal::{Read, Sqlite};
 use models::{Endpoint, ModelSet};
-use runtime::{Linger, Options, Resolver, Runtime};
+use runtime::{IdlePolicy, Options, Resolver, Runtime};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 use uuid::Uuid;
@@ -71,7 +71,7 @@ fn home(defect: Defect) -> Home {
         events: Some(events_in),
         waits: None,
         questions: None,
-        linger: Linger::default(),
+        idle: IdlePolicy::default(),
     };
     let runtime = Runtime::new(journal.clone(), options);
     Home { _folder: folder, journal, runtime, events }

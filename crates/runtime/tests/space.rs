@@ -9,7 +9,7 @@ use engine::{
 };
 use journal::{Memory, Read};
 use models::{Endpoint, ModelSet, Offline};
-use runtime::{Handle, Linger, Options, Published, Resolver, Runtime};
+use runtime::{Handle, IdlePolicy, Options, Published, Resolver, Runtime};
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
@@ -64,7 +64,7 @@ fn home() -> Home {
         events: Some(events_in),
         waits: None,
         questions: None,
-        linger: Linger::default(),
+        idle: IdlePolicy::default(),
     };
     Home { runtime: Runtime::new(journal.clone(), options), journal, events }
 }

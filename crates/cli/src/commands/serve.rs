@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 use gateway::socket::{self, Listener};
 use gateway::{Service, ServiceOptions, TakenUp};
 use journal::Journal as _;
-use runtime::Linger;
+use runtime::IdlePolicy;
 use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
@@ -68,7 +68,7 @@ pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliErr
             .with_offline(models::Offline::with_pace(config.offline_pace()))
             .with_logins(logins.clone()),
         resolver: Box::new(ConfigResolver::new(config, logins, notes_in)),
-        linger: Linger::default(),
+        idle: IdlePolicy::default(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     };
     let service = Service::start(journal, options);

@@ -41,7 +41,7 @@ pub struct Account {
 
 /// Why and until when it is left alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rest {
+pub struct Cooldown {
     /// Why.
     pub class: FailureClass,
     /// Until when.
@@ -71,7 +71,7 @@ pub struct ProfileOrder {
 pub struct Ledger {
     branch: BranchId,
     head: Seq,
-    rests: BTreeMap<Account, Rest>,
+    cooldowns: BTreeMap<Account, Cooldown>,
     providers: BTreeMap<String, ProfileOrder>,
     /// The requests whose failure has counted, the last ones: a session may tell of one twice.
     counted: VecDeque<EffectId>,
@@ -100,8 +100,8 @@ impl Ledger {
 
     /// One that knows of nothing yet, and goes on in this branch.
     pub fn on(branch: BranchId) -> Self {
-        let (rests, providers, counted) = (BTreeMap::new(), BTreeMap::new(), VecDeque::new());
-        Self { branch, head: Seq(0), rests, providers, counted, allowances: BTreeMap::new(), open: vec![] }
+        let (cooldowns, providers, counted) = (BTreeMap::new(), BTreeMap::new(), VecDeque::new());
+        Self { branch, head: Seq(0), cooldowns, providers, counted, allowances: BTreeMap::new(), open: vec![] }
     }
 
     /// The last entry of its branch.
@@ -110,8 +110,8 @@ impl Ledger {
     }
 
     /// What is left alone, in order; also where that time has come since.
-    pub fn rests(&self) -> impl Iterator<Item = (&Account, &Rest)> {
-        self.rests.iter()
+    pub fn cooldowns(&self) -> impl Iterator<Item = (&Account, &Cooldown)> {
+        self.cooldowns.iter()
     }
 
     /// The providers among whose profiles there is an order.
@@ -129,7 +129,7 @@ impl Ledger {
     pub fn strike(&mut self, strike: &Strike, now: Timestamp) {
         let cools = rule_of(strike.class).cools;
         let account = strike.account(cools);
-        let before = self.rests.get(&account).filter(|rest| rest.until > now);
+        let before = self.cooldowns.get(&account).filter(|rest| rest.until > now);
         if cools == Cools::Nothing || self.counted.contains(&strike.request) {
             return;
         }
@@ -146,8 +146,8 @@ impl Ledger {
     /// there is no other profile to ask.
     pub fn is_news(&self, candidate: &Candidate, alone: bool, since: Timestamp) -> bool {
         let last_good = self.turns(&candidate.provider).and_then(|turns| turns.last_good.as_ref());
-        let mended = |(account, rest): (&Account, &Rest)| account.holds(candidate) && rest.since <= since;
-        !alone && last_good != Some(&candidate.profile) || self.rests.iter().any(mended)
+        let mended = |(account, rest): (&Account, &Cooldown)| account.holds(candidate) && rest.since <= since;
+        !alone && last_good != Some(&candidate.profile) || self.cooldowns.iter().any(mended)
     }
 
     /// A request that was sent at `since` was answered whole.
@@ -165,13 +165,13 @@ impl Ledger {
     }
 
     /// The profiles of this provider and this name, or of any, may be asked again, whatever failed. Gives what was left alone.
-    pub fn clear(&mut self, provider: Option<&str>, profile: Option<&str>, now: Timestamp) -> Vec<(Account, Rest)> {
+    pub fn clear(&mut self, provider: Option<&str>, profile: Option<&str>, now: Timestamp) -> Vec<(Account, Cooldown)> {
         let is_it = |account: &Account| {
             let named = profile.is_none() || account.profile.as_deref() == profile;
             named && provider.is_none_or(|provider| account.provider == provider)
         };
-        let gone = self.rests.iter().filter(|(account, rest)| rest.until > now && is_it(account));
-        let gone: Vec<(Account, Rest)> = gone.map(|(account, rest)| (account.clone(), *rest)).collect();
+        let gone = self.cooldowns.iter().filter(|(account, rest)| rest.until > now && is_it(account));
+        let gone: Vec<(Account, Cooldown)> = gone.map(|(account, rest)| (account.clone(), *rest)).collect();
         let mut profiles: Vec<_> = gone.iter().map(|(of, _)| (of.provider.clone(), of.profile.clone())).collect();
         profiles.dedup();
         for (provider, profile) in profiles {
@@ -184,11 +184,15 @@ impl Ledger {
     /// leaves them alone is its own decision.
     pub fn cooling(&self, chain: &[Candidate], run: RunId, now: Timestamp) -> Vec<Cooled> {
         let rest = |candidate: &Candidate| {
-            let of = |(account, rest): &(&Account, &Rest)| account.holds(candidate) && rest.request.run != run;
-            self.rests().filter(of).map(|(_, rest)| *rest).filter(|rest| rest.until > now).max_by_key(|rest| rest.until)
+            let of = |(account, rest): &(&Account, &Cooldown)| account.holds(candidate) && rest.request.run != run;
+            self.cooldowns()
+                .filter(of)
+                .map(|(_, rest)| *rest)
+                .filter(|rest| rest.until > now)
+                .max_by_key(|rest| rest.until)
         };
         let cooled = chain.iter().zip(0..).filter_map(|(candidate, at)| {
-            let Rest { until, class, .. } = rest(candidate)?;
+            let Cooldown { until, class, .. } = rest(candidate)?;
             Some(Cooled { candidate: at, until, class })
         });
         cooled.collect()
@@ -231,15 +235,15 @@ impl Ledger {
                     self.counted.pop_front();
                 }
                 self.counted.push_back(request);
-                let rest = Rest { class, until, strikes, since: at, request };
-                self.rests.insert(Account { provider, profile, model }, rest);
+                let rest = Cooldown { class, until, strikes, since: at, request };
+                self.cooldowns.insert(Account { provider, profile, model }, rest);
             }
             Event::ProfileAnswered(e) => {
                 let is_it = |account: &Account| {
                     let model = account.model.as_ref().is_none_or(|model| *model == e.model);
                     model && (&account.provider, &account.profile) == (&e.provider, &e.profile)
                 };
-                self.rests.retain(|account, rest| !is_it(account) || rest.since > e.since);
+                self.cooldowns.retain(|account, rest| !is_it(account) || rest.since > e.since);
                 self.used(&e.provider, e.profile.as_ref(), at).last_good = Some(e.profile.clone());
             }
             Event::ProfilePreferred(e) => {
@@ -249,7 +253,7 @@ impl Ledger {
                 self.allowances.insert(e.agent.clone(), e.allowance);
             }
             Event::ProfileCleared(e) => {
-                self.rests.retain(|account, _| (&account.provider, &account.profile) != (&e.provider, &e.profile));
+                self.cooldowns.retain(|account, _| (&account.provider, &account.profile) != (&e.provider, &e.profile));
                 self.providers.entry(e.provider.clone()).or_default().cleared.insert(e.profile.clone(), at);
             }
             _ => {}

@@ -288,7 +288,7 @@ mod tests {
     use journal::Memory;
     use models::{Endpoint, ModelSet};
     use protocol::limits::BUFFERED_BYTES;
-    use runtime::{Linger, Resolver};
+    use runtime::{IdlePolicy, Resolver};
 
     use super::*;
     use crate::ServiceOptions;
@@ -316,7 +316,7 @@ mod tests {
             supervisor: "/nowhere".into(),
             resolver: Box::new(Nothing),
             models: ModelSet::new(),
-            linger: Linger::default(),
+            idle: IdlePolicy::default(),
             version: "0".to_owned(),
         };
         let service = Service::start(Arc::new(journal), options);

@@ -13,7 +13,7 @@ use journal::{Journal, Sqlite};
 use models::{Endpoint, ModelSet, Offline};
 use protocol::method::{AgentParams, Cap, ClientInfo, ConnectParams, HelloOk};
 use protocol::{Client, EventFrame, Events};
-use runtime::{Linger, Resolver};
+use runtime::{IdlePolicy, Resolver};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
@@ -88,7 +88,7 @@ impl Home {
             supervisor: "/nowhere".into(),
             resolver: Box::new(Here(workspace.display().to_string())),
             models: ModelSet::new().with_offline(Offline::with_pace(pace)),
-            linger: Linger::default(),
+            idle: IdlePolicy::default(),
             version: "0.0.0".to_owned(),
         };
         let service = Service::start(journal, options);

@@ -96,7 +96,7 @@ pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<Underway, jour
             let (run, agent) = (id.run, job.session.agent.clone());
             if shared.is_tight(&agent) {
                 *job.conversation = Conversation::default();
-                shared.resting.clear();
+                shared.conversations.clear();
             }
             let request = BudgetRequest { run, agent, expected: *expected, closing: *closing };
             spawn(reporter.clone(), reserve::perform(shared, request, reporter))
@@ -161,7 +161,7 @@ fn settings(job: &Job<'_>) -> Arc<Settings> {
 fn order(job: &mut Job<'_>, candidate: u32, prompt: &Body, items: usize) -> Result<request::Order, journal::Error> {
     let store = job.shared.journal.as_ref();
     let settings = settings(job);
-    job.conversation.go_on_from(|| job.shared.resting.take(job.session.branch));
+    job.conversation.go_on_from(|| job.shared.conversations.take(job.session.branch));
     let head = job.conversation.head(prompt, &settings, &job.shared.latest, store)?;
     let (system, tools) = (head.system.clone(), head.tools.clone());
     let mark = job.shared.resolver.mark();

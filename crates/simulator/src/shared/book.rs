@@ -67,8 +67,9 @@ impl Book {
     /// Whether a ledger leaves everyone alone for as long as this one does.
     pub(crate) fn is_kept_by(&self, ledger: &Ledger, now: Timestamp) -> Result<(), Violation> {
         for (account, alone) in self.alone.iter().filter(|(_, alone)| alone.until > now) {
-            let mut rests = ledger.rests().filter(|(of, _)| (&of.profile, &of.model) == (&account.0, &account.1));
-            let rest = rests.next().map(|(_, rest)| (rest.until, rest.strikes));
+            let mut cooldowns =
+                ledger.cooldowns().filter(|(of, _)| (&of.profile, &of.model) == (&account.0, &account.1));
+            let rest = cooldowns.next().map(|(_, rest)| (rest.until, rest.strikes));
             Invariant::Cooldown.holds(rest.is_some_and(|(until, _)| until >= alone.until), || {
                 format!("{account:?} was left alone as {alone:?}, after the crash {rest:?}")
             })?;
@@ -78,7 +79,7 @@ impl Book {
 
     /// The same as a ledger that is all that is left: an answer may be forgotten, a cooldown may not.
     pub(crate) fn adopt(&mut self, ledger: &Ledger) {
-        let alone = ledger.rests().map(|(of, rest)| {
+        let alone = ledger.cooldowns().map(|(of, rest)| {
             let alone = Alone { until: rest.until, since: rest.since, strikes: rest.strikes };
             ((of.profile.clone(), of.model.clone()), alone)
         });

@@ -128,7 +128,8 @@ impl World {
         if self.writing.is_some() || !self.answered.is_empty() {
             could.push(Next::Ledger);
         }
-        if !self.ledger.is_appending() && self.ledger.recorded().rests().next().is_some() && self.chance.one_in(12) {
+        if !self.ledger.is_appending() && self.ledger.recorded().cooldowns().next().is_some() && self.chance.one_in(12)
+        {
             could.push(Next::Clear);
         }
         if self.nodes.iter().any(Node::waits) || !could.is_empty() && self.chance.one_in(12) {

@@ -11,7 +11,7 @@ use engine::{
     Policy, ResumeMode, Settings,
 };
 use journal::Sqlite;
-use runtime::{Linger, Options, Published, Runtime};
+use runtime::{IdlePolicy, Options, Published, Runtime};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::mpsc;
 use uuid::Uuid;
@@ -133,7 +133,7 @@ impl Warm {
             events: Some(events),
             waits: None,
             questions: None,
-            linger: Linger::default(),
+            idle: IdlePolicy::default(),
         };
         let journal = Arc::new(Sqlite::own(&folder.join("home"))?);
         Ok(Self { runtime: Runtime::new(journal, options), published, sessions: 0 })

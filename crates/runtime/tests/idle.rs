@@ -7,7 +7,7 @@ use engine::{
 };
 use journal::Sqlite;
 use models::{Endpoint, ModelSet};
-use runtime::{Linger, Options, Published, Resolver, Runtime};
+use runtime::{IdlePolicy, Options, Published, Resolver, Runtime};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use uuid::Uuid;
 
@@ -76,7 +76,7 @@ async fn third(others: usize) -> Usage {
         events: Some(events_in),
         waits: None,
         questions: None,
-        linger: Linger::default(),
+        idle: IdlePolicy::default(),
     };
     let journal = Arc::new(Sqlite::own(&options.home).expect("a fresh home"));
     let mut runtime = Runtime::new(journal, options);

@@ -15,14 +15,14 @@ const AT_ONCE: usize = 256;
 
 /// How long actors of sessions at rest stay.
 #[derive(Debug, Clone, Copy)]
-pub struct Linger {
+pub struct IdlePolicy {
     /// How long each.
     pub stay: Duration,
     /// How many at once; one more leaves as soon as its session rests.
     pub at_once: usize,
 }
 
-impl Default for Linger {
+impl Default for IdlePolicy {
     fn default() -> Self {
         Self { stay: STAY, at_once: AT_ONCE }
     }
@@ -37,21 +37,21 @@ pub(crate) struct Places {
 
 /// A stay that has begun.
 #[derive(Debug)]
-pub(crate) struct Stay {
+pub(crate) struct IdleTimer {
     /// When it ends.
     pub(crate) until: Instant,
     _place: Option<OwnedSemaphorePermit>,
 }
 
 impl Places {
-    pub(crate) fn new(linger: Linger) -> Self {
-        Self { stay: linger.stay, free: Arc::new(Semaphore::new(linger.at_once)) }
+    pub(crate) fn new(idle: IdlePolicy) -> Self {
+        Self { stay: idle.stay, free: Arc::new(Semaphore::new(idle.at_once)) }
     }
 
     /// Begins a stay; one without a place ends at once.
-    pub(crate) fn begin(&self) -> Stay {
+    pub(crate) fn begin(&self) -> IdleTimer {
         let place = Arc::clone(&self.free).try_acquire_owned().ok();
         let stay = if place.is_some() { self.stay } else { Duration::ZERO };
-        Stay { until: Instant::now() + stay, _place: place }
+        IdleTimer { until: Instant::now() + stay, _place: place }
     }
 }
