@@ -362,11 +362,11 @@ impl<'a> Actor<'a> {
                 }
                 continue;
             };
-            let (actor, post) = (self.commits.0.clone(), self.shared.post.clone());
+            let (actor, commit_relay) = (self.commits.0.clone(), self.shared.commit_relay.clone());
             let append = journal::Append { batch, epoch: self.epoch };
             self.shared
                 .journal
-                .append(append, Box::new(move |commit| drop(post.send((actor, commit.map_err(Box::new))))));
+                .append(append, Box::new(move |commit| drop(commit_relay.send((actor, commit.map_err(Box::new))))));
         }
     }
 

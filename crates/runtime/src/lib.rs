@@ -6,6 +6,7 @@
 mod actor;
 mod budget_pool;
 mod clock;
+mod commit_relay;
 mod conversation;
 mod conversation_cache;
 pub mod crashpoint;
@@ -17,7 +18,6 @@ mod ledger;
 pub mod mend;
 mod park;
 mod perform;
-mod post;
 mod prompt;
 mod recovered;
 mod resident;

@@ -20,6 +20,7 @@ use uuid::Uuid;
 use crate::actor::Offer;
 use crate::budget_pool::BudgetHandle;
 use crate::clock::Clock;
+use crate::commit_relay::{self, CommitNotice};
 use crate::conversation::STEER_MARK;
 use crate::conversation_cache::ConversationCache;
 use crate::idle::{IdlePolicy, Places};
@@ -28,7 +29,6 @@ use crate::lanes::{LaneHandle, LaneNews};
 use crate::latest::Latest;
 use crate::ledger::{self, HomeLedger};
 use crate::park::Parked;
-use crate::post::{self, Letter};
 use crate::sessions::{Reading, Sessions};
 
 /// How long an owner that leaves waits for the refreshes of logins that are under way: one takes a second or two.
@@ -209,9 +209,9 @@ pub(crate) struct Shared {
     pub(crate) sessions: Sessions,
     pub(crate) places: Places,
     /// Where the journal's answers go.
-    pub(crate) post: mpsc::UnboundedSender<Letter>,
+    pub(crate) commit_relay: mpsc::UnboundedSender<CommitNotice>,
     /// What the post delivers, until the first actor starts it.
-    letters: Mutex<Option<mpsc::UnboundedReceiver<Letter>>>,
+    notices: Mutex<Option<mpsc::UnboundedReceiver<CommitNotice>>>,
     events: Option<mpsc::UnboundedSender<Published>>,
     questions: Option<Box<dyn Askable>>,
     pub(crate) lanes: LaneHandle,
@@ -320,7 +320,7 @@ impl Handle {
 impl Runtime {
     /// The runtime of a home whose journal this process owns.
     pub fn new(journal: Arc<dyn Journal>, options: Options) -> Self {
-        let (post, letters) = mpsc::unbounded_channel();
+        let (commit_relay, notices) = mpsc::unbounded_channel();
         // A journal that cannot be read says so when a session is opened.
         let latest = journal.latest().unwrap_or_default();
         let shared = Shared {
@@ -336,8 +336,8 @@ impl Runtime {
             conversations: ConversationCache::default(),
             sessions: Sessions::default(),
             places: Places::new(options.idle),
-            post,
-            letters: Mutex::new(Some(letters)),
+            commit_relay,
+            notices: Mutex::new(Some(notices)),
             events: options.events,
             questions: options.questions,
             lanes: LaneHandle::new(options.waits),
@@ -451,8 +451,8 @@ fn enter(shared: &Arc<Shared>, key: &str, agent: &str, offers: Vec<Offer>) -> Re
     }
     let (reading, new) = shared.sessions.send(key, offers)?;
     if let Some(new) = new {
-        if let Some(letters) = shared.letters.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            tokio::spawn(post::deliver(letters));
+        if let Some(notices) = shared.notices.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            tokio::spawn(commit_relay::deliver(notices));
         }
         let name = Name { key: key.to_owned(), agent: agent.to_owned() };
         tokio::spawn(keep_running(Arc::clone(shared), name, new));

@@ -7,15 +7,15 @@ use tokio::sync::mpsc;
 use crate::actor::Commit;
 
 /// An answer and the actor that waits for it.
-pub(crate) type Letter = (mpsc::UnboundedSender<Commit>, Commit);
+pub(crate) type CommitNotice = (mpsc::UnboundedSender<Commit>, Commit);
 
-/// Letters that are taken in one go.
+/// Notices that are taken in one go.
 const ROUND: usize = 256;
 
 /// Delivers until nobody can write any more.
-pub(crate) async fn deliver(mut letters: mpsc::UnboundedReceiver<Letter>) {
+pub(crate) async fn deliver(mut notices: mpsc::UnboundedReceiver<CommitNotice>) {
     let mut round = Vec::new();
-    while letters.recv_many(&mut round, ROUND).await > 0 {
+    while notices.recv_many(&mut round, ROUND).await > 0 {
         for (actor, commit) in round.drain(..) {
             // An actor that is gone needs no answer.
             let _ = actor.send(commit);
