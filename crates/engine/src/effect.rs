@@ -3,7 +3,7 @@
 use crate::body::Body;
 use crate::event::EndingCause;
 use crate::ids::{CallId, EffectId, EffectKind, MessageId};
-use crate::ledger::Strike;
+use crate::ledger::FailureReport;
 use crate::settings::Thinking;
 use crate::tables::budget::Spent;
 use crate::tables::compaction::Rung;
@@ -106,7 +106,7 @@ pub enum Effect {
         /// Its id.
         id: EffectId,
         /// What.
-        strike: Strike,
+        failure_report: FailureReport,
     },
     /// Follow a process until it has ended.
     HoldProcess {
@@ -132,8 +132,8 @@ impl Effect {
     }
 
     /// The effect that tells the ledger of this.
-    pub(crate) fn report(strike: Strike) -> Self {
-        Self::Report { id: EffectId { kind: EffectKind::Report, ..strike.request }, strike }
+    pub(crate) fn report(failure_report: FailureReport) -> Self {
+        Self::Report { id: EffectId { kind: EffectKind::Report, ..failure_report.request }, failure_report }
     }
 
     /// Its id.

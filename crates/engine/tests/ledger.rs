@@ -134,9 +134,9 @@ impl Home {
                 world.step(Report::Prepared { effect: id, prompt });
             }
             Effect::Request { id, candidate, .. } => self.answer(at, (id, candidate), chance),
-            Effect::Report { id, strike } => {
+            Effect::Report { id, failure_report } => {
                 let before = self.ledger.clone();
-                self.ledger.strike(&strike, Timestamp(now));
+                self.ledger.record_failure(&failure_report, Timestamp(now));
                 self.keep(&before);
                 if chance.below(4) == 0 {
                     return self.crash();

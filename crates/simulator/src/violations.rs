@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use engine::{
-    Batch, BodyKind, CallOutcome, Content, Effect, EffectId, EffectKind, Ending, FailureClass, Item, Ledger, Lifecycle,
-    Line, Machine, Outcome, Phase, ReceiptState, Record, Report, Run, RunId, Session, Strike, TextAdded, Timestamp,
-    Views,
+    Batch, BodyKind, CallOutcome, Content, Effect, EffectId, EffectKind, Ending, FailureClass, FailureReport, Item,
+    Ledger, Lifecycle, Line, Machine, Outcome, Phase, ReceiptState, Record, Report, Run, RunId, Session, TextAdded,
+    Timestamp, Views,
 };
 use journal::Snapshot;
 
@@ -105,11 +105,11 @@ fn a_cooldown_that_a_crash_has_taken() -> Checked {
     let mut ledger = Ledger::default();
     let request = EffectId { run: RunId(uuid::Uuid::nil()), kind: EffectKind::Request, ordinal: 1, try_no: 1 };
     let (provider, model, class) = ("acme".to_owned(), "one".to_owned(), FailureClass::RateLimit);
-    let strike = Strike { request, provider, model, profile: None, class, until: None, probe: false };
-    ledger.strike(&strike, Timestamp(0));
+    let failure_report = FailureReport { request, provider, model, profile: None, class, until: None, probe: false };
+    ledger.record_failure(&failure_report, Timestamp(0));
     let mut book = Book::default();
     for record in &ledger.take_batch().unwrap().records {
-        book.take(record, Some(&strike)).unwrap();
+        book.take(record, Some(&failure_report)).unwrap();
     }
     book.is_kept_by(&ledger, Timestamp(1)).unwrap();
     book.is_kept_by(&Ledger::default(), Timestamp(1))

@@ -4,9 +4,9 @@
 //! are told whom to leave alone when a run starts and whenever that changes; what is decided is the run's own. What may not
 //! live here: a decision about a run.
 
+mod failure_report;
 mod order;
 mod pump;
-mod strike;
 #[cfg(test)]
 mod tests;
 
@@ -22,11 +22,11 @@ use crate::failure::FailureClass;
 use crate::ids::{BranchId, EffectId, RunId, Seq, SessionId, Timestamp};
 use crate::settings::Candidate;
 use crate::tables::budget::Allowance;
-use crate::tables::limits::COUNTED_STRIKES;
+use crate::tables::limits::COUNTED_REPORTS;
 use crate::tables::recovery::{Cools, rule_of};
 
+pub use failure_report::{Cleared, Cooled, FailureReport};
 pub use pump::{LedgerPump, News};
-pub use strike::{Cleared, Cooled, Strike};
 
 /// What is left alone: a profile with one model, or with all.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -126,19 +126,19 @@ impl Ledger {
 
     /// A request failed in a way that concerns others. One that was out already when the profile was first left alone says
     /// nothing new; one that failed as a probe is a strike more. No time is ever shortened.
-    pub fn strike(&mut self, strike: &Strike, now: Timestamp) {
-        let cools = rule_of(strike.class).cools;
-        let account = strike.account(cools);
+    pub fn record_failure(&mut self, failure_report: &FailureReport, now: Timestamp) {
+        let cools = rule_of(failure_report.class).cools;
+        let account = failure_report.account(cools);
         let before = self.cooldowns.get(&account).filter(|rest| rest.until > now);
-        if cools == Cools::Nothing || self.counted.contains(&strike.request) {
+        if cools == Cools::Nothing || self.counted.contains(&failure_report.request) {
             return;
         }
-        let strikes = before.map_or(0, |rest| rest.strikes) + u32::from(before.is_none() || strike.probe);
+        let strikes = before.map_or(0, |rest| rest.strikes) + u32::from(before.is_none() || failure_report.probe);
         let by_itself = now.plus(cools.cooldown_ms(strikes));
-        let asked = strike.until.unwrap_or(by_itself);
+        let asked = failure_report.until.unwrap_or(by_itself);
         let until = before.map_or(by_itself, |rest| rest.until.max(by_itself)).max(asked);
         let Account { provider, profile, model } = account;
-        let (class, request) = (strike.class, strike.request);
+        let (class, request) = (failure_report.class, failure_report.request);
         self.emit(ProfileCooled { provider, profile, model, class, until, strikes, request }, now);
     }
 
@@ -231,7 +231,7 @@ impl Ledger {
             Event::ProfileCooled(e) => {
                 let ProfileCooled { provider, profile, model, class, until, strikes, request } = e.clone();
                 self.used(&provider, profile.as_ref(), at).cleared.remove(&profile);
-                if self.counted.len() == COUNTED_STRIKES {
+                if self.counted.len() == COUNTED_REPORTS {
                     self.counted.pop_front();
                 }
                 self.counted.push_back(request);

@@ -204,11 +204,11 @@ impl Machine {
         let keeps = !stream.text.is_empty() && !planted(Mutant::CutTextLost);
         let text = keeps.then(|| self.keep_text(BodyKind::Message, &stream.text));
         self.emit(StreamCut { request, cause, text }, moment.now);
-        let strike = match cause {
+        let failure_report = match cause {
             CutCause::Crash | CutCause::Shutdown | CutCause::Pause => self.resume_mode() == ResumeMode::Restart,
             CutCause::Steer | CutCause::Interrupt | CutCause::Abort | CutCause::Deadline => false,
         };
-        if !strike {
+        if !failure_report {
             self.seal(&stream, Usage::default(), Next::Cut, self.not_run(cause), moment);
         } else if text.is_some() {
             self.emit(TextStruck { request }, moment.now);

@@ -137,10 +137,15 @@ fn start(effect: &Effect) -> String {
         Effect::EndCall { call, started, why, .. } => {
             format!("call={} started={} why={why:?}", short(&call.to_string()), short(&started.to_string()))
         }
-        Effect::Report { strike, .. } => {
-            let profile = strike.profile.as_deref().unwrap_or("-");
-            let probe = if strike.probe { " probe" } else { "" };
-            format!("{}/{}@{profile} {}{probe}", strike.provider, strike.model, word(&strike.class))
+        Effect::Report { failure_report, .. } => {
+            let profile = failure_report.profile.as_deref().unwrap_or("-");
+            let probe = if failure_report.probe { " probe" } else { "" };
+            format!(
+                "{}/{}@{profile} {}{probe}",
+                failure_report.provider,
+                failure_report.model,
+                word(&failure_report.class)
+            )
         }
         Effect::HoldProcess { process, .. } | Effect::EndProcess { process, .. } => {
             format!("process={}", short(&process.to_string()))

@@ -135,7 +135,9 @@ pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<Underway, jour
             let task = spawn(reporter, freeze_call::perform(Arc::clone(&freezing)));
             return Ok(Underway { task, freezing: Some(freezing) });
         }
-        Effect::Report { strike, .. } => spawn(reporter.clone(), report::perform(shared, strike.clone(), reporter)),
+        Effect::Report { failure_report, .. } => {
+            spawn(reporter.clone(), report::perform(shared, failure_report.clone(), reporter))
+        }
         Effect::HoldProcess { process, .. } => spawn(reporter.clone(), process::hold(shared, *process, reporter)),
         Effect::EndProcess { process, .. } => spawn(reporter.clone(), process::end(shared, *process, reporter)),
     };

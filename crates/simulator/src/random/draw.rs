@@ -7,7 +7,7 @@ use engine::{Allowance, AtLimit, Budget, FailureClass, Limits, ResumeMode, Think
 
 use super::trial::{Mode, Part, Trial};
 use crate::case::Form;
-use crate::fault::{Fault, Lost, Strike};
+use crate::fault::{Fault, Lost, PlannedFault};
 use crate::hit::{Harm, Hit};
 use crate::plan::Plan;
 use crate::workload::{
@@ -280,9 +280,9 @@ fn change(workload: &mut Workload, run: usize, turn: usize, change: impl FnOnce(
 }
 
 /// The faults of a case, soonest first.
-pub fn strikes_of(trial: &Trial) -> Vec<Strike> {
-    if let Some(strikes) = &trial.strikes {
-        return strikes.clone();
+pub fn faults_of(trial: &Trial) -> Vec<PlannedFault> {
+    if let Some(faults) = &trial.faults {
+        return faults.clone();
     }
     let mut chance = Chance::new(trial.seed, "faults");
     let (count, within) = match trial.mode {
@@ -290,7 +290,7 @@ pub fn strikes_of(trial: &Trial) -> Vec<Strike> {
         Mode::Liveness => (5 + chance.pick(20), 60 + chance.pick(300)),
         Mode::Disk => (1 + chance.pick(6), 1 + chance.pick(300)),
     };
-    let mut strikes: Vec<Strike> = (0..count)
+    let mut faults: Vec<PlannedFault> = (0..count)
         .flat_map(|_| {
             let at = chance.pick(within) as u32;
             if trial.mode == Mode::Disk && !chance.one_in(4) {
@@ -300,18 +300,18 @@ pub fn strikes_of(trial: &Trial) -> Vec<Strike> {
             }
         })
         .collect();
-    strikes.sort_by_key(|strike| strike.at);
-    strikes
+    faults.sort_by_key(|inject| inject.at);
+    faults
 }
 
 /// Something at one of the next operations of the disk: an append has some twenty, a new journal some hundred.
-fn hit(at: u32, chance: &mut Chance) -> Strike {
+fn hit(at: u32, chance: &mut Chance) -> PlannedFault {
     let harms: Vec<Harm> = Harm::all().collect();
     let (harm, within) = (chance.of(&harms), chance.of(&[10, 50, 400]));
-    Strike { at, fault: Fault::Disk(Hit { harm, nth: 1 + chance.pick(within) as u64 }) }
+    PlannedFault { at, fault: Fault::Disk(Hit { harm, nth: 1 + chance.pick(within) as u64 }) }
 }
 
-fn fault(at: u32, chance: &mut Chance) -> Vec<Strike> {
+fn fault(at: u32, chance: &mut Chance) -> Vec<PlannedFault> {
     let power = Form::Power { keep: chance.pick(4) };
     let form = chance.of(&[Form::Process, Form::Ended, power]);
     let fault = match chance.pick(14) {
@@ -321,14 +321,14 @@ fn fault(at: u32, chance: &mut Chance) -> Vec<Strike> {
         7 => Fault::Full(1 << chance.pick(14)),
         8 => Fault::Slow(chance.of(&[4, 100, 5_000])),
         9 => {
-            let jump = Strike { at, fault: Fault::Jump(chance.of(&JUMPS)) };
-            return vec![jump, Strike { at, fault: Fault::Crash(form) }];
+            let jump = PlannedFault { at, fault: Fault::Jump(chance.of(&JUMPS)) };
+            return vec![jump, PlannedFault { at, fault: Fault::Crash(form) }];
         }
         10 | 11 => Fault::Echo(chance.pick(3)),
         12 => Fault::Late,
         _ => Fault::Close,
     };
-    vec![Strike { at, fault }]
+    vec![PlannedFault { at, fault }]
 }
 
 #[cfg(test)]
@@ -343,24 +343,24 @@ mod tests {
         trial.seed =
             (0..1_000).find(|seed| plan_of(&Trial { seed: *seed, ..trial.clone() }).workload.runs.len() > 2).unwrap();
         let whole = plan_of(&trial).workload;
-        let strikes = strikes_of(&trial);
+        let faults = faults_of(&trial);
         trial.dropped = vec![Part::Message(1), Part::Failure(0, 0), Part::User(2)];
         let less = plan_of(&trial).workload;
         assert_eq!(less.runs.len() + 1, whole.runs.len());
         assert_eq!(less.runs[1].message, whole.runs[2].message);
         assert!(less.runs[0].turns[0].failure.is_none() && less.runs[1].abort.is_none());
-        assert_eq!(strikes_of(&trial), strikes);
+        assert_eq!(faults_of(&trial), faults);
     }
 
     #[test]
     fn every_kind_of_fault_is_drawn() {
         let mut names = BTreeSet::new();
         for seed in 0..200 {
-            names.extend(strikes_of(&Trial::new(Mode::Random, seed)).iter().map(|strike| strike.fault.name()));
+            names.extend(faults_of(&Trial::new(Mode::Random, seed)).iter().map(|inject| inject.fault.name()));
         }
         assert_eq!(names.len(), 11, "{names:?}");
         for seed in 0..200 {
-            names.extend(strikes_of(&Trial::new(Mode::Disk, seed)).iter().map(|strike| strike.fault.name()));
+            names.extend(faults_of(&Trial::new(Mode::Disk, seed)).iter().map(|inject| inject.fault.name()));
         }
         assert_eq!(names.len(), 11 + Harm::all().count(), "{names:?}");
     }

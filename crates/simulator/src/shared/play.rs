@@ -6,8 +6,8 @@ mod node;
 use std::sync::Arc;
 
 use engine::{
-    Batch, Candidate, Effect, EffectId, Event, Failure, FailureClass, Ledger, LedgerPump, Limits, Moment, Part, Report,
-    Settings, Strike, Timestamp, Usage,
+    Batch, Candidate, Effect, EffectId, Event, Failure, FailureClass, FailureReport, Ledger, LedgerPump, Limits,
+    Moment, Part, Report, Settings, Timestamp, Usage,
 };
 use journal::{Append, Journal as _, Memory, Read as _};
 
@@ -49,7 +49,7 @@ pub fn play(case: Sharing, counts: &mut Counts) -> Result<Vec<usize>, Broken> {
 /// What the ledger is being asked to record, and who waits for that.
 struct Writing {
     batch: Arc<Batch>,
-    strike: Option<(usize, EffectId, Strike)>,
+    failure_report: Option<(usize, EffectId, FailureReport)>,
     is_kept: bool,
 }
 
@@ -156,7 +156,7 @@ impl World {
             }
             Effect::Prepare { id } => node::prepared(id),
             Effect::Request { id, candidate, .. } => return self.answer(at, (id, candidate), moment),
-            Effect::Report { id, strike } => return self.strike(at, id, strike, moment),
+            Effect::Report { id, failure_report } => return self.record_failure(at, id, failure_report, moment),
             other => return Err(Invariant::Edge.violated(format!("nothing here asks for {other:?}"))),
         };
         self.nodes[at].offer(report, moment, &self.ledger)
@@ -188,15 +188,21 @@ impl World {
     }
 
     /// As the runtime's `report` does: it waits for its turn, decides, and tells its session when that is recorded.
-    fn strike(&mut self, at: usize, effect: EffectId, strike: Strike, moment: Moment) -> Result<(), Violation> {
+    fn record_failure(
+        &mut self,
+        at: usize,
+        effect: EffectId,
+        failure_report: FailureReport,
+        moment: Moment,
+    ) -> Result<(), Violation> {
         if self.ledger.is_appending() {
             return Ok(());
         }
-        let ((), batch) = self.ledger.decide(|ledger| ledger.strike(&strike, moment.now));
+        let ((), batch) = self.ledger.decide(|ledger| ledger.record_failure(&failure_report, moment.now));
         match batch {
             Some(batch) => {
-                let strike = Some((at, effect, strike));
-                self.writing = Some(Writing { batch: Arc::new(batch), strike, is_kept: false });
+                let failure_report = Some((at, effect, failure_report));
+                self.writing = Some(Writing { batch: Arc::new(batch), failure_report, is_kept: false });
                 Ok(())
             }
             None => self.nodes[at].offer(Report::Reported { effect }, moment, &self.ledger),
@@ -207,7 +213,7 @@ impl World {
     fn clear(&mut self) {
         let (profile, now) = (self.chance.of(&[None, Some("a"), Some("b")]), self.now);
         let (_, batch) = self.ledger.decide(|ledger| ledger.clear(None, profile, now));
-        self.writing = batch.map(|batch| Writing { batch: Arc::new(batch), strike: None, is_kept: false });
+        self.writing = batch.map(|batch| Writing { batch: Arc::new(batch), failure_report: None, is_kept: false });
     }
 
     /// What was decided is written, then known; else an answer is told.
@@ -220,23 +226,23 @@ impl World {
                     ledger.answered(&candidate, since, now);
                 }
             });
-            self.writing = batch.map(|batch| Writing { batch: Arc::new(batch), strike: None, is_kept: false });
+            self.writing = batch.map(|batch| Writing { batch: Arc::new(batch), failure_report: None, is_kept: false });
             return Ok(());
         };
         if !std::mem::replace(&mut writing.is_kept, true) {
             append(&self.journal, &writing.batch)?;
             for record in &writing.batch.records {
-                self.book.take(record, writing.strike.as_ref().map(|(_, _, strike)| strike))?;
+                self.book.take(record, writing.failure_report.as_ref().map(|(_, _, failure_report)| failure_report))?;
             }
             return Ok(());
         }
-        let Some(Writing { batch, strike, .. }) = self.writing.take() else { return Ok(()) };
+        let Some(Writing { batch, failure_report, .. }) = self.writing.take() else { return Ok(()) };
         self.ledger.committed();
         let moment = Moment { now: self.now, draw: self.chance.draw() };
         if batch.records.iter().any(|record| matches!(record.event, Event::ProfileCleared(_))) {
             self.nodes.iter_mut().try_for_each(|node| node.hear(moment, &self.ledger))?;
         }
-        let Some((at, effect, _)) = strike else { return Ok(()) };
+        let Some((at, effect, _)) = failure_report else { return Ok(()) };
         self.nodes[at].offer(Report::Reported { effect }, moment, &self.ledger)
     }
 

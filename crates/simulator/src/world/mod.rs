@@ -177,7 +177,7 @@ impl World {
     }
 
     /// Lets something go wrong.
-    pub fn strike(&mut self, fault: Fault) -> Result<(), Violation> {
+    pub fn inject(&mut self, fault: Fault) -> Result<(), Violation> {
         let outside = &mut self.outside;
         outside.trace.add(fault.name().as_bytes());
         outside.past.until = outside.now;

@@ -43,7 +43,7 @@ impl Bench {
 
 /// One attack that struck, or did not.
 #[derive(Debug, Clone)]
-pub(super) struct Strike {
+pub(super) struct PlannedKill {
     /// What was tried.
     pub(super) attack: Attack,
     /// Whether the process was `resume`.
@@ -57,7 +57,7 @@ pub(super) struct Strike {
 /// What came of a case.
 #[derive(Debug, Default)]
 pub(super) struct Verdict {
-    pub(super) strikes: Vec<Strike>,
+    pub(super) strikes: Vec<PlannedKill>,
     pub(super) violations: Vec<String>,
     /// Bytes of text that clients recorded.
     pub(super) told_bytes: usize,
@@ -104,7 +104,7 @@ fn play(case: &Case, bench: &Bench, place: &mut KillHome, verdict: &mut Verdict)
         let killed = record.exit == Exit::Signal(SIGKILL);
         let amid_fault =
             killed && Truth::read(&place.home()).is_ok_and(|truth| amid(case, &script, &truth, has_struck()));
-        verdict.strikes.push(Strike { attack: attack.clone(), on_resume: at > 0, killed, amid_fault });
+        verdict.strikes.push(PlannedKill { attack: attack.clone(), on_resume: at > 0, killed, amid_fault });
         records.push(record);
     }
     // Whoever was not answered asks again, with the same key; a run that is there is taken up.
@@ -169,7 +169,7 @@ fn message(case: &Case, place: &KillHome) -> String {
 }
 
 /// Processes that ended otherwise than they were made to, or with a status that does not fit.
-fn exits(case: &Case, records: &[Record], strikes: &[Strike]) -> Vec<String> {
+fn exits(case: &Case, records: &[Record], strikes: &[PlannedKill]) -> Vec<String> {
     let ended_by_itself = |exit: Exit| match exit {
         // An aborted run is told by its own status.
         Exit::Code(0) => true,
@@ -200,6 +200,6 @@ fn shown(binary: &Path, place: &KillHome) -> Result<Vec<Value>, String> {
 }
 
 /// Whether an attack of this verdict hit the point.
-pub(super) fn hits(verdict: &Verdict, point: Point) -> impl Iterator<Item = &Strike> {
+pub(super) fn hits(verdict: &Verdict, point: Point) -> impl Iterator<Item = &PlannedKill> {
     verdict.strikes.iter().filter(move |strike| strike.killed && strike.attack.point() == Some(point))
 }

@@ -15,7 +15,7 @@ use crate::event::{
 };
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{BranchId, Epoch, Seq, Timestamp};
-use crate::ledger::Strike;
+use crate::ledger::FailureReport;
 use crate::mutants::{Mutant, planted};
 use crate::tables::budget::{Allowance, Scope, Spent};
 use crate::tables::lifecycle::LifecycleKind;
@@ -134,7 +134,7 @@ impl Session {
             Event::Noted(e) => self.noted(e),
             Event::BudgetSet(e) => self.budget_set(e),
             Event::CandidateCooled(e) => self.candidate_cooled(e, at),
-            Event::Reported(e) => self.owed.retain(|strike| strike.request != e.request),
+            Event::Reported(e) => self.owed.retain(|failure_report| failure_report.request != e.request),
             Event::ProcessAdopted(e) => self.process_adopted(e),
             Event::ProcessEnding(e) => self.process_ending(e),
             Event::ProcessEnded(e) => self.process_ended(e, at),
@@ -319,8 +319,8 @@ impl Session {
         let of = Cooling { candidate: e.candidate, until: e.until, strikes: 0, class: e.class, since: at };
         run.counters.cool(of, asked);
         let failed = e.request.zip(run.trace.last());
-        let strike = failed.and_then(|(request, failure)| Strike::of(request, failure, e.until, probe));
-        self.owed.extend(strike);
+        let failure_report = failed.and_then(|(request, failure)| FailureReport::of(request, failure, e.until, probe));
+        self.owed.extend(failure_report);
     }
 
     fn message_sealed(&mut self, e: &MessageSealed, at: Timestamp) {

@@ -10,7 +10,7 @@ use crate::tables::recovery::{Cools, rule_of};
 
 /// A request that failed in a way that concerns other sessions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Strike {
+pub struct FailureReport {
     /// Which: it counts once.
     pub request: EffectId,
     /// The provider's name in the configuration.
@@ -27,7 +27,7 @@ pub struct Strike {
     pub probe: bool,
 }
 
-impl Strike {
+impl FailureReport {
     /// What others are to know of a failure; none where it says nothing of their requests, or names no candidate.
     pub(crate) fn of(request: EffectId, failure: &Failure, until: Option<Timestamp>, probe: bool) -> Option<Self> {
         let (provider, model) = failure.provider.clone().zip(failure.model.clone())?;
