@@ -6,7 +6,7 @@ use crate::body::{Attached, Content};
 use crate::event::{Breakpoint, CallOutcome, Found, Leg, Overrides, QueueMode, ReceiptState, Usage};
 use crate::failure::Failure;
 use crate::ids::{BranchId, CallId, EffectId, Epoch, Hash, MessageId, RunId, SessionId, Timestamp};
-use crate::ledger::{Cleared, Cooled};
+use crate::ledger::{CooldownLifted, CooldownSet};
 use crate::queue::QueueSettings;
 use crate::settings::{Policy, Settings, Thinking};
 use crate::state::{BlockOf, ItemAt, LegState};
@@ -243,17 +243,17 @@ pub enum Report {
         /// Its number.
         epoch: Epoch,
         /// The candidates of its run that the ledger says are to be left alone.
-        cooling: Vec<Cooled>,
+        cooling: Vec<CooldownSet>,
     },
     /// What the ledger says has changed since the run was last told: these of its candidates are to be left alone.
-    Cooled {
+    CooldownSet {
         /// All of them.
-        cooling: Vec<Cooled>,
+        cooling: Vec<CooldownSet>,
     },
     /// A user has said of these of its candidates that they may be asked again: a run that only waits for one goes on.
-    Cleared {
+    CooldownLifted {
         /// All of them, also of those that it does not leave alone.
-        cleared: Vec<Cleared>,
+        cleared: Vec<CooldownLifted>,
     },
     /// An owner took the session up, and its run waits for its place in the lane: what is asked for is decided on, and
     /// nothing goes on by itself. `Opened` follows when it has its place, or needs none any more.
@@ -272,7 +272,7 @@ pub enum Report {
         /// What its run is decided by.
         settings: Arc<Settings>,
         /// The candidates that the ledger says are to be left alone.
-        cooling: Vec<Cooled>,
+        cooling: Vec<CooldownSet>,
     },
     /// The head of the queue cannot run (its model does not exist, say).
     LaneRefused {

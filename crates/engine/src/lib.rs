@@ -34,7 +34,9 @@ pub use ids::{
 };
 pub use input::{Answer, Command, Given, Input, Override, Part, Receipt, Refusal, Report, Shortened};
 pub use lanes::{Bound, Lane, LaneAnswer, LaneBounds, LaneRequest, LaneWait, Lanes};
-pub use ledger::{Account, Cleared, Cooldown, Cooled, FailureReport, Ledger, LedgerPump, News, ProfileOrder};
+pub use ledger::{
+    Account, Cooldown, CooldownLifted, CooldownSet, FailureReport, Ledger, LedgerPump, LedgerUpdate, ProfileOrder,
+};
 pub use machine::{IllegalEdge, Line, Machine, RecoverError, Segment, SettingsSource};
 pub use pump::{Do, Pump};
 pub use queue::{DropPolicy, Interrupt, QueueSettings};

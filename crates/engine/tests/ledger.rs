@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use engine::{
-    Candidate, Content, Cooled, Effect, EffectId, Event, Failure, FailureClass, Ledger, Part, Record, Report,
+    Candidate, Content, CooldownSet, Effect, EffectId, Event, Failure, FailureClass, Ledger, Part, Record, Report,
     Timestamp, Usage,
 };
 use support::World;
@@ -43,7 +43,7 @@ struct Home {
     /// When each request went out.
     sent: BTreeMap<(usize, EffectId), i64>,
     /// What the ledger said last to the run of a session, and after how many entries of that.
-    told: BTreeMap<usize, (usize, Vec<Cooled>)>,
+    told: BTreeMap<usize, (usize, Vec<CooldownSet>)>,
 }
 
 impl Home {
@@ -101,7 +101,7 @@ impl Home {
         let cooling = self.ledger.cooling(&settings.candidates, run, Timestamp(self.now));
         self.told.insert(at, (world.journal.len(), cooling.clone()));
         world.now = self.now;
-        world.step(Report::Cooled { cooling });
+        world.step(Report::CooldownSet { cooling });
     }
 
     fn step(&mut self, at: usize, chance: &mut Chance) {
@@ -161,7 +161,7 @@ impl Home {
             return world.step(Report::RequestFailed { effect, failure });
         }
         let before = self.ledger.clone();
-        if self.ledger.is_news(&candidate, false, since) {
+        if self.ledger.is_update(&candidate, false, since) {
             self.ledger.answered(&candidate, since, Timestamp(self.now));
         }
         world.step(Report::Said { effect, part: Part::Text("Done.".into()) });

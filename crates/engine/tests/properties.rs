@@ -11,10 +11,10 @@ use engine::tables::limits::{PROCESS_MS, QUEUE_CAP};
 use engine::tables::routing::MODES;
 use engine::tables::transitions::RunState;
 use engine::{
-    Allowance, Attached, BlockOf, BodyKind, Breakpoint, CallOutcome, Cleared, Command, Content, Cooled, DropPolicy,
-    Effect, EffectId, EffectKind, Epoch, Failure, FailureClass, Found, Given, Hash, Interrupt, Item, Lifecycle, Limit,
-    MessageId, Override, Overrides, Part, Phase, Policy, QueueMode, QueueSettings, Report, Resource, ResumeMode, RunId,
-    Rung, Scope, Shortened, Stage, Timestamp, Usage, WaitFor,
+    Allowance, Attached, BlockOf, BodyKind, Breakpoint, CallOutcome, Command, Content, CooldownLifted, CooldownSet,
+    DropPolicy, Effect, EffectId, EffectKind, Epoch, Failure, FailureClass, Found, Given, Hash, Interrupt, Item,
+    Lifecycle, Limit, MessageId, Override, Overrides, Part, Phase, Policy, QueueMode, QueueSettings, Report, Resource,
+    ResumeMode, RunId, Rung, Scope, Shortened, Stage, Timestamp, Usage, WaitFor,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence};
@@ -103,8 +103,8 @@ enum Control {
     Turn,
     Due,
     /// What the ledger says has changed.
-    Cooled(usize),
-    Cleared(usize),
+    CooldownSet(usize),
+    CooldownLifted(usize),
 }
 
 fn control() -> impl Strategy<Value = Control> {
@@ -130,8 +130,8 @@ fn control() -> impl Strategy<Value = Control> {
         1 => Just(Control::OpenToWait),
         2 => Just(Control::Turn),
         1 => Just(Control::Due),
-        3 => (0..36_usize).prop_map(Control::Cooled),
-        2 => (0..4_usize).prop_map(Control::Cleared),
+        3 => (0..36_usize).prop_map(Control::CooldownSet),
+        2 => (0..4_usize).prop_map(Control::CooldownLifted),
     ]
 }
 
@@ -306,9 +306,9 @@ fn lifted() -> Allowance {
 }
 
 /// What the ledger may say.
-fn cooling(world: &World, how: usize, class: usize) -> Vec<Cooled> {
+fn cooling(world: &World, how: usize, class: usize) -> Vec<CooldownSet> {
     let until = Timestamp(world.now + 500 * class as i64);
-    let cooled = Cooled { candidate: (class % 2) as u32, until, class: CLASSES[class % 9] };
+    let cooled = CooldownSet { candidate: (class % 2) as u32, until, class: CLASSES[class % 9] };
     if how.is_multiple_of(3) { vec![cooled] } else { vec![] }
 }
 
@@ -536,14 +536,14 @@ fn offer_control(world: &mut World, control: Control) {
             }
         }
         Control::Due => world.offer(Report::Due),
-        Control::Cooled(how) => {
+        Control::CooldownSet(how) => {
             let cooling = cooling(world, 0, how);
-            world.offer(Report::Cooled { cooling });
+            world.offer(Report::CooldownSet { cooling });
         }
-        Control::Cleared(how) => {
+        Control::CooldownLifted(how) => {
             let at = Timestamp(world.now - 500 * (how as i64 / 2));
-            let cleared = vec![Cleared { candidate: how as u32 % 2, at }];
-            world.offer(Report::Cleared { cleared });
+            let cleared = vec![CooldownLifted { candidate: how as u32 % 2, at }];
+            world.offer(Report::CooldownLifted { cleared });
         }
     }
 }

@@ -17,7 +17,7 @@ const LONG_WAIT: Duration = Duration::from_secs(2);
 
 /// What is told of a run that waits for its place in a lane. It is in no journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LaneNews {
+pub enum LaneUpdate {
     /// It waits: told when the wait begins, and again when it is a long one.
     Waits {
         /// Behind whom, and since when.
@@ -36,7 +36,7 @@ pub enum LaneNews {
     },
 }
 
-impl LaneNews {
+impl LaneUpdate {
     /// The key of the session that it is about.
     pub fn session(&self) -> &str {
         match self {
@@ -48,7 +48,7 @@ impl LaneNews {
 /// The lanes of a home.
 pub(crate) struct LaneHandle {
     inside: Mutex<Inside>,
-    news: Option<mpsc::UnboundedSender<LaneNews>>,
+    update: Option<mpsc::UnboundedSender<LaneUpdate>>,
 }
 
 #[derive(Default)]
@@ -78,8 +78,8 @@ impl fmt::Debug for LaneTicket {
 pub(crate) type LaneAdmission = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl LaneHandle {
-    pub(crate) fn new(news: Option<mpsc::UnboundedSender<LaneNews>>) -> Self {
-        Self { inside: Mutex::default(), news }
+    pub(crate) fn new(update: Option<mpsc::UnboundedSender<LaneUpdate>>) -> Self {
+        Self { inside: Mutex::default(), update }
     }
 
     /// A run needs its place no more: the next one has it.
@@ -95,10 +95,10 @@ impl LaneHandle {
         self.lock().lanes.waits()
     }
 
-    fn tell(&self, news: LaneNews) {
-        if let Some(listener) = &self.news {
+    fn tell(&self, update: LaneUpdate) {
+        if let Some(listener) = &self.update {
             // Who has gone away is not missed.
-            let _ = listener.send(news);
+            let _ = listener.send(update);
         }
     }
 
@@ -179,7 +179,7 @@ impl LaneTicket {
                 return std::future::pending().await;
             }
             let (request, since, at) = (self.request.clone(), self.since, self.shared.clock.now());
-            self.shared.lanes.tell(LaneNews::Entered { request, since, at });
+            self.shared.lanes.tell(LaneUpdate::Entered { request, since, at });
         }
         self.has_come = true;
     }
@@ -187,7 +187,7 @@ impl LaneTicket {
     fn tell_wait(&self) {
         let wait = self.shared.lanes.lock().lanes.wait_of(self.request.run);
         if let Some(wait) = wait {
-            self.shared.lanes.tell(LaneNews::Waits { wait, at: self.shared.clock.now() });
+            self.shared.lanes.tell(LaneUpdate::Waits { wait, at: self.shared.clock.now() });
         }
     }
 }

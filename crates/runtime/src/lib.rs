@@ -29,7 +29,7 @@ pub use budget_pool::budget_pool;
 pub use clock::Clock;
 pub use conversation::conversation;
 pub use idle::IdlePolicy;
-pub use lanes::LaneNews;
+pub use lanes::LaneUpdate;
 pub use ledger::{believed_ledger, ledger};
 pub use park::Parked;
 pub use resident::resident_bytes;

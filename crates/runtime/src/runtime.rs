@@ -25,7 +25,7 @@ use crate::conversation::STEER_MARK;
 use crate::conversation_cache::ConversationCache;
 use crate::idle::{IdlePolicy, Places};
 use crate::keep::{Name, keep_running};
-use crate::lanes::{LaneHandle, LaneNews};
+use crate::lanes::{LaneHandle, LaneUpdate};
 use crate::latest::Latest;
 use crate::ledger::{self, HomeLedger};
 use crate::park::Parked;
@@ -104,7 +104,7 @@ pub struct Options {
     /// Who is told of every committed batch.
     pub events: Option<mpsc::UnboundedSender<Published>>,
     /// Who is told of runs that wait for their place in a lane.
-    pub waits: Option<mpsc::UnboundedSender<LaneNews>>,
+    pub waits: Option<mpsc::UnboundedSender<LaneUpdate>>,
     /// Who can be asked; without it every question is answered no.
     pub questions: Option<Box<dyn Askable>>,
     /// How long actors of sessions at rest stay.

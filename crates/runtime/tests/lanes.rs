@@ -12,7 +12,7 @@ use engine::{
 };
 use journal::{Journal as _, Memory, Read as _};
 use models::{Endpoint, ModelSet, Offline};
-use runtime::{Handle, IdlePolicy, LaneNews, Options, Published, Resolver, Runtime};
+use runtime::{Handle, IdlePolicy, LaneUpdate, Options, Published, Resolver, Runtime};
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
@@ -52,7 +52,7 @@ struct Home {
     journal: Arc<Memory>,
     main: Arc<AtomicUsize>,
     events: mpsc::UnboundedReceiver<Published>,
-    waits: mpsc::UnboundedReceiver<LaneNews>,
+    waits: mpsc::UnboundedReceiver<LaneUpdate>,
 }
 
 /// A model that never says anything: a run stays where it is until it is ended.
@@ -138,26 +138,26 @@ impl Home {
 
     async fn next_wait(&mut self) -> (RunId, Vec<String>, u64) {
         match self.waits.recv().await.unwrap() {
-            LaneNews::Waits { wait, at } => {
+            LaneUpdate::Waits { wait, at } => {
                 let behind = wait.behind.iter().map(|request| request.session.to_string()).collect();
                 (wait.request.run, behind, at.since(wait.since))
             }
-            news @ LaneNews::Entered { .. } => panic!("{news:?}"),
+            news @ LaneUpdate::Entered { .. } => panic!("{news:?}"),
         }
     }
 
     async fn next_entered(&mut self) -> (RunId, u64) {
         match self.waits.recv().await.unwrap() {
-            LaneNews::Entered { request, since, at } => (request.run, at.since(since)),
-            news @ LaneNews::Waits { .. } => panic!("{news:?}"),
+            LaneUpdate::Entered { request, since, at } => (request.run, at.since(since)),
+            news @ LaneUpdate::Waits { .. } => panic!("{news:?}"),
         }
     }
 
     /// Of which session the next news is.
     async fn next_wait_or_entry(&mut self) -> String {
         match self.waits.recv().await.unwrap() {
-            LaneNews::Waits { wait, .. } => wait.request.session.to_string(),
-            LaneNews::Entered { request, .. } => request.session.to_string(),
+            LaneUpdate::Waits { wait, .. } => wait.request.session.to_string(),
+            LaneUpdate::Entered { request, .. } => request.session.to_string(),
         }
     }
 

@@ -39,8 +39,8 @@ pub(crate) async fn run(
 ) -> Result<Given, ToolError> {
     let folder = CallFolder::of(&context.calls, id);
     let mut news = match state(&folder)? {
-        CallState::Absent => News::of(start(context, &folder, arguments).await?),
-        _ => News::none(),
+        CallState::Absent => OutputUpdate::of(start(context, &folder, arguments).await?),
+        _ => OutputUpdate::none(),
     };
     let yields_at = arguments.yields_after(context.call_ms).map(|after| Instant::now() + after);
     let mut live = LiveOutput::new(context.secrets.clone(), already);
@@ -199,14 +199,14 @@ async fn start(context: &Context, folder: &CallFolder, arguments: &ExecArguments
 
 /// When to look into the folder again.
 #[derive(Debug)]
-struct News {
+struct OutputUpdate {
     /// The supervisor's output, if it is ours and still open.
     stdout: Option<ChildStdout>,
     /// What it said before it began.
     said: Vec<u8>,
 }
 
-impl News {
+impl OutputUpdate {
     fn of(stdout: ChildStdout) -> Self {
         Self { stdout: Some(stdout), said: Vec::new() }
     }

@@ -52,7 +52,7 @@ impl Account {
 
 /// A candidate of a run of which a user has said that it may be asked again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cleared {
+pub struct CooldownLifted {
     /// Its place in the settings.
     pub candidate: u32,
     /// When: what was found out since counts.
@@ -61,7 +61,7 @@ pub struct Cleared {
 
 /// A candidate of a run that is to be left alone when it starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cooled {
+pub struct CooldownSet {
     /// Its place in the settings.
     pub candidate: u32,
     /// Until when.

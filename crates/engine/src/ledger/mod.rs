@@ -25,8 +25,8 @@ use crate::tables::budget::Allowance;
 use crate::tables::limits::COUNTED_REPORTS;
 use crate::tables::recovery::{Cools, rule_of};
 
-pub use failure_report::{Cleared, Cooled, FailureReport};
-pub use pump::{LedgerPump, News};
+pub use failure_report::{CooldownLifted, CooldownSet, FailureReport};
+pub use pump::{LedgerPump, LedgerUpdate};
 
 /// What is left alone: a profile with one model, or with all.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -144,7 +144,7 @@ impl Ledger {
 
     /// Whether it changes whom anyone asks that a request which was sent at `since` was answered whole. `alone` says that
     /// there is no other profile to ask.
-    pub fn is_news(&self, candidate: &Candidate, alone: bool, since: Timestamp) -> bool {
+    pub fn is_update(&self, candidate: &Candidate, alone: bool, since: Timestamp) -> bool {
         let last_good = self.turns(&candidate.provider).and_then(|turns| turns.last_good.as_ref());
         let mended = |(account, rest): (&Account, &Cooldown)| account.holds(candidate) && rest.since <= since;
         !alone && last_good != Some(&candidate.profile) || self.cooldowns.iter().any(mended)
@@ -182,7 +182,7 @@ impl Ledger {
 
     /// The candidates of a run's chain that are to be left alone. What the run itself found out it knows better: how long it
     /// leaves them alone is its own decision.
-    pub fn cooling(&self, chain: &[Candidate], run: RunId, now: Timestamp) -> Vec<Cooled> {
+    pub fn cooling(&self, chain: &[Candidate], run: RunId, now: Timestamp) -> Vec<CooldownSet> {
         let rest = |candidate: &Candidate| {
             let of = |(account, rest): &(&Account, &Cooldown)| account.holds(candidate) && rest.request.run != run;
             self.cooldowns()
@@ -193,23 +193,23 @@ impl Ledger {
         };
         let cooled = chain.iter().zip(0..).filter_map(|(candidate, at)| {
             let Cooldown { until, class, .. } = rest(candidate)?;
-            Some(Cooled { candidate: at, until, class })
+            Some(CooldownSet { candidate: at, until, class })
         });
         cooled.collect()
     }
 
     /// The candidates of a run's chain that a user has cleared, and who have not failed since.
-    fn cleared(&self, chain: &[Candidate]) -> Vec<Cleared> {
+    fn cleared(&self, chain: &[Candidate]) -> Vec<CooldownLifted> {
         let cleared = chain.iter().zip(0..).filter_map(|(of, candidate)| {
             let at = *self.turns(&of.provider)?.cleared.get(&of.profile)?;
-            Some(Cleared { candidate, at })
+            Some(CooldownLifted { candidate, at })
         });
         cleared.collect()
     }
 
     /// All that it says to a run.
-    pub fn standing(&self, chain: &[Candidate], run: RunId, now: Timestamp) -> News {
-        News { cleared: self.cleared(chain), cooling: self.cooling(chain, run, now) }
+    pub fn standing(&self, chain: &[Candidate], run: RunId, now: Timestamp) -> LedgerUpdate {
+        LedgerUpdate { cleared: self.cleared(chain), cooling: self.cooling(chain, run, now) }
     }
 
     /// What was said that all runs of an agent, or (none) of the home, may spend in a day.

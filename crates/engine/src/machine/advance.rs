@@ -8,7 +8,7 @@ use crate::event::{
 };
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{EffectId, Moment, Timestamp};
-use crate::ledger::{Cleared, Cooled};
+use crate::ledger::{CooldownLifted, CooldownSet};
 use crate::mutants::{Mutant, planted};
 use crate::settings::{Candidate, Limits, ResumeMode, Thinking};
 use crate::state::{Lifecycle, Phase, PrepareStage, Repeat, Session};
@@ -195,12 +195,12 @@ impl Machine {
     }
 
     /// What the ledger says is the run's own knowledge from then on; what it knows already is no news.
-    pub(super) fn leave_alone(&mut self, cooling: &[Cooled], moment: Moment) {
+    pub(super) fn leave_alone(&mut self, cooling: &[CooldownSet], moment: Moment) {
         let run = self.session.as_ref().filter(|session| !session.closed).and_then(Session::run);
         let Some(run) = run.filter(|run| run.ending.is_none()) else { return };
         let counters = &run.counters;
-        let news: Vec<Cooled> = cooling.iter().filter(|cooled| !counters.knows(cooled)).copied().collect();
-        for Cooled { candidate, until, class } in news {
+        let news: Vec<CooldownSet> = cooling.iter().filter(|cooled| !counters.knows(cooled)).copied().collect();
+        for CooldownSet { candidate, until, class } in news {
             let (until, class) = (Some(until), Some(class));
             let model = self.name_of(candidate);
             self.emit(CandidateCooled { candidate, model, until, class, request: None }, moment.now);
@@ -208,7 +208,7 @@ impl Machine {
     }
 
     /// What the run knows of these is over, and with it a wait for any of them. What it has found out since stays.
-    pub(super) fn ask_again(&mut self, cleared: &[Cleared], moment: Moment) {
+    pub(super) fn ask_again(&mut self, cleared: &[CooldownLifted], moment: Moment) {
         let run = self.session.as_ref().filter(|session| !session.closed).and_then(Session::run);
         let Some(run) = run.filter(|run| run.ending.is_none()) else { return };
         let counters = &run.counters;

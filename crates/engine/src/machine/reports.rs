@@ -16,8 +16,8 @@ impl Machine {
         match report {
             Report::Opened { epoch, cooling } => self.opened(epoch, &cooling, moment),
             // What is left alone is asked for by nobody sooner: nothing follows before the next request is decided on.
-            Report::Cooled { cooling } => self.leave_alone(&cooling, moment),
-            Report::Cleared { cleared } => self.ask_again(&cleared, moment),
+            Report::CooldownSet { cooling } => self.leave_alone(&cooling, moment),
+            Report::CooldownLifted { cleared } => self.ask_again(&cleared, moment),
             Report::OpenedToWait { epoch } => self.opened_to_wait(epoch, moment),
             Report::Closing => self.closing(moment),
             Report::Due => self.expire(moment),

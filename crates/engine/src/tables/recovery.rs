@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{Moment, Timestamp};
-use crate::ledger::{Cleared, Cooled};
+use crate::ledger::{CooldownLifted, CooldownSet};
 use crate::mutants::{Mutant, planted};
 use crate::settings::{Candidate, Limits, Thinking};
 use crate::tables::compaction::{self, Room, Rung, Window};
@@ -277,13 +277,13 @@ impl Counters {
     }
 
     /// Whether a candidate is left alone for as long as that already.
-    pub(crate) fn knows(&self, cooled: &Cooled) -> bool {
+    pub(crate) fn knows(&self, cooled: &CooldownSet) -> bool {
         let mut of_it = self.cooling.iter().filter(|cooling| cooling.candidate == cooled.candidate);
         of_it.any(|cooling| cooling.until.is_none_or(|until| until >= cooled.until))
     }
 
     /// Whether a candidate is left alone for what was known when it was cleared.
-    pub(crate) fn knew(&self, cleared: &Cleared) -> bool {
+    pub(crate) fn knew(&self, cleared: &CooldownLifted) -> bool {
         let mut of_it = self.cooling.iter().filter(|cooling| cooling.candidate == cleared.candidate);
         of_it.any(|cooling| cooling.since <= cleared.at)
     }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use engine::BodyKind;
 use engine::tables::budget::NO_LIMIT;
 use engine::{
-    Allowance, Attached, BlockOf, Breakpoint, CallId, CallOutcome, Candidate, Cleared, Command, Content, Cooled,
-    Effect, EffectId, EffectKind, Epoch, Event, Failure, FailureClass, Found, Given, Hash, Input, Item, Limit,
-    MessageId, Override, Overrides, Part, Policy, Price, Report, Resource, ResumeMode, RunId, Scope, Shortened, Spent,
-    Timestamp, Usage,
+    Allowance, Attached, BlockOf, Breakpoint, CallId, CallOutcome, Candidate, Command, Content, CooldownLifted,
+    CooldownSet, Effect, EffectId, EffectKind, Epoch, Event, Failure, FailureClass, Found, Given, Hash, Input, Item,
+    Limit, MessageId, Override, Overrides, Part, Policy, Price, Report, Resource, ResumeMode, RunId, Scope, Shortened,
+    Spent, Timestamp, Usage,
 };
 use uuid::Uuid;
 
@@ -349,8 +349,8 @@ fn report(world: &World, words: &Words) -> Option<Report> {
             cooling: cooling(words.option("cooling").unwrap_or_default()),
         },
         "open-to-wait" => Report::OpenedToWait { epoch: Epoch(words.number(1)) },
-        "cooled" => Report::Cooled { cooling: cooling(words.at(1)) },
-        "cleared" => Report::Cleared { cleared: cleared(words.at(1)) },
+        "cooled" => Report::CooldownSet { cooling: cooling(words.at(1)) },
+        "cleared" => Report::CooldownLifted { cleared: cleared(words.at(1)) },
         "closing" => Report::Closing,
         "due" => Report::Due,
         "store-full" => Report::StoreFull,
@@ -402,11 +402,11 @@ fn lane(world: &World, words: &Words, effect: EffectId) -> Report {
 }
 
 /// What the ledger says: `CANDIDATE@UNTIL@CLASS …`.
-fn cooling(words: &str) -> Vec<Cooled> {
+fn cooling(words: &str) -> Vec<CooldownSet> {
     let cooled = |word: &str| {
         let parts: Vec<&str> = word.split('@').collect();
         let [candidate, until, class] = parts[..] else { panic!("not CANDIDATE@UNTIL@CLASS: {word}") };
-        Cooled {
+        CooldownSet {
             candidate: candidate.parse().expect("a number"),
             until: Timestamp(until.parse().expect("a time")),
             class: serde_json::from_value(class.into()).expect("a class of failure"),
@@ -416,10 +416,10 @@ fn cooling(words: &str) -> Vec<Cooled> {
 }
 
 /// Whom a user has cleared: `CANDIDATE@TIME …`.
-fn cleared(words: &str) -> Vec<Cleared> {
+fn cleared(words: &str) -> Vec<CooldownLifted> {
     let cleared = |word: &str| {
         let (candidate, at) = word.split_once('@').expect("CANDIDATE@TIME");
-        Cleared { candidate: candidate.parse().expect("a number"), at: Timestamp(at.parse().expect("a time")) }
+        CooldownLifted { candidate: candidate.parse().expect("a number"), at: Timestamp(at.parse().expect("a time")) }
     };
     words.split_whitespace().map(cleared).collect()
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use engine::{Batch, Event, MessageId, ReceiptState, RunEnded, RunId, Timestamp};
 use protocol::notice::{Dropped, Stand};
-use runtime::{LaneNews, Published};
+use runtime::{LaneUpdate, Published};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::spot::Spot;
@@ -81,7 +81,7 @@ impl Hub {
     pub(crate) async fn run(
         self: Arc<Self>,
         (mut published, mut ending): (mpsc::UnboundedReceiver<Published>, mpsc::UnboundedReceiver<Ended>),
-        mut waits: mpsc::UnboundedReceiver<LaneNews>,
+        mut waits: mpsc::UnboundedReceiver<LaneUpdate>,
         mut lines: Lines,
         asks: Arc<Asks>,
     ) {

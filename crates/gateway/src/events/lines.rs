@@ -8,7 +8,7 @@ use engine::tables::transitions::RunState;
 use engine::{Compacted, Event, Flags, MessageSealed, Record, Seq, SessionId, SessionRow, StreamCut, Timestamp, Usage};
 use journal::Read;
 use protocol::event::{StateLine, Stream};
-use runtime::{LaneNews, Published};
+use runtime::{LaneUpdate, Published};
 
 use super::cursor::{Cursor, Reached};
 use super::telling::{Line, Position, Source};
@@ -56,7 +56,7 @@ impl Lines {
     }
 
     /// The line of a wait for a place in a lane; none where the session cannot be read.
-    pub fn of_wait(&self, news: &LaneNews) -> Option<Line> {
+    pub fn of_wait(&self, news: &LaneUpdate) -> Option<Line> {
         let (request, at, what) = wait::told(news);
         let session = self.store.session(&request.session).ok()??;
         let cursor = match self.told.get(&session.session) {

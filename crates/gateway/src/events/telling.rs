@@ -91,9 +91,9 @@ impl Asked {
     /// A request went to this candidate.
     fn sent(&mut self, candidate: u32, probe: bool) -> Option<Stream> {
         let told = self.told.replace(candidate)?;
-        let is_news = told != candidate || probe && !self.probe;
+        let is_update = told != candidate || probe && !self.probe;
         self.probe = probe;
-        let model = self.names.get(candidate as usize).filter(|_| is_news)?.clone();
+        let model = self.names.get(candidate as usize).filter(|_| is_update)?.clone();
         Some(Stream::State(StateLine::Asks { model, probe }))
     }
 }

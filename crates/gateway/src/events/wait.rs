@@ -4,7 +4,7 @@
 use engine::{Bound, LaneRequest, Timestamp};
 use protocol::event::{QueueLine, Stream};
 use protocol::show::{LaneHolder, LaneWait};
-use runtime::LaneNews;
+use runtime::LaneUpdate;
 
 use super::Line;
 use super::cursor::Cursor;
@@ -24,10 +24,10 @@ pub(crate) fn line_now(cursor: &Cursor, wait: &engine::LaneWait, at: Timestamp) 
 }
 
 /// Who waits, and the line of that.
-pub(super) fn told(news: &LaneNews) -> (&LaneRequest, Timestamp, QueueLine) {
+pub(super) fn told(news: &LaneUpdate) -> (&LaneRequest, Timestamp, QueueLine) {
     match news {
-        LaneNews::Waits { wait, at } => (&wait.request, *at, waiting(wait, *at)),
-        LaneNews::Entered { request, since, at } => (
+        LaneUpdate::Waits { wait, at } => (&wait.request, *at, waiting(wait, *at)),
+        LaneUpdate::Entered { request, since, at } => (
             request,
             *at,
             QueueLine::Entered { message: request.run.into(), lane: request.lane, waited_ms: at.since(*since) },

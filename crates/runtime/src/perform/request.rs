@@ -59,12 +59,12 @@ pub(super) async fn perform(shared: Arc<Shared>, order: Order, reporter: Reporte
 
 /// Lets the ledger know, where that changes whom anyone asks.
 fn answered(shared: &Arc<Shared>, candidate: Candidate, alone: bool, since: Timestamp) {
-    if shared.ledger.is_news(&candidate, alone, since) {
+    if shared.ledger.is_update(&candidate, alone, since) {
         let shared = Arc::clone(shared);
         tokio::spawn(async move {
             // One that is lost is told by the next answer.
             let _ = ledger::record(&shared, move |ledger, now| {
-                if ledger.is_news(&candidate, alone, since) {
+                if ledger.is_update(&candidate, alone, since) {
                     ledger.answered(&candidate, since, now);
                 }
             })

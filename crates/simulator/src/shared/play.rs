@@ -180,7 +180,7 @@ impl World {
             };
             return node.offer(Report::RequestFailed { effect, failure }, moment, &self.ledger);
         }
-        if self.ledger.recorded().is_news(&candidate, false, since) {
+        if self.ledger.recorded().is_update(&candidate, false, since) {
             self.answered.push((candidate, since));
         }
         node.offer(Report::Said { effect, part: Part::Text("Done.".into()) }, moment, &self.ledger)?;
@@ -222,7 +222,7 @@ impl World {
             let (candidate, since) = self.answered.remove(0);
             let now = self.now;
             let ((), batch) = self.ledger.decide(|ledger| {
-                if ledger.is_news(&candidate, false, since) {
+                if ledger.is_update(&candidate, false, since) {
                     ledger.answered(&candidate, since, now);
                 }
             });
