@@ -28,7 +28,7 @@ use crate::show::human::Zone;
 pub(crate) struct ResumeArgs {
     /// The session; without it all that have unfinished work
     key: Option<String>,
-    /// Mend a session that needs a human, and take its held run up again
+    /// Repair a session that needs a human, and take its held run up again
     #[arg(long, requires = "key")]
     force: bool,
     #[command(flatten)]

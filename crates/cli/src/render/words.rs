@@ -116,8 +116,8 @@ fn state_note(line: &StateLine) -> Option<String> {
         StateLine::Retry { until, try_no, .. } => format!("↻ try {try_no} at {}", clock(*until)),
         StateLine::Cooling { model, until: Some(until), class } => {
             let why = class.map(|class| format!(" ({})", plain(&class))).unwrap_or_default();
-            let mended = class.filter(|class| needs_a_person(*class)).map(|_| once_mended(model)).unwrap_or_default();
-            format!("… {model} is left alone until {}{why}{mended}", clock(*until))
+            let repaired = class.filter(|class| needs_a_person(*class)).map(|_| once_mended(model)).unwrap_or_default();
+            format!("… {model} is left alone until {}{why}{repaired}", clock(*until))
         }
         StateLine::Asks { model, probe: false } => format!("↻ asks {model}"),
         StateLine::Asks { model, probe: true } => format!("↻ asks {model}, which has failed and not answered since"),

@@ -146,8 +146,8 @@ impl Ledger {
     /// there is no other profile to ask.
     pub fn is_update(&self, candidate: &Candidate, alone: bool, since: Timestamp) -> bool {
         let last_good = self.turns(&candidate.provider).and_then(|turns| turns.last_good.as_ref());
-        let mended = |(account, rest): (&Account, &Cooldown)| account.holds(candidate) && rest.since <= since;
-        !alone && last_good != Some(&candidate.profile) || self.cooldowns.iter().any(mended)
+        let repaired = |(account, rest): (&Account, &Cooldown)| account.holds(candidate) && rest.since <= since;
+        !alone && last_good != Some(&candidate.profile) || self.cooldowns.iter().any(repaired)
     }
 
     /// A request that was sent at `since` was answered whole.

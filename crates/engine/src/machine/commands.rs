@@ -168,7 +168,7 @@ impl Machine {
             return Err(state_refusal(session, &format!("mend it with `{remedy}`")));
         }
         let held = run.is_some();
-        self.mend(held, moment);
+        self.repair(held, moment);
         if held {
             self.send_again(moment);
         }
@@ -216,7 +216,7 @@ impl Machine {
     }
 
     /// Takes a session out of its trouble, and its held run up. Nobody watched the calls of that run meanwhile.
-    fn mend(&mut self, held: bool, moment: Moment) {
+    fn repair(&mut self, held: bool, moment: Moment) {
         self.change_lifecycle(LifecycleKind::Recovering, LifecycleCause::Recover, moment);
         self.change_lifecycle(LifecycleKind::Ready, LifecycleCause::Recovered, moment);
         if held {
@@ -253,7 +253,7 @@ impl Machine {
         };
         match session.lifecycle {
             Lifecycle::Suspended(_) => self.emit(Resumed {}, moment.now),
-            Lifecycle::Error { .. } => self.mend(true, moment),
+            Lifecycle::Error { .. } => self.repair(true, moment),
             _ => {}
         }
         self.begin_terminating(moment);

@@ -3,7 +3,7 @@
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
 use engine::{Epoch, Event, Hash, RunId, Session};
-use journal::check::{Audited, Content, Flaw, Replay, Segment};
+use journal::check::{Audited, Content, Defect, Replay, Segment};
 use journal::{Entry, Reader};
 use protocol::show::AuditLine;
 
@@ -83,12 +83,12 @@ impl<'a> Auditor<'a> {
             lifecycle_from: None,
             lifecycle_to: None,
             detail: None,
-            damage: audited.flaws.iter().map(ToString::to_string).collect(),
+            damage: audited.defects.iter().map(ToString::to_string).collect(),
         };
         let begins = self.replay.is_empty().then_some(Stands::BEFORE);
         let before = self.replay.session().map(Stands::of).or(begins);
         if let Err(detail) = self.replay.take(reader, audited) {
-            line.damage.push(Flaw::Order { detail }.to_string());
+            line.damage.push(Defect::Order { detail }.to_string());
         }
         let after = self.replay.session().map(Stands::of);
         (line.from, line.lifecycle_from) = before.map(|at| (at.run_state, at.lifecycle)).unzip();

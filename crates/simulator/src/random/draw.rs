@@ -11,7 +11,8 @@ use crate::fault::{Fault, Lost, PlannedFault};
 use crate::hit::{Harm, Hit};
 use crate::plan::Plan;
 use crate::workload::{
-    After, Again, Asked, Ends, Flaw, Leave, Odd, Pause, Script, Seed, Then, Turn, TurnCall, TurnFailure, When, Workload,
+    After, Again, Asked, Defect, Ends, Leave, Odd, Pause, Script, Seed, Then, Turn, TurnCall, TurnFailure, When,
+    Workload,
 };
 use crate::world::Chance;
 
@@ -113,7 +114,7 @@ fn asked(chance: &mut Chance) -> Vec<Asked> {
             asked.accepts = chance.one_in(2).then(|| chance.of(&accepts));
         }
         let (class, times) = chance.of(&FLAWS);
-        asked.flaw = (chance.one_in(2) && at != sound).then_some(Flaw { class, times });
+        asked.flaw = (chance.one_in(2) && at != sound).then_some(Defect { class, times });
     }
     asked
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use engine::{EffectId, RunId};
 use gateway::show::fold_branch;
 use journal::check::Report;
-use journal::mend::Did;
+use journal::repair::Did;
 use journal::{Collected, Read, Reader, Sqlite};
 use tools::Strays;
 

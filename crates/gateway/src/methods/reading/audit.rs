@@ -134,7 +134,7 @@ fn state_hash(session: &Session) -> Hash {
 
 fn summarise(verified: &Verified, key: &str, branches: usize) -> Verification {
     let head = verified.head.as_ref();
-    let faults = verified.faults.iter().map(|fault| format!("{}: {}", fault.place.checkpoint, fault.flaw));
+    let faults = verified.faults.iter().map(|fault| format!("{}: {}", fault.place.checkpoint, fault.defect));
     Verification {
         key: key.to_owned(),
         entries: verified.entries,

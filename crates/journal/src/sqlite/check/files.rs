@@ -7,7 +7,7 @@ use std::path::Path;
 
 use engine::{Hash, Position};
 
-use super::finding::{Effect, Finding, Mend, What, Where};
+use super::finding::{Effect, Finding, Repair, What, Where};
 use super::{Check, DATABASE};
 use crate::Error;
 use crate::sqlite::schema;
@@ -57,7 +57,7 @@ impl Check {
                     bytes.len()
                 ),
                 effect: Effect::ReadOnly,
-                mend: Some(Mend::Loss),
+                repair: Some(Repair::Loss),
             });
             return Ok(None);
         };
@@ -87,7 +87,7 @@ impl Check {
             place: Where::file("journal.db"),
             detail,
             effect: Effect::Closed,
-            mend: None,
+            repair: None,
         });
         Ok(())
     }

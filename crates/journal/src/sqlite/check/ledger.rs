@@ -29,9 +29,9 @@ impl VerifiedLedger {
     fn take(&mut self, audited: &Audited) {
         self.entries += 1;
         let place = EntryAnchor::of(audited);
-        match audited.flaws.first() {
+        match audited.defects.first() {
             _ if self.fault.is_some() => {}
-            Some(flaw) => self.fault = Some(Fault { place, flaw: flaw.clone() }),
+            Some(defect) => self.fault = Some(Fault { place, defect: defect.clone() }),
             None => self.last_good = Some(place),
         }
     }
@@ -80,9 +80,9 @@ impl Check {
         let line = reader.lineage(current)?;
         for branch in reader.left_ledgers()? {
             let seam = line.iter().find(|segment| segment.branch == branch).and_then(|segment| segment.to);
-            if let Some((at, flaw)) = self.first_fault(reader, branch, seam.unwrap_or(Seq(0)))? {
+            if let Some((at, defect)) = self.first_fault(reader, branch, seam.unwrap_or(Seq(0)))? {
                 self.note(format!(
-                    "{at}, which the ledger has left, cannot be believed: {flaw}; `limulus audit --branch {branch}` shows it"
+                    "{at}, which the ledger has left, cannot be believed: {defect}; `limulus audit --branch {branch}` shows it"
                 ));
             }
         }

@@ -23,11 +23,11 @@ use std::path::{Path, PathBuf};
 pub(super) use pages::rfc3339;
 pub(super) use tables::{Wanted, strange_views, wanted};
 
-pub use finding::{Effect, Finding, Mend, UnknownMend, What, Where};
+pub use finding::{Effect, Finding, Repair, UnknownRepair, What, Where};
 pub use ledger::VerifiedLedger;
 pub use replay::Replay;
 pub use session::{EntryAnchor, Fault, Verified};
-pub use walk::{Audited, Checkpoint, Content, Flaw, Segment};
+pub use walk::{Audited, Checkpoint, Content, Defect, Segment};
 
 use super::home::DATABASE;
 use super::reader::Sees;

@@ -4,7 +4,7 @@ use engine::{Position, Timestamp};
 use rusqlite::OptionalExtension as _;
 
 use super::files::Mark;
-use super::finding::{Effect, Finding, Mend, What, Where};
+use super::finding::{Effect, Finding, Repair, What, Where};
 use super::view::View;
 use super::{Check, Progress, Watch};
 
@@ -37,7 +37,7 @@ impl Check {
             place: Where::file("journal.db"),
             detail: format!("what SQLite finds{where_to}: {first}"),
             effect: Effect::ReadOnly,
-            mend: Some(Mend::Rescue),
+            repair: Some(Repair::Export),
         });
     }
 
@@ -73,7 +73,7 @@ impl Check {
             place: Where { position: Some(position), ..Where::file("journal.mark") },
             detail,
             effect: Effect::ReadOnly,
-            mend: Some(Mend::Loss),
+            repair: Some(Repair::Loss),
         });
     }
 }

@@ -3,7 +3,7 @@
 use engine::{Hash, Position, Session, Timestamp};
 
 use super::replay::Replay;
-use super::walk::{Audited, Checkpoint, Flaw, Segment};
+use super::walk::{Audited, Checkpoint, Defect, Segment};
 use crate::Read as _;
 use crate::sqlite::reader::Reader;
 
@@ -31,7 +31,7 @@ pub struct Fault {
     /// The entry.
     pub place: EntryAnchor,
     /// What.
-    pub flaw: Flaw,
+    pub defect: Defect,
 }
 
 /// What became of looking through a line.
@@ -78,30 +78,30 @@ impl Verified {
 
     /// Whether the snapshot of this entry is all that tells what was removed before it.
     pub fn needs(&self, at: Checkpoint) -> bool {
-        let removed = |fault: &Fault| fault.flaw == Flaw::Unfounded && fault.place.checkpoint.branch == at.branch;
+        let removed = |fault: &Fault| fault.defect == Defect::Unfounded && fault.place.checkpoint.branch == at.branch;
         self.faults.iter().any(|fault| removed(fault) && fault.place.checkpoint.seq <= at.seq)
     }
 
-    fn add(&mut self, place: &EntryAnchor, flaw: Flaw) {
+    fn add(&mut self, place: &EntryAnchor, defect: Defect) {
         if self.faults.len() < FAULTS {
-            self.faults.push(Fault { place: place.clone(), flaw });
+            self.faults.push(Fault { place: place.clone(), defect });
         } else {
             self.more += 1;
         }
     }
 
     /// Takes one more entry in; `bodies` says what is wrong with those that it names.
-    fn take(&mut self, reader: &Reader, audited: &Audited, bodies: Vec<Flaw>) {
+    fn take(&mut self, reader: &Reader, audited: &Audited, bodies: Vec<Defect>) {
         let place = EntryAnchor::of(audited);
         self.entries += 1;
-        for flaw in audited.flaws.iter().cloned().chain(bodies) {
-            self.add(&place, flaw);
+        for defect in audited.defects.iter().cloned().chain(bodies) {
+            self.add(&place, defect);
         }
         if !self.is_whole() {
             self.replay.lose();
         }
         if let Err(detail) = self.replay.take(reader, audited) {
-            self.add(&place, Flaw::Order { detail });
+            self.add(&place, Defect::Order { detail });
         }
         self.removed = self.replay.removed().and(self.removed.take().or_else(|| Some(place.clone())));
         if self.session().is_some() {
@@ -114,7 +114,7 @@ impl Verified {
     /// The end of the line: what was removed must be in a snapshot.
     fn end(&mut self) {
         if let Some(place) = self.removed.take().filter(|_| self.is_whole()) {
-            self.add(&place, Flaw::Unfounded);
+            self.add(&place, Defect::Unfounded);
         }
     }
 
@@ -146,7 +146,7 @@ impl Reader {
             let walked = self.walk(segment, |audited| {
                 let event = audited.event();
                 verified.bodies += event.map_or(0, |event| event.references().len() as u64);
-                let bodies = event.map_or(Ok(vec![]), |event| self.body_flaws(event)).unwrap_or_else(|error| {
+                let bodies = event.map_or(Ok(vec![]), |event| self.body_defects(event)).unwrap_or_else(|error| {
                     unread = unread.take().or(Some(error));
                     vec![]
                 });

@@ -6,7 +6,7 @@ use rusqlite::OptionalExtension as _;
 use super::finding::{Effect, Finding, What};
 use super::session::Verified;
 use super::view::View;
-use super::walk::Flaw;
+use super::walk::Defect;
 use super::{Check, Progress, Watch};
 use crate::sqlite::reader::Reader;
 use crate::{Error, Read as _};
@@ -107,8 +107,8 @@ impl Check {
             if finding.what == What::Entry && is_behind() {
                 finding.effect = Effect::Hole(key.clone());
             }
-            if is_newer(&first.flaw) {
-                finding.mend = None;
+            if is_newer(&first.defect) {
+                finding.repair = None;
             }
             self.find(finding);
         } else if let Some(detail) = &verified.unread {
@@ -138,21 +138,21 @@ impl Check {
 }
 
 /// A newer limulus reads it: nothing is to be mended.
-fn is_newer(flaw: &Flaw) -> bool {
+fn is_newer(defect: &Defect) -> bool {
     use engine::UnreadableEvent::{Kind, Payload, Version};
-    match flaw {
-        Flaw::Unreadable { error } => match error {
+    match defect {
+        Defect::Unreadable { error } => match error {
             Kind { .. } | Version { .. } => true,
             Payload { .. } => false,
         },
-        Flaw::Missing { .. }
-        | Flaw::Payload
-        | Flaw::Chain
-        | Flaw::Row { .. }
-        | Flaw::BodyMissing { .. }
-        | Flaw::Body { .. }
-        | Flaw::Unfounded
-        | Flaw::Order { .. } => false,
+        Defect::Missing { .. }
+        | Defect::Payload
+        | Defect::Chain
+        | Defect::Row { .. }
+        | Defect::BodyMissing { .. }
+        | Defect::Body { .. }
+        | Defect::Unfounded
+        | Defect::Order { .. } => false,
     }
 }
 

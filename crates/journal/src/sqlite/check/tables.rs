@@ -5,7 +5,7 @@ use engine::{BranchId, Event, Seq};
 use rusqlite::Connection;
 
 use super::Check;
-use super::finding::{Effect, Finding, Mend};
+use super::finding::{Effect, Finding, Repair};
 use super::view::View;
 use super::walk::Segment;
 use crate::sqlite::reader::Reader;
@@ -38,17 +38,17 @@ impl Check {
             let is_index = |name: &String| !VIEWS.contains(&name.as_str());
             if !views.is_empty() {
                 let effect = if views.iter().all(is_index) { Effect::Lists } else { Effect::ReadOnly };
-                self.find(Finding::of_tables(told(&views, how), effect, Some(Mend::Views)));
+                self.find(Finding::of_tables(told(&views, how), effect, Some(Repair::Views)));
             }
             if !others.is_empty() {
-                let mend = (how == "not there").then_some(Mend::Rescue);
-                self.find(Finding::of_tables(told(&others, how), Effect::ReadOnly, mend));
+                let repair = (how == "not there").then_some(Repair::Export);
+                self.find(Finding::of_tables(told(&others, how), Effect::ReadOnly, repair));
             }
         }
         let owners = view.reader.query(|c| c.query_row("SELECT count(*) FROM owner", [], |row| row.get::<_, i64>(0)));
         if let Some(owners) = owners.ok().filter(|owners| *owners != 1) {
             let detail = format!("`owner` has {owners} rows, not one: no owner can say that it is the next");
-            self.find(Finding::of_tables(detail, Effect::ReadOnly, Some(Mend::Rescue)));
+            self.find(Finding::of_tables(detail, Effect::ReadOnly, Some(Repair::Export)));
         }
     }
 
@@ -64,7 +64,7 @@ impl Check {
             if is_taken {
                 self.note(format!("session {key}: {detail}; another session has that key, so it stays as it is"));
             } else {
-                self.find(Finding::of_row(&key, detail, Some(Mend::Views)));
+                self.find(Finding::of_row(&key, detail, Some(Repair::Views)));
             }
         }
     }

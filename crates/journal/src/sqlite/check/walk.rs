@@ -52,7 +52,7 @@ pub enum Content {
 
 /// What is wrong with an entry.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Flaw {
+pub enum Defect {
     /// The entries before it are gone.
     #[error("the entries before it are missing: {expected} should come here")]
     Missing {
@@ -122,7 +122,7 @@ pub struct Audited {
     /// What it says.
     pub content: Content,
     /// What is wrong with it; nothing, as a rule.
-    pub flaws: Vec<Flaw>,
+    pub defects: Vec<Defect>,
 }
 
 impl Audited {
@@ -221,18 +221,18 @@ impl Reader {
     }
 
     /// What is wrong with the bodies that an event names.
-    pub fn body_flaws(&self, event: &Event) -> Result<Vec<Flaw>, Error> {
-        let mut flaws = vec![];
+    pub fn body_defects(&self, event: &Event) -> Result<Vec<Defect>, Error> {
+        let mut defects = vec![];
         for hash in event.references() {
             match self.body(&hash) {
                 Ok(Some(_)) => {}
                 Ok(None) if self.is_erased(&hash)? => {}
-                Ok(None) => flaws.push(Flaw::BodyMissing { hash }),
-                Err(Error::Damaged { .. }) => flaws.push(Flaw::Body { hash }),
+                Ok(None) => defects.push(Defect::BodyMissing { hash }),
+                Err(Error::Damaged { .. }) => defects.push(Defect::Body { hash }),
                 Err(error) => return Err(error),
             }
         }
-        Ok(flaws)
+        Ok(defects)
     }
 
     /// Whether a body was erased on purpose: its row stands without its content.
@@ -279,23 +279,29 @@ struct Walk {
 impl Walk {
     fn judge(&mut self, found: &Found) -> Audited {
         let seq = found.seq;
-        let mut flaws = vec![];
+        let mut defects = vec![];
         // A branch whose beginning was removed by retention begins with an anchor: a row without its payload.
         let is_first = self.expected.seq == Seq(1);
         let is_anchor = is_first && found.stored.as_ref().is_ok_and(|stored| stored.payload.is_none());
         let is_known_before = seq == self.expected.seq;
         if !is_known_before && !is_anchor {
-            flaws.push(Flaw::Missing { expected: self.expected.seq });
+            defects.push(Defect::Missing { expected: self.expected.seq });
         }
         match &found.stored {
-            Ok(stored) => self.judge_row(seq, stored, flaws, is_known_before),
-            Err(detail) => self.unread(seq, detail, flaws),
+            Ok(stored) => self.judge_row(seq, stored, defects, is_known_before),
+            Err(detail) => self.unread(seq, detail, defects),
         }
     }
 
-    fn judge_row(&mut self, seq: Seq, stored: &StoredEntry, mut flaws: Vec<Flaw>, is_known_before: bool) -> Audited {
+    fn judge_row(
+        &mut self,
+        seq: Seq,
+        stored: &StoredEntry,
+        mut defects: Vec<Defect>,
+        is_known_before: bool,
+    ) -> Audited {
         let StoredEntry { position, epoch, at, version, payload_hash, chain, .. } = *stored;
-        let content = self.content(stored, &mut flaws);
+        let content = self.content(stored, &mut defects);
         let starts = match content.event() {
             Some(Event::Forked(forked)) if seq == Seq(1) => Some([forked.hash; 2]),
             _ => self.expected.chains,
@@ -305,37 +311,37 @@ impl Walk {
         let next = |chain| Head { seq: before, chain }.next(self.branch, &link).chain;
         let computed = starts.map(|chains| chains.map(next));
         if is_known_before && computed.is_some_and(|computed| !computed.contains(&chain)) {
-            flaws.push(Flaw::Chain);
+            defects.push(Defect::Chain);
         }
         let or = computed.map_or(chain, |computed| computed[0]);
         self.expected = Expected { seq: Seq(seq.0 + 1), chains: Some([chain, or]) };
-        let content = if flaws.is_empty() { content } else { Content::Lost };
+        let content = if defects.is_empty() { content } else { Content::Lost };
         let kind = stored.kind.clone();
-        Audited { branch: self.branch, seq, position, epoch, at, kind, payload_hash, chain, content, flaws }
+        Audited { branch: self.branch, seq, position, epoch, at, kind, payload_hash, chain, content, defects }
     }
 
-    fn content(&self, stored: &StoredEntry, flaws: &mut Vec<Flaw>) -> Content {
+    fn content(&self, stored: &StoredEntry, defects: &mut Vec<Defect>) -> Content {
         let Some(payload) = &stored.payload else { return Content::Removed };
         if Hash::of(payload) != stored.payload_hash {
-            flaws.push(Flaw::Payload);
+            defects.push(Defect::Payload);
             return Content::Lost;
         }
         match Event::decode(&stored.kind, stored.version, payload) {
             Ok(event) => {
                 if let Some(detail) = misplaced(&event, self.branch, self.expected.seq) {
-                    flaws.push(Flaw::Order { detail });
+                    defects.push(Defect::Order { detail });
                 }
                 Content::Event(Box::new(event))
             }
             Err(error) => {
-                flaws.push(Flaw::Unreadable { error });
+                defects.push(Defect::Unreadable { error });
                 Content::Lost
             }
         }
     }
 
-    fn unread(&mut self, seq: Seq, detail: &str, mut flaws: Vec<Flaw>) -> Audited {
-        flaws.push(Flaw::Row { detail: detail.to_owned() });
+    fn unread(&mut self, seq: Seq, detail: &str, mut defects: Vec<Defect>) -> Audited {
+        defects.push(Defect::Row { detail: detail.to_owned() });
         self.expected = Expected { seq: Seq(seq.0 + 1), chains: None };
         let nothing = Hash([0; 32]);
         Audited {
@@ -348,7 +354,7 @@ impl Walk {
             payload_hash: nothing,
             chain: nothing,
             content: Content::Lost,
-            flaws,
+            defects,
         }
     }
 }

@@ -242,8 +242,8 @@ impl Node {
                     self.requests += 1;
                     let alone =
                         said.iter().find(|cooled| cooled.candidate == sent.candidate && cooled.until > record.at);
-                    let mended = self.answered.contains_key(&(sent.request.run, sent.candidate));
-                    Invariant::Cooldown.holds(alone.is_none() || sent.probe || mended, || {
+                    let repaired = self.answered.contains_key(&(sent.request.run, sent.candidate));
+                    Invariant::Cooldown.holds(alone.is_none() || sent.probe || repaired, || {
                         format!("{} asks {} at {}, which was told: {alone:?}", sent.request, sent.candidate, record.at)
                     })?;
                 }

@@ -44,7 +44,7 @@ pub fn is_behind(journal: &dyn Journal, row: &SessionRow) -> Result<bool, Error>
 }
 
 /// What the model is told of a call that may have been run in what is gone.
-const NOT_KNOWN: &str = "The journal was mended, and what became of this call is not known: it may have done its work. Look before \
+const NOT_KNOWN: &str = "The journal was repaired, and what became of this call is not known: it may have done its work. Look before \
                          you do it again.";
 /// Rounds in which calls are answered: one that is checked may be started in the next.
 const ROUNDS: usize = 8;

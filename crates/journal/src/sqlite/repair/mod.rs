@@ -2,7 +2,7 @@
 //! gives back in words what it did. What may not live here: finding out what is wrong (`check`), and what a session is.
 
 mod aside;
-mod rescue;
+mod export;
 
 use std::path::Path;
 
@@ -21,13 +21,13 @@ pub type Did = Vec<String>;
 
 /// A home that this process holds in order to mend it.
 #[derive(Debug)]
-pub struct Mender {
+pub struct Repairs {
     home: Owned,
     /// The mark as it was, if it was one.
     put_aside: Option<PutAside>,
 }
 
-impl Mender {
+impl Repairs {
     /// Takes the lock; an owner is [`Error::Owned`].
     pub fn take(home: &Path) -> Result<Self, Error> {
         let (home, put_aside) = Owned::take_to_mend(home)?;
@@ -66,7 +66,7 @@ impl Mender {
     }
 
     /// Copies what can be read into a new file; the old one is kept.
-    pub fn rescue(&self, watch: Watch<'_>) -> Result<Did, Error> {
+    pub fn export(&self, watch: Watch<'_>) -> Result<Did, Error> {
         let (source, _) = [Sees::Wal, Sees::FileAlone]
             .into_iter()
             .find_map(|sees| Reader::lenient(self.home.path(), sees).ok().map(|reader| (reader, sees)))
@@ -76,7 +76,7 @@ impl Mender {
             })?;
         let database = self.home.database();
         let new = database.with_extension("rescued");
-        let mut did = rescue::copy(&source, &new, self.home.mark()?.map(|(mark, _)| mark), watch)?;
+        let mut did = export::copy(&source, &new, self.home.mark()?.map(|(mark, _)| mark), watch)?;
         drop(source);
         let mut kept = vec![aside::link(&database, "damaged")?];
         let wal = database.with_extension("db-wal");

@@ -2,12 +2,12 @@
 
 use std::io::{IsTerminal as _, Write as _};
 
-use journal::check::{Checkpoint, Mend, Report, What};
-use journal::mend::{Did, Mender};
+use journal::check::{Checkpoint, Repair, Report, What};
+use journal::repair::{Did, Repairs};
 use journal::{Read as _, Reader, Sqlite};
-use runtime::mend::HeldSession;
+use runtime::repair::HeldSession;
 
-use super::aside::keep_texts;
+use super::quarantine::keep_texts;
 use super::{DoctorArgs, Line, look, rest};
 use crate::config::Globals;
 use crate::error::{CliError, Exit};
@@ -17,11 +17,11 @@ use crate::show::human::{Page, printable};
 const UNKNOWN: &str = "the journal was mended, and what this run did after the last entry that is there is not known";
 
 /// Mends; gives what was done, a line each.
-pub(super) fn run(wanted: &Mend, args: &DoctorArgs, globals: &Globals) -> Result<Did, CliError> {
+pub(super) fn run(wanted: &Repair, args: &DoctorArgs, globals: &Globals) -> Result<Did, CliError> {
     let report = look(globals)?;
     // Views can be made anew, and what nothing needs be removed, at will.
-    let is_needed = report.findings.iter().any(|finding| is_for(wanted, finding.mend.as_ref()));
-    if !is_needed && !matches!(wanted, Mend::Views | Mend::Collect) {
+    let is_needed = report.findings.iter().any(|finding| is_for(wanted, finding.repair.as_ref()));
+    if !is_needed && !matches!(wanted, Repair::Views | Repair::Collect) {
         return Err(CliError::Refused {
             exit: Exit::Refused,
             what: format!("nothing here needs the mend `{wanted}`; nothing was changed"),
@@ -30,32 +30,32 @@ pub(super) fn run(wanted: &Mend, args: &DoctorArgs, globals: &Globals) -> Result
     }
     ask(wanted, args)?;
     match wanted {
-        Mend::Wal => Ok(Mender::take(&globals.home)?.wal()?),
-        Mend::Loss => {
-            let mut did = Mender::take(&globals.home)?.loss()?;
+        Repair::Wal => Ok(Repairs::take(&globals.home)?.wal()?),
+        Repair::Loss => {
+            let mut did = Repairs::take(&globals.home)?.loss()?;
             did.extend(hold(globals)?);
             did.extend(make_lists(globals)?);
             Ok(did)
         }
-        Mend::Rescue => {
-            let mut did = rescue(globals)?;
+        Repair::Export => {
+            let mut did = export(globals)?;
             did.extend(make_lists(globals)?);
             Ok(did)
         }
-        Mend::Views => {
-            let mender = Mender::take(&globals.home)?;
+        Repair::Views => {
+            let mender = Repairs::take(&globals.home)?;
             let mut did = vec![mender.keep_copy()?];
             did.extend(mender.tables()?);
             drop(mender);
             did.extend(make_lists(globals)?);
             Ok(did)
         }
-        Mend::Snapshots(key) => {
+        Repair::Snapshots(key) => {
             let bad = snapshots(&report, key.as_deref());
-            Ok(Mender::take(&globals.home)?.snapshots(&bad)?)
+            Ok(Repairs::take(&globals.home)?.snapshots(&bad)?)
         }
-        Mend::Session(key) => {
-            let mut did = vec![Mender::take(&globals.home)?.keep_copy()?];
+        Repair::Session(key) => {
+            let mut did = vec![Repairs::take(&globals.home)?.keep_copy()?];
             did.extend(match salvage(key, globals)? {
                 Some(salvaged) => salvaged,
                 None => put_aside(key, globals)?,
@@ -63,25 +63,25 @@ pub(super) fn run(wanted: &Mend, args: &DoctorArgs, globals: &Globals) -> Result
             did.extend(make_lists(globals)?);
             Ok(did)
         }
-        Mend::Ledger => {
-            let mut did = vec![Mender::take(&globals.home)?.keep_copy()?];
+        Repair::Ledger => {
+            let mut did = vec![Repairs::take(&globals.home)?.keep_copy()?];
             did.extend(salvage_ledger(globals)?);
             Ok(did)
         }
-        Mend::Collect => rest::collect(&report, globals),
+        Repair::Collect => rest::collect(&report, globals),
     }
 }
 
 /// Whether what was asked for is what a finding needs; all snapshots are those of every session.
-fn is_for(wanted: &Mend, needed: Option<&Mend>) -> bool {
+fn is_for(wanted: &Repair, needed: Option<&Repair>) -> bool {
     match (wanted, needed) {
-        (Mend::Snapshots(None), Some(Mend::Snapshots(_))) => true,
+        (Repair::Snapshots(None), Some(Repair::Snapshots(_))) => true,
         (wanted, needed) => Some(wanted) == needed,
     }
 }
 
 /// Nothing is changed that nobody has said yes to.
-fn ask(wanted: &Mend, args: &DoctorArgs) -> Result<(), CliError> {
+fn ask(wanted: &Repair, args: &DoctorArgs) -> Result<(), CliError> {
     if args.yes {
         return Ok(());
     }
@@ -104,18 +104,18 @@ fn ask(wanted: &Mend, args: &DoctorArgs) -> Result<(), CliError> {
     refused("nothing was changed".to_owned(), "")
 }
 
-fn rescue(globals: &Globals) -> Result<Did, CliError> {
+fn export(globals: &Globals) -> Result<Did, CliError> {
     let mut line = Line::new();
-    let mender = Mender::take(&globals.home)?;
-    let mut did = mender.rescue(&mut |progress| line.show(progress))?;
+    let mender = Repairs::take(&globals.home)?;
+    let mut did = mender.export(&mut |progress| line.show(progress))?;
     line.clear();
     drop(mender);
     did.extend(hold(globals)?);
     for finding in look(globals)?.findings {
-        match finding.mend {
+        match finding.repair {
             // One that has no good entry stays a finding: whether it is put aside is for its user to say.
-            Some(Mend::Session(key)) => did.extend(salvage(&key, globals)?.into_iter().flatten()),
-            Some(Mend::Ledger) => did.extend(salvage_ledger(globals)?),
+            Some(Repair::Session(key)) => did.extend(salvage(&key, globals)?.into_iter().flatten()),
+            Some(Repair::Ledger) => did.extend(salvage_ledger(globals)?),
             _ => {}
         }
     }
@@ -135,7 +135,7 @@ fn put_aside(key: &str, globals: &Globals) -> Result<Did, CliError> {
     let texts = keep_texts(&globals.home, &reader, key)?;
     let branches = reader.branches_of(key)?;
     drop(reader);
-    let mut did = Mender::take(&globals.home)?.put_aside(key)?;
+    let mut did = Repairs::take(&globals.home)?.put_aside(key)?;
     did.extend(texts.map(|name| format!("what can be read of it is kept as {name}")));
     let shown = branches.iter().map(|branch| format!("its entries stay: `limulus audit --branch {branch}` shows them"));
     did.extend(shown);
@@ -150,7 +150,7 @@ fn salvage(key: &str, globals: &Globals) -> Result<Option<Did>, CliError> {
     drop(reader);
     let journal = Sqlite::own(&globals.home)?;
     let Checkpoint { branch: parent, seq } = good.checkpoint;
-    let salvaged = runtime::mend::salvage(&journal, key, (parent, seq), good.chain, UNKNOWN)?;
+    let salvaged = runtime::repair::salvage(&journal, key, (parent, seq), good.chain, UNKNOWN)?;
     let (at, new) = (good.checkpoint, salvaged.branch);
     let mut did = vec![
         format!("{key} goes on in the new branch {new}, from {at}; what came after is not in it"),
@@ -167,7 +167,7 @@ fn salvage_ledger(globals: &Globals) -> Result<Did, CliError> {
     drop(reader);
     let journal = Sqlite::own(&globals.home)?;
     let from = good.as_ref().map(|good| ((good.checkpoint.branch, good.checkpoint.seq), good.chain));
-    let new = runtime::mend::salvage_ledger(&journal, from)?;
+    let new = runtime::repair::salvage_ledger(&journal, from)?;
     let begins = match good {
         Some(good) => format!("from {}; what it learned after that is not in it", good.checkpoint),
         None => "with nothing: no entry of it was good".to_owned(),
@@ -198,10 +198,10 @@ fn hold(globals: &Globals) -> Result<Did, CliError> {
     let mut did = vec![];
     for row in journal.sessions()? {
         // One that does not fold is refused anyway, and a finding of its own.
-        if !row.unfinished && !runtime::mend::is_behind(&journal, &row).unwrap_or(false) {
+        if !row.unfinished && !runtime::repair::is_behind(&journal, &row).unwrap_or(false) {
             continue;
         }
-        match runtime::mend::hold(&journal, &row.key, row.branch, UNKNOWN) {
+        match runtime::repair::hold(&journal, &row.key, row.branch, UNKNOWN) {
             Ok(held) => did.extend(told_of(&held)),
             // It is refused, and a finding of its own.
             Err(error) => did.push(format!("{} could not be held: {error}", row.key)),

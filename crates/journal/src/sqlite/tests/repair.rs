@@ -8,8 +8,8 @@ use rusqlite::Connection;
 
 use super::check::{killed, three};
 use super::own;
-use crate::check::{Mend, What, check};
-use crate::mend::Mender;
+use crate::check::{Repair, What, check};
+use crate::repair::Repairs;
 use crate::suite::Script;
 use crate::{Error, Journal as _, Read as _, Sqlite};
 
@@ -32,7 +32,7 @@ fn r10_accepting_a_loss_sets_the_mark_and_keeps_the_old_one() {
     let mark = fs::read(home.join("journal.mark")).unwrap();
     fs::remove_file(home.join("journal.db-wal")).unwrap();
     assert_eq!(found(&home), [What::Lost]);
-    let did = Mender::take(&home).unwrap().loss().unwrap().join("\n");
+    let did = Repairs::take(&home).unwrap().loss().unwrap().join("\n");
     assert!(did.contains("the mark now says position 1") && did.contains("positions 2 to 2"), "{did}");
     assert_eq!(kept(&home, "journal.mark.before-"), mark);
     assert_eq!(found(&home), []);
@@ -45,7 +45,7 @@ fn r10_a_mark_that_is_none_closes_the_home_until_it_is_mended() {
     fs::write(home.join("journal.mark"), b"half a mark").unwrap();
     assert!(matches!(Sqlite::own(&home), Err(Error::Damaged { .. })));
     assert_eq!(fs::read(home.join("journal.mark")).unwrap(), b"half a mark");
-    let did = Mender::take(&home).unwrap().loss().unwrap().join("\n");
+    let did = Repairs::take(&home).unwrap().loss().unwrap().join("\n");
     assert!(did.contains("the mark now says position 12"), "{did}");
     assert_eq!(kept(&home, "journal.mark.damaged-"), b"half a mark");
     assert_eq!(found(&home), []);
@@ -57,7 +57,7 @@ fn r10_a_stale_wal_is_kept_under_another_name() {
     let (_folder, home, _) = three();
     fs::copy(dead.join("journal.db-wal"), home.join("journal.db-wal")).unwrap();
     assert_eq!(found(&home), [What::StaleWal]);
-    Mender::take(&home).unwrap().wal().unwrap();
+    Repairs::take(&home).unwrap().wal().unwrap();
     assert_eq!(kept(&home, "journal.db-wal.stale-"), fs::read(dead.join("journal.db-wal")).unwrap());
     assert_eq!(found(&home), []);
     assert_eq!(own(&home).head(), Ok(Position(12)));
@@ -82,7 +82,7 @@ fn r10_what_can_be_read_is_rescued_and_the_old_file_is_kept() {
     bytes[page] ^= 0x40;
     fs::write(&path, &bytes).unwrap();
     assert!(found(&home).contains(&What::Pages), "{:?}", found(&home));
-    let did = Mender::take(&home).unwrap().rescue(&mut |_| ()).unwrap().join("\n");
+    let did = Repairs::take(&home).unwrap().export(&mut |_| ()).unwrap().join("\n");
     assert!(did.contains("nothing could be read at positions"), "{did}");
     assert_eq!(kept(&home, "journal.db.damaged-"), bytes);
     // What is gone is one session's; the others are whole, and nothing else is wrong.
@@ -97,36 +97,36 @@ fn r10_what_can_be_read_is_rescued_and_the_old_file_is_kept() {
 fn a_home_that_is_owned_is_not_mended() {
     let (_folder, home, _) = three();
     let _owner = own(&home);
-    assert!(matches!(Mender::take(&home), Err(Error::Owned { .. })));
+    assert!(matches!(Repairs::take(&home), Err(Error::Owned { .. })));
 }
 
 /// Everything is as in a journal that was just made, but for what the SQL has done.
 #[test]
 fn r10_r18_tables_and_rows_that_are_gone_are_found_and_made_anew() {
     let cases = [
-        ("DROP TABLE view_usage", What::Tables, "view_usage", Mend::Views),
-        ("DROP INDEX view_sessions_unfinished", What::Tables, "view_sessions_unfinished", Mend::Views),
-        ("ALTER TABLE view_runs RENAME COLUMN state TO status", What::Tables, "view_runs", Mend::Views),
-        ("DROP TABLE snapshots", What::Tables, "snapshots", Mend::Rescue),
-        ("DELETE FROM owner", What::Tables, "0 rows", Mend::Rescue),
-        ("INSERT INTO owner SELECT * FROM owner", What::Tables, "2 rows", Mend::Rescue),
-        ("UPDATE sessions SET key = 'agent:main:other' WHERE rowid = 2", What::Rows, "agent:main:other", Mend::Views),
-        ("UPDATE sessions SET branch = 1 WHERE rowid = 2", What::Rows, "another session", Mend::Views),
-        ("DELETE FROM sessions WHERE rowid = 2", What::Rows, "its row is not there", Mend::Views),
+        ("DROP TABLE view_usage", What::Tables, "view_usage", Repair::Views),
+        ("DROP INDEX view_sessions_unfinished", What::Tables, "view_sessions_unfinished", Repair::Views),
+        ("ALTER TABLE view_runs RENAME COLUMN state TO status", What::Tables, "view_runs", Repair::Views),
+        ("DROP TABLE snapshots", What::Tables, "snapshots", Repair::Export),
+        ("DELETE FROM owner", What::Tables, "0 rows", Repair::Export),
+        ("INSERT INTO owner SELECT * FROM owner", What::Tables, "2 rows", Repair::Export),
+        ("UPDATE sessions SET key = 'agent:main:other' WHERE rowid = 2", What::Rows, "agent:main:other", Repair::Views),
+        ("UPDATE sessions SET branch = 1 WHERE rowid = 2", What::Rows, "another session", Repair::Views),
+        ("DELETE FROM sessions WHERE rowid = 2", What::Rows, "its row is not there", Repair::Views),
     ];
-    for (sql, what, part, mend) in cases {
+    for (sql, what, part, repair) in cases {
         let (_folder, home, scripts) = three();
         Connection::open(home.join("journal.db")).unwrap().execute_batch(sql).unwrap();
         let findings = check(&home, &mut |_| ()).unwrap().findings;
         let finding = findings.iter().find(|finding| finding.what == what);
         let finding = finding.unwrap_or_else(|| panic!("{sql}: {findings:#?}"));
         assert!(finding.detail.contains(part), "{sql}: {}", finding.detail);
-        assert_eq!(finding.mend.as_ref(), Some(&mend), "{sql}");
+        assert_eq!(finding.repair.as_ref(), Some(&repair), "{sql}");
         if what == What::Rows {
             assert_eq!(finding.place.session.as_ref(), Some(&scripts[1].key), "{sql}");
         }
-        let mender = Mender::take(&home).unwrap();
-        let did = if mend == Mend::Views { mender.tables() } else { mender.rescue(&mut |_| ()) };
+        let mender = Repairs::take(&home).unwrap();
+        let did = if repair == Repair::Views { mender.tables() } else { mender.export(&mut |_| ()) };
         did.unwrap_or_else(|error| panic!("{sql}: {error}"));
         drop(mender);
         let sqlite = own(&home);
@@ -150,7 +150,7 @@ fn r10_a_session_whose_key_is_taken_is_told_and_left() {
     assert!(report.findings.iter().any(|finding| finding.what == What::Rows), "{:#?}", report.findings);
     // The other one gets its own key back first; then this one is free.
     for _ in 0..2 {
-        Mender::take(&home).unwrap().tables().unwrap();
+        Repairs::take(&home).unwrap().tables().unwrap();
     }
     assert_eq!(found(&home), []);
 }
@@ -166,7 +166,7 @@ fn r10_what_is_gone_is_told_from_the_first_position_on() {
     let mut bytes = fs::read(&path).unwrap();
     bytes[(root as usize - 1) * 4096] ^= 0x40;
     fs::write(&path, &bytes).unwrap();
-    let did = Mender::take(&home).unwrap().rescue(&mut |_| ()).unwrap().join("\n");
+    let did = Repairs::take(&home).unwrap().export(&mut |_| ()).unwrap().join("\n");
     assert!(did.contains("entries: 0 rows copied; nothing could be read at positions 1 to 12"), "{did}");
     // A session whose row is all that is left is damaged, not free.
     let error = own(&home).session(&scripts[0].key).unwrap_err();

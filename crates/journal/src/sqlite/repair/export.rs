@@ -44,10 +44,10 @@ pub(super) fn copy(source: &Reader, new: &Path, mark: Option<Position>, watch: W
             continue;
         }
         let known = mark.filter(|_| table == "entries").map_or(0, |mark| mark.0 as i64);
-        let mut rescue = Rescue { source, target: &target, table, copied: 0, highest: known, gone: vec![], looks: 0 };
-        let last = rescue.last_row();
-        rescue.range(i64::MIN, last.max(known));
-        did.extend(rescue.told());
+        let mut export = Export { source, target: &target, table, copied: 0, highest: known, gone: vec![], looks: 0 };
+        let last = export.last_row();
+        export.range(i64::MIN, last.max(known));
+        did.extend(export.told());
     }
     progress(source, &target);
     owner(source, &target).map_err(failed(new))?;
@@ -62,7 +62,7 @@ fn is_there(source: &Reader, table: &str) -> bool {
     source.query(|connection| connection.prepare(sql)?.exists([table])).unwrap_or(true)
 }
 
-struct Rescue<'a> {
+struct Export<'a> {
     source: &'a Reader,
     target: &'a Connection,
     table: &'static str,
@@ -74,7 +74,7 @@ struct Rescue<'a> {
     looks: u32,
 }
 
-impl Rescue<'_> {
+impl Export<'_> {
     /// The last row; where that cannot be read, a number that it cannot be above.
     fn last_row(&self) -> i64 {
         let sql = format!("SELECT rowid FROM {} NOT INDEXED ORDER BY rowid DESC LIMIT 1", self.table);
