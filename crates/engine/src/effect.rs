@@ -6,7 +6,7 @@ use crate::ids::{CallId, EffectId, EffectKind, MessageId};
 use crate::ledger::FailureReport;
 use crate::settings::Thinking;
 use crate::tables::budget::Spent;
-use crate::tables::compaction::Rung;
+use crate::tables::compaction::CompactionStep;
 
 /// One thing that is wanted. Whoever carries it out finds its details in the state.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub enum Effect {
         /// Its id.
         id: EffectId,
         /// Which way.
-        rung: Rung,
+        compaction_step: CompactionStep,
         /// How many items a summary is to stand for.
         items: u32,
         /// What it is to keep above all.

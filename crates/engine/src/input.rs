@@ -221,7 +221,7 @@ impl Given {
 
 /// What a compaction made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Shortened {
+pub enum CompactionResult {
     /// A summary of the items before the cut.
     Summary {
         /// Its text.
@@ -331,14 +331,14 @@ pub enum Report {
         usage: Usage,
     },
     /// A history was made shorter.
-    Shortened {
+    Compacted {
         /// The `compact` effect.
         effect: EffectId,
         /// What was made.
-        made: Shortened,
+        made: CompactionResult,
     },
     /// It could not be, after some of its requests were answered.
-    NotShortened {
+    NotCompacted {
         /// The `compact` effect.
         effect: EffectId,
         /// Why.

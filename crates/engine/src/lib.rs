@@ -32,7 +32,7 @@ pub use ids::{
     BranchId, CallId, EffectId, EffectKind, Epoch, Hash, InvalidId, MessageId, Moment, Position, RunId, Seq, SessionId,
     Timestamp,
 };
-pub use input::{Answer, Command, Given, Input, Override, Part, Receipt, Refusal, Report, Shortened};
+pub use input::{Answer, Command, CompactionResult, Given, Input, Override, Part, Receipt, Refusal, Report};
 pub use lanes::{Bound, Lane, LaneAnswer, LaneBounds, LaneRequest, LaneWait, Lanes};
 pub use ledger::{
     Account, Cooldown, CooldownLifted, CooldownSet, FailureReport, Ledger, LedgerPump, LedgerUpdate, ProfileOrder,
@@ -48,5 +48,5 @@ pub use state::{
     Stream, SummaryRequest, Transcript, Unpaired, Winding,
 };
 pub use tables::budget::{Allowance, AtLimit, Budget, Limit, Resource, Scope, Spent};
-pub use tables::compaction::{Rung, Window};
+pub use tables::compaction::{CompactionStep, Window};
 pub use views::Touched;

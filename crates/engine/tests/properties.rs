@@ -11,10 +11,10 @@ use engine::tables::limits::{PROCESS_MS, QUEUE_CAP};
 use engine::tables::routing::MODES;
 use engine::tables::transitions::RunState;
 use engine::{
-    Allowance, Attached, BlockOf, BodyKind, Breakpoint, CallOutcome, Command, Content, CooldownLifted, CooldownSet,
-    DropPolicy, Effect, EffectId, EffectKind, Epoch, Failure, FailureClass, Found, Given, Hash, Interrupt, Item,
-    Lifecycle, Limit, MessageId, Override, Overrides, Part, Phase, Policy, QueueMode, QueueSettings, Report, Resource,
-    ResumeMode, RunId, Rung, Scope, Shortened, Stage, Timestamp, Usage, WaitFor,
+    Allowance, Attached, BlockOf, BodyKind, Breakpoint, CallOutcome, Command, CompactionResult, CompactionStep,
+    Content, CooldownLifted, CooldownSet, DropPolicy, Effect, EffectId, EffectKind, Epoch, Failure, FailureClass,
+    Found, Given, Hash, Interrupt, Item, Lifecycle, Limit, MessageId, Override, Overrides, Part, Phase, Policy,
+    QueueMode, QueueSettings, Report, Resource, ResumeMode, RunId, Scope, Stage, Timestamp, Usage, WaitFor,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence};
@@ -371,9 +371,10 @@ fn compact_report(world: &World, effect: EffectId, how: usize, class: usize) -> 
     let usage = Usage { input: 5, output: 2, ..Usage::default() };
     let summary = |said: &str| {
         let by = class.is_multiple_of(2).then(|| "acme/one".to_owned());
-        Shortened::Summary { text: text(BodyKind::Message, said), by, usage }
+        CompactionResult::Summary { text: text(BodyKind::Message, said), by, usage }
     };
-    let cuts = matches!(world.running.get(&effect), Some(Effect::Compact { rung: Rung::Truncate, .. }));
+    let cuts =
+        matches!(world.running.get(&effect), Some(Effect::Compact { compaction_step: CompactionStep::Truncate, .. }));
     let made = match how % 6 {
         3 | 4 if cuts => cut_results(world),
         0 => return Report::RequestFailed { effect, failure: failure(class) },
@@ -382,13 +383,13 @@ fn compact_report(world: &World, effect: EffectId, how: usize, class: usize) -> 
         5 => cut_results(world),
         _ => summary("in short"),
     };
-    Report::Shortened { effect, made }
+    Report::Compacted { effect, made }
 }
 
-fn cut_results(world: &World) -> Shortened {
+fn cut_results(world: &World) -> CompactionResult {
     let items = world.session().transcript.items().iter();
     let results = items.filter_map(Item::long_result).map(|(call, _)| (call, text(BodyKind::Output, "cut")));
-    Shortened::Results(results.collect())
+    CompactionResult::Results(results.collect())
 }
 
 fn request_report(effect: EffectId, how: usize, class: usize) -> Report {
@@ -437,7 +438,7 @@ fn stray(world: &World, effect: EffectId, how: usize, class: usize) -> Report {
         | Report::Said { effect: about, .. }
         | Report::RequestEnded { effect: about, .. }
         | Report::RequestFailed { effect: about, .. }
-        | Report::Shortened { effect: about, .. }
+        | Report::Compacted { effect: about, .. }
         | Report::CallChecked { effect: about, .. }
         | Report::CallOutput { effect: about, .. }
         | Report::CallEnded { effect: about, .. }

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use engine::tables::lifecycle::{LifecycleCause, LifecycleKind};
 use engine::tables::routing::{Cell, MODES, Route, cells, route};
 use engine::{
-    Allowance, Answer, BodyKind, BudgetSet, Command, Compacting, Content, Effect, EffectId, EffectKind, Epoch, Event,
-    Hash, Interrupt, Lifecycle, LifecycleChanged, Line, Machine, MessageId, Moment, Overrides, Phase, QueueMode,
-    QueueSettings, Report, Rung, Scope, Session, Timestamp, WaitEnded, WaitFor,
+    Allowance, Answer, BodyKind, BudgetSet, Command, Compacting, CompactionStep, Content, Effect, EffectId, EffectKind,
+    Epoch, Event, Hash, Interrupt, Lifecycle, LifecycleChanged, Line, Machine, MessageId, Moment, Overrides, Phase,
+    QueueMode, QueueSettings, Report, Scope, Session, Timestamp, WaitEnded, WaitFor,
 };
 use support::script::run;
 use uuid::Uuid;
@@ -179,8 +179,14 @@ fn later_states() -> Vec<(&'static str, Session)> {
     let [initializing, recovering] = settling;
     let effect =
         EffectId { run: MessageId(Uuid::from_u128(1)).into(), kind: EffectKind::Compact, ordinal: 1, try_no: 1 };
-    let compacting =
-        Compacting { effect, rung: Rung::Summarise, items: 1, focus: None, since: Timestamp(0), reserved: None };
+    let compacting = Compacting {
+        effect,
+        compaction_step: CompactionStep::Summarise,
+        items: 1,
+        focus: None,
+        since: Timestamp(0),
+        reserved: None,
+    };
     vec![
         ("answer", with(&asked, awaiting(WaitFor::Answer, None))),
         ("children", with(BEGUN, awaiting(WaitFor::Children, None))),

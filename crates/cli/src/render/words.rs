@@ -45,9 +45,12 @@ pub(super) fn note(what: &Stream) -> Option<String> {
 
 fn compaction_note(line: &CompactionLine) -> Option<String> {
     Some(match line {
-        CompactionLine::Begun { rung, try_no, tokens, .. } => {
+        CompactionLine::Begun { compaction_step, try_no, tokens, .. } => {
             let again = if *try_no > 1 { format!(", try {try_no}") } else { String::new() };
-            format!("⇲ makes room: {}{again} (the next request would hold about {tokens} tokens)", rung.name())
+            format!(
+                "⇲ makes room: {}{again} (the next request would hold about {tokens} tokens)",
+                compaction_step.name()
+            )
         }
         CompactionLine::Done { before, after, by, results } => {
             let how = match (by, results) {

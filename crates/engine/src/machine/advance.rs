@@ -12,7 +12,7 @@ use crate::ledger::{CooldownLifted, CooldownSet};
 use crate::mutants::{Mutant, planted};
 use crate::settings::{Candidate, Limits, ResumeMode, Thinking};
 use crate::state::{Lifecycle, Phase, PrepareStage, Repeat, Session};
-use crate::tables::compaction::{History, Rung};
+use crate::tables::compaction::{CompactionStep, History};
 use crate::tables::limits::WINDOW_LEAST;
 use crate::tables::recovery::{AtEnd, Cools, Pick, Strategy, cooling_until, given_up, recover, rule_of};
 use crate::tables::timers::Timer;
@@ -160,8 +160,8 @@ impl Machine {
             }
             Strategy::Retry { delay_ms } => self.try_again(delay_ms, TryWith::Same, moment),
             Strategy::LowerThinking { level } => self.try_again(0, TryWith::Thinking(level), moment),
-            Strategy::MakeRoom { delay_ms, rung, as_it_is } => {
-                self.try_again(delay_ms, TryWith::Room { rung, as_it_is }, moment);
+            Strategy::MakeRoom { delay_ms, compaction_step, as_it_is } => {
+                self.try_again(delay_ms, TryWith::Room { compaction_step, as_it_is }, moment);
             }
             Strategy::Rotate { candidate, cooling } => {
                 self.give_up(&given_up, cooling, (class, request), moment);
@@ -233,7 +233,9 @@ impl Machine {
         let again = match with {
             TryWith::Same => again,
             TryWith::Thinking(level) => RetryScheduled { thinking: Some(level), ..again },
-            TryWith::Room { rung, as_it_is } => RetryScheduled { rung: Some(rung), as_it_is, ..again },
+            TryWith::Room { compaction_step, as_it_is } => {
+                RetryScheduled { compaction_step: Some(compaction_step), as_it_is, ..again }
+            }
             TryWith::Candidate(candidate) => {
                 let model = Some(self.name_of(candidate));
                 RetryScheduled { candidate: Some(candidate), model, ..again }
@@ -298,7 +300,7 @@ enum TryWith {
     Same,
     Candidate(u32),
     Thinking(Thinking),
-    Room { rung: Rung, as_it_is: bool },
+    Room { compaction_step: CompactionStep, as_it_is: bool },
 }
 
 /// Who was not asked, why, and until when others leave it alone.

@@ -10,7 +10,7 @@ use crate::event::{Breakpoint, Outcome, PauseCause, Usage, WaitFor};
 use crate::failure::Failure;
 use crate::ids::{CallId, EffectId, EffectKind, Epoch, Hash, MessageId, RunId, Seq, Timestamp};
 use crate::tables::budget::{Allowance, Spent};
-use crate::tables::compaction::Rung;
+use crate::tables::compaction::CompactionStep;
 use crate::tables::recovery::Counters;
 use crate::tables::transitions::RunState;
 
@@ -167,7 +167,8 @@ pub struct Compacting {
     /// The effect that does it.
     pub effect: EffectId,
     /// Which way.
-    pub rung: Rung,
+    #[serde(rename = "rung")]
+    pub compaction_step: CompactionStep,
     /// How many items a summary is to stand for.
     pub items: u32,
     /// What the user wants it to keep above all.

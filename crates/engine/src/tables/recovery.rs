@@ -7,7 +7,7 @@ use crate::ids::{Moment, Timestamp};
 use crate::ledger::{CooldownLifted, CooldownSet};
 use crate::mutants::{Mutant, planted};
 use crate::settings::{Candidate, Limits, Thinking};
-use crate::tables::compaction::{self, Room, Rung, Window};
+use crate::tables::compaction::{self, CompactionStep, Room, Window};
 use crate::tables::limits::{
     BACKOFF_BASE_MS, BACKOFF_MOST_MS, COOLDOWNS_MS, DISABLED_MOST_MS, DISABLED_MS, WINDOW_LEAST,
 };
@@ -353,7 +353,7 @@ pub enum Strategy {
         /// When, from now.
         delay_ms: u64,
         /// The way that is tried next.
-        rung: Rung,
+        compaction_step: CompactionStep,
         /// The next request goes out with the history as it is.
         as_it_is: bool,
     },

@@ -125,7 +125,9 @@ fn start(effect: &Effect) -> String {
         Effect::Reserve { expected, closing, .. } => {
             format!("tokens={}{}", expected.tokens, if *closing { " closing" } else { "" })
         }
-        Effect::Compact { rung, items, .. } => format!("rung={rung:?} items={items}").to_lowercase(),
+        Effect::Compact { compaction_step, items, .. } => {
+            format!("rung={compaction_step:?} items={items}").to_lowercase()
+        }
         Effect::Request { candidate, thinking, items, .. } => {
             let at = thinking.map(|level| format!(" thinking={level:?}")).unwrap_or_default();
             format!("candidate={candidate} items={items}{at}")

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use engine::BodyKind;
 use engine::tables::budget::NO_LIMIT;
 use engine::{
-    Allowance, Attached, BlockOf, Breakpoint, CallId, CallOutcome, Candidate, Command, Content, CooldownLifted,
-    CooldownSet, Effect, EffectId, EffectKind, Epoch, Event, Failure, FailureClass, Found, Given, Hash, Input, Item,
-    Limit, MessageId, Override, Overrides, Part, Policy, Price, Report, Resource, ResumeMode, RunId, Scope, Shortened,
-    Spent, Timestamp, Usage,
+    Allowance, Attached, BlockOf, Breakpoint, CallId, CallOutcome, Candidate, Command, CompactionResult, Content,
+    CooldownLifted, CooldownSet, Effect, EffectId, EffectKind, Epoch, Event, Failure, FailureClass, Found, Given, Hash,
+    Input, Item, Limit, MessageId, Override, Overrides, Part, Policy, Price, Report, Resource, ResumeMode, RunId,
+    Scope, Spent, Timestamp, Usage,
 };
 use uuid::Uuid;
 
@@ -304,15 +304,15 @@ pub(crate) fn undo(world: &World) -> Command {
 }
 
 /// What a compaction makes: a summary, or all long results cut.
-fn shortened(world: &World, words: &Words) -> Shortened {
+fn shortened(world: &World, words: &Words) -> CompactionResult {
     let usage = Usage { input: 7, output: 3, ..Usage::default() };
     if words.at(1) == "results" {
         let items = world.session().transcript.items().iter();
         let cut = |(call, _)| (call, Content::text(BodyKind::Output, "cut"));
-        return Shortened::Results(items.filter_map(Item::long_result).map(cut).collect());
+        return CompactionResult::Results(items.filter_map(Item::long_result).map(cut).collect());
     }
     let text = Content::text(BodyKind::Message, &sized(words, 2));
-    Shortened::Summary { text, by: words.option("by").map(str::to_owned), usage }
+    CompactionResult::Summary { text, by: words.option("by").map(str::to_owned), usage }
 }
 
 /// A text as it is written, or of so many bytes.
@@ -383,7 +383,7 @@ fn report(world: &World, words: &Words) -> Option<Report> {
             effect: effect(&[EffectKind::Request, EffectKind::Prepare, EffectKind::Compact]),
             failure: of_candidate(world, failure(words, 1)),
         },
-        "shortened" => Report::Shortened { effect: effect(&[EffectKind::Compact]), made: shortened(world, words) },
+        "shortened" => Report::Compacted { effect: effect(&[EffectKind::Compact]), made: shortened(world, words) },
         "process-ended" => Report::ProcessEnded {
             effect: effect(&[EffectKind::HoldProcess, EffectKind::EndProcess]),
             outcome: serde_json::from_value(words.at(1).into()).expect("an outcome"),

@@ -368,7 +368,7 @@ fn plain(source: Source<'_>, event: &Event) -> Option<Stream> {
         }),
         Event::CompactionBegun(e) => Stream::Compaction(CompactionLine::Begun {
             cause: e.cause,
-            rung: e.rung,
+            compaction_step: e.compaction_step,
             try_no: e.try_no,
             tokens: e.tokens,
         }),

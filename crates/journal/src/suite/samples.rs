@@ -1,6 +1,6 @@
 //! One of every kind of event, and rows for the views. What may not live here: tests.
 
-use engine::tables::compaction::Rung;
+use engine::tables::compaction::CompactionStep;
 use engine::tables::lifecycle::{LifecycleCause, LifecycleKind};
 use engine::tables::transitions::RunState;
 use engine::{
@@ -194,7 +194,7 @@ fn of_histories(body: Body) -> Vec<Event> {
             try_no: 1,
             compaction,
             cause: CompactionCause::Threshold,
-            rung: Rung::Summarise,
+            compaction_step: CompactionStep::Summarise,
             items: 4,
             tokens: 100,
             focus: None,
@@ -220,7 +220,7 @@ fn of_histories(body: Body) -> Vec<Event> {
         CompactionAsked { focus: Some(body) }.into(),
         Noted { note: Note::Repeats, body }.into(),
         BudgetSet { scope: Scope::Session, allowance: Allowance { cost: Some(7), ..Allowance::default() } }.into(),
-        CompactionFailed { failure, rung: Rung::Summarise, usage: USAGE, cost: 4 }.into(),
+        CompactionFailed { failure, compaction_step: CompactionStep::Summarise, usage: USAGE, cost: 4 }.into(),
     ]
 }
 
@@ -234,8 +234,13 @@ fn of_waits(body: Body) -> Vec<Event> {
         Failed { request: None, failure: failure.clone(), text: Some(body) }.into(),
         WaitBegan { on: WaitFor::Quota, until: Some(Timestamp(99)) }.into(),
         WaitEnded { on: WaitFor::Quota }.into(),
-        RetryScheduled { until: Timestamp(5), try_no: 2, rung: Some(Rung::Truncate), ..RetryScheduled::default() }
-            .into(),
+        RetryScheduled {
+            until: Timestamp(5),
+            try_no: 2,
+            compaction_step: Some(CompactionStep::Truncate),
+            ..RetryScheduled::default()
+        }
+        .into(),
         RetryScheduled {
             until: Timestamp(5),
             try_no: 3,

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use engine::{
-    BodyKind, BudgetRequest, Candidate, Content, Failure, FailureClass, Grant, Item, Part, Report, Rung, Shortened,
-    Transcript, Usage,
+    BodyKind, BudgetRequest, Candidate, CompactionResult, CompactionStep, Content, Failure, FailureClass, Grant, Item,
+    Part, Report, Transcript, Usage,
 };
 use futures_util::StreamExt as _;
 use models::{Cached, Message, Model as _, Request, Said};
@@ -22,7 +22,7 @@ const CHARS_PER_TOKEN: u64 = 3;
 
 /// A history that is to be made shorter.
 pub(super) struct Order {
-    pub(super) rung: Rung,
+    pub(super) compaction_step: CompactionStep,
     /// How many items a summary stands for.
     pub(super) items: usize,
     pub(super) transcript: Transcript,
@@ -47,19 +47,20 @@ impl From<Failure> for Failed {
 pub(super) async fn perform(shared: Arc<Shared>, order: Order, reporter: Reporter) {
     let effect = reporter.effect();
     let report = match shorten(&shared, order).await {
-        Ok(made) => Report::Shortened { effect, made },
-        Err(Failed { failure, usage }) => Report::NotShortened { effect, failure, usage },
+        Ok(made) => Report::Compacted { effect, made },
+        Err(Failed { failure, usage }) => Report::NotCompacted { effect, failure, usage },
     };
     reporter.report(report).await;
 }
 
-async fn shorten(shared: &Arc<Shared>, order: Order) -> Result<Shortened, Failed> {
-    let Order { rung, items, transcript, candidate, focus, grant } = order;
+async fn shorten(shared: &Arc<Shared>, order: Order) -> Result<CompactionResult, Failed> {
+    let Order { compaction_step, items, transcript, candidate, focus, grant } = order;
     let of = Arc::clone(shared);
-    if rung == Rung::Truncate {
+    if compaction_step == CompactionStep::Truncate {
         return Ok(beside(move || results(&of, &transcript)).await?);
     }
-    let endpoint = if rung == Rung::Summarise { Some(shared.resolver.endpoint(&candidate)?) } else { None };
+    let endpoint =
+        if compaction_step == CompactionStep::Summarise { Some(shared.resolver.endpoint(&candidate)?) } else { None };
     if let Some(endpoint) = endpoint.filter(|endpoint| endpoint.api != models::Api::Offline) {
         let told = beside(move || told(&of, &transcript, items)).await?;
         if let Some(request) = grant {
@@ -69,7 +70,7 @@ async fn shorten(shared: &Arc<Shared>, order: Order) -> Result<Shortened, Failed
     }
     let text = beside(move || Ok(summary::extract(&told(&of, &transcript, items)?))).await?;
     let text = Content::text(BodyKind::Message, &text);
-    Ok(Shortened::Summary { text, by: None, usage: Usage::default() })
+    Ok(CompactionResult::Summary { text, by: None, usage: Usage::default() })
 }
 
 /// A summary that is denied is not waited for: there are other ways, and the request that follows asks for itself.
@@ -106,7 +107,7 @@ fn told(shared: &Shared, transcript: &Transcript, items: usize) -> Result<Vec<To
 }
 
 /// All long results, each as its beginning and its end.
-fn results(shared: &Shared, transcript: &Transcript) -> Result<Shortened, journal::Error> {
+fn results(shared: &Shared, transcript: &Transcript) -> Result<CompactionResult, journal::Error> {
     let store = shared.journal.as_ref();
     let long = transcript.items().iter().filter_map(Item::long_result);
     let cut = |(call, output): (engine::CallId, engine::Body)| {
@@ -114,7 +115,7 @@ fn results(shared: &Shared, transcript: &Transcript) -> Result<Shortened, journa
         let hash = output.hash.to_string();
         Ok((call, Content::text(BodyKind::Output, &summary::cut(&text, &hash[..12]))))
     };
-    Ok(Shortened::Results(long.map(cut).collect::<Result<_, journal::Error>>()?))
+    Ok(CompactionResult::Results(long.map(cut).collect::<Result<_, journal::Error>>()?))
 }
 
 /// A model's summary, piece after piece where the history is too large for one request.
@@ -124,7 +125,7 @@ async fn ask(
     endpoint: models::Endpoint,
     told: Vec<Told>,
     focus: Option<&str>,
-) -> Result<Shortened, Failed> {
+) -> Result<CompactionResult, Failed> {
     let candidate = Candidate { max_output: candidate.max_output.min(SUMMARY_TOKENS), ..candidate };
     // A summary so far, and the words around it, are in a request as well.
     let room =
@@ -157,7 +158,7 @@ async fn ask(
     }
     let text = beside(move || Ok(summary::completed(&before.unwrap_or_default(), &told))).await?;
     let by = Some(format!("{}/{}", candidate.provider, candidate.model));
-    Ok(Shortened::Summary { text: Content::text(BodyKind::Message, &text), by, usage })
+    Ok(CompactionResult::Summary { text: Content::text(BodyKind::Message, &text), by, usage })
 }
 
 fn named(failure: Failure, candidate: &Candidate) -> Failure {

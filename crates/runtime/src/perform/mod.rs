@@ -18,8 +18,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use engine::{
-    Body, BudgetRequest, CallId, Candidate, Effect, EffectId, Failure, FailureClass, Hash, ProcessState, Report, Run,
-    RunId, Rung, Session, Settings,
+    Body, BudgetRequest, CallId, Candidate, CompactionStep, Effect, EffectId, Failure, FailureClass, Hash,
+    ProcessState, Report, Run, RunId, Session, Settings,
 };
 use futures_util::FutureExt as _;
 use tokio::sync::mpsc;
@@ -106,8 +106,8 @@ pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<Underway, jour
             order.candidate.thinking = thinking.or(order.candidate.thinking);
             spawn(reporter.clone(), request::perform(shared, order, reporter))
         }
-        Effect::Compact { rung, items, focus, candidate, .. } => {
-            let order = shortening(job, *rung, *items as usize, focus.as_ref(), *candidate)?;
+        Effect::Compact { compaction_step, items, focus, candidate, .. } => {
+            let order = shortening(job, *compaction_step, *items as usize, focus.as_ref(), *candidate)?;
             spawn(reporter.clone(), compact::perform(shared, order, reporter))
         }
         Effect::CheckCall { id, call } => {
@@ -176,7 +176,7 @@ fn order(job: &mut Job<'_>, candidate: u32, prompt: &Body, items: usize) -> Resu
 
 fn shortening(
     job: &Job<'_>,
-    rung: Rung,
+    compaction_step: CompactionStep,
     items: usize,
     focus: Option<&Body>,
     candidate: u32,
@@ -189,7 +189,7 @@ fn shortening(
     let agent = job.session.agent.clone();
     let request = |run: &Run| BudgetRequest { run: run.id, agent, expected: run.summary_out(), closing: false };
     let grant = job.session.run().filter(|_| settings.budget.is_shared()).map(request);
-    Ok(compact::Order { rung, items, transcript, candidate, focus, grant })
+    Ok(compact::Order { compaction_step, items, transcript, candidate, focus, grant })
 }
 
 /// The same for every request of a session, and nothing of it can be read there.

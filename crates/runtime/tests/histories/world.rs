@@ -241,8 +241,8 @@ impl<'a> World<'a> {
             Effect::Reserve { .. } => [Report::Reserved { effect: id, near: None }].into(),
             Effect::Compact { .. } => {
                 let text = Content::text(BodyKind::Message, "They talked.");
-                let made = engine::Shortened::Summary { text, by: None, usage: Usage::default() };
-                [Report::Shortened { effect: id, made }].into()
+                let made = engine::CompactionResult::Summary { text, by: None, usage: Usage::default() };
+                [Report::Compacted { effect: id, made }].into()
             }
             Effect::CheckCall { call, .. } => {
                 let decision = match self.planned(call.index).decision {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::tables::compaction::Rung;
+use engine::tables::compaction::CompactionStep;
 use engine::{
     Answer, ApprovalRow, Batch, CallId, CallOutcome, CandidateCooled, CompactionBegun, CompactionCause, EffectId,
     Failed, Failure, FailureClass, Hash, Note, Noted, ProcessAdopted, ProcessEnded, ReceiptState, Record, RequestSent,
@@ -85,7 +85,7 @@ pub(crate) const PLANTED: &[Planted] = &[
             outside,
             RetryScheduled {
                 as_it_is: false,
-                rung: None,
+                compaction_step: None,
                 until: outside.now.plus(1_000),
                 try_no: 2,
                 candidate: None,
@@ -116,7 +116,7 @@ pub(crate) const PLANTED: &[Planted] = &[
             outside,
             RetryScheduled {
                 as_it_is: false,
-                rung: None,
+                compaction_step: None,
                 until: outside.now,
                 try_no: 2,
                 candidate: None,
@@ -227,8 +227,8 @@ fn end_of(outside: &Outside) -> RunEnded {
 
 fn begun(outside: &Outside) -> CompactionBegun {
     let compaction = EffectId { kind: EffectKind::Compact, try_no: 9, ..request_of(outside) };
-    let (cause, rung) = (CompactionCause::Threshold, Rung::Truncate);
-    CompactionBegun { try_no: 1, compaction, cause, rung, items: 1, tokens: 9, focus: None, reserved: None }
+    let (cause, compaction_step) = (CompactionCause::Threshold, CompactionStep::Truncate);
+    CompactionBegun { try_no: 1, compaction, cause, compaction_step, items: 1, tokens: 9, focus: None, reserved: None }
 }
 
 /// The model is asked to write down what must not be lost.

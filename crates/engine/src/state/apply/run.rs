@@ -69,10 +69,11 @@ impl Run {
                 self.phase = Phase::Retry { until: e.until };
                 self.attempt += 1;
                 self.counters.retry(e.candidate, e.thinking);
-                if let Some(rung) = e.rung {
+                if let Some(compaction_step) = e.compaction_step {
                     // One that the user asked for is tried again, and then let be.
-                    self.summary = self.summary.filter(|_| rung == self.counters.room.rung && !e.as_it_is);
-                    self.counters.room.go_on(rung, e.as_it_is);
+                    self.summary =
+                        self.summary.filter(|_| compaction_step == self.counters.room.compaction_step && !e.as_it_is);
+                    self.counters.room.go_on(compaction_step, e.as_it_is);
                 }
             }
             Event::WaitBegan(e) => self.wait_began(e, at),
@@ -199,10 +200,10 @@ impl Run {
     }
 
     fn compaction_begun(&mut self, e: &CompactionBegun, at: Timestamp) {
-        let CompactionBegun { compaction: effect, rung, items, focus, tokens, reserved, .. } = *e;
+        let CompactionBegun { compaction: effect, compaction_step, items, focus, tokens, reserved, .. } = *e;
         self.compactions += 1;
-        (self.counters.room.rung, self.counters.room.tokens) = (rung, tokens);
-        self.phase = Phase::Compacting(Some(Compacting { effect, rung, items, focus, since: at, reserved }));
+        (self.counters.room.compaction_step, self.counters.room.tokens) = (compaction_step, tokens);
+        self.phase = Phase::Compacting(Some(Compacting { effect, compaction_step, items, focus, since: at, reserved }));
     }
 
     /// What was answered of it is known; of a request whose end is not, it has cost what was set aside for all of it.
@@ -211,7 +212,7 @@ impl Run {
         let lost = reserved.filter(|_| is_unknown(&e.failure) && !planted(Mutant::BudgetUnknownIsNothing));
         self.usage.add(&e.usage);
         self.spent.add(&lost.unwrap_or_default().at_least(&known));
-        self.counters.room.fail(e.rung);
+        self.counters.room.fail(e.compaction_step);
         self.phase = Phase::Error { failure: e.failure.clone() };
     }
 
@@ -250,8 +251,8 @@ impl Run {
 
     /// The history is another: what is sent next is not what was sent before.
     pub(super) fn room_made(&mut self, goes_on: bool) {
-        let Phase::Compacting(Some(Compacting { rung, .. })) = self.phase else { return };
-        self.counters.room.made(rung);
+        let Phase::Compacting(Some(Compacting { compaction_step, .. })) = self.phase else { return };
+        self.counters.room.made(compaction_step);
         self.summary = None;
         self.openings = 0;
         self.request.2 = 0;
