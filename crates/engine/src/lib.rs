@@ -45,7 +45,7 @@ pub use state::{
     Asked, Block, BlockList, BlockOf, Blocks, Call, Clock, Compacting, Counted, Ending, Flags, InvalidSnapshot, Item,
     ItemAt, ItemCall, LegState, Lifecycle, Message, MessageShows, PartialCall, Pause, Phase, PrepareStage, Process,
     ProcessState, QueueState, QueueWatch, Queued, Repeat, Repeats, Run, STATE_VERSION, Sent, Session, Stage, Step,
-    Stream, SummaryRequest, Transcript, Unpaired, Winding,
+    Stream, SummaryRequest, Transcript, Unpaired, WrapUp,
 };
 pub use tables::budget::{Allowance, AtLimit, Budget, Limit, Resource, Scope, Spent};
 pub use tables::compaction::{CompactionStep, Window};

@@ -15,7 +15,7 @@ use crate::input::{Answer, CompactionResult, Refusal};
 use crate::mutants::{Mutant, planted};
 use crate::queue::QueueSettings;
 use crate::settings::Candidate;
-use crate::state::{Compacting, Item, ItemAt, Lifecycle, Phase, Run, Session, Transcript, Winding};
+use crate::state::{Compacting, Item, ItemAt, Lifecycle, Phase, Run, Session, Transcript, WrapUp};
 use crate::tables::budget::Spent;
 use crate::tables::compaction::{CompactionStep, Flush, History, Window};
 use crate::tables::limits::{FLUSH_TOKENS, MESSAGE_TOKENS};
@@ -91,7 +91,7 @@ impl Machine {
         let is_first =
             session.transcript.flush() == Flush::Not && (room.compaction_step, room.history) == <_>::default();
         let tokens = self.request_tokens(candidate);
-        let may_call = !matches!(run.winding, Winding::Closing | Winding::Closed);
+        let may_call = !matches!(run.winding, WrapUp::Closing | WrapUp::Closed);
         is_first
             && settings.compaction.auto
             && may_call

@@ -12,7 +12,7 @@ use crate::input::Part;
 use crate::machine::sentences::NOT_RUN;
 use crate::mutants::{Mutant, planted};
 use crate::settings::{Candidate, ResumeMode, ToolClass};
-use crate::state::{Blocks, PartialCall, Phase, PrepareStage, Session, Stream, Winding};
+use crate::state::{Blocks, PartialCall, Phase, PrepareStage, Session, Stream, WrapUp};
 use crate::tables::limits::{CALLS_PER_MESSAGE, STREAM_BYTES, WINDOW_LEAST};
 use crate::tables::recovery::{Pick, pick};
 
@@ -134,7 +134,7 @@ impl Machine {
             return self.request_failed(request, failure, moment);
         }
         let stream = stream.clone();
-        let closes = self.session.as_ref().and_then(Session::run).is_some_and(|run| run.winding == Winding::Closing);
+        let closes = self.session.as_ref().and_then(Session::run).is_some_and(|run| run.winding == WrapUp::Closing);
         let next = match (stream.calls.is_empty(), self.steer_waits() || closes) {
             (false, _) => Next::Calls,
             (true, false) => Next::Finish,

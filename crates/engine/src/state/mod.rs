@@ -24,7 +24,7 @@ pub use queue_watch::{MessageShows, QueueWatch};
 pub use repeats::{Repeat, Repeats};
 pub use run::{
     Asked, Clock, Compacting, Ending, PartialCall, Pause, Phase, PrepareStage, Run, Sent, Step, Stream, SummaryRequest,
-    Winding,
+    WrapUp,
 };
 pub use session::{Lifecycle, Session};
 pub use snapshot::{InvalidSnapshot, STATE_VERSION};

@@ -58,7 +58,7 @@ pub struct Run {
     /// What it may spend, where somebody has said so.
     pub allowance: Allowance,
     /// How far it is with coming to an end because a budget is used up.
-    pub winding: Winding,
+    pub winding: WrapUp,
     /// The leave that it asks for its next request.
     pub asked: Option<Asked>,
     /// How often it has asked; numbers these effects.
@@ -82,7 +82,7 @@ pub struct Run {
 /// How far a run is with coming to an end because a budget is used up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Winding {
+pub enum WrapUp {
     /// Nothing was said.
     #[default]
     Not,
@@ -317,7 +317,7 @@ impl Run {
             spent: Spent::default(),
             at_answer: Spent::default(),
             allowance: Allowance::default(),
-            winding: Winding::default(),
+            winding: WrapUp::default(),
             asked: None,
             asks: 0,
             repeats: Repeats::default(),

@@ -12,7 +12,7 @@ use crate::settings::{Policy, ToolClass};
 use crate::state::blocks::{BlockList, BlockOf};
 use crate::state::call::{Call, Stage};
 use crate::state::run::{
-    Asked, Compacting, Ending, PartialCall, Phase, PrepareStage, Run, Step, Stream, SummaryRequest, Winding,
+    Asked, Compacting, Ending, PartialCall, Phase, PrepareStage, Run, Step, Stream, SummaryRequest, WrapUp,
 };
 use crate::tables::budget::Spent;
 
@@ -92,7 +92,7 @@ impl Run {
                 self.asked = None;
                 match e.on {
                     WaitFor::Quota => self.counters.cooled(at),
-                    WaitFor::Budget => self.winding = Winding::Not,
+                    WaitFor::Budget => self.winding = WrapUp::Not,
                     WaitFor::Approval | WaitFor::Answer | WaitFor::Children | WaitFor::Retry => {}
                 }
             }
@@ -243,8 +243,8 @@ impl Run {
     pub(super) fn noted(&mut self, e: &Noted) {
         match e.note {
             Note::Repeats => self.repeats.told = true,
-            Note::WrapUp => self.winding = self.winding.max(Winding::Told),
-            Note::Closing => self.winding = Winding::Closing,
+            Note::WrapUp => self.winding = self.winding.max(WrapUp::Told),
+            Note::Closing => self.winding = WrapUp::Closing,
             Note::Raised | Note::MemoryFlush => {}
         }
     }
@@ -275,8 +275,8 @@ impl Run {
             self.spend_reserved();
         }
         self.take_reserved();
-        if self.winding == Winding::Closing {
-            self.winding = Winding::Closed;
+        if self.winding == WrapUp::Closing {
+            self.winding = WrapUp::Closed;
         }
         self.counters.answered(at);
         self.openings = 0;
