@@ -16,7 +16,7 @@ const ID_CHARS: usize = 40;
 /// The least of the providers' limits on the name of a tool.
 const NAME_CHARS: usize = 64;
 
-/// Said where a conversation would begin or end with the model.
+/// ModelEvent where a conversation would begin or end with the model.
 pub(crate) const GO_ON: &str = "Go on.";
 
 /// The model of a candidate, as [`Answer::model`] names it.

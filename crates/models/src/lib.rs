@@ -29,7 +29,7 @@ pub use catalogue::{ModelInfo, Origin, catalogue_date, default_model, known_mode
 pub use endpoint::{Api, Endpoint, SECRET_HEADER_BYTES, Secret};
 pub use levels::{Levels, level_name, levels_apart};
 pub use login::{Login, Logins, may_hold_tokens};
-pub use model::{Answer, Block, BlockContent, CallOf, File, Message, Model, Request, Said, SaidStream};
+pub use model::{Answer, Block, BlockContent, CallOf, File, Message, Model, ModelEvent, Request, ResponseStream};
 pub use model_set::ModelSet;
 pub use offline::Offline;
 pub use ollama::local_models;

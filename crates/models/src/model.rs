@@ -163,7 +163,7 @@ pub struct Request {
 
 /// What comes out of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Said {
+pub enum ModelEvent {
     /// The first piece of the answer is there. Comes once, before any part; pings do not count.
     Opened,
     /// A piece of the answer. A call's id and name come once, with its first part.
@@ -177,12 +177,12 @@ pub enum Said {
     },
 }
 
-/// The stream of an answer. It ends after [`Said::Ended`] or after an `Err`; dropping it cancels the request.
-pub type SaidStream = BoxStream<'static, Result<Said, Failure>>;
+/// The stream of an answer. It ends after [`ModelEvent::Ended`] or after an `Err`; dropping it cancels the request.
+pub type ResponseStream = BoxStream<'static, Result<ModelEvent, Failure>>;
 
 /// A model API.
 pub trait Model: Send + Sync {
     /// Begins to answer. Nothing is sent before the stream is polled; it must be polled in a tokio runtime with time
     /// and network on. Limits on silence and on the first byte are the caller's.
-    fn stream(&self, request: Request) -> SaidStream;
+    fn stream(&self, request: Request) -> ResponseStream;
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use engine::{Candidate, Failure, FailureClass, Part, ToolSpec, Usage};
 use futures_util::StreamExt as _;
-use models::{Cached, Endpoint, File, Levels, Message, Model as _, ModelSet, Request, Said};
+use models::{Cached, Endpoint, File, Levels, Message, Model as _, ModelEvent, ModelSet, Request};
 
 use crate::show::human::excerpt;
 
@@ -104,12 +104,12 @@ impl Asker {
         let mut stream = self.models.stream(request);
         while let Some(said) = stream.next().await {
             match said {
-                Ok(Said::Opened) => {}
-                Ok(Said::Part(part)) => {
+                Ok(ModelEvent::Opened) => {}
+                Ok(ModelEvent::Part(part)) => {
                     heard.first_ms.get_or_insert_with(|| ms_since(began));
                     heard.take(part);
                 }
-                Ok(Said::Ended { usage, is_counted }) => (heard.usage, heard.is_counted) = (usage, is_counted),
+                Ok(ModelEvent::Ended { usage, is_counted }) => (heard.usage, heard.is_counted) = (usage, is_counted),
                 Err(failure) => heard.failure = Some(failure),
             }
         }

@@ -76,7 +76,7 @@ struct Source<'a> {
 /// What the API takes as an image.
 const IMAGES: &[&str] = &["image/jpeg", "image/png", "image/gif", "image/webp"];
 
-/// Said of an error that says nothing itself, or that shows more than text: the API takes an error only with text, and only
+/// ModelEvent of an error that says nothing itself, or that shows more than text: the API takes an error only with text, and only
 /// as text.
 const FAILED: &str = "The call failed.";
 

@@ -229,16 +229,16 @@ async fn ask(messages: &[Message]) -> (Option<CallOf>, String) {
         endpoint: Endpoint::offline(),
         cache_key: None,
     };
-    let said: Vec<Said> = Offline::new().stream(request).map(Result::unwrap).collect().await;
-    assert_eq!(said.first(), Some(&Said::Opened));
+    let said: Vec<ModelEvent> = Offline::new().stream(request).map(Result::unwrap).collect().await;
+    assert_eq!(said.first(), Some(&ModelEvent::Opened));
     assert!(
-        matches!(said.last(), Some(Said::Ended { usage, is_counted: false }) if usage.input > 0 && usage.output > 0)
+        matches!(said.last(), Some(ModelEvent::Ended { usage, is_counted: false }) if usage.input > 0 && usage.output > 0)
     );
     let (mut call, mut text) = (None, String::new());
     for said in &said[1..said.len() - 1] {
         match said {
-            Said::Part(Part::Text(piece)) => text.push_str(piece),
-            Said::Part(Part::Call { index: 0, provider_id: Some(id), name: Some(name), arguments }) => {
+            ModelEvent::Part(Part::Text(piece)) => text.push_str(piece),
+            ModelEvent::Part(Part::Call { index: 0, provider_id: Some(id), name: Some(name), arguments }) => {
                 assert!(call.is_none(), "one call a step");
                 let (provider_id, tool, arguments) =
                     (id.as_str().into(), name.as_str().into(), arguments.as_str().into());

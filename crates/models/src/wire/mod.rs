@@ -27,7 +27,7 @@ use crate::endpoint::Api;
 use crate::fault::Fault;
 use crate::gemini::Gemini;
 use crate::login::Logins;
-use crate::model::{Request, SaidStream};
+use crate::model::{Request, ResponseStream};
 use crate::ollama::Ollama;
 use crate::openai_chat::OpenAiChat;
 use crate::openai_responses::OpenAiResponses;
@@ -117,7 +117,7 @@ pub(crate) fn exchange(
     logins: &Logins,
     format: &'static dyn Format,
     request: Request,
-) -> SaidStream {
+) -> ResponseStream {
     let exchange = Box::new(exchange::Exchange::new(clients.clone(), logins.clone(), format, request));
     stream::unfold(exchange, |mut exchange| async move { exchange.next().await.map(|said| (said, exchange)) }).boxed()
 }

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use engine::{BlockOf, Candidate, Failure, Part};
 use futures_util::StreamExt;
 use models::{
-    Api, Block, BlockContent, Cached, CallOf, Endpoint, File, Message, Model, Request, Said, SaidStream, Secret,
+    Api, Block, BlockContent, Cached, CallOf, Endpoint, File, Message, Model, ModelEvent, Request, ResponseStream,
+    Secret,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -180,17 +181,17 @@ pub(crate) struct Answer {
 }
 
 /// Reads a stream to its end and checks its shape: opened once and first, ended once and last.
-pub(crate) async fn read(mut stream: SaidStream) -> Answer {
+pub(crate) async fn read(mut stream: ResponseStream) -> Answer {
     let mut answer = Answer::default();
     while let Some(said) = stream.next().await {
         assert!(answer.end.is_none(), "nothing follows the end: {said:?}");
         match said {
-            Ok(Said::Opened) => assert!(!std::mem::replace(&mut answer.opened, true), "opened twice"),
-            Ok(Said::Part(part)) => {
+            Ok(ModelEvent::Opened) => assert!(!std::mem::replace(&mut answer.opened, true), "opened twice"),
+            Ok(ModelEvent::Part(part)) => {
                 assert!(answer.opened, "a part before the opening");
                 answer.take(part);
             }
-            Ok(Said::Ended { usage, .. }) => answer.end = Some(Ok(usage)),
+            Ok(ModelEvent::Ended { usage, .. }) => answer.end = Some(Ok(usage)),
             Err(failure) => answer.end = Some(Err(failure)),
         }
     }

@@ -7,7 +7,7 @@ use engine::{
     Part, Report, Transcript, Usage,
 };
 use futures_util::StreamExt as _;
-use models::{Cached, Message, Model as _, Request, Said};
+use models::{Cached, Message, Model as _, ModelEvent, Request};
 
 use super::Reporter;
 use crate::conversation::{self, Conversation};
@@ -172,9 +172,9 @@ async fn answer(shared: &Shared, request: Request) -> Result<(String, Usage), Fa
     let mut text = String::new();
     while let Some(said) = stream.next().await {
         match said? {
-            Said::Part(Part::Text(part)) => text.push_str(&part),
-            Said::Ended { usage, .. } => return Ok((text, usage)),
-            Said::Opened | Said::Part(_) => {}
+            ModelEvent::Part(Part::Text(part)) => text.push_str(&part),
+            ModelEvent::Ended { usage, .. } => return Ok((text, usage)),
+            ModelEvent::Opened | ModelEvent::Part(_) => {}
         }
         if text.len() as u64 > engine::tables::limits::STREAM_BYTES {
             return Err(Failure::new(FailureClass::Malformed, "the summary has no end; it was cut off"));
