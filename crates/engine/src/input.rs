@@ -199,7 +199,7 @@ pub enum Part {
 
 /// What a call gave back.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Given {
+pub struct ToolResult {
     /// Done or Failed; Unended from an `end_call` that gave up.
     pub outcome: CallOutcome,
     /// What the model is told.
@@ -212,7 +212,7 @@ pub struct Given {
     pub in_background: bool,
 }
 
-impl Given {
+impl ToolResult {
     /// An output that is told whole.
     pub fn new(outcome: CallOutcome, output: Content) -> Self {
         Self { outcome, output, whole: None, attachments: vec![], in_background: false }
@@ -380,7 +380,7 @@ pub enum Report {
         /// The `run_call` or `end_call` effect.
         effect: EffectId,
         /// What it gave back.
-        given: Given,
+        given: ToolResult,
     },
     /// What was found of a call that a crash cut off.
     CallFound {
@@ -389,7 +389,7 @@ pub enum Report {
         /// What.
         found: Found,
         /// For Ended: what it gave back. For Running: what it gives back now, since it was put into the background.
-        ended: Option<Given>,
+        ended: Option<ToolResult>,
     },
     /// A process has ended, or cannot be.
     ProcessEnded {

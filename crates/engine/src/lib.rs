@@ -32,7 +32,7 @@ pub use ids::{
     BranchId, CallId, EffectId, EffectKind, Epoch, Hash, InvalidId, MessageId, Moment, Position, RunId, Seq, SessionId,
     Timestamp,
 };
-pub use input::{Answer, Command, CompactionResult, Given, Input, Override, Part, Receipt, Refusal, Report};
+pub use input::{Answer, Command, CompactionResult, Input, Override, Part, Receipt, Refusal, Report, ToolResult};
 pub use lanes::{Bound, Lane, LaneAnswer, LaneBounds, LaneRequest, LaneWait, Lanes};
 pub use ledger::{
     Account, Cooldown, CooldownLifted, CooldownSet, FailureReport, Ledger, LedgerPump, LedgerUpdate, ProfileOrder,

@@ -13,8 +13,8 @@ use engine::tables::transitions::RunState;
 use engine::{
     Allowance, Attached, BlockOf, BodyKind, Breakpoint, CallOutcome, Command, CompactionResult, CompactionStep,
     Content, CooldownLifted, CooldownSet, DropPolicy, Effect, EffectId, EffectKind, Epoch, Failure, FailureClass,
-    Found, Given, Hash, Interrupt, Item, Lifecycle, Limit, MessageId, Override, Overrides, Part, Phase, Policy,
-    QueueMode, QueueSettings, Report, Resource, ResumeMode, RunId, Scope, Stage, Timestamp, Usage, WaitFor,
+    Found, Hash, Interrupt, Item, Lifecycle, Limit, MessageId, Override, Overrides, Part, Phase, Policy, QueueMode,
+    QueueSettings, Report, Resource, ResumeMode, RunId, Scope, Stage, Timestamp, ToolResult, Usage, WaitFor,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence};
@@ -344,10 +344,10 @@ fn report(world: &World, effect: EffectId, how: usize, class: usize) -> Report {
         }
         EffectKind::FindCall => {
             let found = [Found::NeverStarted, Found::Running, Found::Ended, Found::Unknown][how % 4];
-            let given = Given::new(CallOutcome::Done, text(BodyKind::Output, "found"));
+            let given = ToolResult::new(CallOutcome::Done, text(BodyKind::Output, "found"));
             let ended = match found {
                 Found::Ended => Some(given),
-                Found::Running => Some(Given { in_background: true, ..given }),
+                Found::Running => Some(ToolResult { in_background: true, ..given }),
                 Found::NeverStarted | Found::Unknown => None,
             };
             let ended = ended.filter(|_| class.is_multiple_of(2));
@@ -358,8 +358,8 @@ fn report(world: &World, effect: EffectId, how: usize, class: usize) -> Report {
             let whole = (class.is_multiple_of(3)).then(|| text(BodyKind::Output, "all of it"));
             let in_background = outcome == CallOutcome::Done && class % 3 == 1 && effect.kind == EffectKind::RunCall;
             let said = if class.is_multiple_of(5) { "it was long ".repeat(500) } else { "it".to_owned() };
-            let given = Given::new(outcome, text(BodyKind::Output, &said));
-            Report::CallEnded { effect, given: Given { whole, in_background, ..given } }
+            let given = ToolResult::new(outcome, text(BodyKind::Output, &said));
+            Report::CallEnded { effect, given: ToolResult { whole, in_background, ..given } }
         }
     }
 }

@@ -5,8 +5,8 @@ use std::sync::{Arc, mpsc};
 
 use engine::{
     Batch, BodyKind, BranchId, CallOutcome, Command, Content, EffectId, EffectKind, Epoch, Failure, FailureClass,
-    Forked, Found, Given, Hash, Ledger, LedgerBegun, Machine, MessageId, Policy, Record, Refusal, Report, RunId, Seq,
-    Session, SessionRow, Settings, Views,
+    Forked, Found, Hash, Ledger, LedgerBegun, Machine, MessageId, Policy, Record, Refusal, Report, RunId, Seq, Session,
+    SessionRow, Settings, ToolResult, Views,
 };
 use journal::{Append, Journal};
 use uuid::Uuid;
@@ -83,7 +83,7 @@ fn not_known(effect: EffectId) -> Option<Report> {
         EffectKind::FindCall => Some(Report::CallFound { effect, found: Found::Unknown, ended: None }),
         EffectKind::RunCall | EffectKind::EndCall => {
             let output = Content::text(BodyKind::Output, NOT_KNOWN);
-            Some(Report::CallEnded { effect, given: Given::new(CallOutcome::Interrupted, output) })
+            Some(Report::CallEnded { effect, given: ToolResult::new(CallOutcome::Interrupted, output) })
         }
         _ => None,
     }

@@ -66,9 +66,9 @@ fn failed(url: &str, reason: impl Into<String>) -> ToolError {
     ToolError::Fetch { url: url.to_owned(), reason: reason.into() }
 }
 
-async fn follow(given: &str, reach: Reach) -> Result<Fetched, ToolError> {
-    let client = client(reach).map_err(|error| failed(given, error.to_string()))?;
-    let mut url = Url::parse(given).map_err(|error| failed(given, format!("it is no address: {error}")))?;
+async fn follow(tool_result: &str, reach: Reach) -> Result<Fetched, ToolError> {
+    let client = client(reach).map_err(|error| failed(tool_result, error.to_string()))?;
+    let mut url = Url::parse(tool_result).map_err(|error| failed(tool_result, format!("it is no address: {error}")))?;
     for _ in 0..=REDIRECTS {
         check(&url, reach)?;
         let sent = client.get(url.clone()).header(header::ACCEPT, ACCEPT).send().await;
@@ -78,7 +78,7 @@ async fn follow(given: &str, reach: Reach) -> Result<Fetched, ToolError> {
             None => return page(response, url).await,
         }
     }
-    Err(failed(given, format!("it was redirected more than {REDIRECTS} times")))
+    Err(failed(tool_result, format!("it was redirected more than {REDIRECTS} times")))
 }
 
 fn client(reach: Reach) -> reqwest::Result<Client> {

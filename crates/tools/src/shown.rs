@@ -1,14 +1,14 @@
 //! What the model is told of a command that ended: its output, shortened in the middle, and a last line on how it ended.
 
-use engine::{BodyKind, CallOutcome, Content, Given};
+use engine::{BodyKind, CallOutcome, Content, ToolResult};
 
 use crate::folder::{CallFolder, EndedBy, ExitRecord, KeptOutput};
 use crate::limits::{SHOWN_HEAD_BYTES, SHOWN_TAIL_BYTES};
 use crate::masking::Secrets;
-use crate::{given, kinds, output};
+use crate::{kinds, output, tool_result};
 
 /// The result of a recorded command. Reads up to 8 MiB, so it may block.
-pub(crate) fn ended(folder: &CallFolder, record: &ExitRecord, secrets: &Secrets) -> Given {
+pub(crate) fn ended(folder: &CallFolder, record: &ExitRecord, secrets: &Secrets) -> ToolResult {
     let kept = folder.kept_output(record.bytes).unwrap_or_else(|error| {
         let head = format!("[the output cannot be read: {error}]").into_bytes();
         KeptOutput { head, left_out: 0, tail: Vec::new() }
@@ -20,7 +20,7 @@ pub(crate) fn ended(folder: &CallFolder, record: &ExitRecord, secrets: &Secrets)
     };
     let end = if told.output.is_empty() || told.output.ends_with('\n') { "" } else { "\n" };
     let output = told.output + end + &status;
-    Given { whole: told.whole, ..given::text(outcome(record), &output) }
+    ToolResult { whole: told.whole, ..tool_result::text(outcome(record), &output) }
 }
 
 /// What the model is told of an output, and all of it where that is more.

@@ -10,7 +10,7 @@ use crate::event::{
 };
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{CallId, Hash, Moment, RunId, Timestamp};
-use crate::input::{Answer, Command, Given, Override, Refusal};
+use crate::input::{Answer, Command, Override, Refusal, ToolResult};
 use crate::mutants::{Mutant, planted};
 use crate::state::{Lifecycle, Session, Stage};
 use crate::tables::lifecycle::{LifecycleCause, LifecycleKind};
@@ -153,7 +153,7 @@ impl Machine {
         self.emit(AskAnswered { call, allow, by }, moment.now);
         if !allow {
             let output = Content::text(BodyKind::Output, &told);
-            self.settle_call(call, Given::new(CallOutcome::Denied, output), moment);
+            self.settle_call(call, ToolResult::new(CallOutcome::Denied, output), moment);
         }
         self.advance(moment);
         Ok(Answer::Done)

@@ -6,9 +6,9 @@ use engine::BodyKind;
 use engine::tables::budget::NO_LIMIT;
 use engine::{
     Allowance, Attached, BlockOf, Breakpoint, CallId, CallOutcome, Candidate, Command, CompactionResult, Content,
-    CooldownLifted, CooldownSet, Effect, EffectId, EffectKind, Epoch, Event, Failure, FailureClass, Found, Given, Hash,
-    Input, Item, Limit, MessageId, Override, Overrides, Part, Policy, Price, Report, Resource, ResumeMode, RunId,
-    Scope, Spent, Timestamp, Usage,
+    CooldownLifted, CooldownSet, Effect, EffectId, EffectKind, Epoch, Event, Failure, FailureClass, Found, Hash, Input,
+    Item, Limit, MessageId, Override, Overrides, Part, Policy, Price, Report, Resource, ResumeMode, RunId, Scope,
+    Spent, Timestamp, ToolResult, Usage,
 };
 use uuid::Uuid;
 
@@ -496,16 +496,16 @@ fn call_report(world: &World, words: &Words) -> Option<Report> {
             effect: effect(&[EffectKind::RunCall, EffectKind::EndCall]),
             given: match words.at(2) {
                 "background" => in_background(output(3)),
-                _ => Given {
+                _ => ToolResult {
                     whole: words.option("whole").map(|whole| Content::text(BodyKind::Output, whole)),
-                    ..Given::new(outcome(2), output(3))
+                    ..ToolResult::new(outcome(2), output(3))
                 },
             },
         },
         "found" => {
             let found: Found = serde_json::from_value(words.at(2).into()).expect("a finding");
             let ended = match found {
-                Found::Ended => Some(Given::new(CallOutcome::Done, output(3))),
+                Found::Ended => Some(ToolResult::new(CallOutcome::Done, output(3))),
                 Found::Running if !words.at(3).is_empty() => Some(in_background(output(3))),
                 _ => None,
             };
@@ -515,8 +515,8 @@ fn call_report(world: &World, words: &Words) -> Option<Report> {
     })
 }
 
-fn in_background(output: Content) -> Given {
-    Given { in_background: true, ..Given::new(CallOutcome::Done, output) }
+fn in_background(output: Content) -> ToolResult {
+    ToolResult { in_background: true, ..ToolResult::new(CallOutcome::Done, output) }
 }
 
 fn call(world: &World, index: u64) -> Option<&engine::Call> {

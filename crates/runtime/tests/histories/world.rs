@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use engine::tables::lifecycle::LifecycleKind;
 use engine::{
-    Attached, BodyKind, BranchId, CallOutcome, Command, Content, Do, Effect, EffectId, Failure, Found, Given, Hash,
-    Limits, Machine, MessageId, Moment, Overrides, Policy, Pump, QueueSettings, Report, Session, SessionId, Settings,
-    Stage, Timestamp, Usage,
+    Attached, BodyKind, BranchId, CallOutcome, Command, Content, Do, Effect, EffectId, Failure, Found, Hash, Limits,
+    Machine, MessageId, Moment, Overrides, Policy, Pump, QueueSettings, Report, Session, SessionId, Settings, Stage,
+    Timestamp, ToolResult, Usage,
 };
 use journal::{Append, Journal as _, Memory, Read as _};
 use models::{Cached, Message};
@@ -299,11 +299,11 @@ impl<'a> World<'a> {
         &self.case.calls[index as usize % self.case.calls.len()]
     }
 
-    fn given(&self) -> Given {
+    fn given(&self) -> ToolResult {
         let Called { fails, output, files, .. } = &self.case.calls[self.calls % self.case.calls.len()];
         let outcome = if *fails { CallOutcome::Failed } else { CallOutcome::Done };
         let output = Content::text(BodyKind::Output, output);
-        Given { attachments: attached(files), ..Given::new(outcome, output) }
+        ToolResult { attachments: attached(files), ..ToolResult::new(outcome, output) }
     }
 }
 

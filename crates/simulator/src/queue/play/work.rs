@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use engine::{
-    BodyKind, CallOutcome, Content, Effect, EffectId, Failure, FailureClass, Found, Given, Hash, Part, Phase, Policy,
-    Report, Usage,
+    BodyKind, CallOutcome, Content, Effect, EffectId, Failure, FailureClass, Found, Hash, Part, Phase, Policy, Report,
+    ToolResult, Usage,
 };
 
 use super::World;
@@ -19,7 +19,7 @@ impl World {
         let at = self.chance.pick(self.effects.len());
         let effect = &self.effects[at];
         let id = effect.id();
-        let given = |text: &str| Given::new(CallOutcome::Done, Content::text(BodyKind::Output, text));
+        let given = |text: &str| ToolResult::new(CallOutcome::Done, Content::text(BodyKind::Output, text));
         let report = match effect {
             Effect::Lane { .. } => {
                 Report::LaneEntered { effect: id, settings: Arc::clone(&self.settings), cooling: vec![] }

@@ -1,7 +1,7 @@
 //! What a tool gives back, as the engine takes it: text with every secret masked, and what the model is shown with it. What
 //! may not live here: what any one tool says.
 
-use engine::{Attached, BodyKind, CallOutcome, Content, Given};
+use engine::{Attached, BodyKind, CallOutcome, Content, ToolResult};
 
 use crate::error::ToolError;
 use crate::masking::Secrets;
@@ -21,19 +21,19 @@ impl From<String> for Told {
 }
 
 /// An end that is told in these words.
-pub(crate) fn text(outcome: CallOutcome, text: &str) -> Given {
-    Given::new(outcome, Content::text(BodyKind::Output, text))
+pub(crate) fn text(outcome: CallOutcome, text: &str) -> ToolResult {
+    ToolResult::new(outcome, Content::text(BodyKind::Output, text))
 }
 
 /// The end of a tool of this process.
-pub(crate) fn of(secrets: &Secrets, result: Result<Told, ToolError>) -> Given {
+pub(crate) fn of(secrets: &Secrets, result: Result<Told, ToolError>) -> ToolResult {
     match result {
-        Ok(told) => Given { attachments: told.shown, ..text(CallOutcome::Done, &secrets.mask(&told.text)) },
+        Ok(told) => ToolResult { attachments: told.shown, ..text(CallOutcome::Done, &secrets.mask(&told.text)) },
         Err(error) => failed(secrets, &error),
     }
 }
 
 /// A call that could not do what it was to do.
-pub(crate) fn failed(secrets: &Secrets, error: &ToolError) -> Given {
+pub(crate) fn failed(secrets: &Secrets, error: &ToolError) -> ToolResult {
     text(CallOutcome::Failed, &secrets.mask(&format!("{error}\n")))
 }
