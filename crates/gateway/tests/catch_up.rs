@@ -27,7 +27,7 @@ const KEY: &str = "agent:main:main";
 struct InFolder(String);
 
 impl Resolver for InFolder {
-    fn settings(&self, agent: &str, _: runtime::Wants<'_>, _: &Overrides) -> Result<Settings, Failure> {
+    fn settings(&self, agent: &str, _: runtime::ModelPreferences<'_>, _: &Overrides) -> Result<Settings, Failure> {
         let candidate = Candidate {
             provider: "offline".into(),
             model: "offline".into(),

@@ -15,7 +15,7 @@ use uuid::Uuid;
 struct Offline(String);
 
 impl Resolver for Offline {
-    fn settings(&self, agent: &str, _: runtime::Wants<'_>, _: &Overrides) -> Result<Settings, Failure> {
+    fn settings(&self, agent: &str, _: runtime::ModelPreferences<'_>, _: &Overrides) -> Result<Settings, Failure> {
         let candidate = Candidate {
             provider: "offline".into(),
             model: "offline".into(),

@@ -20,7 +20,7 @@ use uuid::Uuid;
 struct Fixed(Arc<AtomicUsize>);
 
 impl Resolver for Fixed {
-    fn settings(&self, agent: &str, _: runtime::Wants<'_>, _: &Overrides) -> Result<Settings, Failure> {
+    fn settings(&self, agent: &str, _: runtime::ModelPreferences<'_>, _: &Overrides) -> Result<Settings, Failure> {
         let candidate = Candidate {
             provider: "offline".into(),
             model: "offline".into(),

@@ -25,7 +25,7 @@ const NONE: IdlePolicy = IdlePolicy { stay: Duration::ZERO, at_once: 0 };
 struct Fixed(usize);
 
 impl Resolver for Fixed {
-    fn settings(&self, agent: &str, _: runtime::Wants<'_>, _: &Overrides) -> Result<Settings, Failure> {
+    fn settings(&self, agent: &str, _: runtime::ModelPreferences<'_>, _: &Overrides) -> Result<Settings, Failure> {
         let candidate = Candidate {
             provider: "offline".into(),
             model: "offline".into(),

@@ -26,7 +26,7 @@ struct Defect {
 }
 
 impl Resolver for Defect {
-    fn settings(&self, agent: &str, _: runtime::Wants<'_>, _: &Overrides) -> Result<Settings, Failure> {
+    fn settings(&self, agent: &str, _: runtime::ModelPreferences<'_>, _: &Overrides) -> Result<Settings, Failure> {
         let asked = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
         assert!(asked != self.settings_at, "a planted defect");
         let candidate = Candidate {

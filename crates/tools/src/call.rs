@@ -9,7 +9,7 @@ use engine::{CallId, CallOutcome, EffectId, Found, ToolResult};
 use crate::cancel::{Cancel, in_process};
 use crate::error::ToolError;
 use crate::evidence::Evidence;
-use crate::fetch::{self, Fetched, Reach};
+use crate::fetch::{self, Fetched, NetworkPolicy};
 use crate::folder::CallFolder;
 use crate::invocation::{Invocation, ProcessArguments};
 use crate::limits::FETCH_SHOWN_BYTES;
@@ -34,7 +34,7 @@ pub struct Context {
     /// Where `read` finds an output that was too long to be told.
     pub outputs: Outputs,
     /// Which addresses `web_fetch` may connect to.
-    pub reach: Reach,
+    pub reach: NetworkPolicy,
     /// Environment variables that commands do not get.
     pub secret_env: Vec<String>,
     /// What its session has in the background.

@@ -52,7 +52,7 @@ mod write;
 
 pub use attach::{AttachError, attach, attach_sent};
 pub use call::{CallRequest, Context, FoundCall, end, find, forget, freeze, run, thaw};
-pub use fetch::Reach;
+pub use fetch::NetworkPolicy;
 pub use held::{ProcessEnd, end_process, forget_process, hold_process, process_end};
 pub use masking::Secrets;
 pub use output::Outputs;

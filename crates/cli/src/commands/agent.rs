@@ -71,8 +71,12 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
         compact: false,
     };
     // What cannot run is said before anything is recorded.
-    let subject =
-        Subject { agent: &key.agent, overrides: &overrides, wants: runtime::Wants::default(), date: &today() };
+    let subject = Subject {
+        agent: &key.agent,
+        overrides: &overrides,
+        wants: runtime::ModelPreferences::default(),
+        date: &today(),
+    };
     let Resolved { settings, mut notes } = config.resolve(subject)?;
     let sees = settings.candidates.first().filter(|candidate| !candidate.images).map(blind_note);
     // A relative workspace is meant from here, also when `resume` takes the message up from elsewhere.

@@ -117,8 +117,12 @@ impl Shown {
     fn of(effective: Effective, globals: &Globals) -> Self {
         let Effective { config, settings } = effective;
         let overrides = engine::Overrides::default();
-        let subject =
-            Subject { agent: "main", overrides: &overrides, wants: runtime::Wants::default(), date: &today() };
+        let subject = Subject {
+            agent: "main",
+            overrides: &overrides,
+            wants: runtime::ModelPreferences::default(),
+            date: &today(),
+        };
         // What cannot be resolved is for `config check`; here it is shown as it stands.
         let notes = config.resolve(subject).map(|resolved| resolved.notes).unwrap_or_default();
         Self { place: ConfigFile::of(globals), settings, notes }

@@ -3,7 +3,7 @@
 use engine::tables::limits::{WINDOW_LEAST, WINDOW_SMALL};
 use engine::{Candidate, Compaction, Limits, Overrides, Policy, Settings, Thinking};
 use models::{Api, Levels, level_name};
-use runtime::Wants;
+use runtime::ModelPreferences;
 
 use super::credentials::Credential;
 use super::endpoints::key_variables;
@@ -18,7 +18,7 @@ pub(crate) struct Subject<'a> {
     /// What its message asks to be different.
     pub(crate) overrides: &'a Overrides,
     /// What was set for its session.
-    pub(crate) wants: Wants<'a>,
+    pub(crate) wants: ModelPreferences<'a>,
     /// The date that the system prompt names, `YYYY-MM-DD`.
     pub(crate) date: &'a str,
 }

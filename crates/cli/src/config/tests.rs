@@ -37,7 +37,12 @@ fn load(file: &str, variables: &[(&str, &str)]) -> Result<Config, ConfigError> {
 }
 
 fn resolve(config: &Config, overrides: &Overrides) -> Result<Resolved, ConfigError> {
-    config.resolve(Subject { agent: "main", overrides, wants: runtime::Wants::default(), date: "2026-11-21" })
+    config.resolve(Subject {
+        agent: "main",
+        overrides,
+        wants: runtime::ModelPreferences::default(),
+        date: "2026-11-21",
+    })
 }
 
 fn settings(file: &str, variables: &[(&str, &str)]) -> Settings {
@@ -261,7 +266,7 @@ fn a_workspace_is_from_the_flag_else_the_file_else_here() {
 fn models_come_in_order_each_once() {
     let config = load(ACME, &[("HOME", "/u")]).unwrap();
     let models = |overrides: &Overrides, session_model: Option<&str>| {
-        let wants = runtime::Wants { model: session_model, thinking: None };
+        let wants = runtime::ModelPreferences { model: session_model, thinking: None };
         let subject = Subject { agent: "main", overrides, wants, date: "2026-11-21" };
         let candidates = config.resolve(subject).unwrap().settings.candidates;
         let mut models: Vec<String> = candidates.iter().map(|c| format!("{}/{}", c.provider, c.model)).collect();
@@ -476,7 +481,8 @@ fn a_wrong_variable_is_named_with_the_nearest_one() {
 fn what_a_run_cannot_use_is_said_before_it_starts() {
     let check = |file: &str, agent: &str, model: Option<&str>, what: &str, hint: &str| {
         let overrides = Overrides { model: model.map(str::to_owned), ..Overrides::default() };
-        let subject = Subject { agent, overrides: &overrides, wants: runtime::Wants::default(), date: "2026-11-21" };
+        let subject =
+            Subject { agent, overrides: &overrides, wants: runtime::ModelPreferences::default(), date: "2026-11-21" };
         let error = load(file, &[("HOME", "/u")]).unwrap().resolve(subject).unwrap_err();
         assert_eq!((error.to_string().as_str(), error.hint().as_str()), (what, hint));
     };

@@ -27,7 +27,12 @@ pub const KEY: &str = "agent:main:main";
 struct Here(String);
 
 impl Resolver for Here {
-    fn settings(&self, agent: &str, _: runtime::Wants<'_>, overrides: &Overrides) -> Result<Settings, Failure> {
+    fn settings(
+        &self,
+        agent: &str,
+        _: runtime::ModelPreferences<'_>,
+        overrides: &Overrides,
+    ) -> Result<Settings, Failure> {
         if overrides.model.as_deref() == Some("none/such") {
             return Err(Failure::new(engine::FailureClass::Refused, "there is no provider none"));
         }

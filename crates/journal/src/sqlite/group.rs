@@ -11,7 +11,7 @@ use engine::mutants::{Mutant, planted};
 use engine::{Durability, Epoch, Position};
 use rusqlite::Connection;
 
-use super::checkpoint::{Reach, Wal};
+use super::checkpoint::{CheckpointMode, Wal};
 use super::collect::{Collectable, Collection};
 use super::encode::Encoded;
 use super::failed;
@@ -136,7 +136,7 @@ impl Group<'_> {
         }
         self.state.rest = Rest::Checkpoint;
         if self.state.wal.is_long() {
-            self.checkpoint(Reach::Passive);
+            self.checkpoint(CheckpointMode::Passive);
         }
         works
     }
@@ -163,12 +163,12 @@ impl Group<'_> {
         self.state.rest = match self.state.rest {
             Rest::Checkpoint => {
                 if self.state.wal.is_worth() {
-                    self.checkpoint(Reach::Passive);
+                    self.checkpoint(CheckpointMode::Passive);
                 }
                 Rest::Empty
             }
             Rest::Empty => {
-                self.checkpoint(Reach::Empty);
+                self.checkpoint(CheckpointMode::Empty);
                 if self.state.collectable.is_some() || self.state.collection.is_some() {
                     Rest::Collect
                 } else {
@@ -197,7 +197,7 @@ impl Group<'_> {
     }
 
     /// A failed write is one also where it loses nothing, but for space: then all stays in the WAL.
-    fn checkpoint(&mut self, reach: Reach) {
+    fn checkpoint(&mut self, reach: CheckpointMode) {
         if self.state.poisoned.is_some() {
             return;
         }
@@ -241,7 +241,7 @@ impl Group<'_> {
         if undone && matches!(error, Error::Full { .. }) {
             self.state.space.give_up();
             // The blocks that the WAL has serve again once it begins anew.
-            self.checkpoint(Reach::Passive);
+            self.checkpoint(CheckpointMode::Passive);
         } else if !planted(Mutant::DiskPoisonIgnored) {
             self.state.poisoned = Some(error.to_string());
         }

@@ -6,7 +6,7 @@ use engine::{Effect, EffectId, MessageId, Overrides, Report, RunId, Session, Set
 
 use super::Reporter;
 use crate::lanes::{LaneTicket, Of};
-use crate::runtime::{Shared, Wants};
+use crate::runtime::{ModelPreferences, Shared};
 
 /// What decides the settings of the next run.
 pub(crate) struct SettingsRequest {
@@ -43,7 +43,7 @@ pub(crate) fn enter_free(
 }
 
 fn entered(shared: &Shared, request: SettingsRequest, effect: EffectId) -> Report {
-    let wants = Wants { model: request.model.as_deref(), thinking: request.thinking };
+    let wants = ModelPreferences { model: request.model.as_deref(), thinking: request.thinking };
     match shared.resolver.settings(&request.agent, wants, &request.overrides) {
         Ok(mut settings) => {
             shared.ledger.order(&mut settings.candidates);

@@ -29,7 +29,7 @@ use crate::actor::Offer;
 use crate::conversation::Conversation;
 use crate::lanes::LaneTicket;
 use crate::perform::freeze_call::Freezing;
-use crate::runtime::{Shared, Withheld};
+use crate::runtime::{Redaction, Shared};
 
 /// What an effect needs of its session, taken when it starts.
 pub(crate) struct Job<'a> {
@@ -220,7 +220,7 @@ fn call_request(
     let call =
         job.session.run().and_then(|run| run.call(call)).expect("effects of a call are wanted only while it is there");
     let arguments = job.conversation.text(&call.arguments, job.shared.journal.as_ref())?;
-    let Withheld { secrets, secret_env, reach } = job.shared.resolver.withheld();
+    let Redaction { secrets, secret_env, reach } = job.shared.resolver.redaction();
     let context = tools::Context {
         workspace: PathBuf::from(&settings.workspace),
         calls: job.shared.calls(),

@@ -11,7 +11,7 @@ use std::time::Duration;
 use engine::{CallId, EffectId, EffectKind, Limits, Policy, ResumeMode, RunId, Settings, ToolResult};
 use serde_json::Value;
 use tempfile::TempDir;
-use tools::{CallRequest, Context, Outputs, Reach, Secrets};
+use tools::{CallRequest, Context, NetworkPolicy, Outputs, Secrets};
 use uuid::Uuid;
 
 /// The secret of every world.
@@ -52,7 +52,7 @@ impl World {
             call_ms: 120_000,
             secrets: Secrets::new([SECRET]),
             outputs: Outputs::default(),
-            reach: Reach::Public,
+            reach: NetworkPolicy::Public,
             secret_env: Vec::new(),
             processes: Vec::new(),
             supervisor: PathBuf::from(env!("CARGO_BIN_EXE_limulus-supervise")),

@@ -65,7 +65,7 @@ struct Local {
 }
 
 impl runtime::Resolver for Local {
-    fn settings(&self, agent: &str, _: runtime::Wants<'_>, _: &Overrides) -> Result<Settings, Failure> {
+    fn settings(&self, agent: &str, _: runtime::ModelPreferences<'_>, _: &Overrides) -> Result<Settings, Failure> {
         let candidate = Candidate {
             provider: "scripted".into(),
             model: "wire".into(),

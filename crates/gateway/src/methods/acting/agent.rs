@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use engine::{Answer, Attached, BodyKind, Command, Content, MessageId, Overrides, Receipt};
 use protocol::Response;
 use protocol::method::{Agent, AgentAnswer, AgentParams, Attachment};
-use runtime::Wants;
+use runtime::ModelPreferences;
 use uuid::Uuid;
 
 use super::chat::{self, Spoken};
@@ -76,15 +76,16 @@ async fn command(
         deadline_ms: params.timeout_ms,
         allow: params.allow,
     };
-    let settings =
-        service.runtime.resolver().settings(&key.agent, Wants::default(), &overrides).map_err(|failure| {
+    let settings = service.runtime.resolver().settings(&key.agent, ModelPreferences::default(), &overrides).map_err(
+        |failure| {
             if failure.code.as_deref() == Some(runtime::NO_ROOM) {
                 let hint = "nothing was recorded of the message: send it again then".to_owned();
                 return Error::State { what: failure.message, hint };
             }
             let hint = "`limulus config check` says what is wrong, `limulus models list` what can be used".to_owned();
             Error::Config { what: failure.to_string(), hint }
-        })?;
+        },
+    )?;
     // The folder is decided when the message is accepted, also when another owner takes it up elsewhere.
     let overrides = Overrides { workspace: Some(settings.workspace), ..overrides };
     let attachments = attached(service, params.attachments).await?;
@@ -104,7 +105,7 @@ async fn attached(service: &Arc<Service>, files: Vec<Attachment>) -> Result<Vec<
     if files.is_empty() {
         return Ok(vec![]);
     }
-    let secrets = service.runtime.resolver().withheld().secrets;
+    let secrets = service.runtime.resolver().redaction().secrets;
     let reading = tokio::task::spawn_blocking(move || {
         let decoded = files.into_iter().map(|Attachment { name, content }| match STANDARD.decode(content) {
             Ok(bytes) => Ok((name, bytes)),

@@ -220,7 +220,7 @@ impl Chat<'_> {
 
     fn model_as_told(&self, model: Option<String>) -> Result<String, Error> {
         let resolver = self.caller.service.runtime.resolver();
-        let wants = runtime::Wants { model: model.as_deref(), thinking: None };
+        let wants = runtime::ModelPreferences { model: model.as_deref(), thinking: None };
         let settings = resolver.settings(&self.key.agent, wants, &Overrides::default()).map_err(|failure| {
             Error::invalid(
                 failure.to_string(),
