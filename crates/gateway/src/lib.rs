@@ -1,7 +1,7 @@
 //! What goes out of the process that owns a home: the methods of the protocol, the events that subscribers read, the
 //! socket. What may not live here: what a run does, and what a person sees of it.
 
-mod asks;
+mod approvals;
 mod connection;
 mod error;
 pub mod events;

@@ -13,7 +13,7 @@ use runtime::{IdlePolicy, Options, Resolver, Runtime};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 use tokio::sync::{mpsc, watch};
 
-use crate::asks::Asks;
+use crate::approvals::Approvals;
 use crate::connection::{self, Caller};
 use crate::error::Error;
 use crate::events::{Hub, Lines};
@@ -42,7 +42,7 @@ pub struct ServiceOptions {
 pub struct Service {
     pub(crate) runtime: Runtime,
     pub(crate) hub: Arc<Hub>,
-    pub(crate) asks: Arc<Asks>,
+    pub(crate) asks: Arc<Approvals>,
     home: Arc<Path>,
     pub(crate) version: String,
     started_at: Timestamp,
@@ -60,7 +60,7 @@ impl Service {
         let (waits, waiting) = mpsc::unbounded_channel();
         let (hub, ending) = Hub::new();
         let hub = Arc::new(hub);
-        let asks = Arc::new(Asks::default());
+        let asks = Arc::new(Approvals::default());
         let runtime = Runtime::new(
             journal,
             Options {

@@ -21,7 +21,7 @@ use crate::lanes::{LaneAdmission, LaneTicket};
 use crate::perform::lane::{self, SettingsRequest};
 use crate::perform::{self, Job, Underway};
 use crate::recovered::Recovered;
-use crate::runtime::{Published, Question, Shared};
+use crate::runtime::{ApprovalRequest, Published, Shared};
 use crate::sessions::{Leaving, Present};
 
 /// Who waits for an answer.
@@ -470,7 +470,7 @@ impl<'a> Actor<'a> {
         for call in run.step.calls.iter().filter(|call| call.stage == Stage::Asking) {
             let Some(fingerprint) = call.fingerprint.filter(|_| self.asked.insert(call.id)) else { continue };
             let text = call.question.clone().unwrap_or_default();
-            let question = Question { key: session.key.clone(), call: call.id, fingerprint, text };
+            let question = ApprovalRequest { key: session.key.clone(), call: call.id, fingerprint, text };
             answers.extend(self.shared.ask(question));
         }
         for answer in answers {

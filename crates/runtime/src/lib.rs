@@ -34,6 +34,6 @@ pub use ledger::{believed_ledger, ledger};
 pub use park::Parked;
 pub use resident::resident_bytes;
 pub use runtime::{
-    Answers, Askable, Error, Handle, ModelPreferences, NO_ROOM, Options, Published, Question, Redaction, Resolver,
-    Runtime,
+    Answers, ApprovalRequest, Approver, Error, Handle, ModelPreferences, NO_ROOM, Options, Published, Redaction,
+    Resolver, Runtime,
 };

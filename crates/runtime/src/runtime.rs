@@ -106,25 +106,25 @@ pub struct Options {
     /// Who is told of runs that wait for their place in a lane.
     pub waits: Option<mpsc::UnboundedSender<LaneUpdate>>,
     /// Who can be asked; without it every question is answered no.
-    pub questions: Option<Box<dyn Askable>>,
+    pub questions: Option<Box<dyn Approver>>,
     /// How long actors of sessions at rest stay.
     pub idle: IdlePolicy,
 }
 
 /// Whoever can be asked for leave.
-pub trait Askable: Send + Sync {
+pub trait Approver: Send + Sync {
     /// Puts a question. False where nobody is there just now who could answer: then the answer is no.
-    fn ask(&self, question: Question) -> bool;
+    fn ask(&self, question: ApprovalRequest) -> bool;
 }
 
-impl<T: Askable> Askable for Arc<T> {
-    fn ask(&self, question: Question) -> bool {
+impl<T: Approver> Approver for Arc<T> {
+    fn ask(&self, question: ApprovalRequest) -> bool {
         T::ask(self, question)
     }
 }
 
-impl Askable for mpsc::UnboundedSender<Question> {
-    fn ask(&self, question: Question) -> bool {
+impl Approver for mpsc::UnboundedSender<ApprovalRequest> {
+    fn ask(&self, question: ApprovalRequest) -> bool {
         self.send(question).is_ok()
     }
 }
@@ -152,7 +152,7 @@ pub struct Published {
 
 /// A call that needs leave.
 #[derive(Debug, Clone)]
-pub struct Question {
+pub struct ApprovalRequest {
     /// The session's key.
     pub key: String,
     /// The call.
@@ -213,7 +213,7 @@ pub(crate) struct Shared {
     /// What the post delivers, until the first actor starts it.
     notices: Mutex<Option<mpsc::UnboundedReceiver<CommitNotice>>>,
     events: Option<mpsc::UnboundedSender<Published>>,
-    questions: Option<Box<dyn Askable>>,
+    questions: Option<Box<dyn Approver>>,
     pub(crate) lanes: LaneHandle,
     pub(crate) broken: watch::Sender<Option<journal::Error>>,
     parked: watch::Sender<BTreeMap<String, Parked>>,
@@ -264,8 +264,8 @@ impl Shared {
     }
 
     /// Puts a question to the terminal; where there is none, gives the answer no.
-    pub(crate) fn ask(&self, question: Question) -> Option<Command> {
-        let Question { call, fingerprint, .. } = question;
+    pub(crate) fn ask(&self, question: ApprovalRequest) -> Option<Command> {
+        let ApprovalRequest { call, fingerprint, .. } = question;
         if self.questions.as_ref().is_some_and(|questions| questions.ask(question)) {
             return None;
         }

@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::spot::Spot;
 use super::subscription::{CaughtUp, Encoded, Subscription, Target};
 use super::{Chats, Line, Lines};
-use crate::asks::Asks;
+use crate::approvals::Approvals;
 use crate::connection::{Caller, Slow};
 use crate::error::Error;
 
@@ -83,7 +83,7 @@ impl Hub {
         (mut published, mut ending): (mpsc::UnboundedReceiver<Published>, mpsc::UnboundedReceiver<Ended>),
         mut waits: mpsc::UnboundedReceiver<LaneUpdate>,
         mut lines: Lines,
-        asks: Arc<Asks>,
+        asks: Arc<Approvals>,
     ) {
         loop {
             tokio::select! {

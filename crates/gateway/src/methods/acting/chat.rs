@@ -114,7 +114,7 @@ impl Chat<'_> {
         fold_branch(&**self.caller.service.runtime.journal(), &self.row()?)
     }
 
-    /// Asks the session for something, and makes it where there is none.
+    /// Approvals the session for something, and makes it where there is none.
     async fn command(&self, command: Command) -> Result<Answer, Error> {
         super::command_to(&self.caller.service, &self.key.to_string(), &self.key.agent, command).await
     }

@@ -41,12 +41,12 @@ use crate::error::Error;
 use crate::service::Service;
 use crate::show::lookup;
 
-/// Asks a session that there is for something.
+/// Approvals a session that there is for something.
 async fn ask(service: &Service, row: &SessionRow, command: Command) -> Result<Answer, Error> {
     command_to(service, &row.key, &row.agent, command).await
 }
 
-/// Asks a session that there is for two things at once: nothing comes in between. Each has its own answer.
+/// Approvals a session that there is for two things at once: nothing comes in between. Each has its own answer.
 async fn ask_both(
     service: &Service,
     row: &SessionRow,
@@ -63,7 +63,7 @@ async fn ask_both(
     Ok((first, second))
 }
 
-/// Asks a session for something; makes it where there is none.
+/// Approvals a session for something; makes it where there is none.
 async fn command_to(service: &Service, key: &str, agent: &str, command: Command) -> Result<Answer, Error> {
     let (_, answers) = service.runtime.open(key, agent, vec![command]).await?;
     let answer = answers.into_iter().next().expect("each command has an answer");

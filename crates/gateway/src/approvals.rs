@@ -6,21 +6,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use engine::{CallId, Event};
 use protocol::notice::{Answered, Asked, Notice};
-use runtime::{Askable, Published, Question};
+use runtime::{ApprovalRequest, Approver, Published};
 
 use crate::connection::Caller;
 
 /// Who can be asked, and what is open.
 #[derive(Default)]
-pub(crate) struct Asks(Mutex<Open>);
+pub(crate) struct Approvals(Mutex<Open>);
 
 #[derive(Default)]
 struct Open {
     people: BTreeMap<u64, Weak<Caller>>,
-    questions: BTreeMap<CallId, Question>,
+    questions: BTreeMap<CallId, ApprovalRequest>,
 }
 
-impl Asks {
+impl Approvals {
     /// A client on which a person can be asked learns what is open.
     pub(crate) fn attach(&self, caller: &Arc<Caller>) {
         if !caller.asks {
@@ -87,8 +87,8 @@ impl Open {
     }
 }
 
-impl Askable for Asks {
-    fn ask(&self, question: Question) -> bool {
+impl Approver for Approvals {
+    fn ask(&self, question: ApprovalRequest) -> bool {
         let mut open = self.lock();
         open.tell(&asked(&question));
         let is_somebody_there = !open.people.is_empty();
@@ -99,7 +99,7 @@ impl Askable for Asks {
     }
 }
 
-fn asked(question: &Question) -> Asked {
+fn asked(question: &ApprovalRequest) -> Asked {
     Asked {
         session: question.key.clone(),
         call: question.call,
