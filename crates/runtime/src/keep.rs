@@ -8,8 +8,8 @@ use engine::{Command, Failure, FailureClass, Input, Report, RunId};
 use futures_util::FutureExt as _;
 
 use crate::actor::{Actor, Exit, Mailboxes, Offer};
+use crate::disk_full::{Pause, park};
 use crate::lanes::{LaneAdmission, LaneTicket};
-use crate::park::{Pause, park};
 use crate::recovered::{Recovered, recover};
 use crate::runtime::{Error, Shared, create};
 use crate::sessions::{Leaving, New};

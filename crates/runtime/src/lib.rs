@@ -10,12 +10,12 @@ mod commit_relay;
 mod conversation;
 mod conversation_cache;
 pub mod crashpoint;
+mod disk_full;
 mod idle;
 mod keep;
 mod lanes;
 mod latest;
 mod ledger;
-mod park;
 mod perform;
 mod prompt;
 mod recovered;
@@ -28,10 +28,10 @@ mod summary;
 pub use budget_pool::budget_pool;
 pub use clock::Clock;
 pub use conversation::conversation;
+pub use disk_full::DiskFullWait;
 pub use idle::IdlePolicy;
 pub use lanes::LaneUpdate;
 pub use ledger::{believed_ledger, ledger};
-pub use park::Parked;
 pub use resident::resident_bytes;
 pub use runtime::{
     Answers, ApprovalRequest, Approver, Error, Handle, ModelPreferences, NO_ROOM, Options, Published, Redaction,

@@ -23,12 +23,12 @@ use crate::clock::Clock;
 use crate::commit_relay::{self, CommitNotice};
 use crate::conversation::STEER_MARK;
 use crate::conversation_cache::ConversationCache;
+use crate::disk_full::DiskFullWait;
 use crate::idle::{IdlePolicy, Places};
 use crate::keep::{Name, keep_running};
 use crate::lanes::{LaneHandle, LaneUpdate};
 use crate::latest::Latest;
 use crate::ledger::{self, HomeLedger};
-use crate::park::Parked;
 use crate::sessions::{Reading, Sessions};
 
 /// How long an owner that leaves waits for the refreshes of logins that are under way: one takes a second or two.
@@ -216,7 +216,7 @@ pub(crate) struct Shared {
     questions: Option<Box<dyn Approver>>,
     pub(crate) lanes: LaneHandle,
     pub(crate) broken: watch::Sender<Option<journal::Error>>,
-    parked: watch::Sender<BTreeMap<String, Parked>>,
+    parked: watch::Sender<BTreeMap<String, DiskFullWait>>,
 }
 
 impl Shared {
@@ -224,7 +224,7 @@ impl Shared {
     pub(crate) fn park(&self, key: &str, error: &journal::Error, next_look: Timestamp) {
         self.parked.send_modify(|all| {
             let since = all.get(key).map_or_else(|| self.clock.now(), |parked| parked.since);
-            all.insert(key.to_owned(), Parked { error: error.clone(), since, next_look });
+            all.insert(key.to_owned(), DiskFullWait { error: error.clone(), since, next_look });
         });
     }
 
@@ -387,7 +387,7 @@ impl Runtime {
     }
 
     /// The sessions that wait for space, by key.
-    pub fn parked(&self) -> watch::Receiver<BTreeMap<String, Parked>> {
+    pub fn parked(&self) -> watch::Receiver<BTreeMap<String, DiskFullWait>> {
         self.shared.parked.subscribe()
     }
 

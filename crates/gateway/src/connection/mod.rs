@@ -1,7 +1,7 @@
 //! One client: the handshake, its requests, what it is sent. It is one task; whatever the client does harms only itself.
 //! What may not live here: where the stream comes from, what a method does.
 
-mod outbox;
+mod send_buffer;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::error::Error;
 use crate::methods;
 use crate::service::Service;
 
-pub(crate) use outbox::{Chunk, Outbox, Slow};
+pub(crate) use send_buffer::{Chunk, SendBuffer, Slow};
 
 /// How long a client that is being closed has to read what waits for it.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -39,7 +39,7 @@ pub(crate) struct Caller {
     pub(crate) client: ClientInfo,
     /// Whether a person can answer questions there.
     pub(crate) asks: bool,
-    pub(crate) outbox: Arc<Outbox>,
+    pub(crate) outbox: Arc<SendBuffer>,
     /// A large answer is made when the one before it is on its way.
     pub(crate) reads: Semaphore,
     next_subscription: AtomicU64,
@@ -92,7 +92,7 @@ where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
-    let outbox = Arc::new(Outbox::default());
+    let outbox = Arc::new(SendBuffer::default());
     let writing = write_out(&outbox, write);
     let serving = async {
         let mut frames = FrameReader::new(read, FIRST_FRAME_BYTES);
@@ -124,7 +124,7 @@ impl Drop for Admitted<'_> {
     }
 }
 
-async fn write_out(outbox: &Outbox, mut write: impl AsyncWrite + Unpin) {
+async fn write_out(outbox: &SendBuffer, mut write: impl AsyncWrite + Unpin) {
     while let Some(bytes) = outbox.take().await {
         if write.write_all(&bytes).await.is_err() {
             return;
@@ -138,7 +138,7 @@ async fn write_out(outbox: &Outbox, mut write: impl AsyncWrite + Unpin) {
 async fn shake_hands<R: AsyncRead + Unpin>(
     service: &Arc<Service>,
     frames: &mut FrameReader<R>,
-    outbox: &Arc<Outbox>,
+    outbox: &Arc<SendBuffer>,
 ) -> Result<Option<Arc<Caller>>, ErrorShape> {
     let mut leaving = service.leaving();
     let first = tokio::select! {
@@ -252,9 +252,9 @@ async fn answer<R: AsyncRead + Unpin>(caller: &Arc<Caller>, frames: &mut FrameRe
 }
 
 /// The sessions that wait for space.
-fn waiting(parked: &watch::Receiver<BTreeMap<String, runtime::Parked>>) -> Parked {
+fn waiting(parked: &watch::Receiver<BTreeMap<String, runtime::DiskFullWait>>) -> Parked {
     let sessions = parked.borrow();
-    let session = |(key, parked): (&String, &runtime::Parked)| ParkedSession {
+    let session = |(key, parked): (&String, &runtime::DiskFullWait)| ParkedSession {
         session_key: key.clone(),
         error: match &parked.error {
             // It goes on by itself: what its error says of `resume` is for whoever has ended.

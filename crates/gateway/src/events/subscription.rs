@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::hub::Whose;
 use super::spot::Spot;
 use super::{Chats, Cursor, HomeCursor, Line};
-use crate::connection::{Chunk, Outbox, Slow};
+use crate::connection::{Chunk, SendBuffer, Slow};
 use protocol::limits::BUFFERED_BYTES;
 
 /// What stands between the cursor of a line and the numbers of its subscriber.
@@ -156,7 +156,7 @@ impl Subscription {
     /// Something happened: it is told, or that is kept until it has caught up.
     pub(crate) fn hear(
         &mut self,
-        outbox: &Outbox,
+        outbox: &SendBuffer,
         line: &Arc<Line>,
         encoded: &Encoded,
         spot: &Spot,
@@ -189,7 +189,7 @@ impl Subscription {
     }
 
     /// It has caught up: what was kept and is behind it follows.
-    pub(crate) fn go_live(&mut self, outbox: &Outbox, caught_up: CaughtUp) -> Result<(), Slow> {
+    pub(crate) fn go_live(&mut self, outbox: &SendBuffer, caught_up: CaughtUp) -> Result<(), Slow> {
         let stage = std::mem::replace(&mut self.stage, Stage::Live(caught_up));
         let Stage::Keeps(kept) = stage else { return Ok(()) };
         for (told, spot) in kept.heard {
@@ -202,7 +202,7 @@ impl Subscription {
     }
 
     /// Tells a line, unless it was read in the journal, which is ahead of what is heard.
-    fn tell(&mut self, outbox: &Outbox, line: &Line, encoded: &Encoded, spot: &Spot) -> Result<(), Slow> {
+    fn tell(&mut self, outbox: &SendBuffer, line: &Line, encoded: &Encoded, spot: &Spot) -> Result<(), Slow> {
         let Stage::Live(caught_up) = &mut self.stage else { return Ok(()) };
         match caught_up {
             // What stands for no entry cannot have been read, and moves nobody on.
@@ -232,11 +232,11 @@ impl Subscription {
     }
 
     /// Sends a line under its next number, if it is wanted.
-    pub(crate) fn send(&mut self, outbox: &Outbox, line: &Line, encoded: &Encoded) -> Result<(), Slow> {
+    pub(crate) fn send(&mut self, outbox: &SendBuffer, line: &Line, encoded: &Encoded) -> Result<(), Slow> {
         self.send_at(outbox, line, encoded, &line.event.cursor)
     }
 
-    fn send_at(&mut self, outbox: &Outbox, line: &Line, encoded: &Encoded, cursor: &str) -> Result<(), Slow> {
+    fn send_at(&mut self, outbox: &SendBuffer, line: &Line, encoded: &Encoded, cursor: &str) -> Result<(), Slow> {
         if !self.wants(line) {
             return Ok(());
         }
@@ -335,7 +335,7 @@ mod tests {
     }
 
     /// What was sent: number and cursor of each.
-    async fn sent(outbox: &Outbox) -> Vec<(u64, String)> {
+    async fn sent(outbox: &SendBuffer) -> Vec<(u64, String)> {
         outbox.finish();
         let mut bytes = vec![];
         while let Some(more) = outbox.take().await {
@@ -354,7 +354,7 @@ mod tests {
 
     #[tokio::test]
     async fn r43_what_happens_while_it_catches_up_follows_it_and_is_not_told_twice() {
-        let (outbox, run) = (Outbox::default(), Some(RunId(uuid::Uuid::from_u128(1))));
+        let (outbox, run) = (SendBuffer::default(), Some(RunId(uuid::Uuid::from_u128(1))));
         let mut subscription = subscription(Target::Session("agent:main:main".to_owned()), "");
         for seq in 3..6 {
             let line = line(run, seq);
@@ -377,7 +377,7 @@ mod tests {
     /// Found by `serve-kills`: the journal is ahead of whoever tells what happens.
     #[tokio::test]
     async fn r43_what_it_read_back_is_not_told_again_by_a_batch_that_is_heard_late() {
-        let (outbox, run) = (Outbox::default(), Some(RunId(uuid::Uuid::from_u128(1))));
+        let (outbox, run) = (SendBuffer::default(), Some(RunId(uuid::Uuid::from_u128(1))));
         let mut subscription = subscription(Target::Session("agent:main:main".to_owned()), "");
         subscription.go_live(&outbox, CaughtUp::Session(Some(Cursor::at(Epoch(1), Seq(4))))).unwrap();
         for seq in 3..7 {
@@ -391,7 +391,7 @@ mod tests {
     #[tokio::test]
     async fn r43_numbers_are_of_each_run_and_go_on_with_the_cursor() {
         let (one, two) = (Some(RunId(uuid::Uuid::from_u128(1))), Some(RunId(uuid::Uuid::from_u128(2))));
-        let outbox = Outbox::default();
+        let outbox = SendBuffer::default();
         let mut first = subscription(Target::Home, "");
         first.go_live(&outbox, CaughtUp::Home(Box::default(), Position(0))).unwrap();
         for (run, seq) in [(one, 1), (two, 2), (None, 3), (one, 4)] {
@@ -404,7 +404,7 @@ mod tests {
         let (cursor, numbers) = split(&told[3].1);
         assert_eq!(cursor, "home:1.4");
 
-        let outbox = Outbox::default();
+        let outbox = SendBuffer::default();
         let mut back = subscription(Target::Run("agent:main:main".to_owned(), one.unwrap()), numbers);
         back.go_live(&outbox, CaughtUp::Session(Some(Cursor::at(Epoch(1), Seq(4))))).unwrap();
         for (run, seq) in [(two, 5), (one, 6)] {

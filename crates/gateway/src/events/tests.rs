@@ -23,7 +23,7 @@ use uuid::Uuid;
 use super::spot::Spot;
 use super::subscription::{CaughtUp, Encoded, Subscription, Target, split};
 use super::{HomeCursor, HomeReading, Lines};
-use crate::connection::Outbox;
+use crate::connection::SendBuffer;
 
 const SESSIONS: usize = 3;
 
@@ -177,7 +177,7 @@ fn message(request: EffectId, text: &Content, calls: Vec<SealedCall>) -> Message
 /// Who follows the home, with what was read by whoever had its cursor before.
 struct Reader {
     subscription: Subscription,
-    outbox: Outbox,
+    outbox: SendBuffer,
     /// Its lines so far, each with its number.
     lines: Vec<(u64, protocol::Event)>,
 }
@@ -275,7 +275,7 @@ impl Home {
         let cursor = if cursor.is_empty() { HomeCursor::default() } else { cursor.parse().unwrap() };
         let mut subscription = Subscription::new(Weak::new(), 5, Target::Home, numbers);
         subscription.begin_at(&cursor.to_string());
-        self.readers.push(Reader { subscription, outbox: Outbox::default(), lines: before });
+        self.readers.push(Reader { subscription, outbox: SendBuffer::default(), lines: before });
         let at = self.readers.len() - 1;
         let journal = Arc::clone(&self.journal);
         let mut reading = HomeReading::behind(journal.as_ref(), &cursor).unwrap();

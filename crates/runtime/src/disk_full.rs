@@ -11,7 +11,7 @@ use crate::sessions::Leaving;
 
 /// A session that waits for space.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Parked {
+pub struct DiskFullWait {
     /// What the journal said.
     pub error: journal::Error,
     /// Since when.

@@ -30,7 +30,7 @@ impl Chunk {
 
 /// What waits for one client.
 #[derive(Debug, Default)]
-pub(crate) struct Outbox {
+pub(crate) struct SendBuffer {
     queue: Mutex<Queue>,
     /// Something is there, or nothing more will be.
     changed: Notify,
@@ -50,7 +50,7 @@ struct Queue {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slow;
 
-impl Outbox {
+impl SendBuffer {
     /// Puts a frame in whatever waits: an answer that was asked for.
     pub(crate) fn put(&self, frame: Vec<u8>) {
         self.push(&mut self.lock(), [Chunk::Own(frame)]);
@@ -134,7 +134,7 @@ mod tests {
 
     #[tokio::test]
     async fn r60_an_event_that_finds_no_room_is_not_kept_and_an_answer_is() {
-        let outbox = Outbox::default();
+        let outbox = SendBuffer::default();
         let shared = || Chunk::Shared(vec![b'e'; BUFFERED_BYTES / 2].into());
         assert_eq!(outbox.offer([Chunk::Own(vec![]), shared()]), Ok(()));
         assert_eq!(outbox.offer([shared()]), Ok(()));
@@ -153,7 +153,7 @@ mod tests {
 
     #[tokio::test]
     async fn small_frames_go_out_together_and_a_large_one_alone() {
-        let outbox = Outbox::default();
+        let outbox = SendBuffer::default();
         (0..3).for_each(|_| outbox.put(vec![b'a'; 10]));
         outbox.put(vec![b'b'; WRITE_BYTES]);
         assert_eq!(outbox.take().await.map(|bytes| bytes.len()), Some(30));
