@@ -13,7 +13,7 @@ const LEAST: Duration = Duration::from_secs(1);
 const MOST: Duration = Duration::from_hours(1);
 
 /// Ends what rests for too long, for as long as it is polled; what it did is said.
-pub(crate) async fn keep_up(service: &Service, globals: &Globals, say: impl Fn(String)) {
+pub(crate) async fn supervise(service: &Service, globals: &Globals, say: impl Fn(String)) {
     loop {
         let config = Config::load(&globals.home, &globals.environment, Flags::default());
         // A configuration that cannot be used is told by whoever needs it first.

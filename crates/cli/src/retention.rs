@@ -19,7 +19,7 @@ const FIRST: Duration = Duration::from_mins(1);
 const EACH: Duration = Duration::from_hours(24);
 
 /// Erases what is old once a day, for as long as it is polled; what it did is said. `erase` is told after how many days.
-pub(crate) async fn keep_up(
+pub(crate) async fn supervise(
     erase: impl Fn(u32) -> Result<Collected, CliError> + Clone + Send + 'static,
     globals: &Globals,
     say: impl Fn(String),
@@ -120,7 +120,7 @@ mod tests {
                 _ => Ok(Collected { bodies: 2, bytes: 9, ..Collected::default() }),
             }
         };
-        let mut task = Box::pin(keep_up(erase, &globals, |line| said.lock().unwrap().push(line)));
+        let mut task = Box::pin(supervise(erase, &globals, |line| said.lock().unwrap().push(line)));
         let count = || swept.lock().unwrap().len();
         for (passes, days, sweeps) in
             [(59, 30, 0), (2, 30, 1), (86_300, 7, 1), (101, 7, 2), (86_400, 0, 2), (86_400, 7, 3), (86_400, 7, 4)]

@@ -120,10 +120,10 @@ impl Service {
     }
 
     /// Takes up all that is unfinished; gives the sessions, and those that cannot be read with what is wrong with them.
-    pub async fn take_up(&self) -> Result<TakenUp, Error> {
-        let mut taken = TakenUp::default();
+    pub async fn resume(&self) -> Result<RecoveredSessions, Error> {
+        let mut taken = RecoveredSessions::default();
         for row in unfinished(&**self.runtime.journal())? {
-            match self.take_up_one(&row).await {
+            match self.resume_one(&row).await {
                 Ok(()) => taken.sessions.push(row.key),
                 Err(error) => taken.unreadable.push((row.key, error)),
             }
@@ -141,7 +141,7 @@ impl Service {
         methods::erase(self, methods::before(self.runtime.clock().now(), days))
     }
 
-    async fn take_up_one(&self, row: &SessionRow) -> Result<(), Error> {
+    async fn resume_one(&self, row: &SessionRow) -> Result<(), Error> {
         self.runtime.open(&row.key, &row.agent, vec![]).await?;
         Ok(())
     }
@@ -225,7 +225,7 @@ impl Drop for Counted<'_> {
 
 /// What a service took up.
 #[derive(Debug, Default)]
-pub struct TakenUp {
+pub struct RecoveredSessions {
     /// The keys of the sessions.
     pub sessions: Vec<String>,
     /// Those that cannot be read.

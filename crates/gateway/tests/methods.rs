@@ -207,7 +207,7 @@ async fn r35_the_next_owner_gives_places_in_the_order_of_acceptance() {
         accepted(&mut client.ask::<Agent>(message(name, "second", "Who are you?")).unwrap()).await;
     }
     let home = home.again(Duration::from_hours(1)).await;
-    home.service.take_up().await.unwrap();
+    home.service.resume().await.unwrap();
     let waits = home.service.runtime().waits();
     let waiting: Vec<_> = waits.iter().map(|wait| &*wait.request.session).collect();
     assert_eq!(waiting, ["agent:main:s1", "agent:main:s0"], "the four that were accepted first have the places");

@@ -12,7 +12,6 @@ mod conversation_cache;
 pub mod crashpoint;
 mod disk_full;
 mod idle;
-mod keep;
 mod lanes;
 mod latest;
 mod ledger;
@@ -24,6 +23,7 @@ mod resident;
 mod runtime;
 mod sessions;
 mod summary;
+mod supervise;
 
 pub use budget_pool::budget_pool;
 pub use clock::Clock;

@@ -25,11 +25,11 @@ use crate::conversation::STEER_MARK;
 use crate::conversation_cache::ConversationCache;
 use crate::disk_full::DiskFullWait;
 use crate::idle::{IdlePolicy, Places};
-use crate::keep::{Name, keep_running};
 use crate::lanes::{LaneHandle, LaneUpdate};
 use crate::latest::Latest;
 use crate::ledger::{self, HomeLedger};
 use crate::sessions::{Reading, Sessions};
+use crate::supervise::{Name, keep_running};
 
 /// How long an owner that leaves waits for the refreshes of logins that are under way: one takes a second or two.
 const REFRESHES: Duration = Duration::from_secs(5);

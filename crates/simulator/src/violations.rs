@@ -253,7 +253,7 @@ fn a_step_that_no_table_has() -> Checked {
     let run = run_of(&mut session);
     run.phase = Phase::Retry { until: outside.now };
     run.ending = Some(Ending { outcome: Outcome::Aborted, terminate: false, reset: false, since: outside.now });
-    process_with(session, outside).take_up(outside)
+    process_with(session, outside).resume(outside)
 }
 
 fn a_rest_that_comes_late() -> Checked {

@@ -106,7 +106,7 @@ pub(crate) async fn go_on(args: ResumeArgs, globals: &Globals) -> Result<(), Cli
     let gone_on = if args.drop {
         give_up(&mut follower, &found).await
     } else {
-        take_up(&mut follower, &reader, &found, args.writer.json).await
+        resume(&mut follower, &reader, &found, args.writer.json).await
     };
     let closed = follower.close(End::of(&gone_on)).await;
     gone_on.and(closed)
@@ -124,12 +124,7 @@ async fn give_up(follower: &mut Follower<'_>, found: &FoundRun) -> Result<(), Cl
 }
 
 /// Lets it go on. Whoever owns the home follows it to its end: nobody else is there to do its work.
-async fn take_up(
-    follower: &mut Follower<'_>,
-    reader: &Reader,
-    found: &FoundRun,
-    as_json: bool,
-) -> Result<(), CliError> {
+async fn resume(follower: &mut Follower<'_>, reader: &Reader, found: &FoundRun, as_json: bool) -> Result<(), CliError> {
     let key = &found.session.key;
     follower.follow(key).await.map_err(failed)?;
     let asked = loop {

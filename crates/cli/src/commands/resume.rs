@@ -48,7 +48,7 @@ pub(crate) async fn run(args: ResumeArgs, globals: &Globals) -> Result<(), CliEr
     let rows: Vec<_> = rows(&reader, key.as_ref())?.into_iter().filter(|row| known.contains(&row.session)).collect();
     let mut follower = Follower::open(globals, config, &args.writer, sessions).await?;
     let params = ResumeParams { session_key: args.key, force: args.force };
-    let taken = take_up(&mut follower, &reader, &rows, params, begin).await;
+    let taken = resume(&mut follower, &reader, &rows, params, begin).await;
     let closed = follower.close(End::of(&taken)).await;
     taken.and(closed)
 }
@@ -57,7 +57,7 @@ pub(crate) async fn run(args: ResumeArgs, globals: &Globals) -> Result<(), CliEr
 pub(super) async fn follow_one(follower: &mut Follower<'_>, reader: &Reader, key: &str) -> Result<(), CliError> {
     let rows = rows(reader, Some(&SessionKey::parse(Some(key))?))?;
     let params = ResumeParams { session_key: Some(key.to_owned()), force: false };
-    take_up(follower, reader, &rows, params, Begin::default()).await
+    resume(follower, reader, &rows, params, Begin::default()).await
 }
 
 /// What there is to take up, or to tell a human.
@@ -72,7 +72,7 @@ fn rows(read: &dyn Read, key: Option<&SessionKey>) -> Result<Vec<SessionRow>, Cl
     Ok(rows.into_iter().filter(is_open).collect())
 }
 
-async fn take_up(
+async fn resume(
     follower: &mut Follower<'_>,
     reader: &Reader,
     rows: &[SessionRow],

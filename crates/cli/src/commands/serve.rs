@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use gateway::socket::{self, Listener};
-use gateway::{Service, ServiceOptions, TakenUp};
+use gateway::{RecoveredSessions, Service, ServiceOptions};
 use journal::Journal as _;
 use runtime::IdlePolicy;
 use serde_json::{Value, json};
@@ -85,7 +85,7 @@ pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliErr
     let mut broken = service.runtime().broken();
     let (socket, mut listening) = (listener.path().to_owned(), None);
     let serving = async {
-        let taken = service.take_up().await?;
+        let taken = service.resume().await?;
         // A terminal that nobody reads holds up what is said here, not who is let in.
         listening = Some(listen(listener, Arc::clone(&service)));
         told.ready(globals, &socket, epoch.0, &taken);
@@ -96,8 +96,8 @@ pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliErr
                 return Err(CliError::from(error.clone().expect("waited for")));
             }
             () = told.notes(&mut notes) => {}
-            () = idle::keep_up(&service, globals, |note| eprintln!("limulus: {note}")) => {}
-            () = retention::keep_up(erase, globals, |note| eprintln!("limulus: {note}")) => {}
+            () = idle::supervise(&service, globals, |note| eprintln!("limulus: {note}")) => {}
+            () = retention::supervise(erase, globals, |note| eprintln!("limulus: {note}")) => {}
         }
         Ok::<(), CliError>(())
     };
@@ -139,7 +139,7 @@ struct Told {
 }
 
 impl Told {
-    fn ready(&self, globals: &Globals, socket: &Path, epoch: u64, taken: &TakenUp) {
+    fn ready(&self, globals: &Globals, socket: &Path, epoch: u64, taken: &RecoveredSessions) {
         let (home, pid) = (globals.home.display(), std::process::id());
         let up = match taken.sessions.len() {
             0 => String::new(),

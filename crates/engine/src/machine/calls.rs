@@ -131,14 +131,14 @@ impl Machine {
         match (found, ended) {
             // One that is running has a result where it was put into the background.
             (Found::Ended | Found::Running, Some(given)) => self.settle_call(id, given, moment),
-            (Found::Running, None) => self.take_up(id, moment),
+            (Found::Running, None) => self.reopen(id, moment),
             (Found::Unknown | Found::Ended, _) => self.settle_with(id, CallOutcome::Interrupted, INTERRUPTED, moment),
             (Found::NeverStarted, _) => {}
         }
     }
 
     /// A command that outlived its runtime is this owner's now.
-    fn take_up(&mut self, id: CallId, moment: Moment) {
+    fn reopen(&mut self, id: CallId, moment: Moment) {
         let Some(epoch) = self.session.as_ref().map(|session| session.epoch) else { return };
         let Some(call) = self.call(id) else { return };
         let (effect, class) = (call.effect(EffectKind::RunCall), call.class);
@@ -151,7 +151,7 @@ impl Machine {
             self.call_ids(|call| matches!(call.stage, Stage::Started { .. }) && call.class != ToolClass::ReadOnly)
         {
             if planted(Mutant::LostCallRunAgain) {
-                self.take_up(call, moment);
+                self.reopen(call, moment);
             } else {
                 self.emit(CallLost { call }, moment.now);
             }

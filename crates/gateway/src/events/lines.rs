@@ -50,7 +50,7 @@ impl Lines {
         let Published { session, key, batch, .. } = published;
         let (mut position, _) = self.told.remove(session).unwrap_or_default();
         let source = Source { key, branch: batch.branch, bodies: &batch.bodies, store: self.store.as_ref() };
-        take_up(&mut position, published, source);
+        resume(&mut position, published, source);
         position.pass(&batch.records, published.epoch);
         self.keep(published, position);
     }
@@ -76,7 +76,7 @@ impl Lines {
             told.unwrap_or_else(|| if begins { Default::default() } else { (Position::at_rest(), Some(AT_REST)) });
         let source = Source { key, branch: batch.branch, bodies: &batch.bodies, store: self.store.as_ref() };
         let mut lines = vec![];
-        take_up(&mut position, published, source);
+        resume(&mut position, published, source);
         for (at, record) in batch.records.iter().enumerate() {
             let following = batch.records[at + 1..].iter().map(|record| &record.event);
             position.tell(source, (record, published.epoch), following, &mut lines);
@@ -121,7 +121,7 @@ fn state_of(published: &Published) -> State {
 }
 
 /// What another process began is learned from the journal when this one takes it up: its run, and the answer that it cut.
-fn take_up(position: &mut Position, published: &Published, source: Source<'_>) {
+fn resume(position: &mut Position, published: &Published, source: Source<'_>) {
     let records = &published.batch.records;
     let Some(Record { seq: Some(seq), event: Event::Opened(_), .. }) = records.first() else { return };
     position.cursor = Cursor::at(published.epoch, Seq(seq.0.saturating_sub(1)));

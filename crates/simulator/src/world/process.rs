@@ -114,7 +114,7 @@ impl Process {
             let create = Command::Create { session, key: SESSION_KEY.into(), agent: "main".into(), branch };
             process.offer(create.into(), None, outside);
         }
-        process.take_up(outside)?;
+        process.resume(outside)?;
         Ok(process)
     }
 
@@ -136,7 +136,7 @@ impl Process {
     }
 
     /// Tells the machine that it has this owner.
-    pub(crate) fn take_up(&mut self, outside: &mut Outside) -> Result<(), Violation> {
+    pub(crate) fn resume(&mut self, outside: &mut Outside) -> Result<(), Violation> {
         self.offer(Report::Opened { epoch: self.epoch, cooling: vec![] }.into(), None, outside);
         self.decide()
     }

@@ -174,7 +174,7 @@ impl Session {
             run.clock.set_running(false, e.last_activity);
             run.clock.set_running(true, at);
         }
-        run.taken_up(at);
+        run.reopened(at);
         if is_active {
             run.lose_summary();
         }
@@ -230,7 +230,7 @@ impl Session {
         self.lifecycle = match (e.to, run) {
             (LifecycleKind::Active, Some(mut run)) => {
                 run.openings = 0;
-                run.taken_up(at);
+                run.reopened(at);
                 run.lose_summary();
                 Lifecycle::Active(run)
             }

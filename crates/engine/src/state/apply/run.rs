@@ -392,7 +392,7 @@ impl Run {
 
     /// Somebody looks after it again: what only reads is simply run again, what is being ended or shortened gets its whole
     /// time.
-    pub(super) fn taken_up(&mut self, at: Timestamp) {
+    pub(super) fn reopened(&mut self, at: Timestamp) {
         if let Phase::Compacting(Some(compacting)) = &mut self.phase {
             compacting.since = at;
         }

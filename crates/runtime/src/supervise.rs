@@ -55,7 +55,7 @@ pub(crate) async fn keep_running(shared: Arc<Shared>, name: Name, new: New) {
                 }
                 let parked = Box::pin(park(&shared, &name.key, &mut mail, &error, &mut pause));
                 let Some(offers) = parked.await else { return };
-                next = taken_up(&shared, &name, offers, (run, place.is_some()));
+                next = restarted(&shared, &name, offers, (run, place.is_some()));
                 continue;
             }
             Ok(Exit::Store(error)) => {
@@ -151,7 +151,7 @@ fn held(shared: &Shared, name: &Name, trouble: String) -> Option<Beginning> {
 }
 
 /// As after a crash: what was under way when there was no space is looked up or sent again.
-fn taken_up(
+fn restarted(
     shared: &Shared,
     name: &Name,
     offers: Vec<Offer>,
