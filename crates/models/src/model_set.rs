@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use crate::hidden_reasoning::without_images;
 use crate::login::Logins;
 use crate::model::{Model, Request, ResponseStream};
 use crate::offline::Offline;
-use crate::unseen::without_images;
 use crate::wire::{self, Clients, Format};
 
 /// Every adapter that is built in. Making it costs nothing: clients are made by the first request that needs them. Clones

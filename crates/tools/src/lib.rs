@@ -9,7 +9,6 @@
 mod address;
 mod apply_patch;
 mod attach;
-mod beneath;
 mod call;
 mod cancel;
 mod change;
@@ -32,6 +31,7 @@ mod limits;
 mod live;
 mod ls;
 mod masking;
+mod openat;
 mod output;
 mod patch;
 mod paths;

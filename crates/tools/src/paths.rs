@@ -91,7 +91,7 @@ impl Workspace {
     }
 
     /// What a walk has found at `real`, beneath `folder`.
-    pub(crate) fn beneath(&self, folder: &ResolvedPath, real: &Path) -> ResolvedPath {
+    pub(crate) fn openat(&self, folder: &ResolvedPath, real: &Path) -> ResolvedPath {
         let below = real.strip_prefix(&folder.real).unwrap_or(real);
         let shown = real.strip_prefix(&self.root).unwrap_or(real).display().to_string();
         let (relative, base) = (folder.relative.join(below), Arc::clone(&folder.base));

@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use crate::endpoint::{Api, Endpoint};
 use crate::files::{SHOWN_BY_TOOLS, Shown, files_of_results};
-use crate::hygiene;
 use crate::model::{Answer, CallOf, File, Message, Request};
+use crate::normalize;
 use crate::rendering::{Dialect, List, Object, items};
 use crate::wire::Tool;
 
@@ -105,7 +105,7 @@ pub(super) fn render(request: &Request) -> Vec<u8> {
         }
     });
     let mut messages = vec![system];
-    for ((at, cached), repeat) in request.messages.iter().enumerate().zip(hygiene::repeats(&request.messages)) {
+    for ((at, cached), repeat) in request.messages.iter().enumerate().zip(normalize::repeats(&request.messages)) {
         let writer = Writer { with_reasoning, repeat };
         messages.push(cached.items(&dialect.of_repeat(repeat), |message, list| writer.write(message, list)));
         let files = files_of_results(&request.messages, at);
@@ -177,7 +177,7 @@ impl Writer {
             Message::User { text, files } => list.value(&user(text, files)),
             Message::Assistant(answer) => self.answer(answer, list),
             Message::Result { provider_id, text, .. } => {
-                let tool_call_id = Some(hygiene::id(provider_id, self.repeat));
+                let tool_call_id = Some(normalize::id(provider_id, self.repeat));
                 list.value(&WireMessage { tool_call_id, ..text_message("tool", text) });
             }
         }
@@ -202,8 +202,8 @@ impl Writer {
     }
 
     fn call<'a>(&self, call: &'a CallOf) -> WireCall<'a> {
-        let (name, arguments) = (hygiene::tool_name(&call.tool), hygiene::arguments(&call.arguments));
-        let id = hygiene::id(&call.provider_id, self.repeat);
+        let (name, arguments) = (normalize::tool_name(&call.tool), normalize::arguments(&call.arguments));
+        let id = normalize::id(&call.provider_id, self.repeat);
         WireCall { id, r#type: "function", function: WireFunction { name, arguments } }
     }
 }

@@ -9,8 +9,8 @@ use serde_json::Value;
 use super::item::{self, Mark, Reasoning};
 use crate::endpoint::Api;
 use crate::files::Shown;
-use crate::hygiene;
 use crate::model::{Answer, Block, BlockContent, CallOf, File, Message, Request};
+use crate::normalize;
 use crate::rendering::{Dialect, List, Object};
 
 #[derive(Serialize)]
@@ -115,10 +115,10 @@ const MADE: &str = "What you have made:";
 
 /// The request as JSON.
 pub(super) fn render(request: &Request) -> Vec<u8> {
-    let model = hygiene::model_of(&request.candidate);
+    let model = normalize::model_of(&request.candidate);
     let dialect = Dialect::new(Api::OpenAiResponses, &model);
     let tools = request.tools.items(&dialect, |tools, list| tools.iter().for_each(|tool| list.value(&wire_tool(tool))));
-    let repeats = hygiene::repeats(&request.messages);
+    let repeats = normalize::repeats(&request.messages);
     let messages = request.messages.iter().zip(repeats).map(|(message, repeat)| {
         let write = |message: &Message, list: &mut List<'_>| Writer { model: &model, repeat }.write(message, list);
         message.items(&dialect.of_repeat(repeat), write)
@@ -194,7 +194,7 @@ impl Writer<'_> {
             Message::Result { provider_id, text, files, .. } => {
                 let output =
                     if files.is_empty() { TextOrParts::Text(text) } else { TextOrParts::Parts(parts(text, files)) };
-                list.value(&Item::FunctionCallOutput { call_id: hygiene::id(provider_id, self.repeat), output });
+                list.value(&Item::FunctionCallOutput { call_id: normalize::id(provider_id, self.repeat), output });
             }
         }
     }
@@ -226,9 +226,9 @@ impl Writer<'_> {
     fn call<'a>(&self, call: &'a CallOf, mark: Option<Mark>) -> Item<'a> {
         Item::FunctionCall {
             id: mark.and_then(|mark| mark.id),
-            call_id: hygiene::id(&call.provider_id, self.repeat),
-            name: hygiene::tool_name(&call.tool),
-            arguments: hygiene::arguments(&call.arguments),
+            call_id: normalize::id(&call.provider_id, self.repeat),
+            name: normalize::tool_name(&call.tool),
+            arguments: normalize::arguments(&call.arguments),
         }
     }
 }

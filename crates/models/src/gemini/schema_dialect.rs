@@ -3,8 +3,8 @@
 use engine::{Candidate, Thinking};
 use serde::Serialize;
 
-use crate::hygiene::model_of;
 use crate::model::Request;
+use crate::normalize::model_of;
 
 /// How a request is written for one model at one address.
 #[derive(Debug)]
