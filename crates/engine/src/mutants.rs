@@ -146,12 +146,12 @@ pub fn plant(mutant: Option<Mutant>) {
 
 /// Whether this bug is planted.
 #[cfg(mutants)]
-pub fn planted(mutant: Mutant) -> bool {
+pub fn mutant_active(mutant: Mutant) -> bool {
     CHOSEN.load(std::sync::atomic::Ordering::SeqCst) == mutant as u8
 }
 
 /// Whether this bug is planted: never, in this build.
 #[cfg(not(mutants))]
-pub const fn planted(_: Mutant) -> bool {
+pub const fn mutant_active(_: Mutant) -> bool {
     false
 }

@@ -171,14 +171,14 @@ fn op() -> impl Strategy<Value = Op> {
 
 /// The same with loops over lists and nothing else.
 #[derive(Default)]
-struct Naive {
+struct Oracle {
     bounds: BTreeMap<Lane, usize>,
     of_agent: Option<usize>,
     inside: Vec<(Lane, u8)>,
     queue: Vec<(Lane, u8)>,
 }
 
-impl Naive {
+impl Oracle {
     fn knows(&self, run: u8) -> bool {
         self.inside.iter().chain(&self.queue).any(|(_, other)| *other == run)
     }
@@ -214,7 +214,7 @@ fn agent(number: u8) -> &'static str {
 /// What one thing that happens gives, of both.
 fn step(
     lanes: &mut Lanes,
-    naive: &mut Naive,
+    oracle: &mut Oracle,
     bounds: &mut LaneBounds,
     op: &Op,
     now: Timestamp,
@@ -223,37 +223,37 @@ fn step(
     let request = |number: u8, lane| request_of(agent(number), number.into(), lane);
     match op {
         Op::Ask(number, of) => {
-            let known = naive.knows(*number);
+            let known = oracle.knows(*number);
             let answer = lanes.ask(request(*number, lane(of)), now);
             if !known {
-                naive.queue.push((lane(of), *number));
+                oracle.queue.push((lane(of), *number));
             }
-            naive.settle();
-            let is_in = naive.inside.iter().any(|(_, other)| other == number);
+            oracle.settle();
+            let is_in = oracle.inside.iter().any(|(_, other)| other == number);
             assert_eq!(answer == LaneAnswer::Entered, is_in);
             (vec![], vec![])
         }
         Op::EnterFree(number, of) => {
-            let is_in = naive.inside.iter().any(|(_, other)| other == number);
-            let is_free = naive.has_room(lane(of), *number) && !naive.knows(*number);
+            let is_in = oracle.inside.iter().any(|(_, other)| other == number);
+            let is_free = oracle.has_room(lane(of), *number) && !oracle.knows(*number);
             assert_eq!(lanes.enter_free(&request(*number, lane(of))), is_in || is_free);
             if is_free {
-                naive.inside.push((lane(of), *number));
+                oracle.inside.push((lane(of), *number));
             }
             (vec![], vec![])
         }
         Op::TakeAgain(number, of) => {
             // A run stays in its lane.
-            let known = naive.inside.iter().chain(&naive.queue).find(|(_, other)| other == number);
+            let known = oracle.inside.iter().chain(&oracle.queue).find(|(_, other)| other == number);
             let of = known.map_or(lane(of), |(lane, _)| *lane);
             lanes.take_again(request(*number, of));
-            naive.leave(*number);
-            naive.inside.push((of, *number));
+            oracle.leave(*number);
+            oracle.inside.push((of, *number));
             (vec![], vec![])
         }
         Op::Leave(number) => {
-            naive.leave(*number);
-            (lanes.leave(run((*number).into())), naive.settle())
+            oracle.leave(*number);
+            (lanes.leave(run((*number).into())), oracle.settle())
         }
         Op::Bounds(of, bound) => {
             match lane(of) {
@@ -261,30 +261,30 @@ fn step(
                 Lane::Subagent => bounds.subagent = usize::from(*bound),
                 Lane::Cron => bounds.cron = usize::from(*bound),
             }
-            naive.bounds.insert(lane(of), usize::from(*bound));
-            (lanes.set_bounds(*bounds), naive.settle())
+            oracle.bounds.insert(lane(of), usize::from(*bound));
+            (lanes.set_bounds(*bounds), oracle.settle())
         }
         Op::OfAgent(bound) => {
             bounds.agent = (*bound > 0).then_some(usize::from(*bound));
-            naive.of_agent = bounds.agent;
-            (lanes.set_bounds(*bounds), naive.settle())
+            oracle.of_agent = bounds.agent;
+            (lanes.set_bounds(*bounds), oracle.settle())
         }
     }
 }
 
 /// Bounds at every moment, order kept, no place lost: after each step the same as in the naive lists.
-fn check(lanes: &Lanes, naive: &Naive, over: &BTreeMap<Lane, usize>) {
+fn check(lanes: &Lanes, oracle: &Oracle, over: &BTreeMap<Lane, usize>) {
     for lane in Lane::ALL {
         let mut expected: Vec<u128> =
-            naive.inside.iter().filter(|(of, _)| *of == lane).map(|(_, number)| (*number).into()).collect();
+            oracle.inside.iter().filter(|(of, _)| *of == lane).map(|(_, number)| (*number).into()).collect();
         expected.sort_unstable();
         assert_eq!(inside(lanes, lane), expected);
-        assert!(expected.len() <= naive.bounds[&lane].max(over[&lane]), "more in {} than may be", lane.name());
+        assert!(expected.len() <= oracle.bounds[&lane].max(over[&lane]), "more in {} than may be", lane.name());
         let waits: Vec<RunId> =
             lanes.waits().iter().filter(|wait| wait.request.lane == lane).map(|wait| wait.request.run).collect();
-        let queue: Vec<u8> = naive.queue.iter().filter(|(of, _)| *of == lane).map(|(_, number)| *number).collect();
+        let queue: Vec<u8> = oracle.queue.iter().filter(|(of, _)| *of == lane).map(|(_, number)| *number).collect();
         assert_eq!(waits, queue.iter().map(|number| run((*number).into())).collect::<Vec<_>>());
-        assert!(!queue.iter().any(|number| naive.has_room(lane, *number)), "a place is free for who waits");
+        assert!(!queue.iter().any(|number| oracle.has_room(lane, *number)), "a place is free for who waits");
     }
 }
 
@@ -293,12 +293,12 @@ proptest! {
     fn r35_any_coming_and_going_keeps_the_bounds_and_the_order(ops in prop::collection::vec(op(), 1..80)) {
         let mut bounds = BOUNDS;
         let mut lanes = Lanes::new(bounds);
-        let mut naive = Naive { bounds: Lane::ALL.map(|lane| (lane, BOUNDS.of(lane))).into(), ..Naive::default() };
+        let mut oracle = Oracle { bounds: Lane::ALL.map(|lane| (lane, BOUNDS.of(lane))).into(), ..Oracle::default() };
         // How many there may be at most: a lowered bound and a run that is taken up again let more be inside.
         let mut over: BTreeMap<Lane, usize> = Lane::ALL.map(|lane| (lane, 0)).into();
         for (at, op) in ops.iter().enumerate() {
             let before: BTreeMap<Lane, usize> = Lane::ALL.map(|lane| (lane, inside(&lanes, lane).len())).into();
-            let (mut entered, mut expected) = step(&mut lanes, &mut naive, &mut bounds, op, Timestamp(at as i64));
+            let (mut entered, mut expected) = step(&mut lanes, &mut oracle, &mut bounds, op, Timestamp(at as i64));
             entered.sort();
             expected.sort();
             prop_assert_eq!(entered, expected);
@@ -306,7 +306,7 @@ proptest! {
                 let allowed = before[&lane] + usize::from(matches!(op, Op::TakeAgain(..)));
                 over.insert(lane, allowed);
             }
-            check(&lanes, &naive, &over);
+            check(&lanes, &oracle, &over);
         }
     }
 

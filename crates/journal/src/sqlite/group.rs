@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use engine::mutants::{Mutant, planted};
+use engine::mutants::{Mutant, mutant_active};
 use engine::{Durability, Epoch, Position};
 use rusqlite::Connection;
 
@@ -231,7 +231,7 @@ impl Group<'_> {
 
     /// Takes a group back that failed as a whole. No space is the one failure that all goes on after.
     fn give_back(&mut self, error: &Error) {
-        if planted(Mutant::DiskEndsKept) {
+        if mutant_active(Mutant::DiskEndsKept) {
             self.state.ends.keep();
         }
         self.state.ends.back_to(0);
@@ -242,7 +242,7 @@ impl Group<'_> {
             self.state.space.give_up();
             // The blocks that the WAL has serve again once it begins anew.
             self.checkpoint(CheckpointMode::Passive);
-        } else if !planted(Mutant::DiskPoisonIgnored) {
+        } else if !mutant_active(Mutant::DiskPoisonIgnored) {
             self.state.poisoned = Some(error.to_string());
         }
     }
@@ -255,7 +255,7 @@ impl Group<'_> {
             Some(results) => results,
             None => self.apart(members)?,
         };
-        if planted(Mutant::DiskMarkLeads) {
+        if mutant_active(Mutant::DiskMarkLeads) {
             let (position, chain) = self.state.ends.last;
             self.state.home.set_mark(position, chain)?;
         }
@@ -358,7 +358,7 @@ impl Group<'_> {
             return Ok(());
         }
         let sql = match strength {
-            _ if planted(Mutant::DiskGroupNotSynced) => "PRAGMA synchronous = NORMAL",
+            _ if mutant_active(Mutant::DiskGroupNotSynced) => "PRAGMA synchronous = NORMAL",
             Durability::Written => "PRAGMA synchronous = NORMAL",
             Durability::Synced => "PRAGMA synchronous = FULL",
         };

@@ -16,7 +16,7 @@ use crate::event::{
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{BranchId, Epoch, Seq, Timestamp};
 use crate::ledger::FailureReport;
-use crate::mutants::{Mutant, planted};
+use crate::mutants::{Mutant, mutant_active};
 use crate::tables::budget::{Allowance, Scope, Spent};
 use crate::tables::lifecycle::LifecycleKind;
 use crate::tables::recovery::Cooling;
@@ -107,7 +107,7 @@ impl Session {
             Event::Opened(e) => self.opened(e, at),
             Event::Closed(_) => {
                 self.closed = true;
-                if planted(Mutant::QueueDroppedAtClosing) {
+                if mutant_active(Mutant::QueueDroppedAtClosing) {
                     self.queue.clear();
                 }
             }
@@ -120,7 +120,7 @@ impl Session {
             Event::Resumed(_) => self.resumed(at),
             Event::Reset(_) => {
                 self.transcript.reset();
-                if planted(Mutant::ResetDrops) {
+                if mutant_active(Mutant::ResetDrops) {
                     self.queue.clear();
                 }
             }
@@ -162,10 +162,10 @@ impl Session {
         self.last_activity = self.last_activity.max(e.last_activity);
         let Some(run) = self.run_mut() else { return };
         run.openings += u32::from(suspect);
-        if planted(Mutant::TriesReset) {
+        if mutant_active(Mutant::TriesReset) {
             run.counters.failed = 0;
         }
-        if planted(Mutant::BudgetForgotten) {
+        if mutant_active(Mutant::BudgetForgotten) {
             run.spent = Spent::default();
         }
         run.forget_chain(at);
@@ -178,7 +178,7 @@ impl Session {
         if is_active {
             run.lose_summary();
         }
-        if planted(Mutant::CompactionHalf) {
+        if mutant_active(Mutant::CompactionHalf) {
             self.lose_half();
         }
     }
@@ -270,7 +270,7 @@ impl Session {
     fn compacted(&mut self, e: &Compacted) {
         let summary = Item::Summary { compaction: e.compaction, body: e.summary };
         self.transcript.compact(summary, e.kept_from, &e.pinned, self.head);
-        if planted(Mutant::CompactionDropsQueue) {
+        if mutant_active(Mutant::CompactionDropsQueue) {
             self.queue.clear();
         }
         if let Some(run) = self.run_mut() {

@@ -19,7 +19,7 @@ use uuid::Uuid;
 
 pub(super) use count::KINDS;
 
-use super::naive::{Asked, Led, Naive};
+use super::oracle::{Asked, Led, Oracle};
 use super::{Broken, Played};
 use crate::case::InvalidCase;
 use crate::world::Chance;
@@ -87,7 +87,7 @@ fn run(mut world: World, case: Interleaving, played: &mut Played) -> (World, Res
 struct World {
     chance: Chance,
     machine: Machine,
-    naive: Naive,
+    oracle: Oracle,
     /// What was recorded since the state was last made anew of what was recorded.
     recent: Vec<Record>,
     /// What was recorded before, where that is kept.
@@ -118,7 +118,7 @@ impl World {
         Self {
             chance,
             machine: Machine::new(),
-            naive: Naive::new(),
+            oracle: Oracle::new(),
             recent: vec![],
             older: seed.is_multiple_of(WHOLE_EVERY).then(Vec::new),
             between: None,
@@ -145,7 +145,7 @@ impl World {
             self.anything()?;
         }
         for _ in 0..REST {
-            if self.naive.is_quiet() {
+            if self.oracle.is_quiet() {
                 return self.finish();
             }
             self.help()?;
@@ -156,7 +156,7 @@ impl World {
     /// Every leg has ended. All that was recorded, folded from its beginning, is the state: that follows from the folds on
     /// the way, so it is looked at now and then only.
     fn finish(&mut self) -> Result<(), String> {
-        self.naive.finished()?;
+        self.oracle.finished()?;
         let Some(mut entries) = self.older.take() else { return Ok(()) };
         entries.append(&mut self.recent);
         let whole = self.fold(None, entries)?;
@@ -191,7 +191,7 @@ impl World {
         }
         self.machine = again;
         let session = self.machine.session().ok_or("there is no session")?;
-        self.naive.look_again(session)?;
+        self.oracle.look_again(session)?;
         self.between = Some(session.clone());
         self.open()
     }
@@ -226,7 +226,7 @@ impl World {
         self.effects = self.machine.effects();
         let session = self.machine.session().ok_or("there is no session")?;
         let led = Led { answer: &answer, records: &records, session, effects: &self.effects };
-        self.naive.judge(asked, &led)?;
+        self.oracle.judge(asked, &led)?;
         if let (Asked::Message(offered), true) = (asked, answer.is_ok()) {
             self.accepted.push((offered.message, self.messages));
         }

@@ -4,7 +4,7 @@ use engine::tables::transitions::RunState;
 use engine::{BodyKind, Breakpoint, Command, Content, MessageId, Override, Overrides, QueueMode, Report, RunId, Stage};
 use uuid::Uuid;
 
-use super::super::naive::{Asked, Offered};
+use super::super::oracle::{Asked, Offered};
 use super::{World, configured};
 
 /// Messages of one interleaving.

@@ -8,7 +8,7 @@ use engine::{
 };
 
 use super::World;
-use crate::queue::naive::Asked;
+use crate::queue::oracle::Asked;
 
 impl World {
     /// Something that is wanted goes on.

@@ -6,7 +6,7 @@ use engine::{
     QueuePlace, QueueSettings, Record, RunId,
 };
 
-use super::{Led, Naive, same};
+use super::{Led, Oracle, same};
 
 /// What was asked for.
 #[derive(Debug, Clone, PartialEq)]
@@ -96,7 +96,7 @@ impl Expected {
     }
 }
 
-impl Naive {
+impl Oracle {
     /// Where a message is to be put, and what else is to happen for it.
     pub(super) fn expect(&self, came: &Came) -> Expected {
         let mut expected = Expected { place: QueuePlace::Back, cut: false, ends: false, held: false };

@@ -27,7 +27,7 @@ pub(crate) struct Bad {
 
 /// For every rule of a format a request that breaks it.
 pub(crate) fn bad(api: Api) -> Vec<Bad> {
-    let planted = match api {
+    let mutants = match api {
         Api::Offline => &[],
         Api::Anthropic => anthropic::PLANTED,
         Api::OpenAiChat => openai_chat::PLANTED,
@@ -40,7 +40,7 @@ pub(crate) fn bad(api: Api) -> Vec<Bad> {
         change(&mut sent.body);
         Bad { rule, sent }
     };
-    planted.iter().map(bad).collect()
+    mutants.iter().map(bad).collect()
 }
 
 /// The model of a format that most is asked of.

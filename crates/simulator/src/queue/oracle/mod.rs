@@ -20,7 +20,7 @@ use waits::Waits;
 
 /// The model.
 #[derive(Debug)]
-pub(super) struct Naive {
+pub(super) struct Oracle {
     waits: Waits,
     legs: Legs,
     said: Said,
@@ -40,7 +40,7 @@ pub(super) struct Led<'a> {
     pub(super) effects: &'a [Effect],
 }
 
-impl Naive {
+impl Oracle {
     pub(super) fn new() -> Self {
         Self {
             waits: Waits::default(),
