@@ -94,7 +94,7 @@ impl Home {
     }
 
     /// Before anything that a request may follow from, the run is told what the ledger says then.
-    fn tell(&mut self, at: usize) {
+    fn notify(&mut self, at: usize) {
         let world = &mut self.sessions[at];
         let Some(run) = world.session().run().map(|run| run.id) else { return };
         let settings = world.pump.machine().settings().expect("a run");
@@ -105,7 +105,7 @@ impl Home {
     }
 
     fn step(&mut self, at: usize, chance: &mut Chance) {
-        self.tell(at);
+        self.notify(at);
         let now = self.now;
         let world = &mut self.sessions[at];
         world.now = now;

@@ -29,7 +29,7 @@ impl Approvals {
         let mut open = self.lock();
         open.people.insert(caller.number, Arc::downgrade(caller));
         for question in open.questions.values() {
-            caller.tell(&asked(question));
+            caller.notify(&asked(question));
         }
     }
 
@@ -44,7 +44,7 @@ impl Approvals {
     }
 
     /// What was recorded closes questions.
-    pub(crate) fn hear(&self, published: &Published) {
+    pub(crate) fn observe(&self, published: &Published) {
         for record in &published.batch.records {
             match &record.event {
                 Event::AskAnswered(e) => {
@@ -68,7 +68,7 @@ impl Approvals {
         let before = open.questions.len();
         open.questions.retain(|call, _| !closes(*call));
         if open.questions.len() != before {
-            open.tell(answered);
+            open.notify(answered);
         }
     }
 
@@ -78,10 +78,10 @@ impl Approvals {
 }
 
 impl Open {
-    fn tell<N: Notice>(&mut self, notice: &N) {
+    fn notify<N: Notice>(&mut self, notice: &N) {
         self.people.retain(|_, caller| {
             let Some(caller) = caller.upgrade() else { return false };
-            caller.tell(notice);
+            caller.notify(notice);
             true
         });
     }
@@ -90,7 +90,7 @@ impl Open {
 impl Approver for Approvals {
     fn ask(&self, question: ApprovalRequest) -> bool {
         let mut open = self.lock();
-        open.tell(&asked(&question));
+        open.notify(&asked(&question));
         let is_somebody_there = !open.people.is_empty();
         if is_somebody_there {
             open.questions.insert(question.call, question);

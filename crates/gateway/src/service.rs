@@ -151,7 +151,7 @@ impl Service {
     pub async fn leave(&self, drain: Duration) -> Result<(), Error> {
         self.runtime.drain(drain).await;
         let left = self.runtime.shutdown().await;
-        self.hub.end_hearing().await;
+        self.hub.drain().await;
         self.leaving.send_replace(true);
         // Each has a few seconds to read what waits for it.
         let _ = self.open.subscribe().wait_for(|open| *open == 0).await;

@@ -1,7 +1,7 @@
 //! One session's actor: it drives the pump and does nothing else. Whatever happens comes in by two mailboxes; whatever
 //! the pump gives is carried out in its order.
 
-mod hear;
+mod observe;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -302,7 +302,7 @@ impl<'a> Actor<'a> {
             // What it means is looked at after each of these.
             Ok(()) = self.leaving.changed() => {}
             // A run may wait for a profile that a user has cleared.
-            Ok(()) = self.cleared.changed() => self.hear_ledger(self.shared.clock.moment()),
+            Ok(()) = self.cleared.changed() => self.observe_ledger(self.shared.clock.moment()),
             () = stayed => return self.present.leave(&self.mail.control).then_some(Exit::Rested),
         }
         None

@@ -95,7 +95,7 @@ impl LaneHandle {
         self.lock().lanes.waits()
     }
 
-    fn tell(&self, update: LaneUpdate) {
+    fn notify(&self, update: LaneUpdate) {
         if let Some(listener) = &self.update {
             // Who has gone away is not missed.
             let _ = listener.send(update);
@@ -165,12 +165,12 @@ impl LaneTicket {
     /// Waits until it has its place, and leaves it there.
     pub(crate) async fn come(mut self) {
         if let Some(mut entered) = self.entered.take() {
-            self.tell_wait();
+            self.notify_wait();
             let is_in = tokio::select! {
                 biased;
                 is_in = &mut entered => is_in,
                 () = tokio::time::sleep(LONG_WAIT) => {
-                    self.tell_wait();
+                    self.notify_wait();
                     entered.await
                 }
             };
@@ -179,15 +179,15 @@ impl LaneTicket {
                 return std::future::pending().await;
             }
             let (request, since, at) = (self.request.clone(), self.since, self.shared.clock.now());
-            self.shared.lanes.tell(LaneUpdate::Entered { request, since, at });
+            self.shared.lanes.notify(LaneUpdate::Entered { request, since, at });
         }
         self.has_come = true;
     }
 
-    fn tell_wait(&self) {
+    fn notify_wait(&self) {
         let wait = self.shared.lanes.lock().lanes.wait_of(self.request.run);
         if let Some(wait) = wait {
-            self.shared.lanes.tell(LaneUpdate::Waits { wait, at: self.shared.clock.now() });
+            self.shared.lanes.notify(LaneUpdate::Waits { wait, at: self.shared.clock.now() });
         }
     }
 }

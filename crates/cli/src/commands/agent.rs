@@ -181,7 +181,7 @@ async fn converse(
     globals: &Globals,
 ) -> Result<Ending, CliError> {
     if follower.is_owner() {
-        tell_others(follower, key, globals)?;
+        report_others(follower, key, globals)?;
     }
     let mut sent = Sent::default();
     let mut is_there = match follower.follow(key).await {
@@ -359,7 +359,7 @@ pub(crate) fn outcome(run: RunId, ended: &RunEnd) -> Result<(), CliError> {
 }
 
 /// Other sessions' runs stay for `resume`.
-fn tell_others(follower: &mut Follower<'_>, key: &str, globals: &Globals) -> Result<(), CliError> {
+fn report_others(follower: &mut Follower<'_>, key: &str, globals: &Globals) -> Result<(), CliError> {
     let others = Reader::open(&globals.home)?.unfinished()?.iter().filter(|row| row.key != key).count();
     if others > 0 {
         let sessions = if others == 1 { "1 other session has" } else { &format!("{others} other sessions have") };

@@ -155,7 +155,7 @@ impl<'a> Follower<'a> {
                 biased;
                 frame = self.owner_client.events.recv() => match frame {
                     Some(frame) => {
-                        if let Some(event) = self.hear(&frame) {
+                        if let Some(event) = self.observe(&frame) {
                             return Ok(Happening::Told(event));
                         }
                     }
@@ -183,7 +183,7 @@ impl<'a> Follower<'a> {
     pub(crate) fn told(&mut self) -> Option<Box<Event>> {
         loop {
             let frame = self.owner_client.events.try_recv().ok()?;
-            if let Some(event) = self.hear(&frame) {
+            if let Some(event) = self.observe(&frame) {
                 return Some(event);
             }
         }
@@ -282,7 +282,7 @@ impl<'a> Follower<'a> {
     }
 
     /// Draws what came; gives it where it is of a session.
-    fn hear(&mut self, frame: &EventFrame) -> Option<Box<Event>> {
+    fn observe(&mut self, frame: &EventFrame) -> Option<Box<Event>> {
         match frame.event.as_str() {
             AGENT_EVENT => {
                 let event = read(frame)?;

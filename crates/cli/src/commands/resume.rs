@@ -172,7 +172,7 @@ impl Following<'_> {
     }
 
     /// Says until when those wait that wait for a time: what they had decided was told to whoever followed them before.
-    async fn tell_waits(&self, follower: &mut Follower<'_>) {
+    async fn report_waits(&self, follower: &mut Follower<'_>) {
         // Whoever cannot be told goes on all the same.
         let Ok(status) = follower.client().call::<StatusGet>(NoParams {}).await else { return };
         let zone = Zone::local();
@@ -191,7 +191,7 @@ impl Following<'_> {
             Err(error) if is_gone(&error) && !follower.is_owner() => return Ok(None),
             Err(error) => return Err(failed(error)),
         }
-        self.tell_waits(follower).await;
+        self.report_waits(follower).await;
         while !self.busy.is_empty() {
             match follower.next().await? {
                 Happening::Told(event) => self.see(&event, &mut follower.screen)?,

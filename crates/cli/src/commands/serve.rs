@@ -89,7 +89,7 @@ pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliErr
         // A terminal that nobody reads holds up what is said here, not who is let in.
         listening = Some(listen(listener, Arc::clone(&service)));
         told.ready(globals, &socket, epoch.0, &taken);
-        notify::tell("READY=1");
+        notify::report("READY=1");
         tokio::select! {
             () = signals.next() => {}
             Ok(error) = broken.wait_for(Option::is_some) => {
@@ -102,7 +102,7 @@ pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliErr
         Ok::<(), CliError>(())
     };
     let served = serving.await;
-    notify::tell("STOPPING=1");
+    notify::report("STOPPING=1");
     told.stopping(drain, served.is_ok());
     // Nobody new is let in while it leaves; whoever is there is told what became of it.
     if let Some(listening) = listening {

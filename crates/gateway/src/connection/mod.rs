@@ -59,7 +59,7 @@ impl Caller {
     }
 
     /// An event of its own; a client without room for it is closed.
-    pub(crate) fn tell<N: Notice>(&self, notice: &N) {
+    pub(crate) fn notify<N: Notice>(&self, notice: &N) {
         if self.outbox.offer([Chunk::Own(frame(notice))]) == Err(Slow) {
             self.service.hub.drop_slow(self);
         }
@@ -222,7 +222,7 @@ async fn answer<R: AsyncRead + Unpin>(caller: &Arc<Caller>, frames: &mut FrameRe
     let mut leaving = caller.service.leaving();
     let mut parked = caller.service.runtime.parked();
     if !parked.borrow_and_update().is_empty() {
-        caller.tell(&waiting(&parked));
+        caller.notify(&waiting(&parked));
     }
     let mut tick = tokio::time::interval(Duration::from_millis(TICK_MS));
     tick.tick().await;
@@ -232,7 +232,7 @@ async fn answer<R: AsyncRead + Unpin>(caller: &Arc<Caller>, frames: &mut FrameRe
             Some(()) = requests.next(), if !requests.is_empty() => {}
             () = caller.dropped.notified() => return,
             Ok(_) = leaving.wait_for(|leaving| *leaving) => {
-                caller.tell(&Shutdown { reason: "the owner of the home leaves".to_owned() });
+                caller.notify(&Shutdown { reason: "the owner of the home leaves".to_owned() });
                 return;
             }
             frame = next_frame(caller, frames), if reads && requests.len() < REQUESTS => match frame {
@@ -241,12 +241,12 @@ async fn answer<R: AsyncRead + Unpin>(caller: &Arc<Caller>, frames: &mut FrameRe
                     reads = false;
                     caller.service.asks.detach(caller.number);
                 }
-                Err(error) => return caller.tell(&error),
+                Err(error) => return caller.notify(&error),
             },
             Ok(()) = parked.changed() => {
-                caller.tell(&waiting(&parked));
+                caller.notify(&waiting(&parked));
             }
-            _ = tick.tick() => caller.tell(&Tick { ts: caller.service.runtime.clock().now() }),
+            _ = tick.tick() => caller.notify(&Tick { ts: caller.service.runtime.clock().now() }),
         }
     }
 }
@@ -338,15 +338,15 @@ mod tests {
     #[tokio::test]
     async fn r43_whatever_finds_no_room_drops_a_client_with_the_cursors_of_its_subscriptions() {
         let notices: [fn(&Caller); 2] =
-            [|caller| caller.tell(&Tick { ts: Timestamp(1) }), |caller| caller.tell(&Parked::default())];
-        for tell in notices {
+            [|caller| caller.notify(&Tick { ts: Timestamp(1) }), |caller| caller.notify(&Parked::default())];
+        for notify in notices {
             let home = tempfile::tempdir().unwrap();
             let caller = caller(home.path());
             let hub = &caller.service.hub;
             hub.begin(&caller, 7, Target::Home, "").unwrap();
             hub.begin_at(caller.number, 7, "home:1.4");
             caller.outbox.offer([Chunk::Own(vec![b'\n'; BUFFERED_BYTES])]).unwrap();
-            tell(&caller);
+            notify(&caller);
             let mut bytes = vec![];
             while let Some(more) = caller.outbox.take().await {
                 bytes.extend(more);

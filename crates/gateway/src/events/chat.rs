@@ -96,7 +96,7 @@ impl Chats {
     }
 
     /// What is told of a line, if anything.
-    pub(crate) fn hear(&mut self, line: &protocol::Event) -> Option<Chat> {
+    pub(crate) fn observe(&mut self, line: &protocol::Event) -> Option<Chat> {
         let run = line.run?;
         match &line.what {
             Stream::Assistant(AssistantLine::Delta(delta)) => {

@@ -79,7 +79,7 @@ impl Lines {
         resume(&mut position, published, source);
         for (at, record) in batch.records.iter().enumerate() {
             let following = batch.records[at + 1..].iter().map(|record| &record.event);
-            position.tell(source, (record, published.epoch), following, &mut lines);
+            position.notify(source, (record, published.epoch), following, &mut lines);
         }
         let spends = batch.records.iter().rfind(|record| is_spent(&record.event));
         if let Some((record, run)) = spends.zip(batch.views.runs.last()) {

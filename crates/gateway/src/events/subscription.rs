@@ -90,7 +90,7 @@ type Told = (Arc<Line>, Encoded);
 /// What happens while a subscriber catches up: lines, and where a batch has no more of them.
 #[derive(Default)]
 struct Kept {
-    heard: Vec<(Option<Told>, Spot)>,
+    observed: Vec<(Option<Told>, Spot)>,
     bytes: usize,
 }
 
@@ -154,7 +154,7 @@ impl Subscription {
     }
 
     /// Something happened: it is told, or that is kept until it has caught up.
-    pub(crate) fn hear(
+    pub(crate) fn observe(
         &mut self,
         outbox: &SendBuffer,
         line: &Arc<Line>,
@@ -168,17 +168,17 @@ impl Subscription {
                 if kept.bytes > BUFFERED_BYTES {
                     return Err(Slow);
                 }
-                kept.heard.push((Some((Arc::clone(line), encoded.clone())), *spot));
+                kept.observed.push((Some((Arc::clone(line), encoded.clone())), *spot));
                 Ok(())
             }
-            Stage::Live(_) => self.tell(outbox, line, encoded, spot),
+            Stage::Live(_) => self.notify(outbox, line, encoded, spot),
         }
     }
 
     /// All was told of a batch: entries of which no line tells count as well.
     pub(crate) fn pass(&mut self, spot: &Spot) {
         match &mut self.stage {
-            Stage::Keeps(kept) if self.target == Target::Home => kept.heard.push((None, *spot)),
+            Stage::Keeps(kept) if self.target == Target::Home => kept.observed.push((None, *spot)),
             Stage::Live(CaughtUp::Home(home, _)) => {
                 if let Some((first, last)) = spot.range() {
                     home.see(first, last, spot.epoch);
@@ -192,9 +192,9 @@ impl Subscription {
     pub(crate) fn go_live(&mut self, outbox: &SendBuffer, caught_up: CaughtUp) -> Result<(), Slow> {
         let stage = std::mem::replace(&mut self.stage, Stage::Live(caught_up));
         let Stage::Keeps(kept) = stage else { return Ok(()) };
-        for (told, spot) in kept.heard {
+        for (told, spot) in kept.observed {
             match told {
-                Some((line, encoded)) => self.tell(outbox, &line, &encoded, &spot)?,
+                Some((line, encoded)) => self.notify(outbox, &line, &encoded, &spot)?,
                 None => self.pass(&spot),
             }
         }
@@ -202,7 +202,7 @@ impl Subscription {
     }
 
     /// Tells a line, unless it was read in the journal, which is ahead of what is heard.
-    fn tell(&mut self, outbox: &SendBuffer, line: &Line, encoded: &Encoded, spot: &Spot) -> Result<(), Slow> {
+    fn notify(&mut self, outbox: &SendBuffer, line: &Line, encoded: &Encoded, spot: &Spot) -> Result<(), Slow> {
         let Stage::Live(caught_up) = &mut self.stage else { return Ok(()) };
         match caught_up {
             // What stands for no entry cannot have been read, and moves nobody on.
@@ -242,7 +242,7 @@ impl Subscription {
         }
         let (name, shared) = match &mut self.chats {
             None => ("agent", Arc::clone(&encoded.0)),
-            Some(chats) => match chats.hear(&line.event) {
+            Some(chats) => match chats.observe(&line.event) {
                 Some(chat) => (Chat::NAME, behind_cursor(&chat)),
                 None => return Ok(()),
             },
@@ -358,7 +358,7 @@ mod tests {
         let mut subscription = subscription(Target::Session("agent:main:main".to_owned()), "");
         for seq in 3..6 {
             let line = line(run, seq);
-            subscription.hear(&outbox, &line, &Encoded::of(&line), &spot(seq)).unwrap();
+            subscription.observe(&outbox, &line, &Encoded::of(&line), &spot(seq)).unwrap();
         }
         // Of these the first two are in what it read back.
         for seq in 1..5 {
@@ -367,7 +367,7 @@ mod tests {
         }
         subscription.go_live(&outbox, CaughtUp::Session(Some(Cursor::at(Epoch(1), Seq(4))))).unwrap();
         let last = line(run, 6);
-        subscription.hear(&outbox, &last, &Encoded::of(&last), &spot(6)).unwrap();
+        subscription.observe(&outbox, &last, &Encoded::of(&last), &spot(6)).unwrap();
         let sent = sent(&outbox).await;
         assert_eq!(sent.iter().map(|(seq, _)| *seq).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
         assert!(sent.iter().zip(1..).all(|((_, cursor), seq)| cursor.starts_with(&format!("1.{seq}#"))), "{sent:?}");
@@ -382,7 +382,7 @@ mod tests {
         subscription.go_live(&outbox, CaughtUp::Session(Some(Cursor::at(Epoch(1), Seq(4))))).unwrap();
         for seq in 3..7 {
             let line = line(run, seq);
-            subscription.hear(&outbox, &line, &Encoded::of(&line), &spot(seq)).unwrap();
+            subscription.observe(&outbox, &line, &Encoded::of(&line), &spot(seq)).unwrap();
         }
         let cursors: Vec<_> = sent(&outbox).await.into_iter().map(|(_, cursor)| split(&cursor).0.to_owned()).collect();
         assert_eq!(cursors, ["1.5", "1.6"]);
@@ -396,7 +396,7 @@ mod tests {
         first.go_live(&outbox, CaughtUp::Home(Box::default(), Position(0))).unwrap();
         for (run, seq) in [(one, 1), (two, 2), (None, 3), (one, 4)] {
             let line = line(run, seq);
-            first.hear(&outbox, &line, &Encoded::of(&line), &spot(seq)).unwrap();
+            first.observe(&outbox, &line, &Encoded::of(&line), &spot(seq)).unwrap();
             first.pass(&spot(seq));
         }
         let told = sent(&outbox).await;
@@ -409,7 +409,7 @@ mod tests {
         back.go_live(&outbox, CaughtUp::Session(Some(Cursor::at(Epoch(1), Seq(4))))).unwrap();
         for (run, seq) in [(two, 5), (one, 6)] {
             let line = line(run, seq);
-            back.hear(&outbox, &line, &Encoded::of(&line), &spot(seq)).unwrap();
+            back.observe(&outbox, &line, &Encoded::of(&line), &spot(seq)).unwrap();
         }
         assert_eq!(sent(&outbox).await.iter().map(|(seq, _)| *seq).collect::<Vec<_>>(), [3], "of the one run alone");
     }

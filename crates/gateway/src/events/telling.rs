@@ -150,7 +150,7 @@ impl Position {
     }
 
     /// Tells a record. `following` is what was recorded together with it and after it.
-    pub(super) fn tell<'e>(
+    pub(super) fn notify<'e>(
         &mut self,
         source: Source<'_>,
         (record, epoch): (&Record, Epoch),

@@ -96,7 +96,7 @@ impl<'a> Auditor<'a> {
         match (&audited.content, before, self.replay.session()) {
             (Content::Event(event), Some(before), Some(session)) => {
                 line.run = before.run.or_else(|| session.run().map(|run| run.id));
-                self.tell(audited, event, before, &mut line);
+                self.notify(audited, event, before, &mut line);
             }
             (content, _, session) => {
                 // The state is a snapshot's: names that were given before it are in it.
@@ -110,7 +110,7 @@ impl<'a> Auditor<'a> {
         line
     }
 
-    fn tell(&mut self, audited: &Audited, event: &Event, before: Stands, line: &mut AuditLine) {
+    fn notify(&mut self, audited: &Audited, event: &Event, before: Stands, line: &mut AuditLine) {
         let Some(session) = self.replay.session() else { return };
         let Audited { seq, position, epoch, at, payload_hash, chain, .. } = *audited;
         let entry = Entry { seq, position, epoch, at, event: event.clone(), payload_hash, chain };
@@ -121,7 +121,7 @@ impl<'a> Auditor<'a> {
             self.narrator.models = (self.models)(started.settings);
         }
         let transition = Transition { entry: &entry, from, to, run: line.run, owner: before.owner, session };
-        match self.narrator.tell(&transition) {
+        match self.narrator.notify(&transition) {
             Ok(detail) => line.detail = detail,
             Err(error) => self.failed = self.failed.take().or(Some(error)),
         }

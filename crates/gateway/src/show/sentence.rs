@@ -46,7 +46,7 @@ impl<'a> Narrator<'a> {
     }
 
     /// What happened; none where the event's name says it all.
-    pub(crate) fn tell(&mut self, transition: &Transition<'_>) -> Result<Option<String>, Error> {
+    pub(crate) fn notify(&mut self, transition: &Transition<'_>) -> Result<Option<String>, Error> {
         let event = &transition.entry.event;
         if let Event::MessageSealed(sealed) = event {
             self.tools.extend(sealed.calls.iter().map(|call| (call.id, call.tool.clone())));

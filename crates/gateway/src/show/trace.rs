@@ -41,7 +41,7 @@ fn project(run: RunId, line: &Line, mut narrator: Narrator<'_>) -> Result<Vec<Tr
     let mut tracer = Tracer { run, inputs: inputs(run, line), stage, lines: vec![], failed: None };
     fold(line, |transition| {
         // The narrator must see all of the line: it learns names on the way.
-        let told = narrator.tell(transition);
+        let told = narrator.notify(transition);
         if tracer.belongs(transition) {
             match told {
                 Ok(detail) => tracer.add(transition, detail),

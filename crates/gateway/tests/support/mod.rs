@@ -160,7 +160,7 @@ pub fn message(session: &str, key: &str, text: &str) -> AgentParams {
 }
 
 /// The next event that says something.
-pub async fn hear(events: &mut Events) -> Option<EventFrame> {
+pub async fn observe(events: &mut Events) -> Option<EventFrame> {
     loop {
         let event = events.recv().await?;
         if event.event != "tick" {
@@ -196,7 +196,7 @@ impl Raw {
     }
 
     /// The next frame that says something; none at the end.
-    pub async fn hear(&mut self) -> Option<Value> {
+    pub async fn observe(&mut self) -> Option<Value> {
         loop {
             let mut line = String::new();
             let bytes = self.read.read_line(&mut line).await.unwrap_or(0);
@@ -210,7 +210,7 @@ impl Raw {
     /// All that comes until the end.
     pub async fn rest(&mut self) -> Vec<Value> {
         let mut all = vec![];
-        while let Some(frame) = self.hear().await {
+        while let Some(frame) = self.observe().await {
             all.push(frame);
         }
         all

@@ -240,7 +240,7 @@ impl World {
         self.ledger.committed();
         let moment = Moment { now: self.now, draw: self.chance.draw() };
         if batch.records.iter().any(|record| matches!(record.event, Event::ProfileCleared(_))) {
-            self.nodes.iter_mut().try_for_each(|node| node.hear(moment, &self.ledger))?;
+            self.nodes.iter_mut().try_for_each(|node| node.observe(moment, &self.ledger))?;
         }
         let Some((at, effect, _)) = failure_report else { return Ok(()) };
         self.nodes[at].offer(Report::Reported { effect }, moment, &self.ledger)

@@ -33,7 +33,7 @@ pub struct Process {
     performers: BTreeMap<EffectId, Performer>,
     armed: Option<Timestamp>,
     /// The last reports, newest first.
-    heard: VecDeque<Report>,
+    observed: VecDeque<Report>,
     /// Whether the next effect that is stopped has one more report under way.
     one_more: bool,
     /// Why it can do nothing more.
@@ -129,7 +129,7 @@ impl Process {
             unsaved: Unsaved::default(),
             performers: BTreeMap::new(),
             armed: None,
-            heard: VecDeque::new(),
+            observed: VecDeque::new(),
             one_more: false,
             end: None,
         }
@@ -196,7 +196,7 @@ impl Process {
 
     /// A report comes a second time.
     pub fn echo(&mut self, back: usize, outside: &mut Outside) -> Result<(), Violation> {
-        if let (Some(report), None) = (self.heard.get(back).cloned(), self.end) {
+        if let (Some(report), None) = (self.observed.get(back).cloned(), self.end) {
             self.offer(report.into(), None, outside);
         }
         self.decide()
@@ -414,8 +414,8 @@ impl Process {
         if let Some(report) = report {
             // What streams comes once, in its order: its sender is one task.
             if !matches!(report, Report::Said { .. }) {
-                self.heard.push_front(report.clone());
-                self.heard.truncate(HEARD);
+                self.observed.push_front(report.clone());
+                self.observed.truncate(HEARD);
             }
             self.offer(report.into(), None, outside);
         }

@@ -114,8 +114,8 @@ pub(crate) struct Heard(Arc<Mutex<Vec<(u64, String)>>>);
 
 impl Heard {
     pub(crate) fn listener(&self) -> impl FnMut(u64, String) + Send + 'static {
-        let heard = self.0.clone();
-        move |offset, text| heard.lock().unwrap().push((offset, text))
+        let observed = self.0.clone();
+        move |offset, text| observed.lock().unwrap().push((offset, text))
     }
 
     /// All of it; it must be gapless from `from` on.

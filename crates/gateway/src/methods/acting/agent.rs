@@ -12,7 +12,7 @@ use runtime::ModelPreferences;
 use uuid::Uuid;
 
 use super::chat::{self, Spoken};
-use super::end::{self, ended, heard};
+use super::end::{self, ended, observed};
 use crate::connection::Caller;
 use crate::error::Error;
 use crate::events::is_over;
@@ -49,7 +49,7 @@ pub(in crate::methods) async fn agent(
         return Ok(AgentAnswer::Error(end::never_began(receipt.run, receipt.state, accepted_at)));
     }
     let is_new = receipt.run == message.into();
-    Ok(end::answer(if is_new { heard(service, waiting).await? } else { ended(service, receipt.run).await? }))
+    Ok(end::answer(if is_new { observed(service, waiting).await? } else { ended(service, receipt.run).await? }))
 }
 
 fn key_of(key: &SessionKey) -> (String, String) {

@@ -154,7 +154,7 @@ impl Chat<'_> {
                 Err(error) => return Err(error),
             };
         if let Some(waiting) = waiting {
-            end::heard(service, waiting).await?;
+            end::observed(service, waiting).await?;
         }
         let left = self.row()?.queued as usize;
         let behind = if left > 0 { format!("; {} behind it: next", count(left, "message")) } else { String::new() };

@@ -7,7 +7,7 @@ use engine::{Answer, BodyKind, Command, Content, Event, MessageId, Outcome, Sess
 use protocol::method::{CompactParams, Compacted, Ended, Shorter, UncompactParams, Uncompacted};
 use uuid::Uuid;
 
-use super::end::heard;
+use super::end::observed;
 use crate::connection::Caller;
 use crate::error::Error;
 use crate::service::Service;
@@ -28,7 +28,7 @@ pub(in crate::methods) async fn compact(caller: &Arc<Caller>, params: CompactPar
             let run_id = super::session(service, &row.key)?.run;
             Ok(Compacted { session_key: row.key, run_id, done: None })
         }
-        Answer::Receipt(_) => done(service, row, heard(service, waiting).await?),
+        Answer::Receipt(_) => done(service, row, observed(service, waiting).await?),
     }
 }
 

@@ -40,7 +40,7 @@ pub(crate) async fn end_idle(service: &Service, before: Timestamp) -> Result<Vec
 }
 
 async fn until_over(service: &Service, key: &str) -> Result<SessionRow, Error> {
-    let (mut heard, mut broken, mut leaving) = (service.hub.heard(), service.runtime.broken(), service.leaving());
+    let (mut observed, mut broken, mut leaving) = (service.hub.observed(), service.runtime.broken(), service.leaving());
     loop {
         // What is recorded after this look is heard.
         let row = super::session(service, key)?;
@@ -48,7 +48,7 @@ async fn until_over(service: &Service, key: &str) -> Result<SessionRow, Error> {
             return Ok(row);
         }
         tokio::select! {
-            Ok(()) = heard.changed() => {}
+            Ok(()) = observed.changed() => {}
             Ok(error) = broken.wait_for(Option::is_some) => return Err(error.clone().expect("waited for").into()),
             Ok(_) = leaving.wait_for(|leaving| *leaving) => return Err(runtime::Error::Leaving.into()),
         }

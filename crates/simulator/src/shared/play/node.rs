@@ -145,7 +145,7 @@ impl Node {
     }
 
     /// As the runtime's actor does where a user has cleared a profile.
-    pub(super) fn hear(&mut self, moment: Moment, ledger: &LedgerPump) -> Result<(), Violation> {
+    pub(super) fn observe(&mut self, moment: Moment, ledger: &LedgerPump) -> Result<(), Violation> {
         self.observe_update(moment, ledger);
         self.decide();
         self.fault()

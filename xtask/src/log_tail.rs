@@ -11,7 +11,7 @@ const LAST_LINES: usize = 15;
 const LINE_BYTES: usize = 400;
 
 /// A writer that listens.
-pub(crate) struct Heard<'a> {
+pub(crate) struct LogTail<'a> {
     out: &'a mut dyn Write,
     line: Vec<u8>,
     last: Vec<String>,
@@ -20,7 +20,7 @@ pub(crate) struct Heard<'a> {
     report: Option<usize>,
 }
 
-impl<'a> Heard<'a> {
+impl<'a> LogTail<'a> {
     pub(crate) fn new(out: &'a mut dyn Write) -> Self {
         Self { out, line: vec![], last: vec![], reports: vec![], report: None }
     }
@@ -31,7 +31,7 @@ impl<'a> Heard<'a> {
     }
 
     /// A test program tells of each test that failed under `---- NAME stdout ----`, up to the line `failures:`.
-    fn hear(&mut self, line: String) {
+    fn observe(&mut self, line: String) {
         if line.starts_with("---- ") && line.ends_with(" ----") {
             self.report = Some(0);
         } else if line == "failures:" {
@@ -50,13 +50,13 @@ impl<'a> Heard<'a> {
     }
 }
 
-impl Write for Heard<'_> {
+impl Write for LogTail<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.out.write(bytes)?;
         for byte in &bytes[..written] {
             if *byte == b'\n' {
                 let line = std::mem::take(&mut self.line);
-                self.hear(String::from_utf8_lossy(&line).into_owned());
+                self.observe(String::from_utf8_lossy(&line).into_owned());
             } else if self.line.len() < LINE_BYTES {
                 self.line.push(*byte);
             }
@@ -73,13 +73,13 @@ impl Write for Heard<'_> {
 mod tests {
     use std::io::Write as _;
 
-    use super::{Heard, LAST_LINES, LINE_BYTES, REPORT_LINES};
+    use super::{LAST_LINES, LINE_BYTES, LogTail, REPORT_LINES};
 
-    fn heard(said: &str) -> String {
+    fn observed(said: &str) -> String {
         let mut out = vec![];
-        let mut heard = Heard::new(&mut out);
-        heard.write_all(said.as_bytes()).unwrap();
-        let failures = heard.failures().iter().flat_map(|line| ["  ", line, "\n"]).collect();
+        let mut observed = LogTail::new(&mut out);
+        observed.write_all(said.as_bytes()).unwrap();
+        let failures = observed.failures().iter().flat_map(|line| ["  ", line, "\n"]).collect();
         assert_eq!(String::from_utf8(out).unwrap(), said);
         failures
     }
@@ -88,17 +88,17 @@ mod tests {
     fn a_test_that_failed_is_told_again_and_the_others_are_not() {
         let said = "test a ... ok\ntest b ... FAILED\n\nfailures:\n\n---- b stdout ----\nleft: 1\n\nfailures:\n    b\n\n\
                     test result: FAILED. 1 passed; 1 failed\n";
-        assert_eq!(heard(said), "  ---- b stdout ----\n  left: 1\n  \n");
+        assert_eq!(observed(said), "  ---- b stdout ----\n  left: 1\n  \n");
         let long = format!("---- b stdout ----\n{}failures:\n", "more\n".repeat(100));
-        assert_eq!(heard(&long).lines().count(), REPORT_LINES);
+        assert_eq!(observed(&long).lines().count(), REPORT_LINES);
     }
 
     #[test]
     fn of_another_program_its_end_is_told() {
         let said = (0..100).map(|n| format!("line {n}\n")).collect::<Vec<_>>().concat();
-        let told = heard(&said);
+        let told = observed(&said);
         assert!(told.lines().count() == LAST_LINES && told.ends_with("  line 99\n"), "{told}");
-        assert_eq!(heard(&"x".repeat(5_000)), "", "a line is told when it is whole");
-        assert_eq!(heard(&format!("{}\n", "x".repeat(5_000))).len(), LINE_BYTES + 3);
+        assert_eq!(observed(&"x".repeat(5_000)), "", "a line is told when it is whole");
+        assert_eq!(observed(&format!("{}\n", "x".repeat(5_000))).len(), LINE_BYTES + 3);
     }
 }

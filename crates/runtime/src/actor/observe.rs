@@ -16,13 +16,13 @@ impl Actor<'_> {
             }
             Input::Report(Report::OpenedToWait { .. }) => self.pump.offer(input, moment, caller),
             input => {
-                self.hear_ledger(moment);
+                self.observe_ledger(moment);
                 self.pump.offer(input, moment, caller);
             }
         }
     }
 
-    pub(super) fn hear_ledger(&mut self, moment: Moment) {
+    pub(super) fn observe_ledger(&mut self, moment: Moment) {
         let update = self.update(moment);
         self.offer_update(update, moment);
     }
