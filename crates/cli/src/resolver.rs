@@ -10,7 +10,7 @@ use runtime::{ModelPreferences, Redaction, Resolver};
 use tokio::sync::mpsc;
 
 use crate::config::{Config, ConfigError, Stamp, Subject};
-use crate::retention::{self, Room};
+use crate::retention::{self, Capacity};
 
 /// Answers out of the configuration that can be used and was written last.
 pub(crate) struct ConfigResolver {
@@ -99,15 +99,15 @@ impl Resolver for ConfigResolver {
         let subject = Subject { agent, overrides, wants, date: &today() };
         let config = Arc::clone(&self.current().config);
         match retention::room(config.home(), config.retention()) {
-            Room::Enough => {}
-            Room::Little(note) => {
+            Capacity::Enough => {}
+            Capacity::Little(note) => {
                 // Whoever is gone needs no note, and nobody needs it twice.
                 let known = self.current().room.replace(note.clone());
                 if known.as_ref() != Some(&note) {
                     drop(self.notes.send(note));
                 }
             }
-            Room::None(why) => return Err(retention::no_room(why)),
+            Capacity::None(why) => return Err(retention::no_room(why)),
         }
         let resolved = config.resolve(subject).map_err(|error| refused(&error, FailureClass::Refused))?;
         Ok(resolved.settings)

@@ -164,7 +164,8 @@ impl Lanes {
         if self.inside.contains_key(&request.run) {
             return true;
         }
-        let is_free = !self.keys.contains_key(&request.run) && self.has_room(request.lane) && self.has_room_of(request);
+        let is_free =
+            !self.keys.contains_key(&request.run) && self.has_space(request.lane) && self.has_space_of(request);
         if is_free {
             self.let_in(request.clone());
         }
@@ -210,7 +211,7 @@ impl Lanes {
     fn walk(&self) -> impl Iterator<Item = (&LaneRequest, Timestamp, Bound, usize)> {
         let mut before: BTreeMap<(Lane, Option<&str>), usize> = BTreeMap::new();
         self.waiting.values().map(move |(request, since)| {
-            let bound = if self.has_room_of(request) { Bound::Lane } else { Bound::Agent };
+            let bound = if self.has_space_of(request) { Bound::Lane } else { Bound::Agent };
             let before = before.entry((request.lane, (bound == Bound::Agent).then_some(&*request.agent))).or_default();
             let ahead = *before;
             *before += 1;
@@ -224,11 +225,11 @@ impl Lanes {
         LaneWait { request: request.clone(), since, bound, ahead, behind }
     }
 
-    fn has_room(&self, lane: Lane) -> bool {
+    fn has_space(&self, lane: Lane) -> bool {
         self.taken.get(&lane).copied().unwrap_or_default() < self.bounds.of(lane)
     }
 
-    fn has_room_of(&self, request: &LaneRequest) -> bool {
+    fn has_space_of(&self, request: &LaneRequest) -> bool {
         let taken = || self.taken_by.get(&(request.lane, Arc::clone(&request.agent))).copied().unwrap_or_default();
         self.bounds.agent.is_none_or(|bound| taken() < bound.max(1))
     }
@@ -244,7 +245,7 @@ impl Lanes {
     /// The first that waits in this lane and has not only to wait for others of its agent.
     fn next_turn(&self, lane: Lane) -> Option<WaitKey> {
         let mut waiting = self.waiting.range((lane, 0)..=(lane, u64::MAX));
-        waiting.find(|(_, (request, _))| self.has_room_of(request)).map(|(key, _)| *key)
+        waiting.find(|(_, (request, _))| self.has_space_of(request)).map(|(key, _)| *key)
     }
 
     fn forget_turn(&mut self, run: RunId) {
@@ -256,7 +257,7 @@ impl Lanes {
     /// Lets in whoever waits, as long as there is room.
     fn fill(&mut self, lane: Lane) -> Vec<RunId> {
         let mut entered = vec![];
-        while self.has_room(lane)
+        while self.has_space(lane)
             && let Some((request, _)) = self.next_turn(lane).and_then(|key| self.waiting.remove(&key))
         {
             self.keys.remove(&request.run);

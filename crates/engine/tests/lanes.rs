@@ -186,7 +186,7 @@ impl Oracle {
     /// Lets in whoever may; gives them.
     fn settle(&mut self) -> Vec<RunId> {
         let mut entered = vec![];
-        while let Some(at) = self.queue.iter().position(|(lane, number)| self.has_room(*lane, *number)) {
+        while let Some(at) = self.queue.iter().position(|(lane, number)| self.has_space(*lane, *number)) {
             let next = self.queue.remove(at);
             entered.push(run(next.1.into()));
             self.inside.push(next);
@@ -194,7 +194,7 @@ impl Oracle {
         entered
     }
 
-    fn has_room(&self, lane: Lane, number: u8) -> bool {
+    fn has_space(&self, lane: Lane, number: u8) -> bool {
         let inside: Vec<u8> = self.inside.iter().filter(|(of, _)| *of == lane).map(|(_, other)| *other).collect();
         let of_agent = inside.iter().filter(|other| agent(**other) == agent(number)).count();
         inside.len() < self.bounds[&lane] && self.of_agent.is_none_or(|bound| of_agent < bound)
@@ -235,7 +235,7 @@ fn step(
         }
         Op::EnterFree(number, of) => {
             let is_in = oracle.inside.iter().any(|(_, other)| other == number);
-            let is_free = oracle.has_room(lane(of), *number) && !oracle.knows(*number);
+            let is_free = oracle.has_space(lane(of), *number) && !oracle.knows(*number);
             assert_eq!(lanes.enter_free(&request(*number, lane(of))), is_in || is_free);
             if is_free {
                 oracle.inside.push((lane(of), *number));
@@ -284,7 +284,7 @@ fn check(lanes: &Lanes, oracle: &Oracle, over: &BTreeMap<Lane, usize>) {
             lanes.waits().iter().filter(|wait| wait.request.lane == lane).map(|wait| wait.request.run).collect();
         let queue: Vec<u8> = oracle.queue.iter().filter(|(of, _)| *of == lane).map(|(_, number)| *number).collect();
         assert_eq!(waits, queue.iter().map(|number| run((*number).into())).collect::<Vec<_>>());
-        assert!(!queue.iter().any(|number| oracle.has_room(lane, *number)), "a place is free for who waits");
+        assert!(!queue.iter().any(|number| oracle.has_space(lane, *number)), "a place is free for who waits");
     }
 }
 

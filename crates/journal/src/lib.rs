@@ -28,7 +28,7 @@ pub use line::{Line, Segment, Snapshot, Start, Unsaved};
 pub use memory::Memory;
 pub use old::{Collected, Old};
 #[cfg(feature = "sqlite")]
-pub use sqlite::{FileStep, FileWatch, ROOM_BYTES, Reader, Sqlite, check, repair, watch_files};
+pub use sqlite::{FileStep, FileWatch, Reader, SPACE_BYTES, Sqlite, check, repair, watch_files};
 
 /// What is to be kept: bodies, entries, progress and views together or not at all.
 #[derive(Debug, Clone)]
@@ -261,7 +261,7 @@ pub trait Journal: Read {
     }
 
     /// Whether an append that failed with [`Error::Full`] is worth trying again: asks the file system, writes nothing.
-    fn has_room(&self) -> bool {
+    fn has_space(&self) -> bool {
         true
     }
 }

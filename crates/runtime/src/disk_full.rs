@@ -84,7 +84,7 @@ pub(crate) async fn park(
                 () = &mut look => break,
             }
         }
-        if shared.journal.has_room() {
+        if shared.journal.has_space() {
             return Some(vec![]);
         }
     }
@@ -104,7 +104,7 @@ fn aside(shared: &Shared, offer: Offer, error: &journal::Error) -> Aside {
     match &*offer.input {
         Input::Report(Report::Closing) => Aside::Leave,
         Input::Command(Command::Abort { .. }) => Aside::GoOn(vec![offer]),
-        Input::Command(_) if shared.journal.has_room() => Aside::GoOn(vec![offer]),
+        Input::Command(_) if shared.journal.has_space() => Aside::GoOn(vec![offer]),
         Input::Command(_) | Input::Report(_) => {
             if let Some(caller) = offer.caller {
                 // A caller that has gone away needs no answer.

@@ -44,7 +44,7 @@ pub struct ModelPreferences<'a> {
 }
 
 /// The code of a failure of [`Resolver::settings`] that says that the home has no room for another run.
-pub const NO_ROOM: &str = "no_room";
+pub const NO_SPACE: &str = "no_room";
 
 /// What the configuration gives when it is needed, and not before.
 pub trait Resolver: Send + Sync {

@@ -103,7 +103,7 @@ pub enum History {
 
 /// How far a run is with making room.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Room {
+pub struct CompactionProgress {
     /// The way that is tried next.
     #[serde(rename = "rung")]
     pub compaction_step: CompactionStep,
@@ -121,7 +121,7 @@ pub struct Room {
     pub tokens: u64,
 }
 
-impl Room {
+impl CompactionProgress {
     /// Of the newest part of the history, that stays as it is: half as much each time that it was still too long.
     pub(crate) fn keep(&self, window: Window) -> u64 {
         window.keep >> self.overflows.saturating_sub(1).min(OVERFLOW_SUMMARIES)
@@ -164,7 +164,7 @@ impl Room {
 
 /// What follows when a way has failed: it is tried once more where the reason may pass, then the request goes out with
 /// the old history if that may fit, else the next way follows.
-pub(crate) fn after(failure: &Failure, room: &Room, window: Option<Window>, moment: Moment) -> Strategy {
+pub(crate) fn after(failure: &Failure, room: &CompactionProgress, window: Option<Window>, moment: Moment) -> Strategy {
     let again = matches!(rule_of(failure.class).first, First::Retry | First::RetryOnce);
     // One that used up all its time is not given it again.
     if again && failure.class != FailureClass::Timeout && room.failed <= 1 {
@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn r52_three_summaries_then_each_other_way_once_then_none() {
         use CompactionStep::{Nothing, Summarise, Tail, Truncate};
-        let mut room = Room::default();
+        let mut room = CompactionProgress::default();
         let window = Window { threshold: 100, most: 120, keep: 40, flush: None };
         let mut next = || {
             room.overflow();
@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(ways[3..], [(Truncate, 5), (Tail, 5), (Nothing, 5), (Nothing, 5)]);
         // An answer begins with the first way again, but not with the count of the run.
         room.made(Tail);
-        assert_eq!(room.answered(), Room { overflows: 7, ..Room::default() });
+        assert_eq!(room.answered(), CompactionProgress { overflows: 7, ..CompactionProgress::default() });
     }
 
     #[test]
@@ -250,7 +250,7 @@ mod tests {
         let with = |class, room| after(&Failure::new(class, "no"), &room, window, moment);
         let room = |compaction_step, failed, too_long, tokens| {
             let history = if too_long { History::TooLong } else { History::Estimated };
-            Room { compaction_step, failed, history, tokens, ..Room::default() }
+            CompactionProgress { compaction_step, failed, history, tokens, ..CompactionProgress::default() }
         };
         let next = |delay_ms, compaction_step, as_it_is| Strategy::MakeRoom { delay_ms, compaction_step, as_it_is };
         // Once more where the reason may pass.
@@ -282,7 +282,7 @@ mod tests {
             next(0, CompactionStep::Nothing, true)
         );
         assert_eq!(with(FailureClass::Refused, room(CompactionStep::Tail, 1, true, 101)), Strategy::Fail);
-        let alone = Room { alone: true, ..room(CompactionStep::Summarise, 2, false, 90) };
+        let alone = CompactionProgress { alone: true, ..room(CompactionStep::Summarise, 2, false, 90) };
         assert_eq!(with(FailureClass::Server, alone), Strategy::Fail);
     }
 }

@@ -7,7 +7,7 @@ use crate::ids::{Moment, Timestamp};
 use crate::ledger::{CooldownLifted, CooldownSet};
 use crate::mutants::{Mutant, mutant_active};
 use crate::settings::{Candidate, Limits, Thinking};
-use crate::tables::compaction::{self, CompactionStep, Room, Window};
+use crate::tables::compaction::{self, CompactionProgress, CompactionStep, Window};
 use crate::tables::limits::{
     BACKOFF_BASE_MS, BACKOFF_MOST_MS, COOLDOWNS_MS, DISABLED_MOST_MS, DISABLED_MS, WINDOW_LEAST,
 };
@@ -202,7 +202,7 @@ pub struct Counters {
     /// Milliseconds that were waited for candidates to cool down.
     pub waited_ms: u64,
     /// How far it is with making room in the model's window.
-    pub room: Room,
+    pub room: CompactionProgress,
 }
 
 impl Counters {

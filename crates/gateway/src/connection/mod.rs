@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use journal::ROOM_BYTES;
+use journal::SPACE_BYTES;
 use protocol::limits::{FIRST_FRAME_BYTES, FRAME_BYTES, HANDSHAKE_MS, REQUESTS, TICK_MS};
 use protocol::method::{
     Cap, ClientInfo, Connect, ConnectParams, Features, HelloOk, METHODS, Method, Policy, ServerInfo,
@@ -264,7 +264,7 @@ fn waiting(parked: &watch::Receiver<BTreeMap<String, runtime::DiskFullWait>>) ->
         since: parked.since,
         next_look: parked.next_look,
     };
-    Parked { sessions: sessions.iter().map(session).collect(), needs_bytes: ROOM_BYTES }
+    Parked { sessions: sessions.iter().map(session).collect(), needs_bytes: SPACE_BYTES }
 }
 
 /// The next request, as soon as what waits for the client is not too much; none when no more will come.

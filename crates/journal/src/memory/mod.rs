@@ -161,7 +161,7 @@ impl Journal for Memory {
         self.lock().epoch
     }
 
-    fn has_room(&self) -> bool {
+    fn has_space(&self) -> bool {
         !self.lock().full
     }
 }

@@ -78,7 +78,7 @@ async fn command(
     };
     let settings = service.runtime.resolver().settings(&key.agent, ModelPreferences::default(), &overrides).map_err(
         |failure| {
-            if failure.code.as_deref() == Some(runtime::NO_ROOM) {
+            if failure.code.as_deref() == Some(runtime::NO_SPACE) {
                 let hint = "nothing was recorded of the message: send it again then".to_owned();
                 return Error::State { what: failure.message, hint };
             }
