@@ -21,7 +21,7 @@ pub(crate) async fn supervise(service: &Service, globals: &Globals, say: impl Fn
         if let Some(timeout) = timeout {
             let rested = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);
             let before = Timestamp(jiff::Timestamp::now().as_millisecond().saturating_sub(rested));
-            match service.end_idle(before).await {
+            match service.terminate_idle(before).await {
                 Ok(ended) => {
                     for (key, ended) in ended {
                         say(told(&key, timeout, ended));

@@ -149,7 +149,7 @@ pub enum Command {
     /// End the session for good.
     Terminate,
     /// End it for good if nothing has happened in it since then.
-    EndIdle {
+    TerminateIdle {
         /// The time.
         before: Timestamp,
     },

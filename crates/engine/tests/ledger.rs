@@ -185,7 +185,7 @@ impl Home {
     /// What failed in a way that concerns others is in the ledger when nothing is owed any more.
     fn check_told(&self) {
         for world in &self.sessions {
-            assert_eq!(world.session().owed, []);
+            assert_eq!(world.session().pending_reports, []);
             for record in &world.journal {
                 let Event::CandidateCooled(cooled) = &record.event else { continue };
                 let Some(request) = cooled.request else { continue };
@@ -215,7 +215,7 @@ fn r50_what_one_session_learns_is_told_and_kept_whatever_happens() {
             }
             home.check_asked();
         }
-        while home.sessions.iter().any(|world| !world.session().owed.is_empty()) {
+        while home.sessions.iter().any(|world| !world.session().pending_reports.is_empty()) {
             for at in 0..3 {
                 home.step(at, &mut chance);
             }

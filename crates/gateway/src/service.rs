@@ -132,8 +132,8 @@ impl Service {
     }
 
     /// Ends the sessions in which nothing has happened since then; what became of each.
-    pub async fn end_idle(&self, before: Timestamp) -> Result<Vec<(String, Result<(), Error>)>, Error> {
-        methods::end_idle(self, before).await
+    pub async fn terminate_idle(&self, before: Timestamp) -> Result<Vec<(String, Result<(), Error>)>, Error> {
+        methods::terminate_idle(self, before).await
     }
 
     /// Erases texts and outputs that are older than so many days and that no session needs. May block.

@@ -45,7 +45,7 @@ impl Machine {
             Command::Override(change) => self.override_one(change, moment),
             Command::Recover { force } => self.recover_lifecycle(force, moment),
             Command::Terminate => self.terminate(moment),
-            Command::EndIdle { before } => self.end_idle(before, moment),
+            Command::TerminateIdle { before } => self.terminate_idle(before, moment),
             Command::Budget { scope, change } => self.set_budget(scope, change, moment),
             Command::Compact { message, focus, queue } => self.compact(message, focus, queue, moment),
             Command::Uncompact { compaction, restored } => self.uncompact(compaction, restored, moment),
@@ -236,7 +236,7 @@ impl Machine {
         Ok(Answer::Done)
     }
 
-    fn end_idle(&mut self, before: Timestamp, moment: Moment) -> Result<Answer, Refusal> {
+    fn terminate_idle(&mut self, before: Timestamp, moment: Moment) -> Result<Answer, Refusal> {
         let session = self.session.as_ref().ok_or_else(no_session)?;
         let rests =
             matches!(session.lifecycle, Lifecycle::Idle) && session.queue.is_empty() && session.processes.is_empty();

@@ -27,7 +27,7 @@ impl Machine {
             _ => {}
         }
         wanted.extend(session.processes.iter().filter_map(process));
-        wanted.extend(session.owed.iter().cloned().map(Effect::report));
+        wanted.extend(session.pending_reports.iter().cloned().map(Effect::report));
         wanted
     }
 

@@ -50,7 +50,8 @@ pub struct Session {
     /// The conversation.
     pub transcript: Transcript,
     /// Strikes that the ledger has not confirmed yet, in order.
-    pub owed: Vec<FailureReport>,
+    #[serde(rename = "owed")]
+    pub pending_reports: Vec<FailureReport>,
     /// Commands in the background, in the order in which they came there.
     pub processes: Vec<Process>,
     /// The model for its next runs, `PROVIDER/MODEL`; none = the agent's.

@@ -277,7 +277,7 @@ fn command(world: &mut World, words: &Words) -> Option<Command> {
         }),
         "recover" => Command::Recover { force: words.at(1) == "force" },
         "terminate" => Command::Terminate,
-        "end-idle" => Command::EndIdle { before: Timestamp(words.at(1).parse().expect("a time")) },
+        "end-idle" => Command::TerminateIdle { before: Timestamp(words.at(1).parse().expect("a time")) },
         _ => return None,
     })
 }

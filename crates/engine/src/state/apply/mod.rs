@@ -40,7 +40,7 @@ impl Session {
             keys: [].into(),
             dropped: vec![],
             transcript: Transcript::default(),
-            owed: vec![],
+            pending_reports: vec![],
             processes: vec![],
             model: None,
             thinking: None,
@@ -134,7 +134,7 @@ impl Session {
             Event::Noted(e) => self.noted(e),
             Event::BudgetSet(e) => self.budget_set(e),
             Event::CandidateCooled(e) => self.candidate_cooled(e, at),
-            Event::Reported(e) => self.owed.retain(|failure_report| failure_report.request != e.request),
+            Event::Reported(e) => self.pending_reports.retain(|failure_report| failure_report.request != e.request),
             Event::ProcessAdopted(e) => self.process_adopted(e),
             Event::ProcessEnding(e) => self.process_ending(e),
             Event::ProcessEnded(e) => self.process_ended(e, at),
@@ -320,7 +320,7 @@ impl Session {
         run.counters.cool(of, asked);
         let failed = e.request.zip(run.trace.last());
         let failure_report = failed.and_then(|(request, failure)| FailureReport::of(request, failure, e.until, probe));
-        self.owed.extend(failure_report);
+        self.pending_reports.extend(failure_report);
     }
 
     fn message_sealed(&mut self, e: &MessageSealed, at: Timestamp) {

@@ -31,8 +31,8 @@ pub(super) use hold::{break_at, go_on, pause};
 pub(super) use profiles::{clear_profiles, use_profile};
 pub(super) use queue::{cancel, clear, mode};
 pub(super) use resume::resume;
-pub(crate) use terminate::end_idle;
 pub(super) use terminate::terminate;
+pub(crate) use terminate::terminate_idle;
 pub(super) use wait::wait;
 
 use engine::{Answer, Command, Refusal, RunId, SessionRow};

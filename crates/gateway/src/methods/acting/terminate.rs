@@ -26,12 +26,15 @@ pub(in crate::methods) async fn terminate(caller: &Arc<Caller>, params: EndParam
 
 /// Ends the sessions in which nothing has happened since then; what became of each. One in which something begins meanwhile goes
 /// on, and is not among them.
-pub(crate) async fn end_idle(service: &Service, before: Timestamp) -> Result<Vec<(String, Result<(), Error>)>, Error> {
+pub(crate) async fn terminate_idle(
+    service: &Service,
+    before: Timestamp,
+) -> Result<Vec<(String, Result<(), Error>)>, Error> {
     let rests =
         |row: &SessionRow| row.lifecycle == LifecycleKind::Idle && !row.unfinished && row.last_activity < before;
     let mut ended = vec![];
     for row in service.runtime.journal().sessions()?.into_iter().filter(rests) {
-        match super::ask(service, &row, Command::EndIdle { before }).await {
+        match super::ask(service, &row, Command::TerminateIdle { before }).await {
             Err(Error::Refusal(_)) => {}
             answer => ended.push((row.key, answer.map(drop))),
         }

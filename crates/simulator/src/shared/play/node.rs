@@ -309,9 +309,10 @@ impl Node {
     /// All that it learned is in the ledger, each failure once.
     pub(super) fn finish(&self, journal: &Memory, told: &[(EffectId, Timestamp)]) -> Result<(), Violation> {
         let session = self.session().ok_or_else(|| Invariant::Settled.violated("there is no session"))?;
-        let cooldowns = session.run().is_none() && session.owed.is_empty();
-        Invariant::Settled
-            .holds(cooldowns, || format!("{} owes {:?}, and runs {:?}", session.key, session.owed, session.run()))?;
+        let cooldowns = session.run().is_none() && session.pending_reports.is_empty();
+        Invariant::Settled.holds(cooldowns, || {
+            format!("{} owes {:?}, and runs {:?}", session.key, session.pending_reports, session.run())
+        })?;
         for entry in journal.read(self.branch(), Seq(1)).map_err(|error| unread(&error))? {
             let Event::CandidateCooled(cooled) = &entry.event else { continue };
             let Some(request) = cooled.request else { continue };
