@@ -162,7 +162,7 @@ struct Case {
     retries: u32,
     poison: u32,
     deadline: u64,
-    draw: u64,
+    random: u64,
 }
 
 /// Where a sequence begins: what lies deep is not left to chance.
@@ -247,14 +247,14 @@ fn case() -> impl Strategy<Value = Case> {
     let ops = prop::collection::vec(op(), 1..90);
     let start = prop::sample::select(STARTS.map(|(start, _)| start).to_vec());
     (start, ops, any::<bool>(), 0..3_u32, 0..4_u32, prop_oneof![Just(600_000), Just(5_000)], any::<u64>()).prop_map(
-        |(start, ops, resume, retries, poison, deadline, draw)| Case {
+        |(start, ops, resume, retries, poison, deadline, random)| Case {
             start,
             ops,
             resume,
             retries,
             poison,
             deadline,
-            draw,
+            random,
         },
     )
 }
@@ -608,13 +608,13 @@ fn play(case: &Case) -> World {
     world.settings.limits.poison_after = case.poison;
     world.settings.limits.deadline_ms = case.deadline;
     // Of every third case others spend as well.
-    if matches!(case.start, Start::Queued) && case.draw.is_multiple_of(3) {
+    if matches!(case.start, Start::Queued) && case.random.is_multiple_of(3) {
         world.settings.budget.day.tokens = Some(1_000);
     }
     // Little stays as it is, so that there is something to summarise.
     world.settings.compaction.keep = 20;
-    world.settings.compaction.flush_soft = case.draw.is_multiple_of(2).then_some(case.draw % 8_000);
-    world.draw = case.draw;
+    world.settings.compaction.flush_soft = case.random.is_multiple_of(2).then_some(case.random % 8_000);
+    world.random = case.random;
     for line in STARTS[case.start as usize].1 {
         support::script::run_line(&mut world, line);
     }

@@ -205,7 +205,7 @@ fn machine(session: Session) -> Machine {
     Machine::recover(line, &move |_: Hash| Some(Arc::clone(&settings))).expect("a state can be taken up")
 }
 
-const NOW: Moment = Moment { now: Timestamp(100), draw: 1 };
+const NOW: Moment = Moment { now: Timestamp(100), random: 1 };
 
 fn offer(machine: &mut Machine, mode: QueueMode, interrupt: Interrupt) -> Answer {
     let command = Command::Message {
@@ -298,7 +298,7 @@ fn r31_messages_are_held_until_a_session_has_settled() {
             machine.apply(&LifecycleChanged { from, to, cause, failure: None, remedy: None }.into(), NOW.now);
             if mode == QueueMode::Collect {
                 let due = machine.deadline().expect("its group is complete after a while");
-                machine.handle(Report::Due.into(), Moment { now: due, draw: 1 }).expect("a report is heard");
+                machine.handle(Report::Due.into(), Moment { now: due, random: 1 }).expect("a report is heard");
             }
             assert_eq!(machine.effects(), [Effect::lane(MESSAGE)], "{name}: {mode:?}");
         }

@@ -168,7 +168,7 @@ pub(crate) fn after(failure: &Failure, room: &CompactionProgress, window: Option
     let again = matches!(rule_of(failure.class).first, First::Retry | First::RetryOnce);
     // One that used up all its time is not given it again.
     if again && failure.class != FailureClass::Timeout && room.failed <= 1 {
-        let delay_ms = failure.retry_after_ms.unwrap_or_else(|| backoff_ms(room.failed, moment.draw));
+        let delay_ms = failure.retry_after_ms.unwrap_or_else(|| backoff_ms(room.failed, moment.random));
         if delay_ms <= BACKOFF_MOST_MS {
             return Strategy::MakeRoom { delay_ms, compaction_step: room.compaction_step, as_it_is: false };
         }
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn r14_what_follows_a_failed_summary() {
-        let moment = Moment { now: crate::ids::Timestamp(1), draw: 0 };
+        let moment = Moment { now: crate::ids::Timestamp(1), random: 0 };
         let window = Some(Window { threshold: 70, most: 100, keep: 10, flush: None });
         let with = |class, room| after(&Failure::new(class, "no"), &room, window, moment);
         let room = |compaction_step, failed, too_long, tokens| {

@@ -434,7 +434,7 @@ fn first(
     if counters.failed > most {
         return None;
     }
-    let delay_ms = failure.retry_after_ms.unwrap_or_else(|| backoff_ms(counters.failed, moment.draw));
+    let delay_ms = failure.retry_after_ms.unwrap_or_else(|| backoff_ms(counters.failed, moment.random));
     // What is not over in a moment is not waited for here, where another can answer meanwhile or sooner, or the wait is one for
     // a quota: that one ends with whoever is free first.
     let free = next(&[counters.candidate], counters, chain, moment.now).is_some();
@@ -523,8 +523,8 @@ fn lower(level: Thinking, levels: &[Thinking]) -> Option<Thinking> {
 }
 
 /// Full jitter: anywhere between nothing and 1 s · 2^(n−1), at most 60 s.
-pub(crate) fn backoff_ms(failed: u32, draw: u64) -> u64 {
+pub(crate) fn backoff_ms(failed: u32, random: u64) -> u64 {
     let doublings = failed.saturating_sub(1).min(16);
     let most = (BACKOFF_BASE_MS << doublings).min(BACKOFF_MOST_MS);
-    draw % (most + 1)
+    random % (most + 1)
 }

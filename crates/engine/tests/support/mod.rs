@@ -42,7 +42,7 @@ pub(crate) struct World {
     /// The time, milliseconds.
     pub(crate) now: i64,
     /// The number that jitter comes from.
-    pub(crate) draw: u64,
+    pub(crate) random: u64,
     /// The number of the owner.
     pub(crate) epoch: u64,
     /// Effects that were started and not stopped, by the owner that lives.
@@ -83,7 +83,7 @@ impl World {
             settings: settings(),
             queue: QueueSettings::default(),
             now: 0,
-            draw: 500,
+            random: 500,
             epoch: 0,
             running: BTreeMap::new(),
             started: vec![],
@@ -129,7 +129,7 @@ impl World {
         if matches!(input, Input::Report(Report::Due)) {
             self.armed = None;
         }
-        self.pump.offer(input, Moment { now: Timestamp(self.now), draw: self.draw }, caller);
+        self.pump.offer(input, Moment { now: Timestamp(self.now), random: self.random }, caller);
     }
 
     /// Decides on all that was offered, appends it, and does what follows.

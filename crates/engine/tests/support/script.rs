@@ -200,7 +200,7 @@ fn set(world: &mut World, key: &str, value: &str) {
         "stopped" => limits.repeats_most = number() as u32,
         "retries" => limits.retries = number() as u32,
         "poison" => limits.poison_after = number() as u32,
-        "draw" => world.draw = number(),
+        "draw" => world.random = number(),
         "queue_mode" => world.queue.mode = word(value).expect("a mode"),
         "debounce" => world.queue.debounce_ms = number(),
         "cap" => world.queue.cap = number() as u32,

@@ -49,7 +49,7 @@ impl Scene {
     /// Handles an input and keeps what follows from it.
     pub fn offer(&mut self, input: impl Into<Input>) {
         self.now += 1000;
-        let moment = Moment { now: Timestamp(self.now), draw: 7 };
+        let moment = Moment { now: Timestamp(self.now), random: 7 };
         self.machine.handle(input.into(), moment).unwrap();
         if let Some(batch) = self.machine.take_batch() {
             let append = Append { batch: Arc::new(batch), epoch: self.epoch };

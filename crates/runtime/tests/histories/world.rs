@@ -99,7 +99,7 @@ impl<'a> World<'a> {
     }
 
     fn take(&mut self, input: impl Into<engine::Input>) {
-        self.pump.offer(input, Moment { now: Timestamp(self.now), draw: 500 }, None);
+        self.pump.offer(input, Moment { now: Timestamp(self.now), random: 500 }, None);
         while let Some(batch) = self.pump.next_batch() {
             self.events.extend(batch.records.iter().map(|record| record.event.kind()));
             let epoch = self.journal.epoch();

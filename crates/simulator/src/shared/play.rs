@@ -14,7 +14,7 @@ use journal::{Append, Journal as _, Memory, Read as _};
 use super::book::Book;
 use super::{Broken, Counts, Dies, Sharing};
 use crate::invariant::{Invariant, Violation};
-use crate::world::Chance;
+use crate::world::Rng;
 use node::Node;
 
 const SESSIONS: usize = 3;
@@ -54,7 +54,7 @@ struct Writing {
 }
 
 struct World {
-    chance: Chance,
+    rng: Rng,
     journal: Memory,
     now: Timestamp,
     nodes: Vec<Node>,
@@ -80,7 +80,7 @@ impl World {
         let journal = Memory::new();
         let epoch = journal.open();
         let mut world = Self {
-            chance: Chance::new(seed, "shared"),
+            rng: Rng::new(seed, "shared"),
             journal,
             now: Timestamp(0),
             nodes: (0..SESSIONS).map(Node::new).collect(),
@@ -111,7 +111,7 @@ impl World {
                 Next::Clear => self.clear(),
                 Next::Time => {
                     self.nodes.iter().try_for_each(|node| node.is_told(&self.ledger, self.now))?;
-                    let ms = self.chance.of(&[500, 60_000, 400_000, 20_000_000]);
+                    let ms = self.rng.of(&[500, 60_000, 400_000, 20_000_000]);
                     self.now = self.now.plus(ms);
                 }
             }
@@ -128,23 +128,22 @@ impl World {
         if self.writing.is_some() || !self.answered.is_empty() {
             could.push(Next::Ledger);
         }
-        if !self.ledger.is_appending() && self.ledger.recorded().cooldowns().next().is_some() && self.chance.one_in(12)
-        {
+        if !self.ledger.is_appending() && self.ledger.recorded().cooldowns().next().is_some() && self.rng.one_in(12) {
             could.push(Next::Clear);
         }
-        if self.nodes.iter().any(Node::waits) || !could.is_empty() && self.chance.one_in(12) {
+        if self.nodes.iter().any(Node::waits) || !could.is_empty() && self.rng.one_in(12) {
             could.push(Next::Time);
         }
-        if could.is_empty() { None } else { Some(self.chance.of(&could)) }
+        if could.is_empty() { None } else { Some(self.rng.of(&could)) }
     }
 
     fn step(&mut self, at: usize) -> Result<(), Violation> {
-        let moment = Moment { now: self.now, draw: self.chance.draw() };
+        let moment = Moment { now: self.now, random: self.rng.draw() };
         let node = &mut self.nodes[at];
         if node.is_writing() {
             return node.write(&self.journal, self.now);
         }
-        let Some(effect) = node.pick(&mut self.chance) else {
+        let Some(effect) = node.pick(&mut self.rng) else {
             return node.ask_or_wake(moment, &self.ledger);
         };
         let report = match effect {
@@ -167,9 +166,9 @@ impl World {
         let node = &mut self.nodes[at];
         let Some(since) = node.sent(effect, self.now) else { return Ok(()) };
         let candidate = node.candidate(candidate);
-        if self.chance.one_in(2) {
-            let class = self.chance.of(&CLASSES);
-            let retry_after_ms = self.chance.one_in(4).then_some(90_000);
+        if self.rng.one_in(2) {
+            let class = self.rng.of(&CLASSES);
+            let retry_after_ms = self.rng.one_in(4).then_some(90_000);
             let Candidate { provider, model, profile, .. } = candidate;
             let failure = Failure {
                 retry_after_ms,
@@ -211,7 +210,7 @@ impl World {
 
     /// One profile, or all.
     fn clear(&mut self) {
-        let (profile, now) = (self.chance.of(&[None, Some("a"), Some("b")]), self.now);
+        let (profile, now) = (self.rng.of(&[None, Some("a"), Some("b")]), self.now);
         let (_, batch) = self.ledger.decide(|ledger| ledger.clear(None, profile, now));
         self.writing = batch.map(|batch| Writing { batch: Arc::new(batch), failure_report: None, is_kept: false });
     }
@@ -238,7 +237,7 @@ impl World {
         }
         let Some(Writing { batch, failure_report, .. }) = self.writing.take() else { return Ok(()) };
         self.ledger.committed();
-        let moment = Moment { now: self.now, draw: self.chance.draw() };
+        let moment = Moment { now: self.now, random: self.rng.draw() };
         if batch.records.iter().any(|record| matches!(record.event, Event::ProfileCleared(_))) {
             self.nodes.iter_mut().try_for_each(|node| node.observe(moment, &self.ledger))?;
         }

@@ -89,7 +89,7 @@ impl World {
     fn queue(&mut self, input: impl Into<Input>) {
         self.inputs += 1;
         self.now += 1;
-        self.pump.offer(input, Moment { now: Timestamp(self.now), draw: self.inputs }, Some(()));
+        self.pump.offer(input, Moment { now: Timestamp(self.now), random: self.inputs }, Some(()));
     }
 
     /// Commits until nothing is left to do.

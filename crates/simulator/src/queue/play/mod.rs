@@ -22,7 +22,7 @@ pub(super) use count::KINDS;
 use super::oracle::{Asked, Led, Oracle};
 use super::{Broken, Played};
 use crate::case::InvalidCase;
-use crate::world::Chance;
+use crate::world::Rng;
 
 /// Inputs of one, before it is let come to rest.
 const INPUTS: u32 = 220;
@@ -85,7 +85,7 @@ fn run(mut world: World, case: Interleaving, played: &mut Played) -> (World, Res
 }
 
 struct World {
-    chance: Chance,
+    rng: Rng,
     machine: Machine,
     oracle: Oracle,
     /// What was recorded since the state was last made anew of what was recorded.
@@ -112,11 +112,11 @@ struct World {
 
 impl World {
     fn new(seed: u64) -> Self {
-        let mut chance = Chance::new(seed, "queue");
-        let queue = configured(&mut chance);
-        let is_calm = chance.one_in(2);
+        let mut rng = Rng::new(seed, "queue");
+        let queue = configured(&mut rng);
+        let is_calm = rng.one_in(2);
         Self {
-            chance,
+            rng,
             machine: Machine::new(),
             oracle: Oracle::new(),
             recent: vec![],
@@ -199,7 +199,7 @@ impl World {
     /// Its run may wait for its place first, while messages and a pause are taken.
     fn open(&mut self) -> Result<(), String> {
         self.epoch += 1;
-        if self.chance.one_in(4) {
+        if self.rng.one_in(4) {
             self.input(Report::OpenedToWait { epoch: Epoch(self.epoch) }, &Asked::Other)?;
             self.while_it_waits()?;
         }
@@ -209,12 +209,12 @@ impl World {
     /// Decides on one input and judges what it led to.
     fn input(&mut self, input: impl Into<Input>, asked: &Asked) -> Result<(), String> {
         self.inputs += 1;
-        let draw = self.chance.draw();
+        let draw = self.rng.draw();
         let input = input.into();
         if let Some(story) = &mut self.story {
             story.push(short(&format!("{} at {} ms: {input:?}", self.inputs, self.now)));
         }
-        let answer = self.machine.handle(input, Moment { now: Timestamp(self.now), draw });
+        let answer = self.machine.handle(input, Moment { now: Timestamp(self.now), random: draw });
         if let Some(fault) = self.machine.fault() {
             return Err(fault.to_string());
         }
@@ -245,15 +245,15 @@ fn short(text: &str) -> String {
 }
 
 /// How messages are queued from now on.
-fn configured(chance: &mut Chance) -> QueueSettings {
+fn configured(rng: &mut Rng) -> QueueSettings {
     QueueSettings {
         stale_before: None,
-        mode: chance.of(&[QueueMode::Followup, QueueMode::Steer, QueueMode::Collect, QueueMode::SteerBacklog]),
-        debounce_ms: chance.of(&[0, 500, 1_000, 90_000]),
-        cap: chance.of(&[1, 2, 4, 20]),
-        drop: chance.of(&[DropPolicy::New, DropPolicy::Old, DropPolicy::Summarize]),
-        cut: chance.one_in(2),
-        interrupt: chance.of(&[Interrupt::Replace, Interrupt::Suspend]),
+        mode: rng.of(&[QueueMode::Followup, QueueMode::Steer, QueueMode::Collect, QueueMode::SteerBacklog]),
+        debounce_ms: rng.of(&[0, 500, 1_000, 90_000]),
+        cap: rng.of(&[1, 2, 4, 20]),
+        drop: rng.of(&[DropPolicy::New, DropPolicy::Old, DropPolicy::Summarize]),
+        cut: rng.one_in(2),
+        interrupt: rng.of(&[Interrupt::Replace, Interrupt::Suspend]),
     }
 }
 

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::{MESSAGES, append, unread};
 use crate::invariant::{Invariant, Violation};
-use crate::world::Chance;
+use crate::world::Rng;
 
 pub(super) struct Node {
     at: usize,
@@ -76,7 +76,7 @@ impl Node {
 
     /// Makes the session, and takes it up.
     pub(super) fn begin(&mut self, epoch: Epoch, ledger: &LedgerPump, now: Timestamp) {
-        let moment = Moment { now, draw: 0 };
+        let moment = Moment { now, random: 0 };
         let (session, key) = (SessionId(Uuid::from_u128(20 + self.at as u128)), format!("agent:main:{}", self.at));
         let create = Command::Create { session, key, agent: "main".into(), branch: self.branch() };
         self.pump.offer(create, moment, None);
@@ -86,8 +86,8 @@ impl Node {
     fn open(&mut self, epoch: Epoch, ledger: &LedgerPump, now: Timestamp) {
         let LedgerUpdate { cleared, cooling } = self.told(ledger, now);
         self.said = Some(cooling.clone());
-        self.pump.offer(Report::Opened { epoch, cooling }, Moment { now, draw: 0 }, None);
-        self.offer_update(LedgerUpdate { cleared, cooling: vec![] }, Moment { now, draw: 0 });
+        self.pump.offer(Report::Opened { epoch, cooling }, Moment { now, random: 0 }, None);
+        self.offer_update(LedgerUpdate { cleared, cooling: vec![] }, Moment { now, random: 0 });
         self.decide();
     }
 
@@ -254,8 +254,8 @@ impl Node {
     }
 
     /// One of the effects that run, drawn.
-    pub(super) fn pick(&self, chance: &mut Chance) -> Option<Effect> {
-        let number = if self.running.is_empty() { return None } else { chance.pick(self.running.len()) };
+    pub(super) fn pick(&self, rng: &mut Rng) -> Option<Effect> {
+        let number = if self.running.is_empty() { return None } else { rng.pick(self.running.len()) };
         self.running.values().nth(number).cloned()
     }
 

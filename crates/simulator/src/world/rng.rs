@@ -2,9 +2,9 @@
 
 /// A row of numbers that follows from a seed.
 #[derive(Debug, Clone)]
-pub struct Chance(u64);
+pub struct Rng(u64);
 
-impl Chance {
+impl Rng {
     /// The row of this seed for this use of it: a draw more in one use changes no other.
     pub fn new(seed: u64, of: &str) -> Self {
         let mut name = Trace::default();
