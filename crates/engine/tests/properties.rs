@@ -427,10 +427,10 @@ fn checked(world: &World, effect: EffectId, how: usize) -> Report {
 }
 
 /// What an effect of any kind reports, about any effect: nearly always late or of the wrong kind.
-fn stray(world: &World, effect: EffectId, how: usize, class: usize) -> Report {
+fn orphan(world: &World, effect: EffectId, how: usize, class: usize) -> Report {
     let kind = EffectKind::ALL[how % EffectKind::ALL.len()].0;
-    let mut stray = report(world, EffectId { kind, ..effect }, how / 2, class);
-    match &mut stray {
+    let mut orphan = report(world, EffectId { kind, ..effect }, how / 2, class);
+    match &mut orphan {
         Report::LaneEntered { effect: about, .. }
         | Report::LaneRefused { effect: about, .. }
         | Report::Prepared { effect: about, .. }
@@ -449,7 +449,7 @@ fn stray(world: &World, effect: EffectId, how: usize, class: usize) -> Report {
         | Report::ProcessEnded { effect: about, .. } => *about = effect,
         other => panic!("an effect does not report {other:?}"),
     }
-    stray
+    orphan
 }
 
 fn message(world: &mut World, key: Option<u8>, content: u8, way: Way) -> Command {
@@ -561,7 +561,7 @@ fn offer(world: &mut World, op: &Op) -> bool {
         }
         Op::Stray { which, how, class } => {
             if let Some((effect, _)) = world.started.get(which % world.started.len().max(1)) {
-                let report = stray(world, effect.id(), *how, *class);
+                let report = orphan(world, effect.id(), *how, *class);
                 world.offer(report);
             }
         }

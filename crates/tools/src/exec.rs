@@ -19,7 +19,7 @@ use crate::limits::{ATTACHED_TICK_MS, FOLLOWED_TICK_MS, REASON_BYTES, SLACK_MS};
 use crate::live::LiveOutput;
 use crate::paths::Workspace;
 use crate::supervise::{Job, processes};
-use crate::{shown, tool_result, window};
+use crate::{preview, tool_result, window};
 
 /// What the model is told of a command that was given up before it began.
 const NEVER_STARTED: &str = "The command was ended before it started; nothing was run.\n";
@@ -148,7 +148,7 @@ pub(crate) fn record_error(folder: &CallFolder) -> impl FnOnce(std::io::Error) -
 
 async fn settled(context: &Context, folder: &CallFolder, record: ExitRecord) -> Result<ToolResult, ToolError> {
     let (reader, secrets) = (folder.clone(), context.secrets.clone());
-    let reading = tokio::task::spawn_blocking(move || shown::ended(&reader, &record, &secrets));
+    let reading = tokio::task::spawn_blocking(move || preview::ended(&reader, &record, &secrets));
     reading.await.map_err(|_| ToolError::Defect { tool: "exec" })
 }
 

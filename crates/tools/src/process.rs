@@ -14,7 +14,7 @@ use crate::exec::{ended_within, record_error};
 use crate::folder::{CallFolder, CallState};
 use crate::invocation::{Invocation, ProcessArguments};
 use crate::limits::{INPUT_MS, LISTED_BYTES, POLL_TICK_MS, PROCESS_END_MS};
-use crate::{shown, tool_result, window};
+use crate::{preview, tool_result, window};
 
 /// A process as the session has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,7 +74,7 @@ fn folder(context: &Context, process: &HeldProcess) -> CallFolder {
 fn ended(folder: &CallFolder, process: &HeldProcess) -> io::Result<Option<String>> {
     Ok(match folder.state()? {
         CallState::Running => None,
-        CallState::Ended(record) => Some(shown::how(&record)),
+        CallState::Ended(record) => Some(preview::how(&record)),
         CallState::Dead | CallState::Absent | CallState::Void => {
             let unknown = || "how is not known: it was cut off, or its record is gone".to_owned();
             Some(process.ended.clone().unwrap_or_else(unknown))
@@ -92,9 +92,9 @@ fn list(context: &Context) -> String {
         let seconds = Timestamp(now).since(process.started_at) / 1_000;
         let state = ended.map_or_else(|| format!("running for {seconds} s"), |how| format!("ended: {how}"));
         let command = process.command.replace('\n', " ");
-        let shown = &command[..command.floor_char_boundary(LISTED_BYTES)];
-        let rest = if shown.len() < command.len() { "…" } else { "" };
-        format!("{} [{state}] {shown}{rest}\n", process.effect.process_name())
+        let preview = &command[..command.floor_char_boundary(LISTED_BYTES)];
+        let rest = if preview.len() < command.len() { "…" } else { "" };
+        format!("{} [{state}] {preview}{rest}\n", process.effect.process_name())
     };
     context.processes.iter().map(line).collect()
 }

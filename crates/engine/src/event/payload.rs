@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::words::{
+use super::vocabulary::{
     CallOutcome, CompactionCause, CutCause, CutResult, EndingCause, Found, Leg, Next, Note, Outcome, Overrides,
     PauseCause, ProcessCause, QueueMode, QueuePlace, ReceiptState, SealedCall, Usage, WaitFor,
 };

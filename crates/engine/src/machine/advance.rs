@@ -1,6 +1,6 @@
 //! What follows from the state alone. Called after every input until nothing more follows.
 
-use super::{Machine, sentences};
+use super::{Machine, model_notices};
 use crate::body::{BodyKind, Content};
 use crate::event::{
     CandidateCleared, CandidateCooled, Note, Noted, Outcome, RetryScheduled, StepBegun, Usage, WaitBegan, WaitEnded,
@@ -124,7 +124,8 @@ impl Machine {
             return false;
         }
         if repeats_told > 0 && times >= repeats_told && !is_told {
-            let body = self.keep(Content::text(BodyKind::Message, &sentences::repeated(&tool, times, repeats_most)));
+            let body =
+                self.keep(Content::text(BodyKind::Message, &model_notices::repeated(&tool, times, repeats_most)));
             self.emit(Noted { note: Note::Repeats, body }, moment.now);
         }
         true

@@ -1,7 +1,7 @@
 //! What may be spent: looked at before each request and each call, never while a call runs.
 
 use super::commands::{no_session, state_refusal};
-use super::{Machine, sentences};
+use super::{Machine, model_notices};
 use crate::body::{BodyKind, Content};
 use crate::event::{BudgetAsked, BudgetSet, Note, Noted, Outcome, WaitBegan, WaitEnded, WaitFor};
 use crate::failure::{Failure, FailureClass};
@@ -24,12 +24,12 @@ impl Machine {
             Standing::Free => true,
             Standing::Near(limit) => {
                 if winding == WrapUp::Not {
-                    self.note(Note::WrapUp, &sentences::wrap_up(&limit), moment);
+                    self.note(Note::WrapUp, &model_notices::wrap_up(&limit), moment);
                 }
                 true
             }
             Standing::Reached(limit) if at_limit == AtLimit::End => {
-                let failure = Failure::new(FailureClass::Budget, sentences::used_up(&limit));
+                let failure = Failure::new(FailureClass::Budget, model_notices::used_up(&limit));
                 self.end_run(Outcome::Failed, Some(failure), moment);
                 false
             }
@@ -38,7 +38,7 @@ impl Machine {
                 match winding {
                     // Of a run that has done nothing yet there is nothing to say.
                     WrapUp::Not | WrapUp::Told if can_close && self.has_worked() => {
-                        self.note(Note::Closing, &sentences::closing(&limit), moment);
+                        self.note(Note::Closing, &model_notices::closing(&limit), moment);
                         true
                     }
                     WrapUp::Closing if can_close => true,
@@ -92,7 +92,7 @@ impl Machine {
             return self.end_wait(moment);
         }
         if let Some(near) = near.filter(|_| winding == WrapUp::Not) {
-            self.note(Note::WrapUp, &sentences::wrap_up(&near), moment);
+            self.note(Note::WrapUp, &model_notices::wrap_up(&near), moment);
         }
         self.begin_request(moment);
     }
@@ -107,10 +107,10 @@ impl Machine {
         let is_passing = limit.of == Resource::Memory;
         let says_more = !is_passing && matches!(run.winding, WrapUp::Not | WrapUp::Told) && self.has_worked();
         if !is_passing && self.settings.as_ref().is_some_and(|settings| settings.budget.at_limit == AtLimit::End) {
-            let failure = Failure::new(FailureClass::Budget, sentences::used_up(limit));
+            let failure = Failure::new(FailureClass::Budget, model_notices::used_up(limit));
             self.end_run(Outcome::Failed, Some(failure), moment);
         } else if says_more {
-            self.note(Note::Closing, &sentences::closing(limit), moment);
+            self.note(Note::Closing, &model_notices::closing(limit), moment);
             self.ask_leave(moment);
         } else {
             self.emit(WaitBegan { on: WaitFor::Budget, until }, moment.now);
@@ -122,7 +122,7 @@ impl Machine {
         let said = self.session.as_ref().and_then(Session::run).is_some_and(|run| run.winding == WrapUp::Closed);
         self.emit(WaitEnded { on: WaitFor::Budget }, moment.now);
         if said {
-            self.note(Note::Raised, sentences::RAISED, moment);
+            self.note(Note::Raised, model_notices::RAISED, moment);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Calls: one ladder from asked to settled.
 
 use super::Machine;
-use super::sentences::{INTERRUPTED, NOTHING_LEFT, UNENDED};
+use super::model_notices::{INTERRUPTED, NOTHING_LEFT, UNENDED};
 use crate::body::{BodyKind, Content};
 use crate::event::{
     CallAsked, CallChecked, CallEnding, CallFound, CallLost, CallOutcome, CallSettled, CallStarted, EndingCause, Found,

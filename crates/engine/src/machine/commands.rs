@@ -1,8 +1,8 @@
 //! What can be asked for. Each is refused before its first event, or recorded.
 
 use super::Machine;
+use super::model_notices::denied;
 use super::queue::Offered;
-use super::sentences::denied;
 use crate::body::{BodyKind, Content};
 use crate::event::{
     AskAnswered, CallOutcome, Created, CutCause, Event, LifecycleChanged, Outcome, OverrideSet, PauseCause, Paused,

@@ -3,7 +3,7 @@
 
 use super::commands::{no_session, state_refusal};
 use super::queue::Offered;
-use super::{Machine, sentences};
+use super::{Machine, model_notices};
 use crate::body::Content;
 use crate::event::{
     Compacted, CompactionAsked, CompactionBegun, CompactionCause, CompactionFailed, CutResult, Failed, Note, Outcome,
@@ -55,7 +55,7 @@ impl Machine {
             return true;
         }
         if self.flush_wanted(run, candidate) {
-            self.note(Note::MemoryFlush, sentences::MEMORY_FLUSH, moment);
+            self.note(Note::MemoryFlush, model_notices::MEMORY_FLUSH, moment);
             return true;
         }
         let wanted = self.compaction_wanted(run, candidate);
@@ -155,7 +155,7 @@ impl Machine {
     pub(super) fn check_summary(&mut self, moment: Moment) {
         let Some(Compacting { compaction_step, reserved: Some(_), .. }) = self.compacting() else { return };
         if let Some(limit) = self.limit_reached(moment) {
-            let failure = Failure::new(FailureClass::Refused, sentences::no_summary(&limit));
+            let failure = Failure::new(FailureClass::Refused, model_notices::no_summary(&limit));
             self.fail_compaction(failure, compaction_step, moment);
         }
     }

@@ -11,13 +11,13 @@ mod commands;
 mod compaction;
 mod effects;
 mod ending;
+mod model_notices;
 mod opening;
 mod processes;
 mod queue;
 mod recover;
 mod reports;
 mod requests;
-mod sentences;
 
 use std::sync::Arc;
 

@@ -9,7 +9,7 @@ use crate::event::{
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{CallId, EffectId, EffectKind, Moment};
 use crate::input::Part;
-use crate::machine::sentences::NOT_RUN;
+use crate::machine::model_notices::NOT_RUN;
 use crate::mutants::{Mutant, mutant_active};
 use crate::settings::{Candidate, ResumeMode, ToolClass};
 use crate::state::{Blocks, PartialCall, Phase, PrepareStage, Session, Stream, WrapUp};

@@ -16,8 +16,8 @@ mod sentence;
 pub(crate) mod session;
 mod trace;
 pub(crate) mod usage;
+mod vocabulary;
 pub(crate) mod waiting;
-mod words;
 
 use std::cell::Cell;
 use std::path::Path;
@@ -34,7 +34,7 @@ pub use sentence::name;
 pub(crate) use sentence::names;
 pub use session::fold_branch;
 pub use trace::trace;
-pub use words::{count, excerpt, never_began, printable, tokens};
+pub use vocabulary::{count, excerpt, never_began, printable, tokens};
 
 /// A home that is read.
 #[derive(Clone, Copy)]

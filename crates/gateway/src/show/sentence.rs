@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::Texts;
 use super::fold::{Left, Transition};
-use super::words::{count, excerpt, tokens};
+use super::vocabulary::{count, excerpt, tokens};
 use crate::error::Error;
 
 const EXCERPT_CHARS: usize = 60;

@@ -4,7 +4,7 @@
 use crate::event::{CallOutcome, CutCause, Leg, MessageSettled, ReceiptState, WaitEnded, WaitFor};
 use crate::ids::{MessageId, Moment};
 use crate::machine::Machine;
-use crate::machine::sentences::SKIPPED;
+use crate::machine::model_notices::SKIPPED;
 use crate::mutants::{Mutant, mutant_active};
 use crate::state::{Phase, Session};
 

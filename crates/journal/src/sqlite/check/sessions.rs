@@ -56,7 +56,7 @@ impl Check {
         if more > 0 {
             self.note(format!("{more} more findings about sessions are not shown"));
         }
-        self.strays(reader);
+        self.orphans(reader);
     }
 
     fn unlisted(&mut self, error: &Error) {
@@ -119,7 +119,7 @@ impl Check {
     }
 
     /// What belongs to nothing. It takes space, and is no danger.
-    fn strays(&mut self, reader: &Reader) {
+    fn orphans(&mut self, reader: &Reader) {
         let of_none = |table: &str| {
             count(reader, &format!("SELECT count(*) FROM {table} WHERE branch NOT IN (SELECT id FROM branches)"))
         };

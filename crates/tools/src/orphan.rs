@@ -10,7 +10,7 @@ use crate::folder::{CallFolder, CallState};
 
 /// What is left in the folder of calls.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Strays {
+pub struct Orphans {
     /// Folders of calls that nobody waits for, and that no supervisor works in.
     pub calls: Vec<PathBuf>,
     /// Names of what no tool has put there.
@@ -22,27 +22,27 @@ pub struct Strays {
 /// a supervisor that is still on its way must find the place taken.
 ///
 /// Whoever calls this beside an owner asks after the listing which runs are under way: a run is recorded before its folders.
-pub fn strays(calls: &Path, is_open: &dyn Fn(EffectId) -> bool) -> io::Result<Strays> {
+pub fn orphans(calls: &Path, is_open: &dyn Fn(EffectId) -> bool) -> io::Result<Orphans> {
     let listed = match fs::read_dir(calls) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Strays::default()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Orphans::default()),
         listed => listed?.collect::<io::Result<Vec<_>>>()?,
     };
-    let mut strays = Strays::default();
+    let mut orphans = Orphans::default();
     for entry in listed {
         let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
         match effect(&name) {
-            None => strays.foreign.push(name),
+            None => orphans.foreign.push(name),
             Some(call) if is_open(call) => {}
-            Some(_) if is_idle(&path, &name)? => strays.calls.push(path),
+            Some(_) if is_idle(&path, &name)? => orphans.calls.push(path),
             Some(_) => {}
         }
     }
-    strays.calls.sort();
-    strays.foreign.sort();
-    Ok(strays)
+    orphans.calls.sort();
+    orphans.foreign.sort();
+    Ok(orphans)
 }
 
-impl Strays {
+impl Orphans {
     /// Removes the folders of calls.
     pub fn remove(&self) -> io::Result<()> {
         self.calls.iter().try_for_each(fs::remove_dir_all)

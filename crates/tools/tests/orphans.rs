@@ -5,7 +5,7 @@ use std::path::Path;
 
 use engine::{EffectId, EffectKind, RunId};
 use rustix::fs::{CWD, Mode, mkfifoat};
-use tools::{Strays, strays};
+use tools::{Orphans, orphans};
 use uuid::Uuid;
 
 fn call(run: u128) -> String {
@@ -22,7 +22,7 @@ fn folder(calls: &Path, name: &str) {
 fn r13_only_folders_that_nobody_waits_for_or_works_in_are_strays() {
     let home = tempfile::tempdir().unwrap();
     let calls = home.path();
-    assert_eq!(strays(&calls.join("none"), &|_| false).unwrap(), Strays::default());
+    assert_eq!(orphans(&calls.join("none"), &|_| false).unwrap(), Orphans::default());
     let [left, open, at_work] = [call(1), call(2), call(3)];
     for name in
         [&left, &open, &at_work, &format!(".{left}.999999999.new"), &format!(".{left}.{}.new", std::process::id())]
@@ -32,12 +32,12 @@ fn r13_only_folders_that_nobody_waits_for_or_works_in_are_strays() {
     let supervisor = fs::OpenOptions::new().read(true).write(true).open(calls.join(&at_work).join("control")).unwrap();
     fs::write(calls.join(call(4)), "").unwrap();
     fs::write(calls.join("notes.txt"), "mine").unwrap();
-    let found = strays(calls, &|call| call.run == RunId(Uuid::from_u128(2))).unwrap();
+    let found = orphans(calls, &|call| call.run == RunId(Uuid::from_u128(2))).unwrap();
     assert_eq!(found.calls, [calls.join(format!(".{left}.999999999.new")), calls.join(&left)]);
     assert_eq!(found.foreign, ["notes.txt"]);
     found.remove().unwrap();
     drop(supervisor);
-    let found = strays(calls, &|call| call.run == RunId(Uuid::from_u128(2))).unwrap();
+    let found = orphans(calls, &|call| call.run == RunId(Uuid::from_u128(2))).unwrap();
     assert_eq!(found.calls, [calls.join(at_work)], "its supervisor has gone");
     assert!(calls.join(open).exists() && calls.join(call(4)).exists() && calls.join("notes.txt").exists());
 }
