@@ -12,7 +12,7 @@ use crate::effect::Effect;
 use crate::ids::{EffectId, Moment, Timestamp};
 use crate::input::{Answer, Input, Refusal, Report};
 use crate::machine::{IllegalEdge, Machine};
-use crate::mutants::{Mutant, mutant_active};
+use crate::mutant;
 use crate::state::Session;
 
 /// What the driver is to do now.
@@ -123,7 +123,7 @@ impl<C> Pump<C> {
             self.todo.push_back(Do::Broken(edge));
             return None;
         }
-        if mutant_active(Mutant::AcknowledgedBeforeSynced) {
+        if mutant!(AcknowledgedBeforeSynced) {
             self.answer();
         }
         let Some(batch) = self.machine.take_batch() else {
@@ -131,10 +131,10 @@ impl<C> Pump<C> {
             return None;
         };
         let batch = Arc::new(batch);
-        if mutant_active(Mutant::PublishedBeforeWritten) {
+        if mutant!(PublishedBeforeWritten) {
             self.todo.push_back(Do::Publish(Arc::clone(&batch)));
         }
-        if mutant_active(Mutant::StartedBeforeIntent) {
+        if mutant!(StartedBeforeIntent) {
             self.steer_effects();
         }
         self.in_flight = Some(Arc::clone(&batch));
@@ -145,7 +145,7 @@ impl<C> Pump<C> {
     pub fn committed(&mut self, at: Timestamp) {
         self.machine.recorded(at);
         if let Some(batch) = self.in_flight.take()
-            && !mutant_active(Mutant::PublishedBeforeWritten)
+            && !mutant!(PublishedBeforeWritten)
         {
             self.todo.push_back(Do::Publish(batch));
         }
@@ -168,7 +168,7 @@ impl<C> Pump<C> {
         self.steer_effects();
         let deadline = self.machine.deadline();
         let is_armed = matches!(self.armed, Armed::At(Some(_)));
-        let late = mutant_active(Mutant::DeadlineNotRearmed) && is_armed && deadline.is_some();
+        let late = mutant!(DeadlineNotRearmed) && is_armed && deadline.is_some();
         if self.armed != Armed::At(deadline) && !late {
             self.armed = Armed::At(deadline);
             self.todo.push_back(Do::Arm(deadline));

@@ -9,7 +9,7 @@ use crate::event::{
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{EffectId, Moment, Timestamp};
 use crate::ledger::{CooldownLifted, CooldownSet};
-use crate::mutants::{Mutant, mutant_active};
+use crate::mutant;
 use crate::settings::{Candidate, Limits, ResumeMode, Thinking};
 use crate::state::{Lifecycle, Phase, PrepareStage, Repeat, Session};
 use crate::tables::compaction::{CompactionStep, History};
@@ -54,7 +54,7 @@ impl Machine {
                 }
             }
             Phase::Awaiting { on: WaitFor::Budget, .. } => {
-                !mutant_active(Mutant::BudgetRaiseForgotten) && self.advance_budget(moment)
+                !mutant!(BudgetRaiseForgotten) && self.advance_budget(moment)
             }
             Phase::Error { failure } => {
                 let failure = failure.clone();
@@ -84,7 +84,7 @@ impl Machine {
             return true;
         }
         if let Pick::Ask(candidate) = self.pick(moment)
-            && (!alone && !mutant_active(Mutant::BudgetNotAsked) && !self.check_budget(candidate, moment)
+            && (!alone && !mutant!(BudgetNotAsked) && !self.check_budget(candidate, moment)
                 || self.compact_first(candidate, moment))
         {
             return true;

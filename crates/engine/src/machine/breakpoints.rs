@@ -5,7 +5,7 @@ use super::commands::state_refusal;
 use crate::event::{Breakpoint, BreakpointSet, PauseCause, Paused};
 use crate::ids::{CallId, Moment, RunId};
 use crate::input::{Answer, Refusal};
-use crate::mutants::{Mutant, mutant_active};
+use crate::mutant;
 use crate::state::{Call, Phase, PrepareStage, Session};
 use crate::tables::transitions::RunState;
 
@@ -57,8 +57,7 @@ impl Machine {
     pub(super) fn stops_before(&self, call: &Call) -> bool {
         let run = self.session.as_ref().and_then(Session::run);
         let is_meant = |at: &Breakpoint| matches!(at, Breakpoint::BeforeTool(tool) if *tool == call.tool);
-        let is_passed =
-            call.is_passed && !mutant_active(Mutant::BreakpointTwice) || mutant_active(Mutant::BreakpointPassed);
+        let is_passed = call.is_passed && !mutant!(BreakpointTwice) || mutant!(BreakpointPassed);
         !is_passed && run.is_some_and(|run| run.breakpoints.iter().any(is_meant))
     }
 }

@@ -9,7 +9,7 @@ use crate::event::{
 };
 use crate::ids::{CallId, EffectId, EffectKind, Moment};
 use crate::input::ToolResult;
-use crate::mutants::{Mutant, mutant_active};
+use crate::mutant;
 use crate::settings::{Policy, ToolClass};
 use crate::state::{Call, Phase, Session, Stage};
 
@@ -25,7 +25,7 @@ impl Machine {
 
     /// A call was checked: it may start, is asked, or has its result.
     pub(super) fn call_checked(&mut self, mut checked: CallChecked, moment: Moment) {
-        if mutant_active(Mutant::DeniedCallRuns) && checked.decision == Policy::Deny {
+        if mutant!(DeniedCallRuns) && checked.decision == Policy::Deny {
             checked.decision = Policy::Allow;
         }
         let (call, decision, fingerprint) = (checked.call, checked.decision, checked.fingerprint);
@@ -150,7 +150,7 @@ impl Machine {
         for call in
             self.call_ids(|call| matches!(call.stage, Stage::Started { .. }) && call.class != ToolClass::ReadOnly)
         {
-            if mutant_active(Mutant::LostCallRunAgain) {
+            if mutant!(LostCallRunAgain) {
                 self.reopen(call, moment);
             } else {
                 self.emit(CallLost { call }, moment.now);

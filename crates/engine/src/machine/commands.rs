@@ -11,7 +11,7 @@ use crate::event::{
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{CallId, Hash, Moment, RunId, Timestamp};
 use crate::input::{Answer, Command, Override, Refusal, ToolResult};
-use crate::mutants::{Mutant, mutant_active};
+use crate::mutant;
 use crate::state::{Lifecycle, Session, Stage};
 use crate::tables::lifecycle::{LifecycleCause, LifecycleKind};
 
@@ -81,9 +81,9 @@ impl Machine {
             Lifecycle::Suspended(_) => self.emit(Resumed {}, moment.now),
             _ => {}
         }
-        if let Some(request) = request.filter(|_| mutant_active(Mutant::AbortFallsBack)) {
+        if let Some(request) = request.filter(|_| mutant!(AbortFallsBack)) {
             self.request_failed(request, Failure::new(FailureClass::Network, "aborted"), moment);
-        } else if !ending && !mutant_active(Mutant::AbortForgotten) {
+        } else if !ending && !mutant!(AbortForgotten) {
             self.begin_ending(Outcome::Aborted, CutCause::Abort, moment);
         }
         self.advance(moment);
@@ -145,8 +145,7 @@ impl Machine {
         }
         let asked = self.call(call);
         if !asked.is_some_and(|asked| {
-            asked.stage == Stage::Asking
-                && (asked.fingerprint == Some(fingerprint) || mutant_active(Mutant::ApprovalUnbound))
+            asked.stage == Stage::Asking && (asked.fingerprint == Some(fingerprint) || mutant!(ApprovalUnbound))
         }) {
             return Err(Refusal::Stale);
         }

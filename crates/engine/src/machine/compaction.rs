@@ -12,7 +12,7 @@ use crate::event::{
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{CallId, EffectId, EffectKind, MessageId, Moment, Seq};
 use crate::input::{Answer, CompactionResult, Refusal};
-use crate::mutants::{Mutant, mutant_active};
+use crate::mutant;
 use crate::queue::QueueSettings;
 use crate::settings::Candidate;
 use crate::state::{Compacting, Item, ItemAt, Lifecycle, Phase, Run, Session, Transcript, WrapUp};
@@ -209,7 +209,7 @@ impl Machine {
     /// The compaction under way has failed, however.
     pub(super) fn compaction_failed(&mut self, failure: Failure, usage: Usage, moment: Moment) {
         if let Some(Compacting { compaction_step, .. }) = self.compacting() {
-            if mutant_active(Mutant::CompactionEndsRun) {
+            if mutant!(CompactionEndsRun) {
                 return self.end_run(Outcome::Completed, None, moment);
             }
             self.fail_after(failure, compaction_step, usage, moment);
@@ -374,7 +374,7 @@ fn items_before(
 
 /// Why a history is not replaced by another of this size.
 fn no_gain(is_blank: bool, before: u64, after: u64) -> Option<Failure> {
-    if mutant_active(Mutant::CompactionUnchecked) {
+    if mutant!(CompactionUnchecked) {
         return None;
     }
     let message = if is_blank {

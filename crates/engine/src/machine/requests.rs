@@ -10,7 +10,7 @@ use crate::failure::{Failure, FailureClass};
 use crate::ids::{CallId, EffectId, EffectKind, Moment};
 use crate::input::Part;
 use crate::machine::model_notices::NOT_RUN;
-use crate::mutants::{Mutant, mutant_active};
+use crate::mutant;
 use crate::settings::{Candidate, ResumeMode, ToolClass};
 use crate::state::{Blocks, PartialCall, Phase, PrepareStage, Session, Stream, WrapUp};
 use crate::tables::limits::{CALLS_PER_MESSAGE, STREAM_BYTES, WINDOW_LEAST};
@@ -45,7 +45,7 @@ impl Machine {
         };
         let (epoch, probe) = (session.epoch, run.counters.is_probe(candidate));
         let tokens = self.request_tokens(candidate);
-        let reserved = self.reserved(candidate, tokens, moment).filter(|_| !mutant_active(Mutant::BudgetNotReserved));
+        let reserved = self.reserved(candidate, tokens, moment).filter(|_| !mutant!(BudgetNotReserved));
         self.emit(RequestSent { request, epoch, candidate, items, tokens, probe, reserved }, moment.now);
     }
 
@@ -201,7 +201,7 @@ impl Machine {
         let Some(Phase::Streaming(stream)) = self.phase() else { return };
         let stream = stream.clone();
         let request = stream.sent.request;
-        let keeps = !stream.text.is_empty() && !mutant_active(Mutant::CutTextLost);
+        let keeps = !stream.text.is_empty() && !mutant!(CutTextLost);
         let text = keeps.then(|| self.keep_text(BodyKind::Message, &stream.text));
         self.emit(StreamCut { request, cause, text }, moment.now);
         let failure_report = match cause {

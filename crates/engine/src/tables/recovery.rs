@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{Moment, Timestamp};
 use crate::ledger::{CooldownLifted, CooldownSet};
-use crate::mutants::{Mutant, mutant_active};
+use crate::mutant;
 use crate::settings::{Candidate, Limits, Thinking};
 use crate::tables::compaction::{self, CompactionProgress, CompactionStep, Window};
 use crate::tables::limits::{
@@ -450,9 +450,8 @@ fn first(
 /// The first candidate that may be tried, when these may not.
 fn next(gone: &[u32], counters: &Counters, chain: &[Candidate], now: Timestamp) -> Option<u32> {
     let stays = |at: &u32| same_model(&chain[*at as usize], &chain[counters.candidate as usize]);
-    let fits = |at: &u32| {
-        chain[*at as usize].context_window >= WINDOW_LEAST && (!mutant_active(Mutant::NextModelForgotten) || stays(at))
-    };
+    let fits =
+        |at: &u32| chain[*at as usize].context_window >= WINDOW_LEAST && (!mutant!(NextModelForgotten) || stays(at));
     (0..chain.len() as u32).find(|at| !gone.contains(at) && !counters.cools(*at, now) && fits(at))
 }
 
@@ -473,7 +472,7 @@ pub fn given_up(failure: &Failure, counters: &Counters, chain: &[Candidate]) -> 
         let candidate = &chain[*at as usize];
         *at == counters.candidate
             || then == Then::NextModel && same_model(candidate, failed)
-            || cools >= Cools::Profile && same_profile(candidate, failed) && !mutant_active(Mutant::KeyAskedAgain)
+            || cools >= Cools::Profile && same_profile(candidate, failed) && !mutant!(KeyAskedAgain)
     };
     (0..chain.len() as u32).filter(goes).collect()
 }

@@ -7,7 +7,7 @@ mod tables;
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use engine::mutants::{Mutant, mutant_active};
+use engine::mutant;
 use engine::tables::lifecycle::LifecycleKind;
 use engine::{
     ApprovalRow, BranchId, Durability, Epoch, Hash, MessageId, Position, ReceiptRow, Record, RunId, RunRow, Seq,
@@ -114,7 +114,7 @@ impl State {
     }
 
     fn append(&mut self, append: Append) -> Result<Position, Error> {
-        if let Some(cause) = self.poisoned.as_ref().filter(|_| !mutant_active(Mutant::PoisonIgnored)) {
+        if let Some(cause) = self.poisoned.as_ref().filter(|_| !mutant!(PoisonIgnored)) {
             return Err(Error::Poisoned { cause: cause.clone() });
         }
         if let Some(error) = self.failing.take() {
@@ -123,7 +123,7 @@ impl State {
             }
             return Err(error);
         }
-        if append.epoch != self.epoch && !mutant_active(Mutant::EpochNotChecked) {
+        if append.epoch != self.epoch && !mutant!(EpochNotChecked) {
             return Err(Error::Fenced { epoch: append.epoch, owner: self.epoch });
         }
         if self.full && !only_ends(&append.batch) {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use engine::mutants::{Mutant, mutant_active};
+use engine::mutant;
 use engine::{
     ApprovalRow, Batch, BranchId, CallId, Content, EffectId, Event, Hash, Ledger, MessageId, Position, ReceiptRow,
     Record, RunId, RunRow, Seq, SessionId, SessionRow, Timestamp,
@@ -249,7 +249,7 @@ impl Tables {
 impl Branch {
     fn keep(&mut self, entry: Arc<Entry>) {
         self.head = Head { seq: entry.seq, chain: entry.chain };
-        if let Some(sealed) = entry.event.seals().filter(|_| !mutant_active(Mutant::ProgressKept)) {
+        if let Some(sealed) = entry.event.seals().filter(|_| !mutant!(ProgressKept)) {
             self.progress.retain(|(effect, _), _| !sealed.covers(*effect));
         }
         self.entries.push(entry);

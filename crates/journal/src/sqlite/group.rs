@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use engine::mutants::{Mutant, mutant_active};
+use engine::mutant;
 use engine::{Durability, Epoch, Position};
 use rusqlite::Connection;
 
@@ -231,7 +231,7 @@ impl Group<'_> {
 
     /// Takes a group back that failed as a whole. No space is the one failure that all goes on after.
     fn give_back(&mut self, error: &Error) {
-        if mutant_active(Mutant::DiskEndsKept) {
+        if mutant!(DiskEndsKept) {
             self.state.ends.keep();
         }
         self.state.ends.back_to(0);
@@ -242,7 +242,7 @@ impl Group<'_> {
             self.state.space.give_up();
             // The blocks that the WAL has serve again once it begins anew.
             self.checkpoint(CheckpointMode::Passive);
-        } else if !mutant_active(Mutant::DiskPoisonIgnored) {
+        } else if !mutant!(DiskPoisonIgnored) {
             self.state.poisoned = Some(error.to_string());
         }
     }
@@ -255,7 +255,7 @@ impl Group<'_> {
             Some(results) => results,
             None => self.apart(members)?,
         };
-        if mutant_active(Mutant::DiskMarkLeads) {
+        if mutant!(DiskMarkLeads) {
             let (position, chain) = self.state.ends.last;
             self.state.home.set_mark(position, chain)?;
         }
@@ -358,7 +358,7 @@ impl Group<'_> {
             return Ok(());
         }
         let sql = match strength {
-            _ if mutant_active(Mutant::DiskGroupNotSynced) => "PRAGMA synchronous = NORMAL",
+            _ if mutant!(DiskGroupNotSynced) => "PRAGMA synchronous = NORMAL",
             Durability::Written => "PRAGMA synchronous = NORMAL",
             Durability::Synced => "PRAGMA synchronous = FULL",
         };

@@ -13,7 +13,7 @@ use crate::body::{Attached, Content};
 use crate::event::{MessageAccepted, Overrides, QueueMode, QueuePlace, ReceiptState, Reset, WaitFor};
 use crate::ids::{MessageId, Moment, Timestamp};
 use crate::input::{Answer, Receipt, Refusal};
-use crate::mutants::{Mutant, mutant_active};
+use crate::mutant;
 use crate::queue::QueueSettings;
 use crate::state::{Lifecycle, Phase, Session};
 use crate::tables::limits::MESSAGE_BYTES;
@@ -34,13 +34,13 @@ impl Machine {
     pub(super) fn message(&mut self, offered: Offered, moment: Moment) -> Result<Answer, Refusal> {
         let Offered { message, content, mode, queue, key, overrides, attachments } = offered;
         let Some(session) = &self.session else { return Err(no_session()) };
-        let key_of = key.as_ref().filter(|_| !mutant_active(Mutant::KeyForgotten));
+        let key_of = key.as_ref().filter(|_| !mutant!(KeyForgotten));
         let known = key_of.and_then(|key| session.keys.get(key)).copied();
         if let Some(earlier) = known.or_else(|| session.messages.contains_key(&message).then_some(message)) {
             return repeated(session, earlier, (&content, &attachments), key.as_deref());
         }
         check_size(session, &content)?;
-        let session_mode = session.queue_mode.filter(|_| !mutant_active(Mutant::ModeIgnored));
+        let session_mode = session.queue_mode.filter(|_| !mutant!(ModeIgnored));
         let mode = mode.or(session_mode).unwrap_or(queue.mode);
         let route = route(Cell::of(session), mode);
         let place = route.place(mode).map_err(|reason| state_refusal(session, reason))?;

@@ -16,7 +16,7 @@ use crate::event::{
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{BranchId, Epoch, Seq, Timestamp};
 use crate::ledger::FailureReport;
-use crate::mutants::{Mutant, mutant_active};
+use crate::mutant;
 use crate::tables::budget::{Allowance, Scope, Spent};
 use crate::tables::lifecycle::LifecycleKind;
 use crate::tables::recovery::Cooling;
@@ -107,7 +107,7 @@ impl Session {
             Event::Opened(e) => self.opened(e, at),
             Event::Closed(_) => {
                 self.closed = true;
-                if mutant_active(Mutant::QueueDroppedAtClosing) {
+                if mutant!(QueueDroppedAtClosing) {
                     self.queue.clear();
                 }
             }
@@ -120,7 +120,7 @@ impl Session {
             Event::Resumed(_) => self.resumed(at),
             Event::Reset(_) => {
                 self.transcript.reset();
-                if mutant_active(Mutant::ResetDrops) {
+                if mutant!(ResetDrops) {
                     self.queue.clear();
                 }
             }
@@ -162,10 +162,10 @@ impl Session {
         self.last_activity = self.last_activity.max(e.last_activity);
         let Some(run) = self.run_mut() else { return };
         run.openings += u32::from(suspect);
-        if mutant_active(Mutant::TriesReset) {
+        if mutant!(TriesReset) {
             run.counters.failed = 0;
         }
-        if mutant_active(Mutant::BudgetForgotten) {
+        if mutant!(BudgetForgotten) {
             run.spent = Spent::default();
         }
         run.forget_chain(at);
@@ -178,7 +178,7 @@ impl Session {
         if is_active {
             run.lose_summary();
         }
-        if mutant_active(Mutant::CompactionHalf) {
+        if mutant!(CompactionHalf) {
             self.lose_half();
         }
     }
@@ -270,7 +270,7 @@ impl Session {
     fn compacted(&mut self, e: &Compacted) {
         let summary = Item::Summary { compaction: e.compaction, body: e.summary };
         self.transcript.compact(summary, e.kept_from, &e.pinned, self.head);
-        if mutant_active(Mutant::CompactionDropsQueue) {
+        if mutant!(CompactionDropsQueue) {
             self.queue.clear();
         }
         if let Some(run) = self.run_mut() {

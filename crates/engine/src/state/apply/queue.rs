@@ -2,7 +2,7 @@
 
 use crate::event::{Gathered, Leg, MessageAccepted, MessageSettled, QueueMode, QueuePlace, ReceiptState, RunStarted};
 use crate::ids::Timestamp;
-use crate::mutants::{Mutant, mutant_active};
+use crate::mutant;
 use crate::state::queue::{LegState, Message, Queued};
 use crate::state::run::{Run, SummaryRequest};
 use crate::state::session::{Lifecycle, Session};
@@ -42,7 +42,7 @@ impl Session {
             QueuePlace::Gather => self.queue.push_back(queued(Leg::Collect)),
             QueuePlace::Both => self.queue.extend([queued(Leg::Steer), queued(Leg::Followup)]),
             QueuePlace::Front => {
-                let behind = mutant_active(Mutant::InterruptBehind);
+                let behind = mutant!(InterruptBehind);
                 let interrupts = self.queue.iter().take_while(|queued| queued.mode == QueueMode::Interrupt).count();
                 self.queue.insert(if behind { self.queue.len() } else { interrupts }, queued(Leg::Followup));
             }
@@ -52,7 +52,7 @@ impl Session {
     pub(super) fn message_settled(&mut self, e: &MessageSettled) {
         let is_meant = |queued: &Queued| queued.message == e.message && e.leg.is_none_or(|leg| leg == queued.leg);
         let waiting: Vec<Leg> = self.queue.iter().filter(|queued| is_meant(queued)).map(|queued| queued.leg).collect();
-        let is_kept = e.state == ReceiptState::Steered && mutant_active(Mutant::SteerTwice);
+        let is_kept = e.state == ReceiptState::Steered && mutant!(SteerTwice);
         self.queue.retain(|queued| is_kept || !is_meant(queued));
         let Some(message) = self.messages.get_mut(&e.message) else { return };
         let legs = if waiting.is_empty() { vec![e.leg.unwrap_or(Leg::Followup)] } else { waiting };
@@ -132,7 +132,7 @@ impl Session {
                 message.settle(message.leg_in(input, run), ReceiptState::Ended, Some(run));
             }
         }
-        if mutant_active(Mutant::SteerLost) {
+        if mutant!(SteerLost) {
             self.queue.retain(|queued| queued.leg != Leg::Steer);
         }
         // What came too late to be steered into it waits for a run of its own.

@@ -7,7 +7,7 @@ use crate::event::{
 };
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{CallId, EffectId, Timestamp};
-use crate::mutants::{Mutant, mutant_active};
+use crate::mutant;
 use crate::settings::{Policy, ToolClass};
 use crate::state::blocks::{BlockList, BlockOf};
 use crate::state::call::{Call, Stage};
@@ -209,7 +209,7 @@ impl Run {
     /// What was answered of it is known; of a request whose end is not, it has cost what was set aside for all of it.
     fn compaction_failed(&mut self, e: &CompactionFailed) {
         let (reserved, known) = (self.take_reserved(), Spent::on_request(&e.usage, e.cost));
-        let lost = reserved.filter(|_| is_unknown(&e.failure) && !mutant_active(Mutant::BudgetUnknownIsNothing));
+        let lost = reserved.filter(|_| is_unknown(&e.failure) && !mutant!(BudgetUnknownIsNothing));
         self.usage.add(&e.usage);
         self.spent.add(&lost.unwrap_or_default().at_least(&known));
         self.counters.room.fail(e.compaction_step);
@@ -218,16 +218,16 @@ impl Run {
 
     /// The planted bugs: what an opening takes from a chain of failures.
     pub(super) fn forget_chain(&mut self, at: Timestamp) {
-        if mutant_active(Mutant::CoolingForgotten) {
+        if mutant!(CoolingForgotten) {
             self.counters.cooling.clear();
         }
-        if mutant_active(Mutant::LevelForgotten) {
+        if mutant!(LevelForgotten) {
             self.counters.lowered = None;
         }
-        if mutant_active(Mutant::RefusalForgotten) {
+        if mutant!(RefusalForgotten) {
             self.counters.refused = 0;
         }
-        if mutant_active(Mutant::WaitShortened)
+        if mutant!(WaitShortened)
             && let Phase::Retry { until } | Phase::Awaiting { on: WaitFor::Quota, until: Some(until) } = &mut self.phase
         {
             *until = at.min(*until);
@@ -271,7 +271,7 @@ impl Run {
         if e.next == Next::Cut {
             return;
         }
-        if mutant_active(Mutant::BudgetSettledTwice) {
+        if mutant!(BudgetSettledTwice) {
             self.spend_reserved();
         }
         self.take_reserved();
@@ -306,7 +306,7 @@ impl Run {
 
     /// What became of the request that is out is not known: it has cost what was set aside for it.
     pub(super) fn spend_reserved(&mut self) {
-        if let Some(reserved) = self.take_reserved().filter(|_| !mutant_active(Mutant::BudgetUnknownIsNothing)) {
+        if let Some(reserved) = self.take_reserved().filter(|_| !mutant!(BudgetUnknownIsNothing)) {
             self.spent.add(&reserved);
         }
     }
