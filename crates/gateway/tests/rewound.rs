@@ -278,8 +278,8 @@ fn r43_a_follower_of_the_home_that_has_seen_what_power_took_is_told_rewound() {
     next.failure_report();
     next.failure_report();
     let (told, to) = of_home(&seen, lost.path());
-    let struck = |what: &&Stream| matches!(what, Stream::Assistant(AssistantLine::Struck { .. }));
-    assert_eq!(told.iter().filter(struck).count(), 2, "what stands there now was not told: {told:?}");
+    let retracted = |what: &&Stream| matches!(what, Stream::Assistant(AssistantLine::Struck { .. }));
+    assert_eq!(told.iter().filter(retracted).count(), 2, "what stands there now was not told: {told:?}");
     assert_eq!(to, HomeReading::now(next.journal.as_ref()).unwrap());
     assert_eq!(of_home(&synced, lost.path()).0.len(), 2, "nothing that it has seen is gone");
 }
