@@ -99,7 +99,7 @@ mod tests {
     fn r17_the_form_of_the_state_has_this_version() {
         let id = "00000000-0000-0000-0000-000000000007";
         let form = format!(
-            r#"{{"version":12,"session":{{"id":"{id}","key":"agent:main:main","agent":"main","branch":"{id}","head":1,"created_at":1,"last_activity":1,"lifecycle":"initializing","held":null,"queue":[],"messages":{{}},"keys":{{}},"dropped":[],"transcript":{{"items":[],"seqs":[],"tokens":0,"sent":0,"sent_tokens":0,"counted":null,"resets":0,"flush":"not"}},"pending_reports":[],"processes":[],"model":null,"thinking":null,"verbose":null,"queue_mode":null,"spent":{{}},"allowance":{{}},"epoch":0,"closed":true}}}}"#
+            r#"{{"version":12,"session":{{"id":"{id}","key":"agent:main:main","agent":"main","branch":"{id}","head":1,"created_at":1,"last_activity":1,"lifecycle":"initializing","held":null,"queue":[],"messages":{{}},"keys":{{}},"dropped":[],"transcript":{{"items":[],"seqs":[],"tokens":0,"sent":0,"sent_tokens":0,"counted":null,"resets":0,"flush":"not"}},"owed":[],"processes":[],"model":null,"thinking":null,"verbose":null,"queue_mode":null,"spent":{{}},"allowance":{{}},"epoch":0,"closed":true}}}}"#
         );
         assert_eq!(String::from_utf8(session().to_snapshot()).unwrap(), form);
         assert_eq!(Session::from_snapshot(form.as_bytes()), Ok(Some(session())));
