@@ -83,7 +83,7 @@ pub(super) fn code_map(tree: &Tree) -> Vec<Finding> {
 }
 
 /// The words of a line that are paths of the project. A pattern with `*` names no single file.
-fn named_paths(line: &str) -> impl Iterator<Item = &str> {
+pub(super) fn named_paths(line: &str) -> impl Iterator<Item = &str> {
     line.split(|c: char| !(c.is_alphanumeric() || "/._-*".contains(c)))
         .map(|word| word.trim_end_matches(['.', '/']))
         .filter(|word| MAPPED_FOLDERS.iter().any(|folder| word.starts_with(folder)) && !word.contains('*'))
@@ -139,9 +139,11 @@ mod tests {
 
     #[test]
     fn the_code_map_names_each_crate() {
-        let files = [("ARCHITECTURE.md", "`crates/a`, `xtask`\n"), ("crates/a/Cargo.toml", ""), ("xtask/Cargo.toml", "")];
+        let files =
+            [("ARCHITECTURE.md", "`crates/a`, `xtask`\n"), ("crates/a/Cargo.toml", ""), ("xtask/Cargo.toml", "")];
         assert_eq!(found(code_map, &files), [""; 0]);
-        let files = [("ARCHITECTURE.md", "`crates/a/src/`\n"), ("crates/a/src/lib.rs", ""), ("crates/a/Cargo.toml", "")];
+        let files =
+            [("ARCHITECTURE.md", "`crates/a/src/`\n"), ("crates/a/src/lib.rs", ""), ("crates/a/Cargo.toml", "")];
         assert_eq!(found(code_map, &files), ["ARCHITECTURE.md:1 `crates/a` is not in the map"]);
     }
 }
