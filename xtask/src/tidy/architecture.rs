@@ -25,7 +25,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 const FOR_TESTS: &[(&str, &[&str])] = &[("faulty-vfs", &["simulator"])];
 
 const MAP: &str = "ARCHITECTURE.md";
-const MAPPED_FOLDERS: [&str; 3] = ["crates/", "docs/", "xtask/"];
+const MAPPED_FOLDERS: [&str; 3] = ["crates/", "docs/", "xtask"];
 
 /// Every crate of the workspace names only what lies before it.
 pub(super) fn arrows(tree: &Tree) -> Vec<Finding> {
@@ -59,7 +59,7 @@ pub(super) fn arrows(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Every path that ARCHITECTURE.md names exists.
+/// ARCHITECTURE.md names every crate, and every path that it names exists.
 pub(super) fn code_map(tree: &Tree) -> Vec<Finding> {
     let Some(map) = tree.file(MAP) else {
         return vec![Finding::failure(MAP, 1, "is missing", "it is the first page that a newcomer reads")];
@@ -73,11 +73,17 @@ pub(super) fn code_map(tree: &Tree) -> Vec<Finding> {
             }
         }
     }
+    for crate_folder in tree.with_ending("/Cargo.toml").filter_map(|file| file.path.strip_suffix("/Cargo.toml")) {
+        if !map.text.lines().any(|line| named_paths(line).any(|path| path == crate_folder)) {
+            let repair = "add a row with its duty and its invariant";
+            findings.push(Finding::failure(MAP, 1, format!("`{crate_folder}` is not in the map"), repair));
+        }
+    }
     findings
 }
 
 /// The words of a line that are paths of the project. A pattern with `*` names no single file.
-fn named_paths(line: &str) -> impl Iterator<Item = &str> {
+pub(super) fn named_paths(line: &str) -> impl Iterator<Item = &str> {
     line.split(|c: char| !(c.is_alphanumeric() || "/._-*".contains(c)))
         .map(|word| word.trim_end_matches(['.', '/']))
         .filter(|word| MAPPED_FOLDERS.iter().any(|folder| word.starts_with(folder)) && !word.contains('*'))
@@ -129,5 +135,15 @@ mod tests {
         assert_eq!(found(code_map, &files), [""; 0]);
         assert_eq!(found(code_map, &files[..2]), ["ARCHITECTURE.md:3 `docs/b.md` does not exist"]);
         assert_eq!(found(code_map, &files[1..]), ["ARCHITECTURE.md:1 is missing"]);
+    }
+
+    #[test]
+    fn the_code_map_names_each_crate() {
+        let files =
+            [("ARCHITECTURE.md", "`crates/a`, `xtask`\n"), ("crates/a/Cargo.toml", ""), ("xtask/Cargo.toml", "")];
+        assert_eq!(found(code_map, &files), [""; 0]);
+        let files =
+            [("ARCHITECTURE.md", "`crates/a/src/`\n"), ("crates/a/src/lib.rs", ""), ("crates/a/Cargo.toml", "")];
+        assert_eq!(found(code_map, &files), ["ARCHITECTURE.md:1 `crates/a` is not in the map"]);
     }
 }

@@ -1,11 +1,33 @@
 //! Links between the project's own pages: the file is there, and so is the heading. Links to the world are not followed.
+//! The recipes of CONTRIBUTING.md name files without links; these are checked too.
 
 use super::Finding;
+use super::architecture::named_paths;
 use crate::tree::{TextFile, Tree};
+
+const RECIPES: &str = "CONTRIBUTING.md";
 
 /// Every link of every page that stays in the project leads somewhere.
 pub(super) fn links(tree: &Tree) -> Vec<Finding> {
     tree.with_ending(".md").flat_map(|page| page_findings(tree, page)).collect()
+}
+
+/// Every file that CONTRIBUTING.md names in backquotes exists, so that a recipe never sends anybody to a file that has moved.
+pub(super) fn recipes(tree: &Tree) -> Vec<Finding> {
+    let Some(page) = tree.file(RECIPES) else { return vec![] };
+    let named =
+        prose(&page.text).flat_map(|(line, text)| quoted(text).flat_map(named_paths).map(move |path| (line, path)));
+    let missing = named.filter(|(_, path)| !tree.exists(path));
+    missing
+        .map(|(line, path)| {
+            Finding::failure(RECIPES, line, format!("`{path}` does not exist"), "name the file that has this duty now")
+        })
+        .collect()
+}
+
+/// The parts of a line between backquotes. One that is split over two lines ends with its line.
+fn quoted(line: &str) -> impl Iterator<Item = &str> {
+    line.split('`').skip(1).step_by(2)
 }
 
 fn page_findings(tree: &Tree, page: &TextFile) -> Vec<Finding> {
@@ -71,7 +93,7 @@ fn anchor(line: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::links;
+    use super::{links, recipes};
     use crate::tidy::found;
 
     const LOOP: &str = "# The loop\n## What it does, and why\n";
@@ -94,5 +116,13 @@ mod tests {
             "docs/a.md:3 the link `#none` names no heading of docs/a.md",
         ];
         assert_eq!(found(links, &[("docs/a.md", page), ("docs/internals/loop.md", LOOP)]), expected);
+    }
+
+    #[test]
+    fn recipes_name_files_that_exist() {
+        let page = "1. Add it to `crates/a/src/lib.rs` and `crates/a/tests/`. `Event::bodies` and `target/x`.\n```sh\ncat                     `crates/gone`\n```\n2. Test it: `cargo test -p a`, crates/gone without quotes.\n";
+        let files = [("CONTRIBUTING.md", page), ("crates/a/src/lib.rs", ""), ("crates/a/tests/b.rs", "")];
+        assert_eq!(found(recipes, &files), [""; 0]);
+        assert_eq!(found(recipes, &files[..2]), ["CONTRIBUTING.md:1 `crates/a/tests` does not exist"]);
     }
 }

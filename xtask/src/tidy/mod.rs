@@ -3,6 +3,7 @@
 
 mod architecture;
 mod dependencies;
+mod glossary;
 mod links;
 mod purity;
 mod sizes;
@@ -61,6 +62,8 @@ const RULES: &[Rule] = &[
     Rule { name: "the project speaks of itself alone", find: words::foreign },
     Rule { name: "the code map is true", find: architecture::code_map },
     Rule { name: "links resolve", find: links::links },
+    Rule { name: "the glossary and the code use the same words", find: glossary::glossary },
+    Rule { name: "recipes name files that exist", find: links::recipes },
     Rule { name: "dependencies are explained", find: dependencies::explained },
 ];
 
@@ -117,6 +120,6 @@ mod tests {
         assert!(out.contains("src/a.rs:1: `todo!` — "), "{out}");
         assert_eq!(tally.failed, 2, "{out}");
         assert_eq!(tally.passed + tally.failed, RULES.len() as u64);
-        assert!(out.ends_with("tidy: 3 files, 10 rules hold, 2 do not, 0 warnings\n"), "{out}");
+        assert!(out.ends_with("tidy: 3 files, 12 rules hold, 2 do not, 0 warnings\n"), "{out}");
     }
 }
