@@ -43,6 +43,10 @@ pub(super) fn arrows(tree: &Tree) -> Vec<Finding> {
         };
         for dependency in &manifest.dependencies {
             let name = dependency.name.as_str();
+            // A crate's tests may ask for a feature of their own crate.
+            if name == package && dependency.kind == Kind::Dev {
+                continue;
+            }
             if dependency.kind != Kind::Workspace && crates.contains(&name) && !allowed.contains(&name) {
                 let what = format!("`{package}` names `{name}`");
                 let mend = "nothing points back (ARCHITECTURE.md): move what is shared to a crate that both may name";

@@ -7,6 +7,7 @@ mod glossary;
 mod links;
 mod purity;
 mod sizes;
+mod type_names;
 mod words;
 
 use std::io::{self, Write};
@@ -57,6 +58,7 @@ const RULES: &[Rule] = &[
     Rule { name: "every file says what lives there", find: words::module_docs },
     Rule { name: "sizes of files and functions", find: sizes::sizes },
     Rule { name: "the list of long functions shrinks", find: sizes::allowances },
+    Rule { name: "a public type name occurs once", find: type_names::unique },
     Rule { name: "nothing unfinished", find: words::unfinished },
     Rule { name: "tests wait for conditions", find: words::sleeps },
     Rule { name: "the project speaks of itself alone", find: words::foreign },
@@ -120,6 +122,6 @@ mod tests {
         assert!(out.contains("src/a.rs:1: `todo!` — "), "{out}");
         assert_eq!(tally.failed, 2, "{out}");
         assert_eq!(tally.passed + tally.failed, RULES.len() as u64);
-        assert!(out.ends_with("tidy: 3 files, 12 rules hold, 2 do not, 0 warnings\n"), "{out}");
+        assert!(out.ends_with("tidy: 3 files, 13 rules hold, 2 do not, 0 warnings\n"), "{out}");
     }
 }
