@@ -153,7 +153,7 @@ impl fmt::Display for Mend {
             Self::Ledger => f.write_str("ledger"),
             Self::Loss => f.write_str("loss"),
             Self::Wal => f.write_str("wal"),
-            Self::Rescue => f.write_str("rescue"),
+            Self::Rescue => f.write_str("export"),
             Self::Views => f.write_str("views"),
             Self::Collect => f.write_str("collect"),
         }
@@ -162,14 +162,18 @@ impl fmt::Display for Mend {
 
 impl Serialize for Mend {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        match self {
+            // Names in output stay as they are; `doctor --repair` takes this one too.
+            Self::Rescue => serializer.serialize_str("rescue"),
+            other => serializer.collect_str(other),
+        }
     }
 }
 
 /// A mend that there is not.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "there is no mend `{name}`; there are snapshots, snapshot:KEY, session:KEY, ledger, loss, wal, rescue, views, collect"
+    "there is no repair `{name}`; there are snapshots, snapshot:KEY, session:KEY, ledger, loss, wal, export, views, collect"
 )]
 pub struct UnknownMend {
     /// What was asked for.
@@ -190,7 +194,7 @@ impl FromStr for Mend {
                 "ledger" => Ok(Self::Ledger),
                 "loss" => Ok(Self::Loss),
                 "wal" => Ok(Self::Wal),
-                "rescue" => Ok(Self::Rescue),
+                "export" => Ok(Self::Rescue),
                 "views" => Ok(Self::Views),
                 "collect" => Ok(Self::Collect),
                 _ => Err(unknown()),
