@@ -445,7 +445,7 @@ fn mend(home: &Home, what: &str, code: i32) -> String {
     assert!(asked.verdict().contains("--yes"), "{asked:?}");
     let mended = home.run(&["doctor", "--repair", what, "--yes"]).expect_code(code);
     let again = home.run(&["doctor", "--repair", what, "--yes"]).expect_code(3);
-    assert!(again.verdict().contains("nothing here needs the mend"), "{again:?}");
+    assert!(again.verdict().contains("nothing here needs the repair"), "{again:?}");
     plain(&mended.out, home)
 }
 
