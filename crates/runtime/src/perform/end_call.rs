@@ -17,7 +17,7 @@ pub(super) async fn perform(context: Context, request: CallRequest, why: EndingC
     let mut given = tools::end(&context, &request, GRACE).await;
     // A command that was done before it could be ended has passed no limit.
     if why == EndingCause::Limit && given.outcome != CallOutcome::Done {
-        let limit = format!("[its limit was reached: {} s for one call (tools.call_s)]\n", context.call_ms / 1000);
+        let limit = format!("[its limit was reached: {} s for one call (tools.timeout_s)]\n", context.call_ms / 1000);
         let text = String::from_utf8_lossy(&given.output.bytes).into_owned() + &limit;
         given.output = Content::text(BodyKind::Output, &text);
     }

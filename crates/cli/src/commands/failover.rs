@@ -1,4 +1,4 @@
-//! `limulus recovery`: what follows each class of failure, from the table that the runtime obeys.
+//! `limulus failover`: what follows each class of failure, from the table that the runtime obeys.
 
 use clap::Args;
 use engine::tables::limits::{BACKOFF_BASE_MS, BACKOFF_MOST_MS, COOLDOWNS_MS};
@@ -10,9 +10,9 @@ use crate::error::CliError;
 use crate::show::human::Page;
 use crate::show::{json, print};
 
-/// What follows each class of failure, printed from the table that the runtime obeys.
+/// Print what follows each class of failure: the failover table that the runtime obeys.
 #[derive(Debug, Args)]
-pub(crate) struct RecoveryArgs {
+pub(crate) struct FailoverArgs {
     /// Print the table; it is what is printed without this too
     #[arg(long)]
     table: bool,
@@ -22,8 +22,8 @@ pub(crate) struct RecoveryArgs {
 }
 
 /// Prints it.
-pub(crate) fn run(args: &RecoveryArgs) -> Result<(), CliError> {
-    let RecoveryArgs { table: _, json: as_json } = args;
+pub(crate) fn run(args: &FailoverArgs) -> Result<(), CliError> {
+    let FailoverArgs { table: _, json: as_json } = args;
     print(&if *as_json { json(&rows()) } else { table() })
 }
 
@@ -102,6 +102,6 @@ mod tests {
     #[test]
     fn r24_the_page_has_the_table() {
         let page = include_str!("../../../../docs/failures.md");
-        assert!(page.contains(&format!("```text\n$ limulus recovery --table\n{}```\n", table())), "{}", table());
+        assert!(page.contains(&format!("```text\n$ limulus failover --table\n{}```\n", table())), "{}", table());
     }
 }
