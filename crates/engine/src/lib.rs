@@ -3,6 +3,8 @@
 //! No async, no clock, no chance, no files. What may not live here: anything that waits, asks the system, or has an
 //! order that varies. Start with `tables/`, then `machine/`, then `pump.rs`.
 
+#![warn(clippy::wildcard_enum_match_arm)]
+
 mod batch;
 mod body;
 mod effect;

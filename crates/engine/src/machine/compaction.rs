@@ -180,10 +180,8 @@ impl Machine {
     }
 
     fn compacting(&self) -> Option<Compacting> {
-        match self.phase() {
-            Some(Phase::Compacting(compacting)) => *compacting,
-            _ => None,
-        }
+        let Phase::Compacting(compacting) = self.phase()? else { return None };
+        *compacting
     }
 
     /// The compaction under way has failed, however.

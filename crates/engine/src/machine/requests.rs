@@ -218,10 +218,7 @@ impl Machine {
     /// A request failed, before or after its first byte. Where the model is to go on from what had come, that is a message
     /// at once; else it is kept until it is known what follows.
     pub(super) fn request_failed(&mut self, effect: EffectId, failure: Failure, moment: Moment) {
-        let stream = match self.phase() {
-            Some(Phase::Streaming(stream)) => Some(stream.clone()),
-            _ => None,
-        };
+        let stream = if let Some(Phase::Streaming(stream)) = self.phase() { Some(stream.clone()) } else { None };
         let said = stream.as_ref().map(|stream| stream.text.clone()).filter(|text| !text.is_empty());
         let text = said.map(|text| self.keep_text(BodyKind::Message, &text));
         // The calls of an answer that is itself the failure are not worth an answer.

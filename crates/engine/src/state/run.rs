@@ -352,7 +352,12 @@ impl Run {
         match &self.phase {
             Phase::Preparing { stage: PrepareStage::Sent(sent) } => Some(sent),
             Phase::Streaming(stream) => Some(&stream.sent),
-            _ => None,
+            Phase::Preparing { .. }
+            | Phase::ToolExec
+            | Phase::Awaiting { .. }
+            | Phase::Compacting(_)
+            | Phase::Error { .. }
+            | Phase::Retry { .. } => None,
         }
     }
 

@@ -90,8 +90,6 @@ fn phase_times(run: &Run, limits: &Limits) -> Option<(Timestamp, Timer)> {
 }
 
 fn call_times<'a>(run: &'a Run, limits: &'a Limits) -> impl Iterator<Item = (Timestamp, Timer)> + 'a {
-    run.step.calls.iter().filter_map(|call| match (&call.stage, call.started_at) {
-        (Stage::Started { .. }, Some(at)) => Some((at.plus(limits.call_ms), Timer::CallLimit(call.id))),
-        _ => None,
-    })
+    let started = run.step.calls.iter().filter(|call| matches!(call.stage, Stage::Started { .. }));
+    started.filter_map(|call| Some((call.started_at?.plus(limits.call_ms), Timer::CallLimit(call.id))))
 }

@@ -141,8 +141,6 @@ fn receipt(session: &Session, message: MessageId) -> Receipt {
 
 /// When the wait of the run ends that everything in the queue waits for as well, if that is known.
 fn waits_until(session: &Session) -> Option<Timestamp> {
-    match session.run().map(|run| &run.phase) {
-        Some(Phase::Awaiting { on: WaitFor::Quota | WaitFor::Budget, until }) => *until,
-        _ => None,
-    }
+    let Phase::Awaiting { on: WaitFor::Quota | WaitFor::Budget, until } = session.run()?.phase else { return None };
+    until
 }
