@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::chat::Chat;
 use crate::error::ErrorShape;
-use crate::event::{AGENT_EVENT, Event};
+use crate::event::AGENT_EVENT;
+#[cfg(feature = "schema")]
+use crate::event::Event;
 
 /// What a connection is told, under its name on the wire.
 pub trait Notice: Serialize {

@@ -253,7 +253,7 @@ mod tests {
             ("read", b"{\"path\": \"a", &["not valid JSON", "line 1 column"]),
             ("read", b"{\"path\": \"\xff\"}", &["not valid JSON"]),
             ("read", b"[1]", &["`read`", "object"]),
-            ("read", b"{}", &["path", "required"]),
+            ("read", b"{}", &["path", "missing"]),
             ("read", b"{\"path\": 7}", &["`path`", "string"]),
             ("read", b"{\"path\": \"a\", \"offset\": 1.5}", &["`offset`", "integer"]),
             ("exec", b"{\"cmd\": \"ls\"}", &["command", "cmd"]),

@@ -7,6 +7,7 @@ use engine::{BranchId, Epoch, Hash, Position, RunId, Seq, Session, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+#[cfg(feature = "schema")]
 use super::names;
 
 /// One entry of the audit log. Times are milliseconds since 1970 UTC. What cannot be known after a damaged entry is null.

@@ -5,6 +5,7 @@ use engine::{Lane, RunId, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+#[cfg(feature = "schema")]
 use super::names;
 
 /// A run that waits for its place in a lane.

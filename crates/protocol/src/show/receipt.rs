@@ -6,6 +6,7 @@ use engine::{MessageId, Outcome, QueueMode, QueueState, ReceiptState, RunId, Ses
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+#[cfg(feature = "schema")]
 use super::names;
 
 /// What became of one message. Times are milliseconds since 1970 UTC.

@@ -6,7 +6,9 @@ use engine::{BranchId, CallId, CallOutcome, EffectId, Outcome, RunId, SessionId,
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{LaneWait, names};
+use super::LaneWait;
+#[cfg(feature = "schema")]
+use super::names;
 
 /// A run without its text. Times are milliseconds since 1970 UTC.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

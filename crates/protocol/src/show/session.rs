@@ -10,6 +10,7 @@ use engine::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+#[cfg(feature = "schema")]
 use super::names;
 use super::run::{RunStory, RunSummary};
 

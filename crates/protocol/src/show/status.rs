@@ -9,7 +9,9 @@ use engine::{Position, RunId, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{LaneWait, names};
+use super::LaneWait;
+#[cfg(feature = "schema")]
+use super::names;
 
 /// What a home is doing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

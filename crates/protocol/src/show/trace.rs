@@ -6,6 +6,7 @@ use engine::{Epoch, Position, RunId, Seq, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+#[cfg(feature = "schema")]
 use super::names;
 
 /// One entry of a run. Times are milliseconds.
