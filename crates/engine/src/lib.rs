@@ -37,15 +37,16 @@ pub use input::{Answer, Command, Given, Input, Override, Part, Receipt, Refusal,
 pub use lanes::{Bound, Lane, LaneAnswer, LaneBounds, LaneWait, LaneWish, Lanes};
 pub use ledger::{Account, Cleared, Cooled, Ledger, LedgerPump, News, Rest, Strike, Turns};
 pub use machine::{IllegalEdge, Line, Machine, RecoverError, Segment, SettingsSource};
+pub use machine::{failover, timers};
 pub use pump::{Do, Pump};
 pub use purse::{Leave, Purse, PurseWish, SharedBudget};
 pub use queue::{DropPolicy, Interrupt, QueueSettings};
 pub use settings::{Candidate, Compaction, Limits, Policy, Price, ResumeMode, Settings, Thinking, ToolClass, ToolSpec};
 pub use state::{
-    Asked, Block, BlockList, BlockOf, Blocks, Call, Clock, Compacting, Counted, Ending, Flags, InvalidSnapshot, Item,
-    ItemAt, ItemCall, LegState, Lifecycle, Message, MessageShows, PartialCall, Pause, Phase, PrepareStage, Process,
-    ProcessState, QueueState, QueueWatch, Queued, Repeat, Repeats, Run, STATE_VERSION, Sent, Session, Stage, Step,
-    Stream, SummaryWish, Transcript, Unpaired, Winding,
+    Asked, Block, BlockList, BlockOf, Blocks, Call, Clock, Compacting, Cooling, Counted, Counters, Ending, Flags,
+    Flush, History, InvalidSnapshot, Item, ItemAt, ItemCall, LegState, Lifecycle, Message, MessageShows, PartialCall,
+    Pause, Phase, PrepareStage, Process, ProcessState, QueueState, QueueWatch, Queued, Repeat, Repeats, Room, Run,
+    STATE_VERSION, Sent, Session, Stage, Step, Stream, SummaryWish, Transcript, Unpaired, Winding,
 };
 pub use tables::budget::{Allowance, AtLimit, Budget, Limit, Resource, Scope, Spent};
 pub use tables::compaction::{Rung, Window};

@@ -15,9 +15,9 @@ use crate::input::{Answer, Refusal, Shortened};
 use crate::mutants::{Mutant, planted};
 use crate::queue::QueueSettings;
 use crate::settings::Candidate;
-use crate::state::{Compacting, Item, ItemAt, Lifecycle, Phase, Run, Session, Transcript, Winding};
+use crate::state::{Compacting, Flush, History, Item, ItemAt, Lifecycle, Phase, Run, Session, Transcript, Winding};
 use crate::tables::budget::Spent;
-use crate::tables::compaction::{Flush, History, Rung, Window};
+use crate::tables::compaction::{Rung, Window};
 use crate::tables::limits::{FLUSH_TOKENS, MESSAGE_TOKENS};
 
 /// What is to be done: which way, and how many items a summary stands for.

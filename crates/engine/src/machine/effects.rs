@@ -6,9 +6,8 @@ use crate::effect::Effect;
 use crate::event::WaitFor;
 use crate::ids::{EffectId, EffectKind};
 use crate::state::{
-    Asked, Call, Compacting, Lifecycle, Phase, PrepareStage, Process, ProcessState, Run, Session, Stage,
+    Asked, Call, Compacting, Counters, Lifecycle, Phase, PrepareStage, Process, ProcessState, Run, Session, Stage,
 };
-use crate::tables::recovery::Counters;
 
 impl Machine {
     /// All that is wanted now, each with a stable id.

@@ -11,6 +11,7 @@ mod commands;
 mod compaction;
 mod effects;
 mod ending;
+pub mod failover;
 mod opening;
 mod processes;
 mod queue;
@@ -18,6 +19,7 @@ mod recover;
 mod reports;
 mod requests;
 mod sentences;
+pub mod timers;
 
 use std::sync::Arc;
 
@@ -29,7 +31,7 @@ use crate::input::{Answer, Input, Refusal};
 use crate::settings::{Limits, Settings};
 use crate::state::{Lifecycle, Session};
 use crate::tables::lifecycle::{self, LifecycleCause};
-use crate::tables::timers;
+use crate::tables::timers::Timer;
 use crate::tables::transitions::{self, RunState, Trigger};
 use crate::views::Touched;
 
@@ -161,7 +163,7 @@ impl Machine {
         self.settings.as_ref().map(|settings| settings.limits).unwrap_or_default()
     }
 
-    fn timers(&self, session: &Session) -> Vec<(Timestamp, timers::Timer)> {
+    fn timers(&self, session: &Session) -> Vec<(Timestamp, Timer)> {
         timers::armed(session, &self.limits(), self.ending_from)
     }
 

@@ -1,6 +1,7 @@
 //! Requests: sending, streaming, sealing, cutting, failing.
 
 use super::Machine;
+use super::failover::{Pick, pick};
 use crate::body::{BodyKind, Content};
 use crate::event::{
     BlockSigned, CallPartAdded, CutCause, Failed, ImageMade, MessageSealed, Next, ReasoningAdded, RequestOpened,
@@ -14,7 +15,6 @@ use crate::mutants::{Mutant, planted};
 use crate::settings::{Candidate, ResumeMode, ToolClass};
 use crate::state::{Blocks, PartialCall, Phase, PrepareStage, Session, Stream, Winding};
 use crate::tables::limits::{CALLS_PER_MESSAGE, STREAM_BYTES, WINDOW_LEAST};
-use crate::tables::recovery::{Pick, pick};
 
 impl Machine {
     /// Sends the request that the transcript stands for now: the same again is a new try, another is a new number.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::blocks::BlockList;
 use super::call::Call;
+use super::counters::Counters;
 use super::repeats::Repeats;
 use crate::body::{Attachment, Body};
 use crate::event::{Breakpoint, Outcome, PauseCause, Usage, WaitFor};
@@ -11,7 +12,6 @@ use crate::failure::Failure;
 use crate::ids::{CallId, EffectId, EffectKind, Epoch, Hash, MessageId, RunId, Seq, Timestamp};
 use crate::tables::budget::{Allowance, Spent};
 use crate::tables::compaction::Rung;
-use crate::tables::recovery::Counters;
 use crate::tables::transitions::RunState;
 
 /// The run that is under way or held.

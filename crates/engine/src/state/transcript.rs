@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::compaction::Flush;
 use crate::body::{Attachment, Body, BodyKind};
 use crate::ids::{CallId, EffectId, Hash, MessageId, Seq};
 use crate::mutants::{Mutant, planted};
 use crate::settings::Settings;
-use crate::tables::compaction::Flush;
 use crate::tables::limits::{IMAGE_TOKENS, LONG_RESULT_TOKENS, MESSAGE_TOKENS, PINNED_TOKENS};
 
 /// One item of a conversation.

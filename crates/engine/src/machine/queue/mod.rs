@@ -1,6 +1,7 @@
 //! Messages: taken, routed by the table, and given their place in the queue. One file for each way on from there; none of
 //! them remembers anything, so that a restart goes on the same way.
 
+mod cell;
 mod control;
 mod gather;
 mod interrupt;

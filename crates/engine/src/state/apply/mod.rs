@@ -16,9 +16,9 @@ use crate::failure::{Failure, FailureClass};
 use crate::ids::{BranchId, Epoch, Seq, Timestamp};
 use crate::ledger::Strike;
 use crate::mutants::{Mutant, planted};
+use crate::state::counters::Cooling;
 use crate::tables::budget::{Allowance, Scope, Spent};
 use crate::tables::lifecycle::LifecycleKind;
-use crate::tables::recovery::Cooling;
 use crate::tables::transitions::RunState;
 
 impl Session {
