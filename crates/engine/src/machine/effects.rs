@@ -31,7 +31,7 @@ impl Machine {
             | Lifecycle::Terminated => {}
         }
         wanted.extend(session.processes.iter().filter_map(process));
-        wanted.extend(session.owed.iter().cloned().map(Effect::report));
+        wanted.extend(session.pending_reports.iter().cloned().map(Effect::report));
         wanted
     }
 
@@ -58,9 +58,10 @@ fn request(session: &Session, run: &Run) -> Option<Effect> {
         }
         Phase::Preparing { stage: PrepareStage::Sent(sent) } => sent,
         Phase::Streaming(stream) => &stream.sent,
-        Phase::Compacting(Some(Compacting { effect, rung, items, focus, .. })) => {
-            let (id, rung, items, focus, candidate) = (*effect, *rung, *items, *focus, run.counters.candidate);
-            return Some(Effect::Compact { id, rung, items, focus, candidate });
+        Phase::Compacting(Some(Compacting { effect, compaction_step, items, focus, .. })) => {
+            let (id, compaction_step, items, focus, candidate) =
+                (*effect, *compaction_step, *items, *focus, run.counters.candidate);
+            return Some(Effect::Compact { id, compaction_step, items, focus, candidate });
         }
         Phase::Preparing { stage: PrepareStage::Gathering }
         | Phase::ToolExec

@@ -2,10 +2,10 @@
 
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{Moment, Timestamp};
-use crate::mutants::{Mutant, planted};
+use crate::mutant;
 use crate::settings::{Candidate, Limits, Thinking};
 use crate::state::{Cooling, Counters, History, Room};
-use crate::tables::compaction::{Rung, Window};
+use crate::tables::compaction::{CompactionStep, Window};
 use crate::tables::limits::{BACKOFF_BASE_MS, BACKOFF_MOST_MS, WINDOW_LEAST};
 use crate::tables::recovery::AtEnd::{End, Fail, Hold, Wait};
 use crate::tables::recovery::{Cools, First, Rule, Then, rule_of};
@@ -35,7 +35,7 @@ pub enum Strategy {
         /// When, from now.
         delay_ms: u64,
         /// The way that is tried next.
-        rung: Rung,
+        compaction_step: CompactionStep,
         /// The next request goes out with the history as it is.
         as_it_is: bool,
     },
@@ -116,7 +116,7 @@ fn first(
     if counters.failed > most {
         return None;
     }
-    let delay_ms = failure.retry_after_ms.unwrap_or_else(|| backoff_ms(counters.failed, moment.draw));
+    let delay_ms = failure.retry_after_ms.unwrap_or_else(|| backoff_ms(counters.failed, moment.random));
     // What is not over in a moment is not waited for here, where another can answer meanwhile or sooner, or the wait is one for
     // a quota: that one ends with whoever is free first.
     let free = next(&[counters.candidate], counters, chain, moment.now).is_some();
@@ -132,9 +132,8 @@ fn first(
 /// The first candidate that may be tried, when these may not.
 fn next(gone: &[u32], counters: &Counters, chain: &[Candidate], now: Timestamp) -> Option<u32> {
     let stays = |at: &u32| same_model(&chain[*at as usize], &chain[counters.candidate as usize]);
-    let fits = |at: &u32| {
-        chain[*at as usize].context_window >= WINDOW_LEAST && (!planted(Mutant::NextModelForgotten) || stays(at))
-    };
+    let fits =
+        |at: &u32| chain[*at as usize].context_window >= WINDOW_LEAST && (!mutant!(NextModelForgotten) || stays(at));
     (0..chain.len() as u32).find(|at| !gone.contains(at) && !counters.cools(*at, now) && fits(at))
 }
 
@@ -155,7 +154,7 @@ pub fn given_up(failure: &Failure, counters: &Counters, chain: &[Candidate]) -> 
         let candidate = &chain[*at as usize];
         *at == counters.candidate
             || then == Then::NextModel && same_model(candidate, failed)
-            || cools >= Cools::Profile && same_profile(candidate, failed) && !planted(Mutant::KeyAskedAgain)
+            || cools >= Cools::Profile && same_profile(candidate, failed) && !mutant!(KeyAskedAgain)
     };
     (0..chain.len() as u32).filter(goes).collect()
 }
@@ -210,29 +209,31 @@ fn after_compaction(failure: &Failure, room: &Room, window: Option<Window>, mome
     let again = matches!(rule_of(failure.class).first, First::Retry | First::RetryOnce);
     // One that used up all its time is not given it again.
     if again && failure.class != FailureClass::Timeout && room.failed <= 1 {
-        let delay_ms = failure.retry_after_ms.unwrap_or_else(|| backoff_ms(room.failed, moment.draw));
+        let delay_ms = failure.retry_after_ms.unwrap_or_else(|| backoff_ms(room.failed, moment.random));
         if delay_ms <= BACKOFF_MOST_MS {
-            return Strategy::MakeRoom { delay_ms, rung: room.rung, as_it_is: false };
+            return Strategy::MakeRoom { delay_ms, compaction_step: room.compaction_step, as_it_is: false };
         }
     }
     if room.alone {
         return Strategy::Fail;
     }
-    let rung = room.rung.next();
+    let compaction_step = room.compaction_step.next();
     let fits = window.is_some_and(|window| room.tokens <= window.most);
-    match (rung, room.history == History::TooLong) {
-        (Rung::Nothing, true) => Strategy::Fail,
-        (_, too_long) => {
-            Strategy::MakeRoom { delay_ms: 0, rung, as_it_is: !too_long && (fits || rung == Rung::Nothing) }
-        }
+    match (compaction_step, room.history == History::TooLong) {
+        (CompactionStep::Nothing, true) => Strategy::Fail,
+        (_, too_long) => Strategy::MakeRoom {
+            delay_ms: 0,
+            compaction_step,
+            as_it_is: !too_long && (fits || compaction_step == CompactionStep::Nothing),
+        },
     }
 }
 
 /// Full jitter: anywhere between nothing and 1 s · 2^(n−1), at most 60 s.
-fn backoff_ms(failed: u32, draw: u64) -> u64 {
+fn backoff_ms(failed: u32, random: u64) -> u64 {
     let doublings = failed.saturating_sub(1).min(16);
     let most = (BACKOFF_BASE_MS << doublings).min(BACKOFF_MOST_MS);
-    draw % (most + 1)
+    random % (most + 1)
 }
 
 #[cfg(test)]
@@ -241,26 +242,44 @@ mod tests {
 
     #[test]
     fn r14_what_follows_a_failed_summary() {
-        let moment = Moment { now: Timestamp(1), draw: 0 };
+        let moment = Moment { now: Timestamp(1), random: 0 };
         let window = Some(Window { threshold: 70, most: 100, keep: 10, flush: None });
         let with = |class, room| after_compaction(&Failure::new(class, "no"), &room, window, moment);
-        let room = |rung, failed, too_long, tokens| {
+        let room = |compaction_step, failed, too_long, tokens| {
             let history = if too_long { History::TooLong } else { History::Estimated };
-            Room { rung, failed, history, tokens, ..Room::default() }
+            Room { compaction_step, failed, history, tokens, ..Room::default() }
         };
-        let next = |delay_ms, rung, as_it_is| Strategy::MakeRoom { delay_ms, rung, as_it_is };
+        let next = |delay_ms, compaction_step, as_it_is| Strategy::MakeRoom { delay_ms, compaction_step, as_it_is };
         // Once more where the reason may pass.
-        assert_eq!(with(FailureClass::Server, room(Rung::Summarise, 1, false, 90)), next(0, Rung::Summarise, false));
+        assert_eq!(
+            with(FailureClass::Server, room(CompactionStep::Summarise, 1, false, 90)),
+            next(0, CompactionStep::Summarise, false)
+        );
         // Then with the old history, if that may fit.
-        assert_eq!(with(FailureClass::Server, room(Rung::Summarise, 2, false, 90)), next(0, Rung::Truncate, true));
-        assert_eq!(with(FailureClass::Timeout, room(Rung::Summarise, 1, false, 90)), next(0, Rung::Truncate, true));
+        assert_eq!(
+            with(FailureClass::Server, room(CompactionStep::Summarise, 2, false, 90)),
+            next(0, CompactionStep::Truncate, true)
+        );
+        assert_eq!(
+            with(FailureClass::Timeout, room(CompactionStep::Summarise, 1, false, 90)),
+            next(0, CompactionStep::Truncate, true)
+        );
         // Else the next way.
-        assert_eq!(with(FailureClass::Timeout, room(Rung::Summarise, 1, false, 101)), next(0, Rung::Truncate, false));
-        assert_eq!(with(FailureClass::Auth, room(Rung::Truncate, 1, true, 90)), next(0, Rung::Tail, false));
+        assert_eq!(
+            with(FailureClass::Timeout, room(CompactionStep::Summarise, 1, false, 101)),
+            next(0, CompactionStep::Truncate, false)
+        );
+        assert_eq!(
+            with(FailureClass::Auth, room(CompactionStep::Truncate, 1, true, 90)),
+            next(0, CompactionStep::Tail, false)
+        );
         // An estimate alone never ends a run, the provider's word does.
-        assert_eq!(with(FailureClass::Refused, room(Rung::Tail, 1, false, 101)), next(0, Rung::Nothing, true));
-        assert_eq!(with(FailureClass::Refused, room(Rung::Tail, 1, true, 101)), Strategy::Fail);
-        let alone = Room { alone: true, ..room(Rung::Summarise, 2, false, 90) };
+        assert_eq!(
+            with(FailureClass::Refused, room(CompactionStep::Tail, 1, false, 101)),
+            next(0, CompactionStep::Nothing, true)
+        );
+        assert_eq!(with(FailureClass::Refused, room(CompactionStep::Tail, 1, true, 101)), Strategy::Fail);
+        let alone = Room { alone: true, ..room(CompactionStep::Summarise, 2, false, 90) };
         assert_eq!(with(FailureClass::Server, alone), Strategy::Fail);
     }
 }

@@ -9,7 +9,7 @@ use crate::ids::{CallId, EffectId, EffectKind, Moment};
 use crate::input::{Part, Report};
 use crate::settings::Settings;
 use crate::state::{Call, Phase, Session};
-use crate::tables::compaction::Rung;
+use crate::tables::compaction::CompactionStep;
 
 impl Machine {
     pub(super) fn handle_report(&mut self, report: Report, moment: Moment) {
@@ -20,8 +20,8 @@ impl Machine {
         match report {
             Report::Opened { epoch, cooling } => return self.opened(epoch, &cooling, moment),
             // What is left alone is asked for by nobody sooner: nothing follows before the next request is decided on.
-            Report::Cooled { cooling } => return self.leave_alone(&cooling, moment),
-            Report::Cleared { cleared } => return self.ask_again(&cleared, moment),
+            Report::CooldownSet { cooling } => return self.leave_alone(&cooling, moment),
+            Report::CooldownLifted { cleared } => return self.ask_again(&cleared, moment),
             Report::OpenedToWait { epoch } => return self.opened_to_wait(epoch, moment),
             Report::Closing => return self.closing(moment),
             Report::Due => return self.expire(moment),
@@ -52,11 +52,11 @@ impl Machine {
                 self.request_ended(effect, usage, moment);
                 self.finish_answered(moment);
             }
-            Report::Shortened { effect, made } => self.shortened(effect, made, moment),
+            Report::Compacted { effect, made } => self.shortened(effect, made, moment),
             Report::RequestFailed { effect, failure } if effect.kind == EffectKind::Compact => {
                 self.compaction_failed(failure, Usage::default(), moment);
             }
-            Report::NotShortened { failure, usage, .. } => self.compaction_failed(failure, usage, moment),
+            Report::NotCompacted { failure, usage, .. } => self.compaction_failed(failure, usage, moment),
             Report::RequestFailed { effect, failure } => self.request_failed(effect, failure, moment),
             Report::ProcessEnded { effect, outcome, how } => self.process_ended(effect, outcome, how, moment),
             Report::CallChecked { effect, decision, fingerprint, evidence, reason } => {
@@ -113,7 +113,7 @@ impl Machine {
         self.run_started(lane, settings, moment);
         self.emit(Failed { request: None, failure: failure.clone(), text: None }, moment.now);
         if matches!(self.phase(), Some(Phase::Compacting(_))) {
-            self.fail_compaction(failure.clone(), Rung::Nothing, moment);
+            self.fail_compaction(failure.clone(), CompactionStep::Nothing, moment);
         }
         self.end_run(Outcome::Failed, Some(failure), moment);
     }
@@ -147,7 +147,7 @@ fn about(report: &Report) -> Option<(EffectId, &'static [EffectKind])> {
             (*effect, &[Request])
         }
         Report::RequestFailed { effect, .. } => (*effect, &[Request, Prepare, Compact]),
-        Report::Shortened { effect, .. } | Report::NotShortened { effect, .. } => (*effect, &[Compact]),
+        Report::Compacted { effect, .. } | Report::NotCompacted { effect, .. } => (*effect, &[Compact]),
         Report::CallChecked { effect, .. } => (*effect, &[CheckCall]),
         Report::CallOutput { effect, .. } => (*effect, &[RunCall]),
         Report::CallEnded { effect, .. } => (*effect, &[RunCall, EndCall]),
@@ -155,8 +155,8 @@ fn about(report: &Report) -> Option<(EffectId, &'static [EffectKind])> {
         Report::ProcessEnded { effect, .. } => (*effect, &[HoldProcess, EndProcess]),
         Report::Reported { effect } => (*effect, &[EffectKind::Report]),
         Report::Opened { .. }
-        | Report::Cooled { .. }
-        | Report::Cleared { .. }
+        | Report::CooldownSet { .. }
+        | Report::CooldownLifted { .. }
         | Report::OpenedToWait { .. }
         | Report::Closing
         | Report::Due

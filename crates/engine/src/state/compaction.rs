@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::tables::compaction::{Rung, Window};
+use crate::tables::compaction::{CompactionStep, Window};
 use crate::tables::limits::OVERFLOW_SUMMARIES;
 
 /// How far a history is with the writing down of what its summary may lose. That is an ordinary step of a run, once for each
@@ -34,9 +34,10 @@ pub enum History {
 
 /// How far a run is with making room.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Room {
+pub struct CompactionProgress {
     /// The way that is tried next.
-    pub rung: Rung,
+    #[serde(rename = "rung")]
+    pub compaction_step: CompactionStep,
     /// How often it has failed.
     pub failed: u32,
     /// How often the provider said that a request is too long, in the whole run.
@@ -51,7 +52,7 @@ pub struct Room {
     pub tokens: u64,
 }
 
-impl Room {
+impl CompactionProgress {
     /// Of the newest part of the history, that stays as it is: half as much each time that it was still too long.
     pub(crate) fn keep(&self, window: Window) -> u64 {
         window.keep >> self.overflows.saturating_sub(1).min(OVERFLOW_SUMMARIES)
@@ -60,27 +61,27 @@ impl Room {
     /// The provider said that a request is too long.
     pub(crate) fn overflow(&mut self) {
         self.overflows += 1;
-        (self.rung, self.failed) = (Rung::after_overflows(self.overflows), 0);
+        (self.compaction_step, self.failed) = (CompactionStep::after_overflows(self.overflows), 0);
         self.history = History::TooLong;
     }
 
     /// This way has made room.
-    pub(crate) fn made(&mut self, rung: Rung) {
-        (self.rung, self.failed, self.history) = (rung.next(), 0, History::Estimated);
+    pub(crate) fn made(&mut self, compaction_step: CompactionStep) {
+        (self.compaction_step, self.failed, self.history) = (compaction_step.next(), 0, History::Estimated);
     }
 
     /// This way has not.
-    pub(crate) fn fail(&mut self, rung: Rung) {
-        self.failed = if rung == self.rung { self.failed + 1 } else { 1 };
-        (self.rung, self.broke) = (rung, true);
+    pub(crate) fn fail(&mut self, compaction_step: CompactionStep) {
+        self.failed = if compaction_step == self.compaction_step { self.failed + 1 } else { 1 };
+        (self.compaction_step, self.broke) = (compaction_step, true);
     }
 
     /// It goes on so after that.
-    pub(crate) fn go_on(&mut self, rung: Rung, as_it_is: bool) {
-        if rung != self.rung {
+    pub(crate) fn go_on(&mut self, compaction_step: CompactionStep, as_it_is: bool) {
+        if compaction_step != self.compaction_step {
             self.failed = 0;
         }
-        (self.rung, self.broke) = (rung, false);
+        (self.compaction_step, self.broke) = (compaction_step, false);
         if as_it_is {
             self.history = History::GoesOut;
         }
@@ -98,12 +99,12 @@ mod tests {
 
     #[test]
     fn r52_three_summaries_then_each_other_way_once_then_none() {
-        use Rung::{Nothing, Summarise, Tail, Truncate};
-        let mut room = Room::default();
+        use CompactionStep::{Nothing, Summarise, Tail, Truncate};
+        let mut room = CompactionProgress::default();
         let window = Window { threshold: 100, most: 120, keep: 40, flush: None };
         let mut next = || {
             room.overflow();
-            (room.rung, room.keep(window))
+            (room.compaction_step, room.keep(window))
         };
         let ways: Vec<_> = (0..7).map(|_| next()).collect();
         let summaries = [(Summarise, 40), (Summarise, 20), (Summarise, 10)];
@@ -111,6 +112,6 @@ mod tests {
         assert_eq!(ways[3..], [(Truncate, 5), (Tail, 5), (Nothing, 5), (Nothing, 5)]);
         // An answer begins with the first way again, but not with the count of the run.
         room.made(Tail);
-        assert_eq!(room.answered(), Room { overflows: 7, ..Room::default() });
+        assert_eq!(room.answered(), CompactionProgress { overflows: 7, ..CompactionProgress::default() });
     }
 }

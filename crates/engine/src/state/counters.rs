@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::compaction::Room;
+use super::compaction::CompactionProgress;
 use crate::failure::FailureClass;
 use crate::ids::Timestamp;
-use crate::ledger::{Cleared, Cooled};
+use crate::ledger::{CooldownLifted, CooldownSet};
 use crate::settings::Thinking;
 use crate::tables::recovery::{AtEnd, First, rule_of};
 
@@ -26,7 +26,7 @@ pub struct Counters {
     /// Milliseconds that were waited for candidates to cool down.
     pub waited_ms: u64,
     /// How far it is with making room in the model's window.
-    pub room: Room,
+    pub room: CompactionProgress,
 }
 
 impl Counters {
@@ -101,13 +101,13 @@ impl Counters {
     }
 
     /// Whether a candidate is left alone for as long as that already.
-    pub(crate) fn knows(&self, cooled: &Cooled) -> bool {
+    pub(crate) fn knows(&self, cooled: &CooldownSet) -> bool {
         let mut of_it = self.cooling.iter().filter(|cooling| cooling.candidate == cooled.candidate);
         of_it.any(|cooling| cooling.until.is_none_or(|until| until >= cooled.until))
     }
 
     /// Whether a candidate is left alone for what was known when it was cleared.
-    pub(crate) fn knew(&self, cleared: &Cleared) -> bool {
+    pub(crate) fn knew(&self, cleared: &CooldownLifted) -> bool {
         let mut of_it = self.cooling.iter().filter(|cooling| cooling.candidate == cleared.candidate);
         of_it.any(|cooling| cooling.since <= cleared.at)
     }

@@ -18,7 +18,7 @@ mod transcript;
 
 pub use blocks::{Block, BlockList, BlockOf, Blocks};
 pub use call::{Call, Stage};
-pub use compaction::{Flush, History, Room};
+pub use compaction::{CompactionProgress, Flush, History};
 pub use counters::{Cooling, Counters};
 pub use flags::Flags;
 pub use process::{Process, ProcessState};
@@ -27,8 +27,8 @@ pub use queue_states::QueueState;
 pub use queue_watch::{MessageShows, QueueWatch};
 pub use repeats::{Repeat, Repeats};
 pub use run::{
-    Asked, Clock, Compacting, Ending, PartialCall, Pause, Phase, PrepareStage, Run, Sent, Step, Stream, SummaryWish,
-    Winding,
+    Asked, Compacting, Ending, PartialCall, Pause, Phase, PrepareStage, Run, RunClock, Sent, Step, Stream,
+    SummaryRequest, WrapUp,
 };
 pub use session::{Lifecycle, Session};
 pub use snapshot::{InvalidSnapshot, STATE_VERSION};

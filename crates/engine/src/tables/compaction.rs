@@ -9,7 +9,7 @@ use crate::tables::limits::OVERFLOW_SUMMARIES;
 /// A way to make room.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Rung {
+pub enum CompactionStep {
     /// A model's summary stands for all but the newest part of the history.
     #[default]
     Summarise,
@@ -21,7 +21,7 @@ pub enum Rung {
     Nothing,
 }
 
-impl Rung {
+impl CompactionStep {
     /// All of them, in order.
     pub const ALL: [Self; 4] = [Self::Summarise, Self::Truncate, Self::Tail, Self::Nothing];
 

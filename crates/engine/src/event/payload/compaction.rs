@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::ids::{EffectId, MessageId, Seq};
 use crate::state::ItemAt;
 use crate::tables::budget::Spent;
-use crate::tables::compaction::Rung;
+use crate::tables::compaction::CompactionStep;
 
 payload! {
     /// The run is to shorten its history before its next request.
@@ -27,7 +27,8 @@ payload! {
         /// Why.
         cause: CompactionCause,
         /// Which way.
-        rung: Rung,
+        #[serde(rename = "rung")]
+        compaction_step: CompactionStep,
         /// How many items of the transcript a summary is to stand for.
         items: u32,
         /// About how many tokens the next request would hold.
@@ -90,7 +91,8 @@ payload! {
         failure: Failure,
         /// The way that failed; `nothing` = none was left.
         #[serde(default)]
-        rung: Rung,
+        #[serde(rename = "rung")]
+        compaction_step: CompactionStep,
         /// What those of its requests took that were answered.
         #[serde(default, skip_serializing_if = "is_default")]
         usage: Usage,

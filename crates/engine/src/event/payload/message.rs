@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{is_default, payload};
 use crate::body::{Attachment, Body};
-use crate::event::{Leg, Overrides, Place, QueueMode, ReceiptState};
+use crate::event::{Leg, Overrides, QueueMode, QueuePlace, ReceiptState};
 use crate::ids::{MessageId, RunId};
 
 payload! {
@@ -25,7 +25,7 @@ payload! {
         attachments: Vec<Attachment>,
         /// Where it is put.
         #[serde(default, skip_serializing_if = "is_default")]
-        place: Place,
+        place: QueuePlace,
         /// Of one that is gathered: how long nothing more may come before its group is complete, milliseconds.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         debounce_ms: Option<u64>,

@@ -10,7 +10,7 @@ use crate::ids::{EffectId, Epoch, Timestamp};
 use crate::settings::Thinking;
 use crate::state::BlockOf;
 use crate::tables::budget::Spent;
-use crate::tables::compaction::Rung;
+use crate::tables::compaction::CompactionStep;
 
 payload! {
     /// A request is decided; it begins when this is synced.
@@ -156,7 +156,8 @@ payload! {
         thinking: Option<Thinking>,
         /// After a history that could not be shortened: the way that is tried next; none = it is not about that.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        rung: Option<Rung>,
+        #[serde(rename = "rung")]
+        compaction_step: Option<CompactionStep>,
         /// And whether the next request goes out with the history as it is.
         #[serde(default, skip_serializing_if = "is_default")]
         as_it_is: bool,

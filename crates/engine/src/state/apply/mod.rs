@@ -5,7 +5,7 @@ mod queue;
 mod run;
 
 use super::call::{Call, Stage};
-use super::run::{Pause, Phase, PrepareStage, Run, Sent, SummaryWish};
+use super::run::{Pause, Phase, PrepareStage, Run, Sent, SummaryRequest};
 use super::session::{Lifecycle, Session};
 use super::transcript::{Item, ItemCall, Transcript};
 use crate::event::{
@@ -14,8 +14,8 @@ use crate::event::{
 };
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{BranchId, Epoch, Seq, Timestamp};
-use crate::ledger::Strike;
-use crate::mutants::{Mutant, planted};
+use crate::ledger::FailureReport;
+use crate::mutant;
 use crate::state::counters::Cooling;
 use crate::tables::budget::{Allowance, Scope, Spent};
 use crate::tables::lifecycle::LifecycleKind;
@@ -39,7 +39,7 @@ impl Session {
             keys: [].into(),
             dropped: vec![],
             transcript: Transcript::default(),
-            owed: vec![],
+            pending_reports: vec![],
             processes: vec![],
             model: None,
             thinking: None,
@@ -122,7 +122,7 @@ impl Session {
             Event::Noted(e) => self.noted(e),
             Event::BudgetSet(e) => self.budget_set(e),
             Event::CandidateCooled(e) => self.candidate_cooled(e, at),
-            Event::Reported(e) => self.owed.retain(|strike| strike.request != e.request),
+            Event::Reported(e) => self.pending_reports.retain(|failure_report| failure_report.request != e.request),
             Event::ProcessAdopted(e) => self.process_adopted(e),
             Event::ProcessEnding(e) => self.process_ending(e),
             Event::ProcessEnded(e) => self.process_ended(e, at),
@@ -139,7 +139,7 @@ impl Session {
             Event::CandidateCleared(e) => self.in_run(|run| run.candidate_cleared(e, at)),
             Event::BudgetAsked(e) => self.in_run(|run| run.budget_asked(e)),
             Event::CompactionBegun(e) => self.in_run(|run| run.compaction_begun(e, at)),
-            Event::CompactionAsked(e) => self.in_run(|run| run.summary = Some(SummaryWish { focus: e.focus })),
+            Event::CompactionAsked(e) => self.in_run(|run| run.summary = Some(SummaryRequest { focus: e.focus })),
             Event::CompactionFailed(e) => self.in_run(|run| run.compaction_failed(e)),
             Event::EndingSet(e) => self.in_run(|run| run.ending_set(e, at)),
             Event::BreakpointSet(e) => self.in_run(|run| run.breakpoint_set(e)),
@@ -177,14 +177,14 @@ impl Session {
 
     fn closed(&mut self) {
         self.closed = true;
-        if planted(Mutant::QueueDroppedAtClosing) {
+        if mutant!(QueueDroppedAtClosing) {
             self.queue.clear();
         }
     }
 
     fn reset(&mut self) {
         self.transcript.reset();
-        if planted(Mutant::ResetDrops) {
+        if mutant!(ResetDrops) {
             self.queue.clear();
         }
     }
@@ -210,10 +210,10 @@ impl Session {
         self.last_activity = self.last_activity.max(e.last_activity);
         let Some(run) = self.run_mut() else { return };
         run.openings += u32::from(suspect);
-        if planted(Mutant::TriesReset) {
+        if mutant!(TriesReset) {
             run.counters.failed = 0;
         }
-        if planted(Mutant::BudgetForgotten) {
+        if mutant!(BudgetForgotten) {
             run.spent = Spent::default();
         }
         run.forget_chain(at);
@@ -222,11 +222,11 @@ impl Session {
             run.clock.set_running(false, e.last_activity);
             run.clock.set_running(true, at);
         }
-        run.taken_up(at);
+        run.reopened(at);
         if is_active {
             run.lose_summary();
         }
-        if planted(Mutant::CompactionHalf) {
+        if mutant!(CompactionHalf) {
             self.lose_half();
         }
     }
@@ -274,7 +274,7 @@ impl Session {
         self.lifecycle = match (e.to, run) {
             (LifecycleKind::Active, Some(mut run)) => {
                 run.openings = 0;
-                run.taken_up(at);
+                run.reopened(at);
                 run.lose_summary();
                 Lifecycle::Active(run)
             }
@@ -314,7 +314,7 @@ impl Session {
     fn compacted(&mut self, e: &Compacted) {
         let summary = Item::Summary { compaction: e.compaction, body: e.summary };
         self.transcript.compact(summary, e.kept_from, &e.pinned, self.head);
-        if planted(Mutant::CompactionDropsQueue) {
+        if mutant!(CompactionDropsQueue) {
             self.queue.clear();
         }
         if let Some(run) = self.run_mut() {
@@ -363,8 +363,8 @@ impl Session {
         let of = Cooling { candidate: e.candidate, until: e.until, strikes: 0, class: e.class, since: at };
         run.counters.cool(of, asked);
         let failed = e.request.zip(run.trace.last());
-        let strike = failed.and_then(|(request, failure)| Strike::of(request, failure, e.until, probe));
-        self.owed.extend(strike);
+        let failure_report = failed.and_then(|(request, failure)| FailureReport::of(request, failure, e.until, probe));
+        self.pending_reports.extend(failure_report);
     }
 
     fn message_sealed(&mut self, e: &MessageSealed, at: Timestamp) {
