@@ -3,6 +3,8 @@
 //! No async, no clock, no chance, no files. What may not live here: anything that waits, asks the system, or has an
 //! order that varies. Start with `tables/`, then `machine/`, then `pump.rs`.
 
+#![warn(clippy::wildcard_enum_match_arm)]
+
 mod batch;
 mod body;
 mod budget_pool;
@@ -40,14 +42,15 @@ pub use ledger::{
     Account, Cooldown, CooldownLifted, CooldownSet, FailureReport, Ledger, LedgerPump, LedgerUpdate, ProfileOrder,
 };
 pub use machine::{IllegalEdge, Lineage, LineageSegment, Machine, RecoverError, SettingsSource};
+pub use machine::{failover, timers};
 pub use pump::{Do, Pump};
 pub use queue::{DropPolicy, Interrupt, QueueSettings};
 pub use settings::{Candidate, Compaction, Limits, Policy, Price, ResumeMode, Settings, Thinking, ToolClass, ToolSpec};
 pub use state::{
-    Asked, Block, BlockList, BlockOf, Blocks, Call, Compacting, Counted, Ending, Flags, InvalidSnapshot, Item, ItemAt,
-    ItemCall, LegState, Lifecycle, Message, MessageShows, PartialCall, Pause, Phase, PrepareStage, Process,
-    ProcessState, QueueState, QueueWatch, Queued, Repeat, Repeats, Run, RunClock, STATE_VERSION, Sent, Session, Stage,
-    Step, Stream, SummaryRequest, Transcript, Unpaired, WrapUp,
+    Asked, Block, BlockList, BlockOf, Blocks, Call, Compacting, CompactionProgress, Cooling, Counted, Counters, Ending,
+    Flags, Flush, History, InvalidSnapshot, Item, ItemAt, ItemCall, LegState, Lifecycle, Message, MessageShows,
+    PartialCall, Pause, Phase, PrepareStage, Process, ProcessState, QueueState, QueueWatch, Queued, Repeat, Repeats,
+    Run, RunClock, STATE_VERSION, Sent, Session, Stage, Step, Stream, SummaryRequest, Transcript, Unpaired, WrapUp,
 };
 pub use tables::budget::{Allowance, AtLimit, Budget, Limit, Resource, Scope, Spent};
 pub use tables::compaction::{CompactionStep, Window};

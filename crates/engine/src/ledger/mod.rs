@@ -224,6 +224,10 @@ impl Ledger {
     }
 
     /// Folds a stored event.
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "the ledger has a journal of its own; other kinds are sessions'"
+    )]
     pub fn apply(&mut self, event: &Event, at: Timestamp) {
         // A fork is the first of its branch; what stands before it is of the one that was left.
         self.head = if matches!(event, Event::Forked(_)) { Seq(1) } else { Seq(self.head.0 + 1) };

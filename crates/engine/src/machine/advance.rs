@@ -1,5 +1,6 @@
 //! What follows from the state alone. Called after every input until nothing more follows.
 
+use super::failover::{Pick, Strategy, cooling_until, given_up, recover};
 use super::{Machine, model_notices};
 use crate::body::{BodyKind, Content};
 use crate::event::{
@@ -11,10 +12,10 @@ use crate::ids::{EffectId, Moment, Timestamp};
 use crate::ledger::{CooldownLifted, CooldownSet};
 use crate::mutant;
 use crate::settings::{Candidate, Limits, ResumeMode, Thinking};
-use crate::state::{Lifecycle, Phase, PrepareStage, Repeat, Session};
-use crate::tables::compaction::{CompactionStep, History};
+use crate::state::{History, Lifecycle, Phase, PrepareStage, Repeat, Session};
+use crate::tables::compaction::CompactionStep;
 use crate::tables::limits::WINDOW_LEAST;
-use crate::tables::recovery::{AtEnd, Cools, Pick, Strategy, cooling_until, given_up, recover, rule_of};
+use crate::tables::recovery::{AtEnd, Cools, rule_of};
 use crate::tables::timers::Timer;
 
 impl Machine {

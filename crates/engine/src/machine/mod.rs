@@ -11,6 +11,7 @@ mod commands;
 mod compaction;
 mod effects;
 mod ending;
+pub mod failover;
 mod model_notices;
 mod opening;
 mod processes;
@@ -18,6 +19,7 @@ mod queue;
 mod recover;
 mod reports;
 mod requests;
+pub mod timers;
 
 use std::sync::Arc;
 
@@ -29,7 +31,7 @@ use crate::input::{Acknowledgement, Input, Refusal};
 use crate::settings::{Limits, Settings};
 use crate::state::{Lifecycle, Session};
 use crate::tables::lifecycle::{self, LifecycleCause};
-use crate::tables::timers;
+use crate::tables::timers::Timer;
 use crate::tables::transitions::{self, RunState, Trigger};
 use crate::views::Touched;
 
@@ -161,7 +163,7 @@ impl Machine {
         self.settings.as_ref().map(|settings| settings.limits).unwrap_or_default()
     }
 
-    fn timers(&self, session: &Session) -> Vec<(Timestamp, timers::Timer)> {
+    fn timers(&self, session: &Session) -> Vec<(Timestamp, Timer)> {
         timers::armed(session, &self.limits(), self.ending_from)
     }
 
@@ -240,7 +242,8 @@ fn edge_allowed(event: &Event, trigger: Option<Trigger>, from: RunState, to: Run
     }
 }
 
-/// The cause under which an event moves the lifecycle.
+/// The cause under which an event moves the lifecycle. One that moves it and is not here takes an edge that no table has.
+#[expect(clippy::wildcard_enum_match_arm, reason = "`emit` refuses an event that moves the lifecycle without a cause")]
 fn lifecycle_cause(event: &Event) -> Option<LifecycleCause> {
     match event {
         Event::RunStarted(_) => Some(LifecycleCause::Task),

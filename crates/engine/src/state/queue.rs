@@ -79,7 +79,7 @@ impl Message {
     pub fn leg(&self, leg: Leg) -> LegState {
         match (self.steer, leg) {
             (Some(steer), Leg::Steer) => steer,
-            _ => LegState { state: self.state, run: self.run },
+            (None, Leg::Steer) | (_, Leg::Followup | Leg::Collect) => LegState { state: self.state, run: self.run },
         }
     }
 
@@ -94,7 +94,7 @@ impl Message {
         let settled = LegState { state, run };
         match (&mut self.steer, leg) {
             (Some(steer), Leg::Steer) => *steer = settled,
-            (steer, _) => {
+            (steer, Leg::Steer | Leg::Followup | Leg::Collect) => {
                 let merged = steer.filter(|steer| steer.state == ReceiptState::Merged && steer.run == self.run);
                 (self.state, self.run) = (state, run);
                 if merged.is_some() && state.is_over() {
@@ -112,12 +112,8 @@ impl Message {
 impl Session {
     /// What the next run starts with, whether it may start yet or not; none while a run is under way or held.
     pub fn head(&self) -> Option<&Queued> {
-        match self.lifecycle {
-            Lifecycle::Ready | Lifecycle::Idle if self.held.is_none() => {
-                self.queue.iter().find(|queued| !queued.is_extra())
-            }
-            _ => None,
-        }
+        let is_free = matches!(self.lifecycle, Lifecycle::Ready | Lifecycle::Idle) && self.held.is_none();
+        self.queue.iter().find(|queued| is_free && !queued.is_extra())
     }
 
     /// The message that starts the next run, when one can start.

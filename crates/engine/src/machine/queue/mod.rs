@@ -2,6 +2,7 @@
 //! them remembers anything, so that a restart goes on the same way.
 
 mod capacity;
+mod cell;
 mod control;
 mod gather;
 mod interrupt;
@@ -141,8 +142,6 @@ fn receipt(session: &Session, message: MessageId) -> Receipt {
 
 /// When the wait of the run ends that everything in the queue waits for as well, if that is known.
 fn waits_until(session: &Session) -> Option<Timestamp> {
-    match session.run().map(|run| &run.phase) {
-        Some(Phase::Awaiting { on: WaitFor::Quota | WaitFor::Budget, until }) => *until,
-        _ => None,
-    }
+    let Phase::Awaiting { on: WaitFor::Quota | WaitFor::Budget, until } = session.run()?.phase else { return None };
+    until
 }
