@@ -5,6 +5,7 @@
 
 mod batch;
 mod body;
+mod decide;
 mod effect;
 mod event;
 mod failure;
@@ -24,6 +25,7 @@ mod views;
 
 pub use batch::{ApprovalRow, Batch, ReceiptRow, Record, RunRow, SessionRow, Views};
 pub use body::{Attached, Attachment, Body, BodyKind, Content, estimate_tokens, text_tokens};
+pub use decide::Decide;
 pub use effect::Effect;
 pub use event::*;
 pub use failure::{Failure, FailureClass};
@@ -33,7 +35,7 @@ pub use ids::{
 };
 pub use input::{Answer, Command, Given, Input, Override, Part, Receipt, Refusal, Report, Shortened};
 pub use lanes::{Bound, Lane, LaneAnswer, LaneBounds, LaneWait, LaneWish, Lanes};
-pub use ledger::{Account, Cleared, Cooled, Ledger, LedgerPump, News, Rest, Strike, Turns};
+pub use ledger::{Account, Cleared, Cooled, Ledger, LedgerAnswer, LedgerInput, News, Rest, Strike, Turns};
 pub use machine::{IllegalEdge, Line, Machine, RecoverError, Segment, SettingsSource};
 pub use pump::{Do, Pump};
 pub use purse::{Leave, Purse, PurseWish, SharedBudget};

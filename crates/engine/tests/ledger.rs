@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use engine::{
-    Candidate, Content, Cooled, Effect, EffectId, Event, Failure, FailureClass, Ledger, Part, Record, Report,
-    Timestamp, Usage,
+    Candidate, Content, Cooled, Decide as _, Effect, EffectId, Event, Failure, FailureClass, Ledger, Part, Record,
+    Report, Timestamp, Usage,
 };
 use support::World;
 use support::script::run_line;

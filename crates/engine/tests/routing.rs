@@ -8,9 +8,9 @@ use std::sync::Arc;
 use engine::tables::lifecycle::{LifecycleCause, LifecycleKind};
 use engine::tables::routing::{Cell, MODES, Route, cells, route};
 use engine::{
-    Allowance, Answer, BodyKind, BudgetSet, Command, Compacting, Content, Effect, EffectId, EffectKind, Epoch, Event,
-    Hash, Interrupt, Lifecycle, LifecycleChanged, Line, Machine, MessageId, Moment, Overrides, Phase, QueueMode,
-    QueueSettings, Report, Rung, Scope, Session, Timestamp, WaitEnded, WaitFor,
+    Allowance, Answer, BodyKind, BudgetSet, Command, Compacting, Content, Decide as _, Effect, EffectId, EffectKind,
+    Epoch, Event, Hash, Interrupt, Lifecycle, LifecycleChanged, Line, Machine, MessageId, Moment, Overrides, Phase,
+    QueueMode, QueueSettings, Report, Rung, Scope, Session, Timestamp, WaitEnded, WaitFor,
 };
 use support::script::run;
 use uuid::Uuid;

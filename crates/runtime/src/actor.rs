@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use engine::tables::lifecycle::LifecycleKind;
 use engine::{
-    Answer, CallId, Command, Do, EffectId, EffectKind, Epoch, Input, Lifecycle, Phase, Position, Pump, Refusal, Report,
-    RunId, Session, Stage, Timestamp,
+    Answer, CallId, Command, Do, EffectId, EffectKind, Epoch, Input, Lifecycle, Machine, Phase, Position, Pump,
+    Refusal, Report, RunId, Seq, Session, Stage, Timestamp,
 };
 use journal::Unsaved;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -75,7 +75,7 @@ pub(crate) struct Actor<'a> {
     mail: &'a mut Mailboxes,
     /// What its run waits for that was under way: until then it only takes what is asked for.
     place: &'a mut Option<Place>,
-    pump: Pump<Caller>,
+    pump: Pump<Machine, Caller>,
     unsaved: Unsaved,
     epoch: Epoch,
     commits: (mpsc::UnboundedSender<Commit>, mpsc::UnboundedReceiver<Commit>),
@@ -85,8 +85,8 @@ pub(crate) struct Actor<'a> {
     due: Option<Timestamp>,
     /// The agent of a session that is being created.
     agent: String,
-    /// How often the ledger had changed when its run was last told of it; none = it was not.
-    ledger_seen: Option<u64>,
+    /// Where the ledger's branch ended when the run last looked at it; none = it has not.
+    ledger_seen: Option<Seq>,
     /// The run that has a place in the lane before its message is decided on.
     granted: Option<RunId>,
     /// The turn of the message that is next up, asked for before it was opened.
@@ -378,7 +378,7 @@ impl<'a> Actor<'a> {
         }
     }
 
-    fn carry_out(&mut self, todo: Do<Caller>) -> Result<(), Exit> {
+    fn carry_out(&mut self, todo: Do<Machine, Caller>) -> Result<(), Exit> {
         match todo {
             Do::Start(effect) => self.start(&effect).map_err(Exit::unbegun)?,
             Do::Stop(id) => {

@@ -4,9 +4,9 @@
 use std::sync::{Arc, mpsc};
 
 use engine::{
-    Batch, BodyKind, BranchId, CallOutcome, Command, Content, EffectId, EffectKind, Epoch, Failure, FailureClass,
-    Forked, Found, Given, Hash, Ledger, LedgerBegun, Machine, MessageId, Policy, Record, Refusal, Report, RunId, Seq,
-    Session, SessionRow, Settings, Views,
+    Batch, BodyKind, BranchId, CallOutcome, Command, Content, Decide as _, EffectId, EffectKind, Epoch, Failure,
+    FailureClass, Forked, Found, Given, Hash, Ledger, LedgerBegun, Machine, MessageId, Policy, Record, Refusal, Report,
+    RunId, Seq, Session, SessionRow, Settings, Views,
 };
 use journal::{Append, Journal};
 use uuid::Uuid;

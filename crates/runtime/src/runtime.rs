@@ -10,8 +10,8 @@ use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
 use engine::{
     Account, Allowance, Answer, Batch, BranchId, CallId, CallOutcome, CallSettled, Candidate, Command, EffectId, Epoch,
-    Failure, Flags, Hash, LaneBounds, LaneWait, Ledger, Overrides, Position, QueueSettings, Refusal, Rest, SessionId,
-    Settings, SharedBudget, Thinking, Timestamp,
+    Failure, Flags, Hash, LaneBounds, LaneWait, LedgerAnswer, LedgerInput, Overrides, Position, QueueSettings, Refusal,
+    Rest, SessionId, Settings, SharedBudget, Thinking, Timestamp,
 };
 use journal::Journal;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -400,8 +400,8 @@ impl Runtime {
     /// Puts a profile first among its provider's, or none; answered when it is recorded.
     pub async fn prefer_profile(&self, provider: &str, profile: Option<&str>) -> Result<(), Error> {
         let (provider, profile) = (provider.to_owned(), profile.map(str::to_owned));
-        let prefer = move |ledger: &mut Ledger, now| ledger.prefer(&provider, profile.as_deref(), now);
-        Ok(ledger::record(&self.shared, prefer).await?)
+        ledger::record(&self.shared, LedgerInput::Prefer { provider, profile }).await?;
+        Ok(())
     }
 
     /// Lets the profiles of this provider and this name, or of any, be asked again, whatever failed. Gives what was left
@@ -411,13 +411,15 @@ impl Runtime {
         provider: Option<String>,
         profile: Option<String>,
     ) -> Result<Vec<(Account, Rest)>, Error> {
-        let clear = move |ledger: &mut Ledger, now| ledger.clear(provider.as_deref(), profile.as_deref(), now);
-        Ok(ledger::record(&self.shared, clear).await?)
+        match ledger::record(&self.shared, LedgerInput::Clear { provider, profile }).await? {
+            LedgerAnswer::Lifted(lifted) => Ok(lifted),
+            LedgerAnswer::Done => Ok(vec![]),
+        }
     }
 
     /// Says what all runs of an agent, or (none) of the home, may spend in a day; answered when it is recorded.
     pub async fn allow(&self, agent: Option<String>, change: Allowance) -> Result<(), Error> {
-        ledger::record(&self.shared, move |ledger, now| ledger.allow(agent.as_deref(), change, now)).await?;
+        ledger::record(&self.shared, LedgerInput::Allow { agent, change }).await?;
         self.shared.purse.look_again();
         Ok(())
     }

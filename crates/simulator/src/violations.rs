@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use engine::{
-    Batch, BodyKind, CallOutcome, Content, Effect, EffectId, EffectKind, Ending, FailureClass, Item, Ledger, Lifecycle,
-    Line, Machine, Outcome, Phase, ReceiptState, Record, Report, Run, RunId, Session, Strike, TextAdded, Timestamp,
-    Views,
+    Batch, BodyKind, CallOutcome, Content, Decide as _, Effect, EffectId, EffectKind, Ending, FailureClass, Item,
+    Ledger, Lifecycle, Line, Machine, Outcome, Phase, ReceiptState, Record, Report, Run, RunId, Session, Strike,
+    TextAdded, Timestamp, Views,
 };
 use journal::Snapshot;
 
@@ -108,8 +108,9 @@ fn a_cooldown_that_a_crash_has_taken() -> Held {
     let strike = Strike { request, provider, model, profile: None, class, until: None, probe: false };
     ledger.strike(&strike, Timestamp(0));
     let mut book = Book::default();
+    let strikes = [(request, strike)].into();
     for record in &ledger.take_batch().unwrap().records {
-        book.take(record, Some(&strike)).unwrap();
+        book.take(record, &strikes).unwrap();
     }
     book.is_kept_by(&ledger, Timestamp(1)).unwrap();
     book.is_kept_by(&Ledger::default(), Timestamp(1))

@@ -4,6 +4,7 @@ use super::Machine;
 use super::queue::Offered;
 use super::sentences::denied;
 use crate::body::{BodyKind, Content};
+use crate::decide::Decide as _;
 use crate::event::{
     AskAnswered, CallOutcome, Created, CutCause, Event, LifecycleChanged, Outcome, OverrideSet, PauseCause, Paused,
     Reset, Resumed,

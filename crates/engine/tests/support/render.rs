@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use engine::{Answer, Do, Effect, Flags, LegState, Message, MessageId, Process, QueueState, Queued, Record, Session};
+use engine::{
+    Answer, Do, Effect, Flags, LegState, Machine, Message, MessageId, Process, QueueState, Queued, Record, Session,
+};
 use serde_json::Value;
 
 use super::World;
@@ -84,7 +86,7 @@ pub(crate) fn short(id: &str) -> String {
 }
 
 /// What the pump asks for.
-pub(crate) fn todo(todo: &Do<String>) -> String {
+pub(crate) fn todo(todo: &Do<Machine, String>) -> String {
     match todo {
         Do::Start(effect) => start(effect),
         Do::Stop(id) => format!("stop {}", short(&id.to_string())),

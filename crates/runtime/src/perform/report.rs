@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Report, Strike};
+use engine::{LedgerInput, Report, Strike};
 
 use super::Reporter;
 use crate::ledger;
@@ -15,9 +15,8 @@ const LOOK: Duration = Duration::from_secs(1);
 pub(super) async fn perform(shared: Arc<Shared>, strike: Strike, reporter: Reporter) {
     let effect = reporter.effect();
     loop {
-        let strike = strike.clone();
-        match ledger::record(&shared, move |ledger, now| ledger.strike(&strike, now)).await {
-            Ok(()) => return reporter.report(Report::Reported { effect }).await,
+        match ledger::record(&shared, LedgerInput::Failed(strike.clone())).await {
+            Ok(_) => return reporter.report(Report::Reported { effect }).await,
             Err(journal::Error::Full { .. }) => tokio::time::sleep(LOOK).await,
             // The next owner tells it: the session owes it until it is recorded.
             Err(_) => return,
