@@ -15,11 +15,7 @@ mod linger;
 pub mod mend;
 mod park;
 mod perform;
-mod post;
-mod prompt;
 mod purse;
-mod recovered;
-mod resident;
 mod resting;
 mod runtime;
 mod sessions;
@@ -31,8 +27,7 @@ pub use lanes::LaneNews;
 pub use ledger::{believed_ledger, ledger};
 pub use linger::Linger;
 pub use park::Parked;
-pub use purse::purse;
-pub use resident::resident_bytes;
+pub use purse::{purse, resident_bytes};
 pub use runtime::{
     Answers, Askable, Error, Handle, NO_ROOM, Options, Published, Question, Resolver, Runtime, Wants, Withheld,
 };
