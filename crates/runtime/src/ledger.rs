@@ -211,3 +211,34 @@ async fn append(shared: &Shared, batch: Arc<Batch>) -> Result<(), journal::Error
     shared.journal.append(append, Box::new(|answer| drop(done.send(answer))));
     kept.await.unwrap_or(Err(journal::Error::Gone)).map(|_| ())
 }
+
+#[cfg(test)]
+mod tests {
+    use journal::Memory;
+
+    use super::*;
+
+    #[test]
+    fn r50_an_append_that_fails_leaves_the_ledger_as_it_was_and_the_next_one_may_succeed() {
+        let (ledger, clock) = (HomeLedger::read(&Memory::new()), Clock::new());
+        let prefer = |profile: &str| {
+            let (caller, answer) = oneshot::channel();
+            let input = LedgerInput::Prefer { provider: "acme".into(), profile: Some(profile.into()) };
+            (ledger.offer(input, &clock, caller), answer)
+        };
+        let preferred = || ledger.lock().recorded.turns("acme").and_then(|turns| turns.preferred.clone());
+        let (batch, mut first) = prefer("a");
+        let (meanwhile, mut second) = prefer("b");
+        assert!(batch.is_some() && meanwhile.is_none() && first.try_recv().is_err());
+        assert!(ledger.settle(Err(journal::Error::Gone), clock.now()).is_none());
+        for answer in [&mut first, &mut second] {
+            assert!(matches!(answer.try_recv(), Ok(Err(journal::Error::Gone))));
+        }
+        assert_eq!(preferred(), None);
+        let (batch, mut third) = prefer("c");
+        assert!(batch.is_some() && preferred().is_none() && third.try_recv().is_err());
+        assert!(ledger.settle(Ok(()), clock.now()).is_none());
+        assert!(matches!(third.try_recv(), Ok(Ok(LedgerAnswer::Done))));
+        assert_eq!(preferred().as_deref(), Some("c"));
+    }
+}
