@@ -12,7 +12,7 @@ use crate::decide::Decide;
 use crate::ids::{EffectId, EffectKind, Moment, Timestamp};
 use crate::input::Refusal;
 use crate::machine::{IllegalEdge, Machine};
-use crate::mutants::{Mutant, planted};
+use crate::mutant;
 use crate::state::Session;
 
 /// What the driver is to do now.
@@ -131,7 +131,7 @@ impl<M: Decide, C> Pump<M, C> {
             self.todo.push_back(Do::Broken(edge));
             return None;
         }
-        if planted(Mutant::AcknowledgedBeforeSynced) {
+        if mutant!(AcknowledgedBeforeSynced) {
             self.answer();
         }
         let Some(batch) = self.machine.take_batch() else {
@@ -139,10 +139,10 @@ impl<M: Decide, C> Pump<M, C> {
             return None;
         };
         let batch = Arc::new(batch);
-        if planted(Mutant::PublishedBeforeWritten) {
+        if mutant!(PublishedBeforeWritten) {
             self.todo.push_back(Do::Publish(Arc::clone(&batch)));
         }
-        if planted(Mutant::StartedBeforeIntent) {
+        if mutant!(StartedBeforeIntent) {
             self.steer_effects();
         }
         self.in_flight = Some(Arc::clone(&batch));
@@ -153,7 +153,7 @@ impl<M: Decide, C> Pump<M, C> {
     pub fn committed(&mut self, at: Timestamp) {
         self.machine.recorded(at);
         if let Some(batch) = self.in_flight.take()
-            && !planted(Mutant::PublishedBeforeWritten)
+            && !mutant!(PublishedBeforeWritten)
         {
             self.todo.push_back(Do::Publish(batch));
         }
@@ -176,7 +176,7 @@ impl<M: Decide, C> Pump<M, C> {
         self.steer_effects();
         let deadline = self.machine.deadline();
         let is_armed = matches!(self.armed, Armed::At(Some(_)));
-        let late = planted(Mutant::DeadlineNotRearmed) && is_armed && deadline.is_some();
+        let late = mutant!(DeadlineNotRearmed) && is_armed && deadline.is_some();
         if self.armed != Armed::At(deadline) && !late {
             self.armed = Armed::At(deadline);
             self.todo.push_back(Do::Arm(deadline));

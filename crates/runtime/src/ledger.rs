@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::{
-    Allowance, Batch, BranchId, Candidate, Cooled, Decide as _, Do, Event, Ledger, LedgerAnswer, LedgerInput, News,
-    Pump, RunId, Seq, Timestamp,
+    Allowance, Batch, BranchId, Candidate, CooldownSet, Decide as _, Do, Event, Ledger, LedgerAnswer, LedgerInput,
+    LedgerUpdate, Pump, RunId, Seq, Timestamp,
 };
-use journal::{Append, Line, Read};
+use journal::{Append, Read, StoredLineage};
 use tokio::sync::{oneshot, watch};
 
 use crate::clock::Clock;
@@ -52,7 +52,7 @@ pub fn believed_ledger(journal: &dyn Read) -> (Ledger, Option<journal::Error>) {
     }
 }
 
-fn fold(branch: BranchId, line: &Line) -> Ledger {
+fn fold(branch: BranchId, line: &StoredLineage) -> Ledger {
     let mut ledger = Ledger::on(branch);
     for (_, entry) in line.entries() {
         ledger.apply(&entry.event, entry.at);
@@ -98,17 +98,23 @@ impl HomeLedger {
     }
 
     /// The candidates of a run's chain that are to be left alone.
-    pub(crate) fn cooling(&self, chain: &[Candidate], run: RunId, now: Timestamp) -> Vec<Cooled> {
+    pub(crate) fn cooling(&self, chain: &[Candidate], run: RunId, now: Timestamp) -> Vec<CooldownSet> {
         self.lock().recorded.cooling(chain, run, now)
     }
 
     /// What it says to a run, where that has changed after it last looked ([`Ledger::news`]).
-    pub(crate) fn news(&self, seen: &mut Option<Seq>, chain: &[Candidate], run: RunId, now: Timestamp) -> News {
+    pub(crate) fn update(
+        &self,
+        seen: &mut Option<Seq>,
+        chain: &[Candidate],
+        run: RunId,
+        now: Timestamp,
+    ) -> LedgerUpdate {
         // Asked before each piece of an answer.
         if Some(Seq(self.head.load(Ordering::Acquire))) == *seen {
-            return News::default();
+            return LedgerUpdate::default();
         }
-        self.lock().recorded.news(seen, chain, run, now)
+        self.lock().recorded.update(seen, chain, run, now)
     }
 
     /// Changes when a user has cleared a profile: a run that only waits for one is offered nothing that would tell it.
@@ -122,8 +128,8 @@ impl HomeLedger {
     }
 
     /// Whether an answer is worth a record ([`Ledger::is_news`]).
-    pub(crate) fn is_news(&self, candidate: &Candidate, alone: bool, since: Timestamp) -> bool {
-        self.lock().recorded.is_news(candidate, alone, since)
+    pub(crate) fn is_update(&self, candidate: &Candidate, alone: bool, since: Timestamp) -> bool {
+        self.lock().recorded.is_update(candidate, alone, since)
     }
 
     /// Decides, unless something is being appended: then the next batch does. Gives what is to be appended now.

@@ -13,8 +13,8 @@ use protocol::method::SubscribeParams;
 use super::follower::{Follower, Happening, quit_on_signals};
 use super::watch::cursor;
 use crate::config::Globals;
-use crate::door::{Door, failed, is_gone, look};
 use crate::error::CliError;
+use crate::owner_client::{OwnerClient, failed, is_gone, look};
 use crate::render::{Screen, Style};
 
 /// How often an owner is looked for.
@@ -56,8 +56,8 @@ pub(crate) async fn run(args: EventsArgs, globals: &Globals) -> Result<(), CliEr
     quit_on_signals()?;
     let mut told = false;
     loop {
-        if let Some(Ok(door)) = look(&globals.home, false).await {
-            watch = watch.follow(door).await?;
+        if let Some(Ok(owner_client)) = look(&globals.home, false).await {
+            watch = watch.follow(owner_client).await?;
             told = false;
         } else {
             // The state is told whenever it is looked at.
@@ -92,7 +92,7 @@ impl Watch {
     }
 
     /// Prints what an owner tells, until it is gone.
-    async fn follow(mut self, door: Door) -> Result<Self, CliError> {
+    async fn follow(mut self, owner_client: OwnerClient) -> Result<Self, CliError> {
         let params = SubscribeParams {
             session: self.key.clone(),
             run: None,
@@ -101,7 +101,7 @@ impl Watch {
             chat: false,
         };
         let key = self.key.clone().unwrap_or_default();
-        let mut follower = Follower::watch(door, self.screen)?;
+        let mut follower = Follower::watch(owner_client, self.screen)?;
         match follower.follow_from(&key, params).await {
             Ok(()) => self.seen = Some(follower.cursor(&key)),
             Err(error) if is_gone(&error) => return Ok(Self { screen: follower.into_screen(), ..self }),

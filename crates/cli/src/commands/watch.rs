@@ -15,8 +15,8 @@ use protocol::method::SubscribeParams;
 use super::agent::never_began;
 use super::follower::{Follower, Happening, can_ask, quit_on_signals};
 use crate::config::Globals;
-use crate::door::{failed, is_gone, look};
 use crate::error::CliError;
+use crate::owner_client::{failed, is_gone, look};
 use crate::render::{Screen, Style};
 use crate::show::choice::RunChoice;
 
@@ -85,9 +85,9 @@ impl Watch<'_> {
             }
             let greeted = look(&self.globals.home, can_ask()).await;
             let came_to = match greeted {
-                Some(Ok(door)) => {
+                Some(Ok(owner_client)) => {
                     let screen = self.screen.take().unwrap_or_else(|| Screen::new(Style::Plain, 1));
-                    let mut follower = Follower::watch(door, screen)?;
+                    let mut follower = Follower::watch(owner_client, screen)?;
                     let came_to = self.follow(&mut follower).await;
                     let mut screen = follower.into_screen();
                     screen.hide_status();

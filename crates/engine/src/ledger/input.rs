@@ -1,6 +1,6 @@
 //! What sessions and users tell the ledger, and what a run receives of it.
 
-use super::{Account, Cleared, Cooled, Ledger, Rest, Strike};
+use super::{Account, Cooldown, CooldownLifted, CooldownSet, FailureReport, Ledger};
 use crate::ids::{RunId, Seq, Timestamp};
 use crate::input::Report;
 use crate::settings::Candidate;
@@ -10,7 +10,7 @@ use crate::tables::budget::Allowance;
 #[derive(Debug, Clone, PartialEq)]
 pub enum LedgerInput {
     /// A request failed in a way that concerns other sessions.
-    Failed(Strike),
+    Failed(FailureReport),
     /// A request was answered whole.
     Answered {
         /// Whom it was sent to.
@@ -49,32 +49,32 @@ pub enum LedgerAnswer {
     /// It is done.
     Done,
     /// These profiles were in cooldown, and may be asked again.
-    Lifted(Vec<(Account, Rest)>),
+    Lifted(Vec<(Account, Cooldown)>),
 }
 
 /// What the ledger says has changed for a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct News {
+pub struct LedgerUpdate {
     /// Whom it is to leave alone now.
-    pub cooling: Vec<Cooled>,
+    pub cooling: Vec<CooldownSet>,
     /// Whom it may ask again; none of the others.
-    pub cleared: Vec<Cleared>,
+    pub cleared: Vec<CooldownLifted>,
 }
 
-impl News {
+impl LedgerUpdate {
     /// The reports of it. A request may follow from the last.
     pub fn reports(self) -> impl Iterator<Item = Report> {
         let Self { cooling, cleared } = self;
-        let cooling = (!cooling.is_empty()).then_some(Report::Cooled { cooling });
-        cooling.into_iter().chain((!cleared.is_empty()).then_some(Report::Cleared { cleared }))
+        let cooling = (!cooling.is_empty()).then_some(Report::CooldownSet { cooling });
+        cooling.into_iter().chain((!cleared.is_empty()).then_some(Report::CooldownLifted { cleared }))
     }
 }
 
 impl Ledger {
     /// What a run receives that last looked when the branch ended at `seen` (none = it has not looked).
-    pub fn news(&self, seen: &mut Option<Seq>, chain: &[Candidate], run: RunId, now: Timestamp) -> News {
+    pub fn update(&self, seen: &mut Option<Seq>, chain: &[Candidate], run: RunId, now: Timestamp) -> LedgerUpdate {
         if seen.replace(self.head) == Some(self.head) {
-            return News::default();
+            return LedgerUpdate::default();
         }
         self.standing(chain, run, now)
     }

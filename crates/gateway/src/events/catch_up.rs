@@ -50,7 +50,7 @@ pub fn catch_up(store: &dyn Read, session: &SessionRow, from: &Cursor) -> Result
     missed.position.find_run(source)?;
     for (at, entry) in tail.entries.iter().enumerate() {
         let following = tail.entries[at + 1..].iter().map(|entry| &entry.event);
-        missed.tell(source, entry, following, &mut lines)?;
+        missed.notify(source, entry, following, &mut lines)?;
     }
     for record in &tail.progress {
         missed.show(source, record, &mut lines);
@@ -81,7 +81,7 @@ impl Missed {
     }
 
     /// Tells an entry, behind what was missed of the text that it seals. `following` is what was recorded after it.
-    pub(super) fn tell<'e>(
+    pub(super) fn notify<'e>(
         &mut self,
         source: Source<'_>,
         entry: &Entry,
@@ -93,13 +93,13 @@ impl Missed {
         }
         self.rest_of(source, entry, lines)?;
         let record = Record { seq: Some(entry.seq), at: entry.at, event: entry.event.clone() };
-        self.position.tell(source, (&record, entry.epoch), following, lines);
+        self.position.notify(source, (&record, entry.epoch), following, lines);
         Ok(())
     }
 
     /// Tells progress, of which the owner is not known.
     pub(super) fn show(&mut self, source: Source<'_>, record: &Record, lines: &mut Vec<Line>) {
-        self.position.tell(source, (record, engine::Epoch(0)), std::iter::empty(), lines);
+        self.position.notify(source, (record, engine::Epoch(0)), std::iter::empty(), lines);
     }
 
     /// What was missed of the text that this entry seals.

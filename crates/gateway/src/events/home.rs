@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
 use engine::{BranchId, Epoch, Event, Position, Record, RunId, Seq, SessionRow};
-use journal::{Entry, Error, Open, Page, Placed, Read};
+use journal::{Entry, Error, HomeEntry, Open, Page, Read};
 use protocol::event::{StateLine, Stream};
 
 use super::catch_up::Missed;
@@ -51,7 +51,7 @@ impl HomeReading {
         if !is_there(store, from.head())? {
             reading.cursor = from.back_to(before(store, from.head())?);
             // Of which sessions it was is not known: it is gone.
-            reading.tell(store, ("", None), |to| StateLine::Rewound { to })?;
+            reading.notify(store, ("", None), |to| StateLine::Rewound { to })?;
         }
         reading.gaps = reading.cursor.gaps().to_vec();
         reading.read = reading.cursor.head().0;
@@ -67,7 +67,7 @@ impl HomeReading {
         let mut cursor = HomeCursor::default();
         loop {
             let page = store.page(behind, PAGE)?;
-            if let Some(Placed { position, epoch, .. }) = page.entries.last() {
+            if let Some(HomeEntry { position, epoch, .. }) = page.entries.last() {
                 (cursor, behind) = (HomeCursor::at(*epoch, *position), *position);
             }
             for Open { branch, head: (seq, epoch), progress } in page.open.iter().flatten() {
@@ -89,7 +89,7 @@ impl HomeReading {
             let entries = usize::try_from(until - from + 1).unwrap_or(PAGE).saturating_add(KEPT_BACK);
             let page = store.page(Position(from - 1), entries)?;
             let within = page.entries.partition_point(|placed| placed.position.0 <= until);
-            self.tell_entries(store, &page.entries, within)?;
+            self.notify_entries(store, &page.entries, within)?;
             self.flush();
             // What is not there any more is not missed.
             let (_, epoch) = self.cursor.head();
@@ -104,7 +104,7 @@ impl HomeReading {
             if let Some(open) = self.read_page(store)?.open {
                 self.flush();
                 open.iter().try_for_each(|open| self.show(store, open))?;
-                return self.tell_states(store);
+                return self.notify_states(store);
             }
         }
     }
@@ -136,10 +136,10 @@ impl HomeReading {
                 self.cursor.stand(branch, to.clone());
                 self.standing.insert(branch, to);
                 if let Some(key) = self.keys.get(&branch).cloned() {
-                    self.tell(store, (&key, cursor.run()), |to| StateLine::Rewound { to })?;
+                    self.notify(store, (&key, cursor.run()), |to| StateLine::Rewound { to })?;
                 }
             }
-            Err(error) => self.tell_unreadable(store, branch, &error)?,
+            Err(error) => self.notify_unreadable(store, branch, &error)?,
         }
         Ok(())
     }
@@ -148,7 +148,7 @@ impl HomeReading {
         let page = store.page(self.read, PAGE)?;
         let all = page.entries.len();
         let told = if page.open.is_some() { all } else { all.saturating_sub(KEPT_BACK) };
-        self.tell_entries(store, &page.entries, told)?;
+        self.notify_entries(store, &page.entries, told)?;
         if let Some(last) = page.entries[..told].last() {
             self.read = last.position;
         }
@@ -156,8 +156,8 @@ impl HomeReading {
     }
 
     /// Tells so many of these; the others say what they led to.
-    fn tell_entries(&mut self, store: &dyn Read, entries: &[Placed], told: usize) -> Result<(), Error> {
-        for (at, Placed { position, epoch, branch, entry }) in entries[..told].iter().enumerate() {
+    fn notify_entries(&mut self, store: &dyn Read, entries: &[HomeEntry], told: usize) -> Result<(), Error> {
+        for (at, HomeEntry { position, epoch, branch, entry }) in entries[..told].iter().enumerate() {
             if self.last != Some(*branch) {
                 self.flush();
             }
@@ -174,11 +174,11 @@ impl HomeReading {
                 Ok(entry) => {
                     let behind = entries[at + 1..].iter().filter(|placed| placed.branch == *branch);
                     let following = behind.filter_map(|placed| placed.entry.as_ref().ok()).map(|entry| &entry.event);
-                    self.tell_entry(store, *branch, entry, following)?;
+                    self.notify_entry(store, *branch, entry, following)?;
                 }
                 // From the beginning is from what is still there.
                 Err(Error::Erased { .. }) => {}
-                Err(error) => self.tell_unreadable(store, *branch, error)?,
+                Err(error) => self.notify_unreadable(store, *branch, error)?,
             }
             if self.owed.is_none_or(|(_, owed, _)| owed != *position) {
                 self.cursor.see(*position, *position, *epoch);
@@ -187,7 +187,7 @@ impl HomeReading {
         Ok(())
     }
 
-    fn tell_entry<'e>(
+    fn notify_entry<'e>(
         &mut self,
         store: &dyn Read,
         branch: BranchId,
@@ -199,12 +199,12 @@ impl HomeReading {
         let at = (entry.seq, entry.position, entry.epoch);
         let told = self.lines.len();
         let done =
-            self.with(store, branch, before, |missed, source, lines| missed.tell(source, entry, following, lines));
+            self.with(store, branch, before, |missed, source, lines| missed.notify(source, entry, following, lines));
         self.place(branch, told, Some(at));
         if let Event::RunEnded(_) = entry.event {
             self.owed = Some(at);
         }
-        done.or_else(|error| self.tell_unreadable(store, branch, &error))
+        done.or_else(|error| self.notify_unreadable(store, branch, &error))
     }
 
     /// Tells progress that was not seen.
@@ -232,7 +232,7 @@ impl HomeReading {
     }
 
     /// The states of the sessions of which something was missed.
-    fn tell_states(&mut self, store: &dyn Read) -> Result<(), Error> {
+    fn notify_states(&mut self, store: &dyn Read) -> Result<(), Error> {
         let touched = |row: &SessionRow| self.touched.contains(&row.branch) && !self.unreadable.contains(&row.branch);
         for row in store.sessions()?.into_iter().filter(touched).collect::<Vec<_>>() {
             let told = self.lines.len();
@@ -256,7 +256,7 @@ impl HomeReading {
         store: &dyn Read,
         branch: BranchId,
         (epoch, seq): (Epoch, Seq),
-        tell: impl FnOnce(&mut Missed, Source<'_>, &mut Vec<Line>) -> Result<(), Error>,
+        notify: impl FnOnce(&mut Missed, Source<'_>, &mut Vec<Line>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let Some(key) = self.keys.get(&branch) else { return Ok(()) };
         let source = Source { key, branch, bodies: &[], store };
@@ -266,7 +266,7 @@ impl HomeReading {
             let _ = missed.position.find_run(source);
             missed
         });
-        tell(missed, source, &mut self.lines)
+        notify(missed, source, &mut self.lines)
     }
 
     /// The end of a run is told when all is told that was recorded with it.
@@ -295,15 +295,15 @@ impl HomeReading {
     }
 
     /// What follows of this branch is left out, and that is said.
-    fn tell_unreadable(&mut self, store: &dyn Read, branch: BranchId, error: &Error) -> Result<(), Error> {
+    fn notify_unreadable(&mut self, store: &dyn Read, branch: BranchId, error: &Error) -> Result<(), Error> {
         let key = self.keys.get(&branch).cloned();
         if let Some(key) = key.filter(|_| self.unreadable.insert(branch)) {
-            self.tell(store, (&key, None), |_| StateLine::Unreadable { reason: error.to_string() })?;
+            self.notify(store, (&key, None), |_| StateLine::Unreadable { reason: error.to_string() })?;
         }
         Ok(())
     }
 
-    fn tell(
+    fn notify(
         &mut self,
         store: &dyn Read,
         (key, run): (&str, Option<RunId>),
@@ -354,7 +354,7 @@ fn before(store: &dyn Read, (head, epoch): (Position, Epoch)) -> Result<(Positio
     while until > 0 {
         let behind = until.saturating_sub(PAGE as u64);
         let page = store.page(Position(behind), PAGE)?;
-        let seen = |placed: &&Placed| placed.position.0 <= until && placed.epoch <= epoch;
+        let seen = |placed: &&HomeEntry| placed.position.0 <= until && placed.epoch <= epoch;
         if let Some(placed) = page.entries.iter().rev().find(seen) {
             return Ok((placed.position, placed.epoch));
         }

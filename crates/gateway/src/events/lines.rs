@@ -8,7 +8,7 @@ use engine::tables::transitions::RunState;
 use engine::{Compacted, Event, Flags, MessageSealed, Record, Seq, SessionId, SessionRow, StreamCut, Timestamp, Usage};
 use journal::Read;
 use protocol::event::{StateLine, Stream};
-use runtime::{LaneNews, Published};
+use runtime::{LaneUpdate, Published};
 
 use super::cursor::{Cursor, Reached};
 use super::telling::{Line, Position, Source};
@@ -50,21 +50,21 @@ impl Lines {
         let Published { session, key, batch, .. } = published;
         let (mut position, _) = self.told.remove(session).unwrap_or_default();
         let source = Source { key, branch: batch.branch, bodies: &batch.bodies, store: self.store.as_ref() };
-        take_up(&mut position, published, source);
+        resume(&mut position, published, source);
         position.pass(&batch.records, published.epoch);
         self.keep(published, position);
     }
 
     /// The line of a wait for a place in a lane; none where the session cannot be read.
-    pub fn of_wait(&self, news: &LaneNews) -> Option<Line> {
-        let (wish, at, what) = wait::told(news);
-        let session = self.store.session(&wish.session).ok()??;
+    pub fn of_wait(&self, news: &LaneUpdate) -> Option<Line> {
+        let (request, at, what) = wait::told(news);
+        let session = self.store.session(&request.session).ok()??;
         let cursor = match self.told.get(&session.session) {
             Some((position, _)) => position.cursor.clone(),
             // It waits before it is taken up.
             None => Cursor::now(self.store.as_ref(), session.branch).ok()?,
         };
-        Some(wait::line(&cursor, wish, at, what))
+        Some(wait::line(&cursor, request, at, what))
     }
 
     /// The lines of a batch, in order.
@@ -76,10 +76,10 @@ impl Lines {
             told.unwrap_or_else(|| if begins { Default::default() } else { (Position::at_rest(), Some(AT_REST)) });
         let source = Source { key, branch: batch.branch, bodies: &batch.bodies, store: self.store.as_ref() };
         let mut lines = vec![];
-        take_up(&mut position, published, source);
+        resume(&mut position, published, source);
         for (at, record) in batch.records.iter().enumerate() {
             let following = batch.records[at + 1..].iter().map(|record| &record.event);
-            position.tell(source, (record, published.epoch), following, &mut lines);
+            position.notify(source, (record, published.epoch), following, &mut lines);
         }
         let spends = batch.records.iter().rfind(|record| is_spent(&record.event));
         if let Some((record, run)) = spends.zip(batch.views.runs.last()) {
@@ -121,7 +121,7 @@ fn state_of(published: &Published) -> State {
 }
 
 /// What another process began is learned from the journal when this one takes it up: its run, and the answer that it cut.
-fn take_up(position: &mut Position, published: &Published, source: Source<'_>) {
+fn resume(position: &mut Position, published: &Published, source: Source<'_>) {
     let records = &published.batch.records;
     let Some(Record { seq: Some(seq), event: Event::Opened(_), .. }) = records.first() else { return };
     position.cursor = Cursor::at(published.epoch, Seq(seq.0.saturating_sub(1)));

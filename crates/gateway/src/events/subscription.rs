@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::hub::Whose;
 use super::spot::Spot;
 use super::{Chats, Cursor, HomeCursor, Line};
-use crate::connection::{Chunk, Outbox, Slow};
+use crate::connection::{Chunk, SendBuffer, Slow};
 use protocol::limits::BUFFERED_BYTES;
 
 /// What stands between the cursor of a line and the numbers of its subscriber.
@@ -90,7 +90,7 @@ type Told = (Arc<Line>, Encoded);
 /// What happens while a subscriber catches up: lines, and where a batch has no more of them.
 #[derive(Default)]
 struct Kept {
-    heard: Vec<(Option<Told>, Spot)>,
+    observed: Vec<(Option<Told>, Spot)>,
     bytes: usize,
 }
 
@@ -154,9 +154,9 @@ impl Subscription {
     }
 
     /// Something happened: it is told, or that is kept until it has caught up.
-    pub(crate) fn hear(
+    pub(crate) fn observe(
         &mut self,
-        outbox: &Outbox,
+        outbox: &SendBuffer,
         line: &Arc<Line>,
         encoded: &Encoded,
         spot: &Spot,
@@ -168,17 +168,17 @@ impl Subscription {
                 if kept.bytes > BUFFERED_BYTES {
                     return Err(Slow);
                 }
-                kept.heard.push((Some((Arc::clone(line), encoded.clone())), *spot));
+                kept.observed.push((Some((Arc::clone(line), encoded.clone())), *spot));
                 Ok(())
             }
-            Stage::Live(_) => self.tell(outbox, line, encoded, spot),
+            Stage::Live(_) => self.notify(outbox, line, encoded, spot),
         }
     }
 
     /// All was told of a batch: entries of which no line tells count as well.
     pub(crate) fn pass(&mut self, spot: &Spot) {
         match &mut self.stage {
-            Stage::Keeps(kept) if self.target == Target::Home => kept.heard.push((None, *spot)),
+            Stage::Keeps(kept) if self.target == Target::Home => kept.observed.push((None, *spot)),
             Stage::Live(CaughtUp::Home(home, _)) => {
                 if let Some((first, last)) = spot.range() {
                     home.see(first, last, spot.epoch);
@@ -189,12 +189,12 @@ impl Subscription {
     }
 
     /// It has caught up: what was kept and is behind it follows.
-    pub(crate) fn go_live(&mut self, outbox: &Outbox, caught_up: CaughtUp) -> Result<(), Slow> {
+    pub(crate) fn go_live(&mut self, outbox: &SendBuffer, caught_up: CaughtUp) -> Result<(), Slow> {
         let stage = std::mem::replace(&mut self.stage, Stage::Live(caught_up));
         let Stage::Keeps(kept) = stage else { return Ok(()) };
-        for (told, spot) in kept.heard {
+        for (told, spot) in kept.observed {
             match told {
-                Some((line, encoded)) => self.tell(outbox, &line, &encoded, &spot)?,
+                Some((line, encoded)) => self.notify(outbox, &line, &encoded, &spot)?,
                 None => self.pass(&spot),
             }
         }
@@ -202,7 +202,7 @@ impl Subscription {
     }
 
     /// Tells a line, unless it was read in the journal, which is ahead of what is heard.
-    fn tell(&mut self, outbox: &Outbox, line: &Line, encoded: &Encoded, spot: &Spot) -> Result<(), Slow> {
+    fn notify(&mut self, outbox: &SendBuffer, line: &Line, encoded: &Encoded, spot: &Spot) -> Result<(), Slow> {
         let Stage::Live(caught_up) = &mut self.stage else { return Ok(()) };
         match caught_up {
             // What stands for no entry cannot have been read, and moves nobody on.
@@ -232,17 +232,17 @@ impl Subscription {
     }
 
     /// Sends a line under its next number, if it is wanted.
-    pub(crate) fn send(&mut self, outbox: &Outbox, line: &Line, encoded: &Encoded) -> Result<(), Slow> {
+    pub(crate) fn send(&mut self, outbox: &SendBuffer, line: &Line, encoded: &Encoded) -> Result<(), Slow> {
         self.send_at(outbox, line, encoded, &line.event.cursor)
     }
 
-    fn send_at(&mut self, outbox: &Outbox, line: &Line, encoded: &Encoded, cursor: &str) -> Result<(), Slow> {
+    fn send_at(&mut self, outbox: &SendBuffer, line: &Line, encoded: &Encoded, cursor: &str) -> Result<(), Slow> {
         if !self.wants(line) {
             return Ok(());
         }
         let (name, shared) = match &mut self.chats {
             None => ("agent", Arc::clone(&encoded.0)),
-            Some(chats) => match chats.hear(&line.event) {
+            Some(chats) => match chats.observe(&line.event) {
                 Some(chat) => (Chat::NAME, behind_cursor(&chat)),
                 None => return Ok(()),
             },
@@ -335,7 +335,7 @@ mod tests {
     }
 
     /// What was sent: number and cursor of each.
-    async fn sent(outbox: &Outbox) -> Vec<(u64, String)> {
+    async fn sent(outbox: &SendBuffer) -> Vec<(u64, String)> {
         outbox.finish();
         let mut bytes = vec![];
         while let Some(more) = outbox.take().await {
@@ -354,11 +354,11 @@ mod tests {
 
     #[tokio::test]
     async fn r43_what_happens_while_it_catches_up_follows_it_and_is_not_told_twice() {
-        let (outbox, run) = (Outbox::default(), Some(RunId(uuid::Uuid::from_u128(1))));
+        let (outbox, run) = (SendBuffer::default(), Some(RunId(uuid::Uuid::from_u128(1))));
         let mut subscription = subscription(Target::Session("agent:main:main".to_owned()), "");
         for seq in 3..6 {
             let line = line(run, seq);
-            subscription.hear(&outbox, &line, &Encoded::of(&line), &spot(seq)).unwrap();
+            subscription.observe(&outbox, &line, &Encoded::of(&line), &spot(seq)).unwrap();
         }
         // Of these the first two are in what it read back.
         for seq in 1..5 {
@@ -367,7 +367,7 @@ mod tests {
         }
         subscription.go_live(&outbox, CaughtUp::Session(Some(Cursor::at(Epoch(1), Seq(4))))).unwrap();
         let last = line(run, 6);
-        subscription.hear(&outbox, &last, &Encoded::of(&last), &spot(6)).unwrap();
+        subscription.observe(&outbox, &last, &Encoded::of(&last), &spot(6)).unwrap();
         let sent = sent(&outbox).await;
         assert_eq!(sent.iter().map(|(seq, _)| *seq).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
         assert!(sent.iter().zip(1..).all(|((_, cursor), seq)| cursor.starts_with(&format!("1.{seq}#"))), "{sent:?}");
@@ -377,12 +377,12 @@ mod tests {
     /// Found by `serve-kills`: the journal is ahead of whoever tells what happens.
     #[tokio::test]
     async fn r43_what_it_read_back_is_not_told_again_by_a_batch_that_is_heard_late() {
-        let (outbox, run) = (Outbox::default(), Some(RunId(uuid::Uuid::from_u128(1))));
+        let (outbox, run) = (SendBuffer::default(), Some(RunId(uuid::Uuid::from_u128(1))));
         let mut subscription = subscription(Target::Session("agent:main:main".to_owned()), "");
         subscription.go_live(&outbox, CaughtUp::Session(Some(Cursor::at(Epoch(1), Seq(4))))).unwrap();
         for seq in 3..7 {
             let line = line(run, seq);
-            subscription.hear(&outbox, &line, &Encoded::of(&line), &spot(seq)).unwrap();
+            subscription.observe(&outbox, &line, &Encoded::of(&line), &spot(seq)).unwrap();
         }
         let cursors: Vec<_> = sent(&outbox).await.into_iter().map(|(_, cursor)| split(&cursor).0.to_owned()).collect();
         assert_eq!(cursors, ["1.5", "1.6"]);
@@ -391,12 +391,12 @@ mod tests {
     #[tokio::test]
     async fn r43_numbers_are_of_each_run_and_go_on_with_the_cursor() {
         let (one, two) = (Some(RunId(uuid::Uuid::from_u128(1))), Some(RunId(uuid::Uuid::from_u128(2))));
-        let outbox = Outbox::default();
+        let outbox = SendBuffer::default();
         let mut first = subscription(Target::Home, "");
         first.go_live(&outbox, CaughtUp::Home(Box::default(), Position(0))).unwrap();
         for (run, seq) in [(one, 1), (two, 2), (None, 3), (one, 4)] {
             let line = line(run, seq);
-            first.hear(&outbox, &line, &Encoded::of(&line), &spot(seq)).unwrap();
+            first.observe(&outbox, &line, &Encoded::of(&line), &spot(seq)).unwrap();
             first.pass(&spot(seq));
         }
         let told = sent(&outbox).await;
@@ -404,12 +404,12 @@ mod tests {
         let (cursor, numbers) = split(&told[3].1);
         assert_eq!(cursor, "home:1.4");
 
-        let outbox = Outbox::default();
+        let outbox = SendBuffer::default();
         let mut back = subscription(Target::Run("agent:main:main".to_owned(), one.unwrap()), numbers);
         back.go_live(&outbox, CaughtUp::Session(Some(Cursor::at(Epoch(1), Seq(4))))).unwrap();
         for (run, seq) in [(two, 5), (one, 6)] {
             let line = line(run, seq);
-            back.hear(&outbox, &line, &Encoded::of(&line), &spot(seq)).unwrap();
+            back.observe(&outbox, &line, &Encoded::of(&line), &spot(seq)).unwrap();
         }
         assert_eq!(sent(&outbox).await.iter().map(|(seq, _)| *seq).collect::<Vec<_>>(), [3], "of the one run alone");
     }

@@ -4,27 +4,27 @@ use engine::tables::lifecycle::LifecycleKind;
 use engine::{Command, EffectId, EffectKind, Input, Report, RunId, Session};
 
 use super::Actor;
-use crate::lanes::{Place, Turn};
-use crate::perform::home::{self, Wish};
+use crate::lanes::{LaneAdmission, LaneTicket};
+use crate::perform::home::{self, SettingsRequest};
 
 /// What an actor has of the lanes.
 pub(super) struct LaneSide<'a> {
     /// What its run waits for that was under way: until then it only takes what is asked for.
-    pub(super) place: &'a mut Option<Place>,
+    pub(super) place: &'a mut Option<LaneAdmission>,
     /// The turn of the message that is next up, asked for before the session was opened.
-    pub(super) turn: Option<Turn>,
+    pub(super) ticket: Option<LaneTicket>,
     /// The run that has a place in the lane before its message is decided on.
     granted: Option<RunId>,
 }
 
 impl<'a> LaneSide<'a> {
-    pub(super) fn new(place: &'a mut Option<Place>, turn: Option<Turn>) -> Self {
-        Self { place, turn, granted: None }
+    pub(super) fn new(place: &'a mut Option<LaneAdmission>, ticket: Option<LaneTicket>) -> Self {
+        Self { place, ticket, granted: None }
     }
 
     /// The turn that was asked for already, if this is the effect that would ask for it.
-    pub(super) fn turn_of(&mut self, effect: EffectId) -> Option<Turn> {
-        self.turn.take_if(|turn| effect.kind == EffectKind::Lane && effect.run == turn.run())
+    pub(super) fn turn_of(&mut self, effect: EffectId) -> Option<LaneTicket> {
+        self.ticket.take_if(|ticket| effect.kind == EffectKind::Lane && effect.run == ticket.run())
     }
 
     /// Comes when the run has the place that it waits for; never if it waits for none.
@@ -47,8 +47,8 @@ impl Actor<'_> {
         let agent = session.map_or(self.agent, |session| &session.agent).to_owned();
         let model = session.and_then(|session| session.model.clone());
         let thinking = session.and_then(|session| session.thinking);
-        let wish = Wish { agent, model, thinking, overrides: overrides.clone() };
-        let report = home::enter_free(self.shared, wish, *message, self.present.key())?;
+        let request = SettingsRequest { agent, model, thinking, overrides: overrides.clone() };
+        let report = home::enter_free(self.shared, request, *message, self.present.key())?;
         self.lane.granted = Some(RunId::from(*message));
         Some(report)
     }

@@ -1,6 +1,6 @@
 //! What an actor tells its session of the ledger, and when.
 
-use engine::{Input, Moment, News, Report, Seq, Session};
+use engine::{Input, LedgerUpdate, Moment, Report, Seq, Session};
 use tokio::sync::watch;
 
 use super::{Actor, Caller};
@@ -25,9 +25,9 @@ impl Actor<'_> {
         match input {
             Input::Report(Report::Opened { epoch, .. }) => {
                 self.ledger.seen = None;
-                let News { cleared, cooling } = self.news(moment);
+                let LedgerUpdate { cleared, cooling } = self.update(moment);
                 self.pump.offer(Report::Opened { epoch, cooling }, moment, caller);
-                self.offer_news(News { cleared, cooling: vec![] }, moment);
+                self.offer_update(LedgerUpdate { cleared, cooling: vec![] }, moment);
             }
             Input::Report(Report::OpenedToWait { .. }) => self.pump.offer(input, moment, caller),
             input => {
@@ -38,20 +38,20 @@ impl Actor<'_> {
     }
 
     pub(super) fn observe_ledger(&mut self, moment: Moment) {
-        let news = self.news(moment);
-        self.offer_news(news, moment);
+        let update = self.update(moment);
+        self.offer_update(update, moment);
     }
 
-    fn offer_news(&mut self, news: News, moment: Moment) {
-        for report in news.reports() {
+    fn offer_update(&mut self, update: LedgerUpdate, moment: Moment) {
+        for report in update.reports() {
             self.pump.offer(report, moment, None);
         }
     }
 
     /// What the ledger says to its run, where that has changed since it last looked.
-    fn news(&mut self, moment: Moment) -> News {
+    fn update(&mut self, moment: Moment) -> LedgerUpdate {
         let run = self.pump.session().and_then(Session::run).map(|run| run.id);
-        let Some((run, settings)) = run.zip(self.pump.machine().settings()) else { return News::default() };
-        self.shared.ledger.news(&mut self.ledger.seen, &settings.candidates, run, moment.now)
+        let Some((run, settings)) = run.zip(self.pump.machine().settings()) else { return LedgerUpdate::default() };
+        self.shared.ledger.update(&mut self.ledger.seen, &settings.candidates, run, moment.now)
     }
 }

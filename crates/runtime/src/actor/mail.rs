@@ -1,10 +1,10 @@
 //! The mailboxes of a session, and what comes in by them.
 
-use engine::{Answer, Command, Input, Refusal, Report};
+use engine::{Acknowledgement, Command, Input, Refusal, Report};
 use tokio::sync::{mpsc, oneshot};
 
 /// Who waits for an answer.
-pub(crate) type Caller = oneshot::Sender<Result<Answer, Refusal>>;
+pub(crate) type Caller = oneshot::Sender<Result<Acknowledgement, Refusal>>;
 
 /// Something offered to a session. Small: a mailbox has room for dozens from the beginning.
 pub(crate) struct Offer {

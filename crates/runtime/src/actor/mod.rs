@@ -17,10 +17,10 @@ use engine::{CallId, Do, IllegalEdge, Input, Machine, Pump, Report, RunId};
 use tokio::sync::watch;
 
 use crate::crashpoint;
-use crate::keep::Recovered;
-use crate::lanes::{Place, Turn};
+use crate::lanes::{LaneAdmission, LaneTicket};
 use crate::runtime::Shared;
 use crate::sessions::{Leaving, Present};
+use crate::supervise::Recovered;
 
 use effects::Effects;
 use journal::JournalSide;
@@ -78,8 +78,8 @@ impl<'a> Actor<'a> {
     pub(crate) fn new(
         shared: &'a Arc<Shared>,
         (present, agent): (&'a Present<'a>, &'a str),
-        (mail, place): (&'a mut Mailboxes, &'a mut Option<Place>),
-        (recovered, turn): (Recovered, Option<Turn>),
+        (mail, place): (&'a mut Mailboxes, &'a mut Option<LaneAdmission>),
+        (recovered, ticket): (Recovered, Option<LaneTicket>),
     ) -> Self {
         Self {
             shared,
@@ -89,7 +89,7 @@ impl<'a> Actor<'a> {
             pump: Pump::new(recovered.machine),
             journal: JournalSide::new(shared.journal.epoch(), recovered.unsaved),
             effects: Effects::default(),
-            lane: LaneSide::new(place, turn),
+            lane: LaneSide::new(place, ticket),
             ledger: LedgerSide::new(shared.ledger.when_cleared()),
             timers: Timers::default(),
             asked: BTreeSet::new(),
@@ -201,7 +201,7 @@ impl<'a> Actor<'a> {
             }
             if self.journal.is_opened {
                 // What was next up before it was opened is not any more.
-                self.lane.turn = None;
+                self.lane.ticket = None;
             }
             // While a batch is in flight, the state is ahead of the journal.
             if let Some(session) = self.pump.session().filter(|_| !self.pump.is_appending()) {

@@ -6,7 +6,7 @@ use engine::{Batch, Event, Phase, Stage};
 
 use super::{Actor, Offer};
 use crate::crashpoint;
-use crate::runtime::{Published, Question};
+use crate::runtime::{ApprovalRequest, Published};
 
 impl Actor<'_> {
     pub(super) fn publish(&mut self, batch: Arc<Batch>) {
@@ -23,7 +23,7 @@ impl Actor<'_> {
             self.let_go(&record.event);
         }
         let Some(session) = self.pump.session() else { return };
-        self.shared.purse.saw(session, &batch, self.shared.clock.now());
+        self.shared.budget_pool.saw(session, &batch, self.shared.clock.now());
         self.shared.publish(Published {
             session: session.id,
             key: session.key.as_str().into(),
@@ -43,7 +43,7 @@ impl Actor<'_> {
         match event {
             Event::RunEnded(ended) => {
                 self.shared.lanes.leave(ended.run);
-                self.shared.resting.put(session.branch, std::mem::take(&mut self.effects.conversation));
+                self.shared.conversations.put(session.branch, std::mem::take(&mut self.effects.conversation));
             }
             // What goes on in the background keeps its record.
             Event::CallSettled(e) if e.effect.is_some_and(|effect| session.process(effect).is_some()) => {}
@@ -64,7 +64,7 @@ impl Actor<'_> {
         {
             let Some(fingerprint) = call.fingerprint.filter(|_| self.asked.insert(call.id)) else { continue };
             let text = call.question.clone().unwrap_or_default();
-            let question = Question { key: session.key.clone(), call: call.id, fingerprint, text };
+            let question = ApprovalRequest { key: session.key.clone(), call: call.id, fingerprint, text };
             answers.extend(self.shared.ask(question));
         }
         for answer in answers {

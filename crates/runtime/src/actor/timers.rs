@@ -3,7 +3,7 @@
 use engine::Timestamp;
 
 use crate::clock::Clock;
-use crate::linger::Stay;
+use crate::idle::IdleTimer;
 
 /// The times that an actor waits for, if it does.
 #[derive(Default)]
@@ -11,7 +11,7 @@ pub(super) struct Timers {
     /// What the pump has armed.
     pub(super) due: Option<Timestamp>,
     /// While its session rests.
-    pub(super) stay: Option<Stay>,
+    pub(super) stay: Option<IdleTimer>,
 }
 
 impl Timers {

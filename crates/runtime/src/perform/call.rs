@@ -91,13 +91,13 @@ pub(super) async fn end(context: Context, request: CallRequest, why: EndingCause
 
 /// `hold_process`: follows a command in the background until it has ended. Dropped, it leaves the command to its supervisor.
 pub(super) async fn hold_process(shared: Arc<Shared>, process: EffectId, reporter: Reporter) {
-    let end = tools::hold_process(&shared.calls(), &shared.resolver.withheld().secrets, process).await;
+    let end = tools::hold_process(&shared.calls(), &shared.resolver.redaction().secrets, process).await;
     process_ended(end, reporter).await;
 }
 
 /// `end_process`: ends a command in the background. Dropped, it leaves the command to its supervisor.
 pub(super) async fn end_process(shared: Arc<Shared>, process: EffectId, reporter: Reporter) {
-    let end = tools::end_process(&shared.calls(), &shared.resolver.withheld().secrets, process, GRACE).await;
+    let end = tools::end_process(&shared.calls(), &shared.resolver.redaction().secrets, process, GRACE).await;
     process_ended(end, reporter).await;
 }
 

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{
-    Effect, EffectId, Failure, FailureClass, Leave, LedgerInput, MessageId, Overrides, PurseWish, Report, RunId,
-    Session, Settings, Strike, Thinking,
+    BudgetRequest, Effect, EffectId, Failure, FailureClass, FailureReport, Leave, LedgerInput, MessageId, Overrides,
+    Report, RunId, Session, Settings, Thinking,
 };
 
 use super::Reporter;
 use crate::lanes::{Of, Turn};
 use crate::ledger;
-use crate::runtime::{Shared, Wants};
+use crate::runtime::{ModelPreferences, Shared};
 
 /// Between two looks at what nobody tells of: the configuration, and the next day.
 const LOOK: Duration = Duration::from_secs(2);
@@ -35,29 +35,29 @@ impl Wish {
 }
 
 /// `lane`: a place in the lane for the head of the queue, then the settings of its run.
-pub(super) async fn lane(shared: Arc<Shared>, (wish, turn): (Wish, Turn), reporter: Reporter) {
+pub(super) async fn lane(shared: Arc<Shared>, (request, turn): (Wish, Turn), reporter: Reporter) {
     let effect = reporter.effect();
     turn.come().await;
-    reporter.report(entered(&shared, wish, effect)).await;
+    reporter.report(entered(&shared, request, effect)).await;
 }
 
 /// A lane that is free answers within the offer of the message: its acceptance and the start of its run are one batch.
-pub(crate) fn enter_free(shared: &Shared, wish: Wish, message: MessageId, session: &str) -> Option<Report> {
+pub(crate) fn enter_free(shared: &Shared, request: Wish, message: MessageId, session: &str) -> Option<Report> {
     let run = RunId::from(message);
-    let is_in = shared.enter_free_lane(run, Of { session, agent: &wish.agent });
-    is_in.then(|| entered(shared, wish, Effect::lane(message).id()))
+    let is_in = shared.enter_free_lane(run, Of { session, agent: &request.agent });
+    is_in.then(|| entered(shared, request, Effect::lane(message).id()))
 }
 
-fn entered(shared: &Shared, wish: Wish, effect: EffectId) -> Report {
-    let wants = Wants { model: wish.model.as_deref(), thinking: wish.thinking };
-    match shared.resolver.settings(&wish.agent, wants, &wish.overrides) {
+fn entered(shared: &Shared, request: Wish, effect: EffectId) -> Report {
+    let wants = ModelPreferences { model: request.model.as_deref(), thinking: request.thinking };
+    match shared.resolver.settings(&request.agent, wants, &request.overrides) {
         Ok(mut settings) => {
             shared.ledger.order(&mut settings.candidates);
             let cooling = shared.ledger.cooling(&settings.candidates, effect.run, shared.clock.now());
             Report::LaneEntered { effect, settings: shared.latest.settings(settings), cooling }
         }
         Err(failure) => {
-            let settings = Settings { agent: wish.agent, ..Settings::default() };
+            let settings = Settings { agent: request.agent, ..Settings::default() };
             Report::LaneRefused { effect, settings: Arc::new(settings), failure }
         }
     }
@@ -65,12 +65,12 @@ fn entered(shared: &Shared, wish: Wish, effect: EffectId) -> Report {
 
 /// `reserve`: leave for a request of those who spend with its run. One that is denied is asked for again whenever something has
 /// changed, until it is granted.
-pub(super) async fn reserve(shared: Arc<Shared>, wish: PurseWish, reporter: Reporter) {
+pub(super) async fn reserve(shared: Arc<Shared>, request: BudgetRequest, reporter: Reporter) {
     let effect = reporter.effect();
     let mut is_told = false;
     loop {
-        let changed = shared.purse.changed();
-        match shared.ask_to_go_on(&wish) {
+        let changed = shared.budget_pool.changed();
+        match shared.ask_to_go_on(&request) {
             Ok(Leave::Granted { near }) => return reporter.report(Report::Reserved { effect, near }).await,
             Ok(Leave::Denied { limit, until }) => {
                 if !is_told {
@@ -89,10 +89,10 @@ pub(super) async fn reserve(shared: Arc<Shared>, wish: PurseWish, reporter: Repo
 }
 
 /// `report`: tells the ledger what failed, until it has recorded it.
-pub(super) async fn report(shared: Arc<Shared>, strike: Strike, reporter: Reporter) {
+pub(super) async fn report(shared: Arc<Shared>, failure_report: FailureReport, reporter: Reporter) {
     let effect = reporter.effect();
     loop {
-        match ledger::record(&shared, LedgerInput::Failed(strike.clone())).await {
+        match ledger::record(&shared, LedgerInput::Failed(failure_report.clone())).await {
             Ok(_) => return reporter.report(Report::Reported { effect }).await,
             Err(journal::Error::Full { .. }) => tokio::time::sleep(LOOK_FOR_SPACE).await,
             // The next owner tells it: the session owes it until it is recorded.

@@ -8,26 +8,26 @@ use tokio::sync::mpsc;
 use super::Shared;
 
 /// Whoever can be asked for leave.
-pub trait Askable: Send + Sync {
+pub trait Approver: Send + Sync {
     /// Puts a question. False where nobody is there just now who could answer: then the answer is no.
-    fn ask(&self, question: Question) -> bool;
+    fn ask(&self, question: ApprovalRequest) -> bool;
 }
 
-impl<T: Askable> Askable for Arc<T> {
-    fn ask(&self, question: Question) -> bool {
+impl<T: Approver> Approver for Arc<T> {
+    fn ask(&self, question: ApprovalRequest) -> bool {
         T::ask(self, question)
     }
 }
 
-impl Askable for mpsc::UnboundedSender<Question> {
-    fn ask(&self, question: Question) -> bool {
+impl Approver for mpsc::UnboundedSender<ApprovalRequest> {
+    fn ask(&self, question: ApprovalRequest) -> bool {
         self.send(question).is_ok()
     }
 }
 
 /// A call that needs leave.
 #[derive(Debug, Clone)]
-pub struct Question {
+pub struct ApprovalRequest {
     /// The session's key.
     pub key: String,
     /// The call.
@@ -40,8 +40,8 @@ pub struct Question {
 
 impl Shared {
     /// Puts a question to the terminal; where there is none, gives the answer no.
-    pub(crate) fn ask(&self, question: Question) -> Option<Command> {
-        let Question { call, fingerprint, .. } = question;
+    pub(crate) fn ask(&self, question: ApprovalRequest) -> Option<Command> {
+        let ApprovalRequest { call, fingerprint, .. } = question;
         if self.questions.as_ref().is_some_and(|questions| questions.ask(question)) {
             return None;
         }

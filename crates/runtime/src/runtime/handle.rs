@@ -3,14 +3,14 @@
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use engine::{Answer, BranchId, Command, Refusal, SessionId};
+use engine::{Acknowledgement, BranchId, Command, Refusal, SessionId};
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use super::{Error, Shared};
 use crate::actor::Offer;
-use crate::keep::{Name, keep_running};
 use crate::sessions::Reading;
+use crate::supervise::{Name, keep_running};
 
 /// The way to a session. Its actor may leave while the session rests: what is sent next finds another one.
 #[derive(Clone)]
@@ -35,7 +35,7 @@ impl Handle {
         key: &str,
         agent: &str,
         first: Vec<Command>,
-    ) -> Result<(Self, Answers), Error> {
+    ) -> Result<(Self, Acknowledgements), Error> {
         let (offers, answers) = offers(first);
         read(enter(shared, key, agent, offers)?).await?;
         let handle = Self { key: key.to_owned(), agent: agent.to_owned(), shared: Arc::downgrade(shared) };
@@ -43,12 +43,12 @@ impl Handle {
     }
 
     /// Asks for something; answered when it is recorded.
-    pub async fn command(&self, command: Command) -> Result<Answer, Refusal> {
+    pub async fn command(&self, command: Command) -> Result<Acknowledgement, Refusal> {
         self.send(command).await
     }
 
     /// Asks for something at once; the answer can be awaited later.
-    pub fn send(&self, command: Command) -> impl Future<Output = Result<Answer, Refusal>> + use<> {
+    pub fn send(&self, command: Command) -> impl Future<Output = Result<Acknowledgement, Refusal>> + use<> {
         let (caller, answer) = oneshot::channel();
         let offer = Offer::command(command, Some(caller));
         let sent = match self.shared.upgrade() {
@@ -97,9 +97,9 @@ pub(crate) fn create(key: &str, agent: &str) -> Offer {
 }
 
 /// One answer for each command that was asked for at the opening, in order.
-pub type Answers = Vec<oneshot::Receiver<Result<Answer, Refusal>>>;
+pub type Acknowledgements = Vec<oneshot::Receiver<Result<Acknowledgement, Refusal>>>;
 
-fn offers(commands: Vec<Command>) -> (Vec<Offer>, Answers) {
+fn offers(commands: Vec<Command>) -> (Vec<Offer>, Acknowledgements) {
     let pairs = commands.into_iter().map(|command| {
         let (caller, answer) = oneshot::channel();
         (Offer::command(command, Some(caller)), answer)

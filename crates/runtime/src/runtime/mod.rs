@@ -12,28 +12,28 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Account, Allowance, Command, LaneWait, LedgerAnswer, LedgerInput, Rest};
+use engine::{Account, Allowance, Command, Cooldown, LaneWait, LedgerAnswer, LedgerInput};
 use journal::Journal;
 use tokio::sync::watch;
 
 use crate::actor::CommitRelay;
+use crate::budget_pool::BudgetHandle;
 use crate::clock::Clock;
-use crate::lanes::LaneDoor;
+use crate::conversation_cache::ConversationCache;
+use crate::disk_full::DiskFullWait;
+use crate::idle::Places;
+use crate::lanes::LaneHandle;
 use crate::latest::Latest;
 use crate::ledger::{self, HomeLedger};
-use crate::linger::Places;
-use crate::park::Parked;
-use crate::purse::PurseDoor;
-use crate::resting::Resting;
 use crate::sessions::Sessions;
 
-pub use approvals::{Askable, Question};
+pub use approvals::{ApprovalRequest, Approver};
 pub use error::Error;
 pub(crate) use handle::create;
-pub use handle::{Answers, Handle};
+pub use handle::{Acknowledgements, Handle};
 pub use options::Options;
 pub use published::Published;
-pub use resolver::{NO_ROOM, Resolver, Wants, Withheld};
+pub use resolver::{ModelPreferences, NO_SPACE, Redaction, Resolver};
 pub(crate) use shared::Shared;
 
 /// How long an owner that leaves waits for the refreshes of logins that are under way: one takes a second or two.
@@ -54,18 +54,18 @@ impl Runtime {
             supervisor: options.supervisor,
             resolver: options.resolver,
             ledger: HomeLedger::read(journal.as_ref()),
-            purse: PurseDoor::default(),
+            budget_pool: BudgetHandle::default(),
             journal,
             models: options.models,
             clock: Clock::after(latest),
             latest: Latest::default(),
-            resting: Resting::default(),
+            conversations: ConversationCache::default(),
             sessions: Sessions::default(),
-            places: Places::new(options.linger),
+            places: Places::new(options.idle),
             commit_relay: CommitRelay::new(),
             events: options.events,
             questions: options.questions,
-            lanes: LaneDoor::new(options.waits),
+            lanes: LaneHandle::new(options.waits),
             broken: watch::Sender::new(None),
             parked: watch::Sender::new(BTreeMap::new()),
         };
@@ -89,7 +89,7 @@ impl Runtime {
 
     /// Takes up a session, or makes it. Its unfinished run goes on by itself. `first` is asked for in the same batch as
     /// the opening: before anything that the session would do by itself. Waits until the session is read.
-    pub async fn open(&self, key: &str, agent: &str, first: Vec<Command>) -> Result<(Handle, Answers), Error> {
+    pub async fn open(&self, key: &str, agent: &str, first: Vec<Command>) -> Result<(Handle, Acknowledgements), Error> {
         Handle::open(&self.shared, key, agent, first).await
     }
 
@@ -109,7 +109,7 @@ impl Runtime {
     }
 
     /// The sessions that wait for space, by key.
-    pub fn parked(&self) -> watch::Receiver<BTreeMap<String, Parked>> {
+    pub fn parked(&self) -> watch::Receiver<BTreeMap<String, DiskFullWait>> {
         self.shared.parked.subscribe()
     }
 
@@ -132,7 +132,7 @@ impl Runtime {
         &self,
         provider: Option<String>,
         profile: Option<String>,
-    ) -> Result<Vec<(Account, Rest)>, Error> {
+    ) -> Result<Vec<(Account, Cooldown)>, Error> {
         match ledger::record(&self.shared, LedgerInput::Clear { provider, profile }).await? {
             LedgerAnswer::Lifted(lifted) => Ok(lifted),
             LedgerAnswer::Done => Ok(vec![]),
@@ -142,7 +142,7 @@ impl Runtime {
     /// Says what all runs of an agent, or (none) of the home, may spend in a day; answered when it is recorded.
     pub async fn allow(&self, agent: Option<String>, change: Allowance) -> Result<(), Error> {
         ledger::record(&self.shared, LedgerInput::Allow { agent, change }).await?;
-        self.shared.purse.look_again();
+        self.shared.budget_pool.look_again();
         Ok(())
     }
 

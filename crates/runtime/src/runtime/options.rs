@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use tokio::sync::mpsc;
 
-use super::{Askable, Published, Resolver};
-use crate::lanes::LaneNews;
-use crate::linger::Linger;
+use super::{Approver, Published, Resolver};
+use crate::idle::IdlePolicy;
+use crate::lanes::LaneUpdate;
 
 /// What a runtime is made with.
 pub struct Options {
@@ -21,9 +21,9 @@ pub struct Options {
     /// Who is told of every committed batch.
     pub events: Option<mpsc::UnboundedSender<Published>>,
     /// Who is told of runs that wait for their place in a lane.
-    pub waits: Option<mpsc::UnboundedSender<LaneNews>>,
+    pub waits: Option<mpsc::UnboundedSender<LaneUpdate>>,
     /// Who can be asked; without it every question is answered no.
-    pub questions: Option<Box<dyn Askable>>,
+    pub questions: Option<Box<dyn Approver>>,
     /// How long actors of sessions at rest stay.
-    pub linger: Linger,
+    pub idle: IdlePolicy,
 }

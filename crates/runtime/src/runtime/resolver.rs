@@ -8,7 +8,7 @@ use crate::conversation::STEER_MARK;
 
 /// What a session wants of its runs, in place of what is configured.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Wants<'a> {
+pub struct ModelPreferences<'a> {
     /// `PROVIDER/MODEL`.
     pub model: Option<&'a str>,
     /// How much they think.
@@ -16,12 +16,12 @@ pub struct Wants<'a> {
 }
 
 /// The code of a failure of [`Resolver::settings`] that says that the home has no room for another run.
-pub const NO_ROOM: &str = "no_room";
+pub const NO_SPACE: &str = "no_room";
 
 /// What the configuration gives when it is needed, and not before.
 pub trait Resolver: Send + Sync {
     /// The settings of a run that starts now. A failure ends that run, and is what its user reads.
-    fn settings(&self, agent: &str, wants: Wants<'_>, overrides: &Overrides) -> Result<Settings, Failure>;
+    fn settings(&self, agent: &str, wants: ModelPreferences<'_>, overrides: &Overrides) -> Result<Settings, Failure>;
 
     /// How messages to this agent are queued where neither they nor their session say.
     fn queue(&self, _agent: &str) -> QueueSettings {
@@ -37,8 +37,8 @@ pub trait Resolver: Send + Sync {
     fn endpoint(&self, candidate: &Candidate) -> Result<models::Endpoint, Failure>;
 
     /// What a call that begins now may not see or reach.
-    fn withheld(&self) -> Withheld {
-        Withheld::default()
+    fn redaction(&self) -> Redaction {
+        Redaction::default()
     }
 
     /// What all runs of this agent, and all of the home, may spend in a day.
@@ -54,11 +54,11 @@ pub trait Resolver: Send + Sync {
 
 /// What calls may not see or reach.
 #[derive(Debug, Clone, Default)]
-pub struct Withheld {
+pub struct Redaction {
     /// Values that are masked in what tools give back.
     pub secrets: tools::Secrets,
     /// Environment variables that commands do not get.
     pub secret_env: Vec<String>,
     /// Which addresses may be fetched from.
-    pub reach: tools::Reach,
+    pub reach: tools::NetworkPolicy,
 }

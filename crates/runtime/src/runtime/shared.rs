@@ -8,16 +8,16 @@ use engine::{CallOutcome, CallSettled, EffectId, Timestamp};
 use journal::Journal;
 use tokio::sync::{mpsc, watch};
 
-use super::{Askable, Published, Resolver};
+use super::{Approver, Published, Resolver};
 use crate::actor::CommitRelay;
+use crate::budget_pool::BudgetHandle;
 use crate::clock::Clock;
-use crate::lanes::LaneDoor;
+use crate::conversation_cache::ConversationCache;
+use crate::disk_full::DiskFullWait;
+use crate::idle::Places;
+use crate::lanes::LaneHandle;
 use crate::latest::Latest;
 use crate::ledger::HomeLedger;
-use crate::linger::Places;
-use crate::park::Parked;
-use crate::purse::PurseDoor;
-use crate::resting::Resting;
 use crate::sessions::Sessions;
 
 /// What every actor and effect of a home shares.
@@ -30,16 +30,16 @@ pub(crate) struct Shared {
     pub(crate) clock: Clock,
     pub(crate) latest: Latest,
     pub(crate) ledger: HomeLedger,
-    pub(crate) purse: PurseDoor,
-    pub(crate) resting: Resting,
+    pub(crate) budget_pool: BudgetHandle,
+    pub(crate) conversations: ConversationCache,
     pub(crate) sessions: Sessions,
     pub(crate) places: Places,
     pub(crate) commit_relay: CommitRelay,
     pub(super) events: Option<mpsc::UnboundedSender<Published>>,
-    pub(super) questions: Option<Box<dyn Askable>>,
-    pub(crate) lanes: LaneDoor,
+    pub(super) questions: Option<Box<dyn Approver>>,
+    pub(crate) lanes: LaneHandle,
     pub(crate) broken: watch::Sender<Option<journal::Error>>,
-    pub(super) parked: watch::Sender<BTreeMap<String, Parked>>,
+    pub(super) parked: watch::Sender<BTreeMap<String, DiskFullWait>>,
 }
 
 impl Shared {
@@ -47,7 +47,7 @@ impl Shared {
     pub(crate) fn park(&self, key: &str, error: &journal::Error, next_look: Timestamp) {
         self.parked.send_modify(|all| {
             let since = all.get(key).map_or_else(|| self.clock.now(), |parked| parked.since);
-            all.insert(key.to_owned(), Parked { error: error.clone(), since, next_look });
+            all.insert(key.to_owned(), DiskFullWait { error: error.clone(), since, next_look });
         });
     }
 

@@ -7,15 +7,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use engine::{
-    Batch, Candidate, Decide as _, Do, Effect, EffectId, Event, Failure, FailureClass, Ledger, LedgerAnswer,
-    LedgerInput, Limits, Moment, Part, Pump, Report, Settings, Strike, Timestamp, Usage,
+    Batch, Candidate, Decide as _, Do, Effect, EffectId, Event, Failure, FailureClass, FailureReport, Ledger,
+    LedgerAnswer, LedgerInput, Limits, Moment, Part, Pump, Report, Settings, Timestamp, Usage,
 };
 use journal::{Append, Journal as _, Memory, Read as _};
 
 use super::book::Book;
 use super::{Broken, Counts, Dies, Sharing};
 use crate::invariant::{Invariant, Violation};
-use crate::world::Chance;
+use crate::world::Rng;
 use node::Node;
 
 const SESSIONS: usize = 3;
@@ -51,7 +51,7 @@ pub fn play(case: Sharing, counts: &mut Counts) -> Result<Vec<usize>, Broken> {
 type Caller = (usize, EffectId);
 
 struct World {
-    chance: Chance,
+    rng: Rng,
     journal: Memory,
     now: Timestamp,
     nodes: Vec<Node>,
@@ -61,7 +61,7 @@ struct World {
     /// What the ledger appends, and whether the journal has it.
     writing: Option<(Arc<Batch>, bool)>,
     /// What the process has asked the ledger to record, by the effect that waits for it.
-    strikes: BTreeMap<EffectId, Strike>,
+    strikes: BTreeMap<EffectId, FailureReport>,
     /// Answers that the ledger was not told of yet: lost in a crash.
     answered: Vec<(Candidate, Timestamp)>,
     book: Book,
@@ -82,7 +82,7 @@ impl World {
         let journal = Memory::new();
         let epoch = journal.open();
         let mut world = Self {
-            chance: Chance::new(seed, "shared"),
+            rng: Rng::new(seed, "shared"),
             journal,
             now: Timestamp(0),
             nodes: (0..SESSIONS).map(Node::new).collect(),
@@ -112,10 +112,10 @@ impl World {
             match next {
                 Next::Node(at) => self.step(at)?,
                 Next::Ledger => self.step_ledger()?,
-                Next::Clear => self.clear(Moment { now: self.now, draw: 0 })?,
+                Next::Clear => self.clear(Moment { now: self.now, random: 0 })?,
                 Next::Time => {
                     self.nodes.iter().try_for_each(|node| node.is_told(&self.recorded, self.now))?;
-                    let ms = self.chance.of(&[500, 60_000, 400_000, 20_000_000]);
+                    let ms = self.rng.of(&[500, 60_000, 400_000, 20_000_000]);
                     self.now = self.now.plus(ms);
                 }
             }
@@ -132,22 +132,22 @@ impl World {
         if self.writing.is_some() || !self.answered.is_empty() {
             could.push(Next::Ledger);
         }
-        if self.recorded.rests().next().is_some() && self.chance.one_in(12) {
+        if self.recorded.cooldowns().next().is_some() && self.rng.one_in(12) {
             could.push(Next::Clear);
         }
-        if self.nodes.iter().any(Node::waits) || !could.is_empty() && self.chance.one_in(12) {
+        if self.nodes.iter().any(Node::waits) || !could.is_empty() && self.rng.one_in(12) {
             could.push(Next::Time);
         }
-        if could.is_empty() { None } else { Some(self.chance.of(&could)) }
+        if could.is_empty() { None } else { Some(self.rng.of(&could)) }
     }
 
     fn step(&mut self, at: usize) -> Result<(), Violation> {
-        let moment = Moment { now: self.now, draw: self.chance.draw() };
+        let moment = Moment { now: self.now, random: self.rng.draw() };
         let node = &mut self.nodes[at];
         if node.is_writing() {
             return node.write(&self.journal, self.now);
         }
-        let Some(effect) = node.pick(&mut self.chance) else {
+        let Some(effect) = node.pick(&mut self.rng) else {
             return node.ask_or_wake(moment, &self.recorded);
         };
         let report = match effect {
@@ -159,7 +159,7 @@ impl World {
             }
             Effect::Prepare { id } => node::prepared(id),
             Effect::Request { id, candidate, .. } => return self.answer(at, (id, candidate), moment),
-            Effect::Report { id, strike } => return self.strike(at, id, strike, moment),
+            Effect::Report { id, failure_report } => return self.record_failure(at, id, failure_report, moment),
             other => return Err(Invariant::Edge.violated(format!("nothing here asks for {other:?}"))),
         };
         self.nodes[at].offer(report, moment, &self.recorded)
@@ -170,9 +170,9 @@ impl World {
         let node = &mut self.nodes[at];
         let Some(since) = node.sent(effect, self.now) else { return Ok(()) };
         let candidate = node.candidate(candidate);
-        if self.chance.one_in(2) {
-            let class = self.chance.of(&CLASSES);
-            let retry_after_ms = self.chance.one_in(4).then_some(90_000);
+        if self.rng.one_in(2) {
+            let class = self.rng.of(&CLASSES);
+            let retry_after_ms = self.rng.one_in(4).then_some(90_000);
             let Candidate { provider, model, profile, .. } = candidate;
             let failure = Failure {
                 retry_after_ms,
@@ -183,7 +183,7 @@ impl World {
             };
             return node.offer(Report::RequestFailed { effect, failure }, moment, &self.recorded);
         }
-        if self.recorded.is_news(&candidate, false, since) {
+        if self.recorded.is_update(&candidate, false, since) {
             self.answered.push((candidate, since));
         }
         node.offer(Report::Said { effect, part: Part::Text("Done.".into()) }, moment, &self.recorded)?;
@@ -191,16 +191,22 @@ impl World {
     }
 
     /// As the runtime's `report` does: it asks once, and tells its session when that is recorded.
-    fn strike(&mut self, at: usize, effect: EffectId, strike: Strike, moment: Moment) -> Result<(), Violation> {
-        if self.strikes.insert(effect, strike.clone()).is_some() {
+    fn record_failure(
+        &mut self,
+        at: usize,
+        effect: EffectId,
+        failure_report: FailureReport,
+        moment: Moment,
+    ) -> Result<(), Violation> {
+        if self.strikes.insert(effect, failure_report.clone()).is_some() {
             return Ok(());
         }
-        self.decide(LedgerInput::Failed(strike), moment, Some((at, effect)))
+        self.decide(LedgerInput::Failed(failure_report), moment, Some((at, effect)))
     }
 
     /// One profile, or all.
     fn clear(&mut self, moment: Moment) -> Result<(), Violation> {
-        let profile = self.chance.of(&[None, Some("a"), Some("b")]).map(str::to_owned);
+        let profile = self.rng.of(&[None, Some("a"), Some("b")]).map(str::to_owned);
         self.decide(LedgerInput::Clear { provider: None, profile }, moment, None)
     }
 
@@ -224,7 +230,7 @@ impl World {
                 Do::Publish(batch) => {
                     self.recorded.apply_batch(&batch);
                     if batch.records.iter().any(|record| matches!(record.event, Event::ProfileCleared(_))) {
-                        self.nodes.iter_mut().try_for_each(|node| node.hear(moment, &self.recorded))?;
+                        self.nodes.iter_mut().try_for_each(|node| node.observe(moment, &self.recorded))?;
                     }
                 }
                 Do::Answer((at, effect), answer) => {
@@ -244,7 +250,7 @@ impl World {
     fn step_ledger(&mut self) -> Result<(), Violation> {
         let Some((batch, is_kept)) = &mut self.writing else {
             let (candidate, since) = self.answered.remove(0);
-            let moment = Moment { now: self.now, draw: 0 };
+            let moment = Moment { now: self.now, random: 0 };
             return self.decide(LedgerInput::Answered { candidate, alone: false, since }, moment, None);
         };
         if !std::mem::replace(is_kept, true) {
@@ -253,7 +259,7 @@ impl World {
         }
         self.writing = None;
         self.ledger.committed(self.now);
-        let moment = Moment { now: self.now, draw: self.chance.draw() };
+        let moment = Moment { now: self.now, random: self.rng.draw() };
         self.next_batch(moment)
     }
 

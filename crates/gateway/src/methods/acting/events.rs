@@ -89,7 +89,7 @@ impl Subscribing<'_> {
     /// What a session waits for is in no journal: it is told as it is now.
     fn wait(&self, key: &str, cursor: &Cursor) -> Option<Line> {
         let runtime = &self.caller.service.runtime;
-        let wait = runtime.waits().into_iter().find(|wait| *wait.wish.session == *key)?;
+        let wait = runtime.waits().into_iter().find(|wait| *wait.request.session == *key)?;
         Some(wait::line_now(cursor, &wait, runtime.clock().now()))
     }
 
