@@ -8,6 +8,7 @@
 mod batch;
 mod body;
 mod budget_pool;
+mod decide;
 mod effect;
 mod event;
 mod failure;
@@ -27,6 +28,7 @@ mod views;
 pub use batch::{ApprovalRow, Batch, ReceiptRow, Record, RunRow, SessionRow, Views};
 pub use body::{Attached, Attachment, Body, BodyKind, Content, estimate_tokens, text_tokens};
 pub use budget_pool::{BudgetPool, BudgetRequest, Grant, SharedBudget};
+pub use decide::Decide;
 pub use effect::Effect;
 pub use event::*;
 pub use failure::{Failure, FailureClass};
@@ -39,7 +41,8 @@ pub use input::{
 };
 pub use lanes::{Bound, Lane, LaneAnswer, LaneBounds, LaneRequest, LaneWait, Lanes};
 pub use ledger::{
-    Account, Cooldown, CooldownLifted, CooldownSet, FailureReport, Ledger, LedgerPump, LedgerUpdate, ProfileOrder,
+    Account, Cooldown, CooldownLifted, CooldownSet, FailureReport, Ledger, LedgerAnswer, LedgerInput, LedgerUpdate,
+    ProfileOrder,
 };
 pub use machine::{IllegalEdge, Lineage, LineageSegment, Machine, RecoverError, SettingsSource};
 pub use machine::{failover, timers};

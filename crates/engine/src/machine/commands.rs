@@ -4,6 +4,7 @@ use super::Machine;
 use super::model_notices::denied;
 use super::queue::Offered;
 use crate::body::{BodyKind, Content};
+use crate::decide::Decide as _;
 use crate::event::{
     AskAnswered, CallOutcome, Created, CutCause, Event, LifecycleChanged, Outcome, OverrideSet, PauseCause, Paused,
     Reset, Resumed,

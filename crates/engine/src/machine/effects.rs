@@ -11,7 +11,7 @@ use crate::state::{
 
 impl Machine {
     /// All that is wanted now, each with a stable id.
-    pub fn effects(&self) -> Vec<Effect> {
+    pub(super) fn wanted(&self) -> Vec<Effect> {
         let Some(session) = self.session.as_ref().filter(|session| !session.closed) else { return vec![] };
         let mut wanted: Vec<Effect> = session.next_up().map(|head| Effect::lane(head.message)).into_iter().collect();
         match &session.lifecycle {
@@ -40,7 +40,7 @@ impl Machine {
         let is_it = |phase: &Phase| matches!(phase, Phase::Streaming(stream) if stream.sent.request == effect);
         let streaming = self.phase().is_some_and(is_it);
         let active = self.session.as_ref().is_some_and(|session| session.is_active() && !session.closed);
-        active && streaming || self.effects().iter().any(|wanted| wanted.id() == effect)
+        active && streaming || self.wanted().iter().any(|wanted| wanted.id() == effect)
     }
 }
 

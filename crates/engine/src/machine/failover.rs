@@ -4,7 +4,7 @@ use crate::failure::{Failure, FailureClass};
 use crate::ids::{Moment, Timestamp};
 use crate::mutant;
 use crate::settings::{Candidate, Limits, Thinking};
-use crate::state::{Cooling, Counters, History, Room};
+use crate::state::{CompactionProgress, Cooling, Counters, History};
 use crate::tables::compaction::{CompactionStep, Window};
 use crate::tables::limits::{BACKOFF_BASE_MS, BACKOFF_MOST_MS, WINDOW_LEAST};
 use crate::tables::recovery::AtEnd::{End, Fail, Hold, Wait};
@@ -205,7 +205,7 @@ fn lower(level: Thinking, levels: &[Thinking]) -> Option<Thinking> {
 
 /// What follows when a way has failed: it is tried once more where the reason may pass, then the request goes out with
 /// the old history if that may fit, else the next way follows.
-fn after_compaction(failure: &Failure, room: &Room, window: Option<Window>, moment: Moment) -> Strategy {
+fn after_compaction(failure: &Failure, room: &CompactionProgress, window: Option<Window>, moment: Moment) -> Strategy {
     let again = matches!(rule_of(failure.class).first, First::Retry | First::RetryOnce);
     // One that used up all its time is not given it again.
     if again && failure.class != FailureClass::Timeout && room.failed <= 1 {
@@ -247,7 +247,7 @@ mod tests {
         let with = |class, room| after_compaction(&Failure::new(class, "no"), &room, window, moment);
         let room = |compaction_step, failed, too_long, tokens| {
             let history = if too_long { History::TooLong } else { History::Estimated };
-            Room { compaction_step, failed, history, tokens, ..Room::default() }
+            CompactionProgress { compaction_step, failed, history, tokens, ..CompactionProgress::default() }
         };
         let next = |delay_ms, compaction_step, as_it_is| Strategy::MakeRoom { delay_ms, compaction_step, as_it_is };
         // Once more where the reason may pass.
@@ -279,7 +279,7 @@ mod tests {
             next(0, CompactionStep::Nothing, true)
         );
         assert_eq!(with(FailureClass::Refused, room(CompactionStep::Tail, 1, true, 101)), Strategy::Fail);
-        let alone = Room { alone: true, ..room(CompactionStep::Summarise, 2, false, 90) };
+        let alone = CompactionProgress { alone: true, ..room(CompactionStep::Summarise, 2, false, 90) };
         assert_eq!(with(FailureClass::Server, alone), Strategy::Fail);
     }
 }

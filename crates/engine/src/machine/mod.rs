@@ -25,9 +25,11 @@ use std::sync::Arc;
 
 use crate::batch::{Batch, Record, RunRow};
 use crate::body::{Attached, Attachment, BodyKind, Content};
+use crate::decide::Decide;
+use crate::effect::Effect;
 use crate::event::{Event, LifecycleChanged, PauseCause};
 use crate::ids::{EffectId, Moment, Timestamp};
-use crate::input::{Acknowledgement, Input, Refusal};
+use crate::input::{Acknowledgement, Input, Refusal, Report};
 use crate::settings::{Limits, Settings};
 use crate::state::{Lifecycle, Session};
 use crate::tables::lifecycle::{self, LifecycleCause};
@@ -92,40 +94,6 @@ impl Machine {
         self.late
     }
 
-    /// The edge that it tried and the tables do not have.
-    pub fn fault(&self) -> Option<IllegalEdge> {
-        self.fault.clone()
-    }
-
-    /// Decides on an input. A refusal comes before the first event; a late report changes nothing.
-    pub fn handle(&mut self, input: Input, moment: Moment) -> Result<Acknowledgement, Refusal> {
-        match input {
-            Input::Command(command) => self.handle_command(command, moment),
-            Input::Report(report) => {
-                self.handle_report(report, moment);
-                Ok(Acknowledgement::Done)
-            }
-        }
-    }
-
-    /// Folds a stored event.
-    pub fn apply(&mut self, event: &Event, at: Timestamp) {
-        match (&mut self.session, event) {
-            (Some(session), event) => session.apply(event, at),
-            (None, Event::Created(created)) => self.session = Some(Session::created(created, at)),
-            (None, _) => {}
-        }
-    }
-
-    /// The soonest time that something is due.
-    pub fn deadline(&self) -> Option<Timestamp> {
-        let session = self.session.as_ref()?;
-        if session.closed {
-            return None;
-        }
-        self.timers(session).into_iter().map(|(at, _)| at).min()
-    }
-
     /// Whether nothing happens to the session until somebody asks for something: no run is under way or paused, nothing is
     /// wanted, no time is waited for. A machine that is rebuilt from its journal is then the same as this one.
     pub fn is_at_rest(&self) -> bool {
@@ -137,15 +105,62 @@ impl Machine {
         };
         self.session.as_ref().is_some_and(rests) && self.deadline().is_none() && self.effects().is_empty()
     }
+}
 
-    /// All that was decided is in the journal since this time.
-    pub fn recorded(&mut self, at: Timestamp) {
+impl Decide for Machine {
+    type Input = Input;
+    type Answer = Acknowledgement;
+    type Effect = Effect;
+
+    /// A late report changes nothing.
+    fn handle(&mut self, input: Input, moment: Moment) -> Result<Acknowledgement, Refusal> {
+        match input {
+            Input::Command(command) => self.handle_command(command, moment),
+            Input::Report(report) => {
+                self.handle_report(report, moment);
+                Ok(Acknowledgement::Done)
+            }
+        }
+    }
+
+    fn apply(&mut self, event: &Event, at: Timestamp) {
+        match (&mut self.session, event) {
+            (Some(session), event) => session.apply(event, at),
+            (None, Event::Created(created)) => self.session = Some(Session::created(created, at)),
+            (None, _) => {}
+        }
+    }
+
+    fn effects(&self) -> Vec<Effect> {
+        self.wanted()
+    }
+
+    fn id_of(effect: &Effect) -> EffectId {
+        effect.id()
+    }
+
+    fn deadline(&self) -> Option<Timestamp> {
+        let session = self.session.as_ref()?;
+        if session.closed {
+            return None;
+        }
+        self.timers(session).into_iter().map(|(at, _)| at).min()
+    }
+
+    fn is_due(input: &Input) -> bool {
+        matches!(input, Input::Report(Report::Due))
+    }
+
+    fn fault(&self) -> Option<IllegalEdge> {
+        self.fault.clone()
+    }
+
+    fn recorded(&mut self, at: Timestamp) {
         let ending = self.session.as_ref().and_then(Session::run).and_then(|run| run.ending);
         self.ending_from = ending.map(|_| self.ending_from.unwrap_or(at));
     }
 
-    /// All that was decided since the last batch, if anything was.
-    pub fn take_batch(&mut self) -> Option<Batch> {
+    fn take_batch(&mut self) -> Option<Batch> {
         let open = std::mem::take(&mut self.open);
         let session = self.session.as_ref()?;
         if open.records.is_empty() {
@@ -158,7 +173,9 @@ impl Machine {
         };
         Some(Batch { session: session.id, branch: session.branch, records: open.records, bodies: open.bodies, views })
     }
+}
 
+impl Machine {
     fn limits(&self) -> Limits {
         self.settings.as_ref().map(|settings| settings.limits).unwrap_or_default()
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Machine;
 use crate::batch::Record;
+use crate::decide::Decide as _;
 use crate::event::Event;
 use crate::ids::{BranchId, Hash, Seq};
 use crate::settings::Settings;

@@ -121,6 +121,18 @@ impl Session {
         self.head().filter(|head| head.leg != Leg::Collect || head.is_gathered)
     }
 
+    /// The run that needs a place in the lane: the one that is under way, or the one that the next message starts.
+    pub fn next_run(&self) -> Option<RunId> {
+        let active = self.run().filter(|_| self.is_active()).map(|run| run.id);
+        active.or_else(|| self.next_up().map(|next| next.message.into()))
+    }
+
+    /// Whether this run is under way or held, or is the one of a message that waits.
+    pub fn knows_run(&self, run: RunId) -> bool {
+        let queued = self.queue.iter().any(|queued| RunId::from(queued.message) == run);
+        queued || self.run().is_some_and(|known| known.id == run)
+    }
+
     /// The messages of the run that the head starts, in order: with it goes the rest of its group, and what is steered.
     pub fn starting(&self) -> Vec<MessageId> {
         let Some(head) = self.head() else { return vec![] };

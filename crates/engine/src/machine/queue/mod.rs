@@ -16,7 +16,7 @@ use crate::ids::{MessageId, Moment, Timestamp};
 use crate::input::{Acknowledgement, Receipt, Refusal};
 use crate::mutant;
 use crate::queue::QueueSettings;
-use crate::state::{Lifecycle, Phase, Session};
+use crate::state::{Phase, Session};
 use crate::tables::limits::MESSAGE_BYTES;
 use crate::tables::routing::{Cell, Route, route};
 
@@ -63,8 +63,7 @@ impl Machine {
     /// Whether the conversation is one that nobody goes on with: nothing of it is under way or waits, and it rested too long.
     fn is_stale(&self, queue: &QueueSettings) -> bool {
         let (Some(session), Some(before)) = (&self.session, queue.stale_before) else { return false };
-        let rests = matches!(session.lifecycle, Lifecycle::Ready | Lifecycle::Idle) && session.queue.is_empty();
-        rests && session.last_activity < before && !session.transcript.items().is_empty()
+        session.is_idle() && session.last_activity < before && !session.transcript.items().is_empty()
     }
 
     /// What a message does beside waiting in its place. All else follows from the state.

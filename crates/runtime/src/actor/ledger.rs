@@ -1,15 +1,30 @@
-//! What an actor tells its session of the ledger, and when. What may not live here: what the ledger says.
+//! What an actor tells its session of the ledger, and when.
 
-use engine::{Input, LedgerUpdate, Moment, Report, Session};
+use engine::{Input, LedgerUpdate, Moment, Report, Seq, Session};
+use tokio::sync::watch;
 
 use super::{Actor, Caller};
+
+/// What an actor has of the ledger.
+pub(super) struct LedgerSide {
+    /// Where the ledger's branch ended when the run last looked at it; none = it has not.
+    seen: Option<Seq>,
+    /// Changes when a user has cleared a profile.
+    pub(super) cleared: watch::Receiver<()>,
+}
+
+impl LedgerSide {
+    pub(super) fn new(cleared: watch::Receiver<()>) -> Self {
+        Self { seen: None, cleared }
+    }
+}
 
 impl Actor<'_> {
     /// Whatever a request may follow from comes after what the ledger says then; an opening brings it along.
     pub(super) fn offer_with_ledger(&mut self, input: Input, caller: Option<Caller>, moment: Moment) {
         match input {
             Input::Report(Report::Opened { epoch, .. }) => {
-                self.ledger_seen = None;
+                self.ledger.seen = None;
                 let LedgerUpdate { cleared, cooling } = self.update(moment);
                 self.pump.offer(Report::Opened { epoch, cooling }, moment, caller);
                 self.offer_update(LedgerUpdate { cleared, cooling: vec![] }, moment);
@@ -33,10 +48,10 @@ impl Actor<'_> {
         }
     }
 
-    /// What the ledger says to its run, where that has changed since it was last told.
+    /// What the ledger says to its run, where that has changed since it last looked.
     fn update(&mut self, moment: Moment) -> LedgerUpdate {
         let run = self.pump.session().and_then(Session::run).map(|run| run.id);
         let Some((run, settings)) = run.zip(self.pump.machine().settings()) else { return LedgerUpdate::default() };
-        self.shared.ledger.update(&mut self.ledger_seen, &settings.candidates, run, moment.now)
+        self.shared.ledger.update(&mut self.ledger.seen, &settings.candidates, run, moment.now)
     }
 }
