@@ -16,6 +16,7 @@ pub(crate) mod events;
 mod follower;
 pub(crate) mod graph;
 pub(crate) mod hold;
+mod lines;
 pub(crate) mod man;
 pub(crate) mod models;
 pub(crate) mod profiles;

@@ -1,0 +1,192 @@
+//! The lines of a stream for commands that own nothing: from the owner of the home while one answers, else from its journal,
+//! each from where the other left off. What may not live here: what a line means to a command.
+
+use engine::RunId;
+use gateway::events::{CatchUp, StreamPosition, StreamScope};
+use gateway::show::lookup;
+use journal::{Read as _, Reader};
+use protocol::method::SubscribeParams;
+use protocol::{ClientError, Event};
+
+use super::follower::{Follower, HOME, Happening};
+use crate::door::{Door, is_gone};
+use crate::error::CliError;
+use crate::render::Screen;
+
+/// Which lines are read.
+pub(super) enum Of {
+    /// Those of the whole home.
+    Home,
+    /// Those of the session of this key.
+    Session(String),
+    /// Those of a run of the session of this key.
+    Run(String, RunId),
+}
+
+/// Lines of a home, drawn as they come.
+pub(super) struct Lines {
+    pub(super) of: Of,
+    pub(super) reader: Reader,
+    /// Where no line was seen yet: whether they begin at the beginning, or now.
+    pub(super) whole: bool,
+    /// The cursor of the last line.
+    pub(super) seen: Option<String>,
+    /// With the follower while an owner is followed.
+    screen: Option<Screen>,
+}
+
+/// What following an owner came to.
+pub(super) enum Followed<T> {
+    /// A line was the last that the command needs.
+    Enough(T),
+    /// The owner is gone.
+    Gone,
+    /// The owner does not tell these lines.
+    Refused(ClientError),
+}
+
+impl Of {
+    fn scope(&self) -> StreamScope {
+        match self {
+            Self::Home => StreamScope::Home,
+            Self::Session(_) | Self::Run(..) => StreamScope::Session,
+        }
+    }
+
+    /// The key of the session; that of no session for the home.
+    pub(super) fn key(&self) -> &str {
+        match self {
+            Self::Home => HOME,
+            Self::Session(key) | Self::Run(key, _) => key,
+        }
+    }
+}
+
+impl Lines {
+    pub(super) fn new(of: Of, reader: Reader, whole: bool, seen: Option<String>, screen: Screen) -> Self {
+        Self { of, reader, whole, seen, screen: Some(screen) }
+    }
+
+    pub(super) fn screen(&mut self) -> &mut Screen {
+        self.screen.as_mut().expect("it is here while no owner is followed")
+    }
+
+    /// The position behind the last line that was seen. A cursor that is none is refused before any owner is asked.
+    pub(super) fn position(&self) -> Result<Option<StreamPosition>, CliError> {
+        let Some(seen) = &self.seen else { return Ok(None) };
+        // What follows is the numbers of a subscription.
+        let cursor = seen.split('#').next().unwrap_or_default();
+        StreamPosition::parse(self.of.scope(), cursor).map(Some).map_err(|_| CliError::Usage {
+            what: format!("`{seen}` is no cursor of this"),
+            hint:
+                "give one as a line had it, of the same session or of the whole home, or none to begin at the beginning"
+                    .into(),
+        })
+    }
+
+    /// Draws what an owner tells until it is gone, or `see` has seen enough.
+    pub(super) async fn follow<T>(
+        &mut self,
+        door: Door,
+        see: impl FnMut(&Event) -> Option<T>,
+    ) -> Result<Followed<T>, CliError> {
+        let screen = self.screen.take().expect("it is here while no owner is followed");
+        let mut follower = Follower::watch(door, screen)?;
+        let followed = self.tell(&mut follower, see).await;
+        let screen = self.screen.insert(follower.into_screen());
+        screen.hide_status();
+        followed
+    }
+
+    async fn tell<T>(
+        &mut self,
+        follower: &mut Follower<'_>,
+        mut see: impl FnMut(&Event) -> Option<T>,
+    ) -> Result<Followed<T>, CliError> {
+        let (session, run) = match &self.of {
+            Of::Home => (None, None),
+            Of::Session(key) => (Some(key.clone()), None),
+            Of::Run(_, run) => (None, Some(run.to_string())),
+        };
+        let whole = self.whole && self.seen.is_none();
+        let params = SubscribeParams { session, run, whole, from: self.seen.clone(), chat: false };
+        match follower.follow_from(self.of.key(), params).await {
+            Ok(()) => self.seen = Some(follower.cursor(self.of.key())),
+            Err(error) if is_gone(&error) => return Ok(Followed::Gone),
+            Err(error) => return Ok(Followed::Refused(error)),
+        }
+        loop {
+            match follower.next().await? {
+                Happening::Told(event) => {
+                    self.seen = Some(event.cursor.clone());
+                    if let Some(enough) = see(&event) {
+                        return Ok(Followed::Enough(enough));
+                    }
+                }
+                // Watching ends, what is watched does not.
+                Happening::Interrupt => super::agent::quit(),
+                Happening::Gone => return Ok(Followed::Gone),
+            }
+        }
+    }
+
+    /// Draws what the journal has behind the last line, of what is wanted, until `see` has seen enough.
+    pub(super) fn read<T>(
+        &mut self,
+        wants: impl Fn(&Event) -> bool,
+        mut see: impl FnMut(&Event) -> Option<T>,
+    ) -> Result<Option<T>, CliError> {
+        let Some(mut reading) = self.missed()? else { return Ok(None) };
+        loop {
+            let more = reading.more(&self.reader)?;
+            if !more {
+                reading.finish(&self.reader)?;
+            }
+            for line in reading.take_lines() {
+                let event = line.event;
+                if wants(&event) {
+                    self.screen().draw(&event);
+                    let enough = see(&event);
+                    self.seen = Some(event.cursor);
+                    if enough.is_some() {
+                        return Ok(enough);
+                    }
+                }
+            }
+            if !more {
+                break;
+            }
+        }
+        if let Of::Home = self.of {
+            // Entries of which no line tells count as well.
+            self.seen = Some(reading.position().to_string());
+        }
+        Ok(None)
+    }
+
+    /// What the journal has behind the last line; none where there is nothing to read yet.
+    fn missed(&mut self) -> Result<Option<CatchUp>, CliError> {
+        let seen = self.position()?;
+        let from = |beginning: StreamPosition| seen.clone().unwrap_or(beginning);
+        let beginning = StreamPosition::beginning(self.of.scope());
+        Ok(match &self.of {
+            Of::Home if seen.is_none() && !self.whole => {
+                self.seen = Some(StreamPosition::now_in_home(&self.reader)?.to_string());
+                None
+            }
+            Of::Home => Some(CatchUp::of_home(&self.reader, &from(beginning))?),
+            Of::Session(key) => {
+                let row = lookup::session(&self.reader, Some(key))?;
+                Some(CatchUp::of_session(&self.reader, &row, &from(beginning))?)
+            }
+            Of::Run(key, run) => {
+                let Some(row) = self.reader.session(key)? else { return Ok(None) };
+                let from = match &seen {
+                    Some(seen) => seen.clone(),
+                    None => StreamPosition::before_run(&self.reader, &row, *run)?,
+                };
+                Some(CatchUp::of_session(&self.reader, &row, &from)?)
+            }
+        })
+    }
+}
