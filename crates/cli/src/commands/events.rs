@@ -9,7 +9,7 @@ use journal::Reader;
 use protocol::Event;
 
 use super::follower::quit_on_signals;
-use super::lines::{Followed, Lines, Of};
+use super::stream::{Followed, StreamReader, StreamTarget};
 use crate::config::Globals;
 use crate::door::{failed, look};
 use crate::error::CliError;
@@ -46,8 +46,8 @@ pub(crate) async fn run(args: EventsArgs, globals: &Globals) -> Result<(), CliEr
     let reader = Reader::open(&globals.home)?;
     let key = args.session.as_deref().map(|key| SessionKey::parse(Some(key))).transpose()?;
     let whole = args.whole || key.is_some() || !args.follow;
-    let of = key.map_or(Of::Home, |key| Of::Session(key.to_string()));
-    let mut lines = Lines::new(of, reader, whole, args.from, Screen::new(Style::Json, 1));
+    let target = key.map_or(StreamTarget::Home, |key| StreamTarget::Session(key.to_string()));
+    let mut lines = StreamReader::new(target, reader, whole, args.from, Screen::new(Style::Json, 1));
     // What is no cursor is said at once, not by the owner that comes some day.
     lines.position()?;
     if !args.follow {

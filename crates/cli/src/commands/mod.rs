@@ -1,4 +1,5 @@
-//! The commands, one file each. What they share is in `follower` (those that follow sessions) and in `show` (those that read).
+//! The commands, one file each. What they share is in `follower` (those that follow sessions),
+//! `stream` (those that follow and own nothing) and `show` (those that read).
 
 pub(crate) mod abort;
 pub(crate) mod agent;
@@ -16,7 +17,6 @@ pub(crate) mod events;
 mod follower;
 pub(crate) mod graph;
 pub(crate) mod hold;
-mod lines;
 pub(crate) mod man;
 pub(crate) mod models;
 pub(crate) mod profiles;
@@ -30,6 +30,7 @@ pub(crate) mod serve;
 pub(crate) mod sessions;
 pub(crate) mod setup;
 pub(crate) mod status;
+mod stream;
 pub(crate) mod usage;
 pub(crate) mod wait;
 pub(crate) mod watch;

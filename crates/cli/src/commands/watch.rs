@@ -11,7 +11,7 @@ use protocol::event::RunEnd;
 
 use super::agent::never_began;
 use super::follower::{can_ask, quit_on_signals};
-use super::lines::{Followed, Lines, Of};
+use super::stream::{Followed, StreamReader, StreamTarget};
 use crate::config::Globals;
 use crate::door::{Door, failed, look};
 use crate::error::CliError;
@@ -44,7 +44,7 @@ pub(crate) async fn run(args: WatchArgs, globals: &Globals) -> Result<(), CliErr
     let FoundRun { run, session, .. } = lookup::run(&reader, &args.choice.into())?;
     quit_on_signals()?;
     let screen = Screen::new(Style::of_stdout(args.json, 1), 1);
-    let lines = Lines::new(Of::Run(session.key, run), reader, true, args.from, screen);
+    let lines = StreamReader::new(StreamTarget::Run(session.key, run), reader, true, args.from, screen);
     let mut watch = Watch { globals, run, lines, told: false, settled: false };
     let ended = watch.until_ended().await?;
     super::agent::outcome(watch.run, &ended)
@@ -53,7 +53,7 @@ pub(crate) async fn run(args: WatchArgs, globals: &Globals) -> Result<(), CliErr
 struct Watch<'a> {
     globals: &'a Globals,
     run: RunId,
-    lines: Lines,
+    lines: StreamReader,
     /// That there is no owner was said.
     told: bool,
     /// That its message waits no more was drawn.
@@ -96,7 +96,7 @@ impl Watch<'_> {
             let screen = self.lines.screen();
             screen.say(&format!("… the message is a part of run {}, which is watched from here on", receipt.run));
             self.run = receipt.run;
-            if let Of::Run(_, run) = &mut self.lines.of {
+            if let StreamTarget::Run(_, run) = &mut self.lines.target {
                 *run = receipt.run;
             }
         }
@@ -152,7 +152,7 @@ impl Watch<'_> {
     /// Until the next look.
     async fn wait(&mut self) {
         if !std::mem::replace(&mut self.told, true) {
-            let key = self.lines.of.key().to_owned();
+            let key = self.lines.target.key().to_owned();
             self.lines.screen().say(&format!(
                 "… no process that answers owns this home: `limulus resume {key}` goes on with the run; waiting for an owner"
             ));

@@ -22,6 +22,7 @@ const KEPT_BACK: usize = 32;
 
 /// Reads back what a reader has missed. [`CatchUp::more`] reads page by page, [`CatchUp::finish`] what is left; from there
 /// on the reader hears what is recorded.
+#[derive(Default)]
 pub struct CatchUp {
     feed: Feed,
     /// The position of a reader that has read all lines so far.
@@ -44,8 +45,10 @@ pub struct CatchUp {
 }
 
 /// What is read.
+#[derive(Default)]
 enum Feed {
     /// Nothing is left to read.
+    #[default]
     Nothing,
     /// All that the home has behind a position.
     Home,
@@ -56,20 +59,7 @@ enum Feed {
 impl CatchUp {
     /// For a reader that has missed nothing.
     pub fn nothing(position: StreamPosition) -> Self {
-        Self {
-            feed: Feed::Nothing,
-            position,
-            gaps: vec![],
-            read: Position(0),
-            standing: BTreeMap::new(),
-            missed: BTreeMap::new(),
-            touched: BTreeSet::new(),
-            unreadable: BTreeSet::new(),
-            keys: BTreeMap::new(),
-            last: None,
-            owed: None,
-            lines: vec![],
-        }
+        Self { position, ..Self::default() }
     }
 
     /// For a reader of the home that stands here. If it has seen what is gone, it is told so first.

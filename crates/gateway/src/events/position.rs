@@ -33,8 +33,8 @@ pub enum StreamScope {
 ///
 /// Clients see an opaque string. It holds the owner that recorded the last entry too: after a loss of power another owner may
 /// have put something else in the same place, and each owner uses a place once. Its length depends on how many effects
-/// are open, which lanes bound.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// are open, which lanes bound. The default is the beginning of a session.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StreamPosition {
     epoch: Epoch,
     /// The last entry: its seq in a session, its position in the home.
@@ -70,13 +70,12 @@ pub struct InvalidCursor {
 impl StreamPosition {
     /// The position before the first entry.
     pub fn beginning(scope: StreamScope) -> Self {
-        let sessions = (scope == StreamScope::Home).then(BTreeMap::new);
-        Self { epoch: Epoch(0), last: 0, gaps: vec![], effects: BTreeMap::new(), sessions }
+        Self { sessions: (scope == StreamScope::Home).then(BTreeMap::new), ..Self::default() }
     }
 
     /// The position in a session's stream behind this entry.
     pub(crate) fn at(epoch: Epoch, seq: Seq) -> Self {
-        Self { epoch, last: seq.0, ..Self::beginning(StreamScope::Session) }
+        Self { epoch, last: seq.0, ..Self::default() }
     }
 
     /// The position in the home's stream behind this entry.
@@ -254,7 +253,7 @@ impl StreamPosition {
     fn stand_at(&mut self, branch: BranchId, cursor: &str) {
         // Most lines are told while nothing is open.
         let position = if cursor.contains(':') { parse_session(cursor) } else { None };
-        self.stand(branch, position.unwrap_or_else(|| Self::beginning(StreamScope::Session)));
+        self.stand(branch, position.unwrap_or_default());
     }
 
     /// The reader has read this line. Returns the position of the entry that it tells.

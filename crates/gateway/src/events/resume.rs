@@ -36,7 +36,7 @@ impl StreamPosition {
     pub fn now(store: &dyn Read, branch: BranchId) -> Result<Self, Error> {
         let last = store.last(branch)?;
         let tail = store.tail(branch, Seq(last.0.max(1)))?;
-        let mut position = Self::beginning(StreamScope::Session);
+        let mut position = Self::default();
         for entry in &tail.entries {
             let record = Record { seq: Some(entry.seq), at: entry.at, event: entry.event.clone() };
             position.see(&record, entry.epoch);
@@ -72,11 +72,10 @@ impl StreamPosition {
 
     /// Before the first entry of a run of this session.
     pub fn before_run(store: &dyn Read, session: &SessionRow, run: RunId) -> Result<Self, Error> {
-        let beginning = Self::beginning(StreamScope::Session);
-        let Some(row) = store.run(run)? else { return Ok(beginning) };
+        let Some(row) = store.run(run)? else { return Ok(Self::default()) };
         let before = Seq(row.first_seq.0.saturating_sub(1));
         let entry = store.range(session.branch, before, before)?.into_iter().next();
-        Ok(entry.map_or(beginning, |entry| Self::at(entry.epoch, entry.seq)))
+        Ok(entry.map_or_else(Self::default, |entry| Self::at(entry.epoch, entry.seq)))
     }
 
     /// How a reader of the session of this branch goes on that stands here.
@@ -119,7 +118,7 @@ impl StreamPosition {
                 return Ok(Self::at(entry.epoch, entry.seq));
             }
         }
-        Ok(Self::beginning(StreamScope::Session))
+        Ok(Self::default())
     }
 
     /// What the journal has of an effect that was open here.

@@ -125,14 +125,14 @@ type Told = (Arc<Line>, Encoded);
 /// What happens while a subscriber catches up.
 #[derive(Default)]
 struct Kept {
-    heard: Vec<Heard>,
+    buffered: Vec<Buffered>,
     bytes: usize,
 }
 
-enum Heard {
+enum Buffered {
     Line(Told),
     /// A batch has no more lines.
-    End(BatchPosition),
+    BatchEnd(BatchPosition),
 }
 
 impl Encoded {
@@ -203,7 +203,7 @@ impl Subscription {
                 if kept.bytes > BUFFERED_BYTES {
                     return Err(Slow);
                 }
-                kept.heard.push(Heard::Line((Arc::clone(line), encoded.clone())));
+                kept.buffered.push(Buffered::Line((Arc::clone(line), encoded.clone())));
                 Ok(())
             }
             Stage::Live(_) => self.tell(outbox, line, encoded),
@@ -213,7 +213,7 @@ impl Subscription {
     /// All was told of a batch: entries of which no line tells count as well.
     pub(crate) fn pass(&mut self, batch: &BatchPosition) {
         match &mut self.stage {
-            Stage::Keeps(kept) if self.target == Target::Home => kept.heard.push(Heard::End(*batch)),
+            Stage::Keeps(kept) if self.target == Target::Home => kept.buffered.push(Buffered::BatchEnd(*batch)),
             Stage::Live(caught_up) => caught_up.pass(batch),
             Stage::Reads | Stage::Keeps(_) => {}
         }
@@ -223,10 +223,10 @@ impl Subscription {
     pub(crate) fn go_live(&mut self, outbox: &Outbox, position: StreamPosition) -> Result<(), Slow> {
         let stage = std::mem::replace(&mut self.stage, Stage::Live(CaughtUp::new(position)));
         let Stage::Keeps(kept) = stage else { return Ok(()) };
-        for heard in kept.heard {
-            match heard {
-                Heard::Line((line, encoded)) => self.tell(outbox, &line, &encoded)?,
-                Heard::End(batch) => self.pass(&batch),
+        for buffered in kept.buffered {
+            match buffered {
+                Buffered::Line((line, encoded)) => self.tell(outbox, &line, &encoded)?,
+                Buffered::BatchEnd(batch) => self.pass(&batch),
             }
         }
         Ok(())

@@ -14,7 +14,7 @@ use protocol::event::{
 };
 
 use super::place::{BatchPosition, LinePosition};
-use super::position::{StreamPosition, StreamScope};
+use super::position::StreamPosition;
 use super::shows::Shows;
 use crate::show::names;
 
@@ -46,7 +46,7 @@ pub(super) struct Source<'a> {
 }
 
 /// How far a session has been told.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Projection {
     pub(super) position: StreamPosition,
     pub(super) run: Option<RunId>,
@@ -140,12 +140,6 @@ impl Source<'_> {
     }
 }
 
-impl Default for Projection {
-    fn default() -> Self {
-        Self::standing_at(StreamPosition::beginning(StreamScope::Session))
-    }
-}
-
 impl Projection {
     /// Of a session of which nothing waits and nothing is under way.
     pub(super) fn at_rest() -> Self {
@@ -154,8 +148,7 @@ impl Projection {
 
     /// For a reader that stands here.
     pub(super) fn standing_at(position: StreamPosition) -> Self {
-        let (calls, shows, asked) = (BTreeMap::new(), Shows::default(), Asked::default());
-        Self { position, run: None, calls, end: None, shows, asked }
+        Self { position, ..Self::default() }
     }
 
     /// Tells a record. `following` is what was recorded together with it and after it.

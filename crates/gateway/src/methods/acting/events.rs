@@ -219,7 +219,7 @@ fn begin(journal: &dyn Journal, target: &Target, from: From) -> Result<Begun, Er
         Some(key) => match journal.session(key)? {
             Some(row) => begin_session(journal, (&row, target), from)?,
             // A session that there is not yet begins at its beginning.
-            None => nothing(StreamPosition::beginning(StreamScope::Session)),
+            None => nothing(StreamPosition::default()),
         },
     };
     let more = if at_once { reading.finish(journal).map(|()| false) } else { reading.more(journal) }?;
@@ -251,7 +251,7 @@ fn begin_session(
         (From::Position(position), _) => position,
         // Before the first entry of a session, or of a run.
         (From::Beginning, Target::Run(_, run)) => StreamPosition::before_run(journal, row, *run)?,
-        (From::Beginning, Target::Home | Target::Session(_)) => StreamPosition::beginning(StreamScope::Session),
+        (From::Beginning, Target::Home | Target::Session(_)) => StreamPosition::default(),
     };
     let reading = CatchUp::of_session(journal, row, &at)?;
     Ok((at, reading))

@@ -14,7 +14,7 @@ use crate::error::CliError;
 use crate::render::Screen;
 
 /// Which lines are read.
-pub(super) enum Of {
+pub(super) enum StreamTarget {
     /// Those of the whole home.
     Home,
     /// Those of the session of this key.
@@ -23,14 +23,14 @@ pub(super) enum Of {
     Run(String, RunId),
 }
 
-/// Lines of a home, drawn as they come.
-pub(super) struct Lines {
-    pub(super) of: Of,
+/// Reads the lines of a home and draws them as they come.
+pub(super) struct StreamReader {
+    pub(super) target: StreamTarget,
     pub(super) reader: Reader,
     /// Where no line was seen yet: whether they begin at the beginning, or now.
-    pub(super) whole: bool,
+    whole: bool,
     /// The cursor of the last line.
-    pub(super) seen: Option<String>,
+    seen: Option<String>,
     /// With the follower while an owner is followed.
     screen: Option<Screen>,
 }
@@ -45,7 +45,7 @@ pub(super) enum Followed<T> {
     Refused(ClientError),
 }
 
-impl Of {
+impl StreamTarget {
     fn scope(&self) -> StreamScope {
         match self {
             Self::Home => StreamScope::Home,
@@ -62,9 +62,9 @@ impl Of {
     }
 }
 
-impl Lines {
-    pub(super) fn new(of: Of, reader: Reader, whole: bool, seen: Option<String>, screen: Screen) -> Self {
-        Self { of, reader, whole, seen, screen: Some(screen) }
+impl StreamReader {
+    pub(super) fn new(target: StreamTarget, reader: Reader, whole: bool, seen: Option<String>, screen: Screen) -> Self {
+        Self { target, reader, whole, seen, screen: Some(screen) }
     }
 
     pub(super) fn screen(&mut self) -> &mut Screen {
@@ -76,7 +76,7 @@ impl Lines {
         let Some(seen) = &self.seen else { return Ok(None) };
         // What follows is the numbers of a subscription.
         let cursor = seen.split('#').next().unwrap_or_default();
-        StreamPosition::parse(self.of.scope(), cursor).map(Some).map_err(|_| CliError::Usage {
+        StreamPosition::parse(self.target.scope(), cursor).map(Some).map_err(|_| CliError::Usage {
             what: format!("`{seen}` is no cursor of this"),
             hint:
                 "give one as a line had it, of the same session or of the whole home, or none to begin at the beginning"
@@ -103,15 +103,15 @@ impl Lines {
         follower: &mut Follower<'_>,
         mut see: impl FnMut(&Event) -> Option<T>,
     ) -> Result<Followed<T>, CliError> {
-        let (session, run) = match &self.of {
-            Of::Home => (None, None),
-            Of::Session(key) => (Some(key.clone()), None),
-            Of::Run(_, run) => (None, Some(run.to_string())),
+        let (session, run) = match &self.target {
+            StreamTarget::Home => (None, None),
+            StreamTarget::Session(key) => (Some(key.clone()), None),
+            StreamTarget::Run(_, run) => (None, Some(run.to_string())),
         };
         let whole = self.whole && self.seen.is_none();
         let params = SubscribeParams { session, run, whole, from: self.seen.clone(), chat: false };
-        match follower.follow_from(self.of.key(), params).await {
-            Ok(()) => self.seen = Some(follower.cursor(self.of.key())),
+        match follower.follow_from(self.target.key(), params).await {
+            Ok(()) => self.seen = Some(follower.cursor(self.target.key())),
             Err(error) if is_gone(&error) => return Ok(Followed::Gone),
             Err(error) => return Ok(Followed::Refused(error)),
         }
@@ -157,7 +157,7 @@ impl Lines {
                 break;
             }
         }
-        if let Of::Home = self.of {
+        if let StreamTarget::Home = self.target {
             // Entries of which no line tells count as well.
             self.seen = Some(reading.position().to_string());
         }
@@ -168,18 +168,18 @@ impl Lines {
     fn missed(&mut self) -> Result<Option<CatchUp>, CliError> {
         let seen = self.position()?;
         let from = |beginning: StreamPosition| seen.clone().unwrap_or(beginning);
-        let beginning = StreamPosition::beginning(self.of.scope());
-        Ok(match &self.of {
-            Of::Home if seen.is_none() && !self.whole => {
+        let beginning = StreamPosition::beginning(self.target.scope());
+        Ok(match &self.target {
+            StreamTarget::Home if seen.is_none() && !self.whole => {
                 self.seen = Some(StreamPosition::now_in_home(&self.reader)?.to_string());
                 None
             }
-            Of::Home => Some(CatchUp::of_home(&self.reader, &from(beginning))?),
-            Of::Session(key) => {
+            StreamTarget::Home => Some(CatchUp::of_home(&self.reader, &from(beginning))?),
+            StreamTarget::Session(key) => {
                 let row = lookup::session(&self.reader, Some(key))?;
                 Some(CatchUp::of_session(&self.reader, &row, &from(beginning))?)
             }
-            Of::Run(key, run) => {
+            StreamTarget::Run(key, run) => {
                 let Some(row) = self.reader.session(key)? else { return Ok(None) };
                 let from = match &seen {
                     Some(seen) => seen.clone(),
