@@ -1,4 +1,4 @@
-"""Asks, and prints the answer as it comes: `python ask.py HOME SESSION MESSAGE`. What counts in the end is on stdout."""
+"""Sends a message and prints the answer: `python ask.py HOME SESSION MESSAGE`. The final answer is on stdout."""
 import sys
 
 from limulus_client import Limulus
@@ -9,6 +9,6 @@ for event in Limulus(sys.argv[1]).run(sys.argv[2], sys.argv[3]):
         texts[event["effect"]] = texts.get(event["effect"], "") + event["text"]
         print(event["text"], end="", flush=True, file=sys.stderr)
     elif event["stream"] == "assistant" and event["type"] == "struck":
-        # A request that was cut off is sent again: what it had said is no part of the answer.
+        # An interrupted request is sent again: its text is retracted and not part of the answer.
         del texts[event["effect"]]
 print("".join(texts.values()))

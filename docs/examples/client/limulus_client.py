@@ -1,4 +1,4 @@
-"""A client of `limulus serve`: one JSON object a line over the socket of a home. Python's own library alone (3.9)."""
+"""A client of `limulus serve`: one JSON object a line over the socket of a home. It needs only Python 3.9."""
 import itertools
 import json
 import socket
@@ -8,7 +8,7 @@ import uuid
 
 
 class Limulus:
-    """A connection to the owner of a home. When that goes away, the next one is waited for."""
+    """A connection to the owner of a home. If the owner goes away, `run` waits for the next one."""
 
     def __init__(self, home):
         self.path, self.ids, self.connection, self.lines = home + "/limulus.sock", itertools.count(1), None, None
@@ -25,8 +25,8 @@ class Limulus:
         self.connection.sendall(json.dumps(request).encode() + b"\n")
         return request["id"]
 
-    def hear(self):
-        line, gone = self.lines.readline(), {"message": "the owner has gone", "retryable": True}
+    def receive(self):
+        line, gone = self.lines.readline(), {"message": "the owner went away", "retryable": True}
         frame = json.loads(line) if line.endswith("\n") else {"ok": False, "error": gone}
         if frame.get("ok") is False:
             error = frame["error"]
@@ -35,10 +35,10 @@ class Limulus:
 
     def call(self, method, **params):
         asked = self.send(method, **params)
-        return next(frame for frame in iter(self.hear, None) if frame.get("id") == asked)["payload"]
+        return next(frame for frame in iter(self.receive, None) if frame.get("id") == asked)["payload"]
 
     def run(self, session, message):
-        """Sends a message; gives each event of its session until its run has ended, none twice, whoever owns the home."""
+        """Sends a message and yields each event of its session once, until its run has ended, whoever owns the home."""
         key, cursor, run, ended = str(uuid.uuid4()), {}, None, set()
         while run not in ended:
             try:
@@ -47,7 +47,7 @@ class Limulus:
                 cursor = cursor or {"from": subscribed["cursor"]}
                 asked = self.send("agent", message=message, sessionKey=session, idempotencyKey=key)
                 while run not in ended:
-                    frame = self.hear()
+                    frame = self.receive()
                     if frame.get("id") == asked:
                         run = frame["payload"]["runId"]
                     elif frame.get("event") == "agent":

@@ -1,7 +1,7 @@
-"""Reads a home of Limulus by its documentation alone (docs/internals/format.md), and verifies all that can be verified.
+"""Reads and verifies a home of Limulus, written from its documentation only (docs/internals/format.md).
 
-It shares nothing with Limulus but that page: no code, no library. It prints every session's conversation, and says of
-each mismatch where it is. Exit: 0 all is as it was written, 1 something is not, 2 there is nothing to read.
+It shares no code and no library with Limulus. It prints the conversation of every session and the place of every
+mismatch. Exit codes: 0 everything matches, 1 something does not, 2 there is nothing to read.
 """
 
 import argparse
@@ -15,16 +15,16 @@ try:
     from verify import Verifier
     from views import run_row
 except ModuleNotFoundError as error:
-    print(f"read_journal: {error}; `pip install -r requirements.txt` (it lies beside this program)", file=sys.stderr)
+    print(f"read_journal: {error}; run `pip install -r requirements.txt` (beside this program)", file=sys.stderr)
     sys.exit(2)
 
 
-# What SQLite and Python say of a file whose rows or whose schema are damaged.
+# The errors of SQLite and Python for a file with corrupt rows or a corrupt schema.
 UNREADABLE = (sqlite3.Error, KeyError, TypeError, ValueError, IndexError)
 
 
 def files_story(attachments):
-    """What came with an item, if anything did."""
+    """The attachments of an item; empty if it has none."""
     told = []
     for file in attachments or ():
         body = file["body"]
@@ -33,7 +33,7 @@ def files_story(attachments):
 
 
 def item_story(home, item):
-    """An item of a conversation with its texts."""
+    """An item of a conversation as the report has it, with its texts."""
     role = next(name for name in ("user", "assistant", "result", "note", "summary") if name in item)
     said = item[role]
     story = {"seq": item["seq"], "role": "tool" if role == "result" else role, "calls": []}
@@ -95,7 +95,7 @@ def report(home, verifier):
 
 
 def lay_out(told):
-    """The report for a person."""
+    """Prints the report for a person."""
     for session in told["sessions"]:
         print(f"{session['key']}  (branch {session['branch']}, {session['head']['seq']} entries)")
         for item in session["transcript"]:
@@ -108,15 +108,15 @@ def lay_out(told):
             if run["open_request"]:
                 print(f"        … {run['open_text']}")
         if not session["whole"]:
-            print("  … the rest cannot be believed")
+            print("  … the rest is corrupt")
         print()
-    print("looked at " + ", ".join(f"{count} {what}" for what, count in told["checked"].items()))
+    print("checked " + ", ".join(f"{count} {what}" for what, count in told["checked"].items()))
     if told["immutable"]:
-        print("read as a file that does not change: the newest commits may be missing")
+        print("read as an immutable file: the newest commits may be missing")
     for finding in told["findings"]:
         where = ", ".join(f"{name} {value}" for name, value in finding.items() if name not in ("what", "detail"))
         print(f"✗ {finding['what']}: {finding['detail']} ({where})")
-    print("all is as it was written" if told["verified"] else f"{len(told['findings'])} findings")
+    print("everything matches" if told["verified"] else f"{len(told['findings'])} findings")
 
 
 def main():

@@ -1,12 +1,12 @@
-"""The fold: what the entries of a line make of a session. Nothing is read or judged here that the entries do not say."""
+"""The fold: it makes a session from the entries of a line, and uses nothing else."""
 
 import copy
 
 from home import TOKENS
 
-# After such a failure nobody knows whether the provider has worked on the request.
+# After a failure of these classes it is unknown whether the provider processed the request.
 UNKNOWN = ("timeout", "stalled", "network", "malformed", "unknown")
-# Nothing more becomes of a leg in one of these states.
+# The final states of a leg.
 OVER = ("dropped", "cancelled", "refused", "ended")
 
 
@@ -16,13 +16,13 @@ class Run:
     def __init__(self, run, session, at, seq, settings, inputs):
         self.run, self.session, self.inputs = run, session, inputs
         self.started_at, self.ended_at, self.first_seq, self.settings = at, None, seq, settings
-        # Where it ended.
+        # The branch in which it ended.
         self.branch = None
         self.outcome, self.failures, self.candidate = None, [], 0
         self.usage, self.cost = dict.fromkeys(TOKENS, 0), 0
-        # What is set aside for the request that is out, and whether its first byte has come.
+        # The reservation of the open request, in micro-dollars, and whether its first byte has arrived.
         self.reserved, self.is_open = 0, False
-        # And for the summary that is being made.
+        # The reservation of the unfinished summary.
         self.summary = 0
         self.segments, self.kept, self.calls = [], [], []
         self.open_request = None
@@ -44,11 +44,11 @@ class Run:
         return run
 
     def spend_reserved(self):
-        """What became of the request that is out is not known: it has cost what was set aside for it."""
+        """Charges the reservation of a request with an unknown outcome."""
         self.cost, self.reserved, self.is_open = self.cost + self.reserved, 0, False
 
     def lose_summary(self):
-        """One that is begun anew, or never ends, has cost what was set aside for it."""
+        """Charges the reservation of a summary that begins again or never ends."""
         self.cost += self.summary
 
     def error(self):
@@ -58,7 +58,7 @@ class Run:
 
 
 class Session:
-    """What the fold knows of a session. `faults` are entries that no Limulus can have written there: (place, what)."""
+    """A folded session. `faults` are entries that Limulus cannot have written there: (place, what)."""
 
     def __init__(self):
         self.session = self.key = self.agent = self.created_at = None
@@ -66,12 +66,12 @@ class Session:
         self.dropped = []
         self.run, self.missing_calls, self.faults, self.place = None, [], [], None
         self.lifecycle, self.last_activity = "initializing", 0
-        # False from an entry on that cannot be folded.
+        # Becomes False at the first entry that cannot be folded.
         self.is_whole = True
 
     @classmethod
     def of_snapshot(cls, state):
-        """The state that a snapshot says."""
+        """The session in the state of a snapshot."""
         self = cls()
         state = copy.deepcopy(state)
         self.session, self.key, self.agent = state["id"], state["key"], state["agent"]
@@ -81,7 +81,7 @@ class Session:
         self.items = [{"seq": seq, **item} for seq, item in zip(transcript["seqs"], transcript["items"])]
         life = state["lifecycle"]
         self.lifecycle, held = next(iter(life.items())) if isinstance(life, dict) else (life, None)
-        # Of `active` and `suspended` the run is the value, of `error` and `recovering` it is a field.
+        # `active` and `suspended` have the run as their value, `error` and `recovering` as a field.
         run = (held.get("run") if held and "step" not in held else held) or state["held"]
         if run:
             self.run = Run.of_snapshot(run, self.session)
@@ -91,7 +91,7 @@ class Session:
         return self
 
     def transcript(self):
-        """The conversation in the form that a snapshot has."""
+        """The conversation in the form of a snapshot."""
         return [{name: value for name, value in item.items() if name != "seq"} for item in self.items]
 
     def queued(self):
@@ -101,9 +101,9 @@ class Session:
         self.faults.append((self.place, what))
 
     def apply(self, kind, event, seq, at, place):
-        """Folds one entry; `place` is for its faults."""
+        """Folds one entry; `place` is the place of its faults."""
         self.place = place
-        # That its owner comes or goes is nothing that happens in a session at rest.
+        # In an idle session the start or end of an owner is no activity.
         if self.run or self.queued() or kind not in ("opened", "closed"):
             self.last_activity = max(self.last_activity, at)
         act = getattr(self, "on_" + kind, None)
@@ -112,7 +112,7 @@ class Session:
 
     def add(self, seq, name, item):
         if name != "result" and self.missing_calls:
-            self.fault(f"call {self.missing_calls[0]} has no result before the next message")
+            self.fault(f"call {self.missing_calls[0]} has no result before the next item")
             self.missing_calls = []
         if name == "assistant":
             self.missing_calls = [call["id"] for call in item["calls"]]
@@ -120,7 +120,7 @@ class Session:
             if item["call"] in self.missing_calls:
                 self.missing_calls.remove(item["call"])
             else:
-                self.fault(f"call {item['call']} has a result that nobody asked for")
+                self.fault(f"call {item['call']} has a result, but the call was not requested")
         self.items.append({"seq": seq, name: item})
 
     def on_created(self, event, seq, at):
@@ -158,7 +158,7 @@ class Session:
         self.messages[id_] = {**message, "accepted_at": at}
 
     def settle(self, id_, leg, state, run=None):
-        """Takes a leg of a message on. A steer that was merged into the followup of its message ends with that."""
+        """Sets the state of a leg. A steer that was merged into the followup of its message ends with it."""
         message = self.messages[id_]
         steer = message.get("steer")
         one = steer if steer and leg == "steer" else message
@@ -168,7 +168,7 @@ class Session:
             steer.update(state=state, run=message["run"])
 
     def said(self, id_):
-        """What a user item has of a message."""
+        """The fields of a user item that come from its message."""
         files = self.messages[id_].get("attachments")
         return {"message": id_, "body": self.messages[id_]["body"], **({"attachments": files} if files else {})}
 
@@ -196,7 +196,7 @@ class Session:
 
     def on_run_started(self, event, seq, at):
         if self.run:
-            self.fault(f"run {event['run']} starts while run {self.run.run} is under way")
+            self.fault(f"run {event['run']} starts while run {self.run.run} is unfinished")
         self.run = Run(event["run"], self.session, at, seq, event["settings"], list(event["inputs"]))
         self.runs[event["run"]] = self.run
         for id_ in event["inputs"]:
@@ -333,16 +333,16 @@ class Session:
     def on_run_ended(self, event, seq, at):
         run, self.run = self.run, None
         if run is None or run.run != event["run"]:
-            self.fault(f"run {event['run']} ends, and is not the one under way")
+            self.fault(f"run {event['run']} ends, but it is not the unfinished run")
             return
         run.spend_reserved()
         run.lose_summary()
         run.outcome, run.ended_at, run.branch = event["outcome"], at, self.place["branch"]
         run.failures = [event["failure"]] if event["failure"] else []
         if event["text"] != run.segments:
-            self.fault("the run's texts are not those of its last step")
+            self.fault("the texts of the run do not match its last step")
         if event["usage"] != run.usage:
-            self.fault("the run's usage is not the sum of its messages")
+            self.fault("the usage of the run does not match the sum of its messages")
         for id_ in run.inputs:
             if id_ in self.messages:
                 self.settle(id_, self.leg_in(id_, run.run), "ended", run.run)

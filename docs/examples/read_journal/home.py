@@ -1,4 +1,4 @@
-"""The files and the rows of a home, the hashes and the chain. No judgement and no conversation here."""
+"""Reads the files and the rows of a home, the hashes and the chain. It judges nothing and knows no conversation."""
 
 import json
 import os
@@ -23,7 +23,7 @@ KINDS = set("""
 BODY_KINDS = ("message", "reasoning", "arguments", "output", "prompt", "settings", "blocks", "file")
 TOKENS = ("input", "cached", "cache_written", "output", "reasoning")
 
-# What Python says of values that are not what they should be.
+# The errors of Python for values of the wrong shape.
 FOREIGN = (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError)
 
 
@@ -32,7 +32,7 @@ class NothingToRead(Exception):
 
 
 class Damage(Exception):
-    """Something of the file cannot be believed; where it is stands beside it."""
+    """A part of the file is corrupt; the message says which."""
 
 
 def digest(data):
@@ -52,7 +52,7 @@ def chain_after(before, branch, seq, epoch, at, kind, version, payload_hash):
 
 
 def bodies_in(value):
-    """Every object `body` in a payload or a snapshot, wherever it stands."""
+    """Every object `body` in a payload or a snapshot, at any depth."""
     if isinstance(value, dict):
         if value.keys() == {"hash", "bytes", "tokens", "kind"}:
             yield value
@@ -69,8 +69,8 @@ class Home:
     def __init__(self, path):
         file = os.path.join(path, "journal.db")
         if not os.path.isfile(file):
-            raise NothingToRead(f"{file} is not there")
-        # First the mark, then the rest in one transaction: what the mark names is there then.
+            raise NothingToRead(f"{file} does not exist")
+        # The mark is read first, then the rest in one transaction, so the position of the mark exists in it.
         self.mark = self.read_mark(os.path.join(path, "journal.mark"))
         self.immutable = False
         try:
@@ -131,7 +131,7 @@ class Home:
         return parts
 
     def snapshot(self, branch, seq):
-        """The session of a snapshot; None if there is none that this program reads."""
+        """The session of a snapshot; None if the snapshot is missing or has another version."""
         row = self.db.execute("SELECT * FROM snapshots WHERE branch = ? AND seq = ?", (branch, seq)).fetchone()
         if row is None:
             return None
@@ -145,20 +145,20 @@ class Home:
         """The bytes of a body; None if its content was erased."""
         row = self.db.execute("SELECT * FROM bodies WHERE hash = ?", (hash_,)).fetchone()
         if row is None:
-            raise Damage("it is not there")
+            raise Damage("it is missing")
         if row["kind"] not in BODY_KINDS or row["encoding"] not in ("raw", "zstd"):
-            raise Damage(f"nobody knows the kind `{row['kind']}` or the encoding `{row['encoding']}`")
+            raise Damage(f"the kind `{row['kind']}` or the encoding `{row['encoding']}` is unknown")
         if row["content"] is None:
             return None
         data = row["content"] if row["encoding"] == "raw" else unpack(row["content"])
         if len(data) != row["size"]:
-            raise Damage(f"it has {len(data)} bytes where {row['size']} are said")
+            raise Damage(f"it has {len(data)} bytes instead of {row['size']}")
         if digest(data) != hash_:
             raise Damage("it does not match its hash")
         return data
 
     def text(self, body):
-        """The text behind an object `body`, for showing."""
+        """The text of an object `body`; an error or an erased text in brackets."""
         if body is None:
             return ""
         try:

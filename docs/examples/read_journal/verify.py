@@ -1,4 +1,4 @@
-"""What can be recomputed of a home, and whether it is so. Each mismatch is a finding that says where; none ends the walk."""
+"""Recomputes what a home stores and compares. Each mismatch is a finding with its place; none ends the check."""
 
 import json
 import sqlite3
@@ -10,12 +10,12 @@ from views import compare_views
 
 
 class Verifier:
-    """Walks through a home; `findings` are what does not fit, `sessions` what was folded."""
+    """Checks a home: `findings` are the mismatches, `sessions` the folded sessions with their rows."""
 
     def __init__(self, home):
         self.home, self.findings = home, []
         self.checked = dict.fromkeys(("branches", "entries", "bodies", "snapshots", "progress", "views"), 0)
-        # Per branch: the head, and entries that cannot be folded.
+        # Per branch: its head (seq, chain), and the seqs of entries that cannot be folded.
         self.heads, self.bad = {}, {}
         self.sessions = []
 
@@ -23,17 +23,17 @@ class Verifier:
         self.findings.append({"what": what, "detail": detail, **where})
 
     def run(self):
-        """Everything, in the order of the page."""
+        """Runs every check, in the order of the page."""
         steps = (self.file, self.mark, self.branches, self.bodies, self.snapshots, self.fold, self.progress, self.views)
         for step in steps:
             try:
                 step()
             except (sqlite3.Error, *FOREIGN) as error:
-                # Not only rows can be damaged: so can the names of tables and columns.
+                # The names of tables and columns can be corrupt too, not only rows.
                 self.finding("file", f"{step.__name__} cannot be read: {error}")
 
     def views(self):
-        """The rows for lists, of every session that could be folded to its end."""
+        """Compares the rows of lists, for every session that was folded to its end."""
         for row, folded in self.sessions:
             if folded.is_whole:
                 compare_views(self, row, folded)
@@ -70,7 +70,7 @@ class Verifier:
             self.branch(id_, branch)
 
     def branch(self, id_, branch):
-        """One branch against its chain. After a fault the stored chain is the one that goes on."""
+        """Compares one branch with its chain. After a mismatch the check continues from the stored chain."""
         before, expected, epoch, position = None, 1, 0, 0
         for row in self.home.entries(id_):
             self.checked["entries"] += 1
@@ -103,17 +103,17 @@ class Verifier:
         self.heads[id_] = (expected - 1, before)
 
     def row_of(self, branch):
-        """What the row of a branch says twice."""
+        """Compares the row of a branch with its entries."""
         row = self.home.rows("SELECT at FROM entries WHERE branch = ? AND seq = 1", branch["id"]).fetchone()
         if branch["kind"] not in ("session", "ledger") or (row and row["at"] != branch["created_at"]):
-            self.finding("branch", "its row is not what its entries say", branch=id_of(branch["uuid"]))
+            self.finding("branch", "its row does not match its entries", branch=id_of(branch["uuid"]))
 
     def is_anchor(self, row):
         sql = "SELECT 1 FROM snapshots WHERE branch = ? AND seq = ?"
         return row["payload"] is None and bool(self.home.one(sql, row["branch"], row["seq"]))
 
     def beginning(self, row, branch, where):
-        """The chain before the first entry of a branch."""
+        """The chain before the first entry of a branch, from its parent."""
         if branch["parent"] is None:
             return bytes(32)
         sql = "SELECT chain FROM entries WHERE branch = ? AND seq = ?"
@@ -128,13 +128,13 @@ class Verifier:
             first = self.home.rows("SELECT * FROM entries WHERE branch = ? ORDER BY seq LIMIT 1", branch["parent"])
             first = first.fetchone()
             if not (first and first["seq"] > branch["parent_seq"] and self.is_anchor(first)):
-                self.finding("fork", "the entry of the parent that it continues is not there", **where)
+                self.finding("fork", "the parent's entry that it continues is missing", **where)
         elif said is not None and said != chain:
-            self.finding("fork", "the parent's chain is not the one that it names", **where)
+            self.finding("fork", "the parent's chain does not match the one that it names", **where)
         return said or chain or bytes(32)
 
     def payload(self, id_, row, where):
-        """A payload against its hash, and what it refers to."""
+        """Checks a payload against its hash, and everything that it refers to."""
         if row["payload"] is None:
             self.bad[id_].add(row["seq"])
             return
@@ -143,7 +143,7 @@ class Verifier:
             self.bad[id_].add(row["seq"])
             return
         if row["kind"] not in KINDS or row["version"] != EVENT_VERSION:
-            self.finding("unknown", f"`{row['kind']}` version {row['version']} is of a newer Limulus", **where)
+            self.finding("unknown", f"`{row['kind']}` version {row['version']} was written by a newer Limulus", **where)
             self.bad[id_].add(row["seq"])
             return
         try:
@@ -151,14 +151,14 @@ class Verifier:
             settings = [event["settings"]] if row["kind"] == "run_started" else []
             self.references([(body["hash"], body["bytes"]) for body in bodies_in(event)], settings, where)
         except FOREIGN as error:
-            self.finding("payload", f"the payload is not what its kind says: {error!r}", **where)
+            self.finding("payload", f"the payload does not match its kind: {error!r}", **where)
             self.bad[id_].add(row["seq"])
 
     def references(self, bodies, settings, where):
         for hash_, size in bodies + [(hash_, None) for hash_ in settings]:
             stored = self.home.one("SELECT size FROM bodies WHERE hash = ?", bytes.fromhex(hash_))
             if stored is None:
-                self.finding("body", "a body that the entry names is not there", body=hash_, **where)
+                self.finding("body", "a body that the entry names is missing", body=hash_, **where)
             elif size not in (None, stored):
                 self.finding("body", f"the entry says {size} bytes, the body {stored}", body=hash_, **where)
 
@@ -179,25 +179,25 @@ class Verifier:
                 if state:
                     self.references([(body["hash"], body["bytes"]) for body in bodies_in(state)], [], where)
                 if row["seq"] > self.heads.get(row["branch"], (0, None))[0]:
-                    self.finding("snapshot", "it stands for an entry that is not there", **where)
+                    self.finding("snapshot", "its entry is missing", **where)
             except Damage as damage:
                 self.finding("snapshot", str(damage), **where)
             except FOREIGN as error:
-                self.finding("snapshot", f"it does not read: {error!r}", **where)
+                self.finding("snapshot", f"it cannot be read: {error!r}", **where)
 
     def fold(self):
-        """Every session's line."""
+        """Folds the line of every session."""
         for row in self.home.rows("SELECT uuid, key, branch FROM sessions ORDER BY rowid").fetchall():
             folded = self.line(row["branch"])
             for place, what in folded.faults:
                 self.finding("fold", what, **self.place(place))
             owner = self.home.branches[row["branch"]]["session"] if row["branch"] in self.home.branches else None
             if folded.is_whole and (row["uuid"], folded.session, folded.key) != (owner, id_of(owner), row["key"]):
-                self.finding("fold", "its row names another session than its entries", session=id_of(row["uuid"]))
+                self.finding("fold", "its row and its entries name different sessions", session=id_of(row["uuid"]))
             self.sessions.append((row, folded))
 
     def line(self, branch):
-        """The fold of a line, as far as it can be believed."""
+        """The fold of a line, up to its first corrupt entry."""
         folded = Session()
         try:
             parts = self.home.line(branch)
@@ -211,7 +211,7 @@ class Verifier:
         return folded
 
     def entry(self, folded, row, snapshot):
-        """The fold with one entry more; what cannot be folded stops it until a snapshot says what came of it."""
+        """Folds one entry. If it cannot be folded, the fold stops until a snapshot provides a state."""
         if row["seq"] in self.bad[row["branch"]]:
             folded.is_whole = False
         if folded.is_whole:
@@ -219,7 +219,7 @@ class Verifier:
                 folded.apply(row["kind"], json.loads(row["payload"]), row["seq"], row["at"], row)
             except FOREIGN as error:
                 folded.is_whole = False
-                folded.fault(f"`{row['kind']}` is not what its kind says: {error!r}")
+                folded.fault(f"`{row['kind']}` does not match its kind: {error!r}")
         if snapshot is None:
             return folded
         if not folded.is_whole:
@@ -227,7 +227,7 @@ class Verifier:
             resumed.faults = folded.faults
             return resumed
         if folded.transcript() != snapshot["transcript"]["items"] or folded.messages != snapshot["messages"]:
-            self.finding("snapshot", "it is not the fold of the entries", **self.place(row))
+            self.finding("snapshot", "it does not match the fold of the entries", **self.place(row))
         return folded
 
     def usable_snapshots(self, branch):
@@ -236,12 +236,12 @@ class Verifier:
             try:
                 found[seq] = self.home.snapshot(branch, seq)
             except (Damage, *FOREIGN):
-                # It is a finding already.
+                # `snapshots` has reported it.
                 continue
         return found
 
     def progress(self):
-        """What has streamed so far: each effect's rows without a gap."""
+        """Checks that the streamed rows of each effect have no gap."""
         effect, reached = None, 0
         for row in self.home.rows("SELECT * FROM progress ORDER BY branch, effect, offset"):
             self.checked["progress"] += 1
@@ -250,7 +250,7 @@ class Verifier:
             try:
                 length = length_of(row)
             except FOREIGN as error:
-                self.finding("progress", f"it does not read: {error!r}", effect=row["effect"], offset=row["offset"])
+                self.finding("progress", f"it cannot be read: {error!r}", effect=row["effect"], offset=row["offset"])
                 length = 0
             if row["offset"] != reached:
                 self.finding("progress", f"{reached} is missing before it", effect=row["effect"], offset=row["offset"])
@@ -258,7 +258,7 @@ class Verifier:
 
 
 def length_of(row):
-    """The length of a piece of progress in the output of its effect."""
+    """The length of a row of progress in the output of its effect, in bytes."""
     if row["kind"] == "call_part_added":
         part = json.loads(row["bytes"])
         texts = (part["provider_id"], part["name"], part["arguments"])
@@ -266,5 +266,5 @@ def length_of(row):
     if row["kind"] == "block_signed":
         return len(json.loads(row["bytes"])["signature"].encode())
     if row["kind"] not in ("text_added", "reasoning_added", "output_added"):
-        raise ValueError(f"`{row['kind']}` is no kind of progress")
+        raise ValueError(f"`{row['kind']}` is not a kind of progress")
     return len(row["bytes"].decode().encode())

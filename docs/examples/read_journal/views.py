@@ -1,4 +1,4 @@
-"""The views against the folds: rows for lists, which are never the truth. A fault of one is a finding like any other."""
+"""Compares the views (the rows of lists) with the folds. A mismatch is a finding like any other."""
 
 import json
 import uuid
@@ -16,7 +16,7 @@ DAY_MS = 86_400_000
 
 
 def compare_views(verifier, row, folded):
-    """All rows of one session. Runs from before the snapshot that a fold began with are not compared."""
+    """Compares all rows of one session. If a fold began with a snapshot, earlier runs are not compared."""
     views = Views(verifier, row, folded)
     views.compare("view_sessions", "session", {folded.session: views.session_row()})
     views.compare("view_receipts", "message", views.receipts())
@@ -26,7 +26,7 @@ def compare_views(verifier, row, folded):
 
 
 class Views:
-    """The rows of one session as they should be, and as they are."""
+    """The expected and the stored rows of one session."""
 
     def __init__(self, verifier, row, folded):
         self.verifier, self.home, self.row, self.folded = verifier, verifier.home, row, folded
@@ -35,7 +35,7 @@ class Views:
         self.verifier.finding("view", what, session=self.folded.session, **where)
 
     def compare(self, table, key, expected):
-        """Each expected row is there and says the same."""
+        """Checks that each expected row exists and has the expected values."""
         rows = {}
         for (text,) in self.home.rows(f"SELECT row FROM {table} WHERE session = ?", self.row["uuid"]):
             self.verifier.checked["views"] += 1
@@ -45,28 +45,28 @@ class Views:
                 if row.keys() | {"steer"} != set(ROWS[table].split()) | {"steer"}:
                     self.fault(f"a row of {table} has other fields", row=row[key])
             except FOREIGN as error:
-                self.fault(f"a row of {table} does not read: {error!r}")
+                self.fault(f"a row of {table} cannot be read: {error!r}")
         for id_, wanted in expected.items():
             said = rows.get(id_)
             differs = [name for name in wanted if said is not None and said.get(name) != wanted[name]]
             if said is None or differs:
-                what = f"{', '.join(differs)} of {table} is not what the entries say" if said else f"not in {table}"
+                what = f"{', '.join(differs)} of {table} does not match the entries" if said else f"not in {table}"
                 self.fault(what, row=id_)
 
     def usage(self):
-        """What each run has cost, in columns of its own."""
+        """Compares the usage of each run, which has columns of its own."""
         sql = f"SELECT day, model, {', '.join(TOKENS)} FROM view_usage WHERE run = ?"
         for id_, run in self.folded.runs.items():
             row = self.home.rows(sql, uuid.UUID(id_).bytes).fetchone()
             wanted = (run.started_at // DAY_MS, model(self.home, run), *(run.usage[name] for name in TOKENS))
             if row is None or tuple(row) != wanted:
-                self.fault("view_usage is not what the entries say", row=id_)
+                self.fault("view_usage does not match the entries", row=id_)
 
     def approvals(self):
-        """The questions that are open."""
+        """Compares the open approval requests."""
         sql = "SELECT call FROM view_approvals WHERE session = ? AND open"
         if {call for (call,) in self.home.rows(sql, self.row["uuid"])} != self.folded.asked:
-            self.fault("view_approvals has other questions")
+            self.fault("view_approvals does not match the open approval requests")
 
     def session_row(self):
         folded, branch = self.folded, id_of(self.home.branches[self.row["branch"]]["uuid"])
@@ -90,15 +90,15 @@ class Views:
 
 
 def run_row(home, run):
-    """What a list says of a run; the state of one that is under way is the engine's to say."""
+    """The row of a run, without the state of an unfinished run: only the engine knows it."""
     same = ("run", "session", "outcome", "started_at", "ended_at", "settings", "usage", "first_seq")
-    # What is set aside counts until it is known.
+    # A reservation counts until the outcome is known.
     cost = run.cost if run.outcome else run.cost + run.reserved + run.summary
     return {**{name: getattr(run, name) for name in same}, "cost": cost, "model": model(home, run), "error": run.error()}
 
 
 def model(home, run):
-    """`PROVIDER/MODEL` of the candidate that a run is on."""
+    """`PROVIDER/MODEL` of the current candidate of a run; empty if its settings cannot be read."""
     try:
         candidate = json.loads(home.body(bytes.fromhex(run.settings)))["candidates"][run.candidate]
         return f"{candidate['provider']}/{candidate['model']}"
