@@ -2,7 +2,7 @@
 //! shows which requirement. What may not live here: anything that the shipped binary needs.
 
 mod faults;
-mod heard;
+mod log_tail;
 mod manifest;
 mod requirements;
 mod rust_source;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use crate::heard::Heard;
+use crate::log_tail::LogTail;
 use crate::{Tally, faults, requirements, tidy};
 
 /// One stage. The order of the list is the order in which they run; each also runs alone, by `--only`.
@@ -144,10 +144,10 @@ pub(crate) fn run(root: &Path, only: &[String], out: &mut dyn Write) -> io::Resu
     for stage in STAGES.iter().filter(|stage| only.is_empty() || only.iter().any(|name| name == stage.name)) {
         let started = Instant::now();
         writeln!(out, "== {}: {}", stage.name, stage.about)?;
-        let mut heard = Heard::new(out);
-        let tally = match perform(&stage.action, root, &mut heard) {
+        let mut observed = LogTail::new(out);
+        let tally = match perform(&stage.action, root, &mut observed) {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                writeln!(heard, "{} cannot be run: {error}", stage.name)?;
+                writeln!(observed, "{} cannot be run: {error}", stage.name)?;
                 Tally::of(false)
             }
             outcome => outcome?,
@@ -156,7 +156,7 @@ pub(crate) fn run(root: &Path, only: &[String], out: &mut dyn Write) -> io::Resu
         let Tally { passed, failed } = tally;
         if failed > 0 {
             failures.push(format!("what did not hold in {}:", stage.name));
-            failures.extend(heard.failures().iter().map(|line| format!("  {line}")));
+            failures.extend(observed.failures().iter().map(|line| format!("  {line}")));
         }
         writeln!(out, "-- {}: {passed} held, {failed} did not, {:.1} s", stage.name, started.elapsed().as_secs_f64())?;
     }

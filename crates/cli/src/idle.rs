@@ -13,7 +13,7 @@ const LEAST: Duration = Duration::from_secs(1);
 const MOST: Duration = Duration::from_hours(1);
 
 /// Ends what rests for too long, for as long as it is polled; what it did is said.
-pub(crate) async fn keep_up(service: &Service, globals: &Globals, say: impl Fn(String)) {
+pub(crate) async fn supervise(service: &Service, globals: &Globals, say: impl Fn(String)) {
     loop {
         let config = Config::load(&globals.home, &globals.environment, Flags::default());
         // A configuration that cannot be used is told by whoever needs it first.
@@ -21,7 +21,7 @@ pub(crate) async fn keep_up(service: &Service, globals: &Globals, say: impl Fn(S
         if let Some(timeout) = timeout {
             let rested = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);
             let before = Timestamp(jiff::Timestamp::now().as_millisecond().saturating_sub(rested));
-            match service.end_idle(before).await {
+            match service.terminate_idle(before).await {
                 Ok(ended) => {
                     for (key, ended) in ended {
                         say(told(&key, timeout, ended));

@@ -5,10 +5,10 @@
 mod args;
 mod commands;
 mod config;
-mod door;
 mod error;
 mod idle;
 mod output;
+mod owner_client;
 mod probes;
 mod reading;
 mod render;

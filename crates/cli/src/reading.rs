@@ -13,8 +13,8 @@ use protocol::{ClientError, ErrorCode};
 use tokio::time::timeout;
 
 use crate::config::Globals;
-use crate::door::look;
 use crate::error::CliError;
+use crate::owner_client::look;
 use crate::show::open;
 
 /// How long an owner may take to answer before the journal is read here instead.
@@ -47,8 +47,8 @@ fn of_owner<M: Method>(home: &Path, params: M::Params) -> Option<Result<M::Resul
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
     let answer = runtime.block_on(async {
         // One of another version may not know the method.
-        let door = look(home, false).await?.ok().filter(|door| door.can(M::NAME))?;
-        timeout(ANSWER, door.client.call::<M>(params)).await.ok()
+        let owner_client = look(home, false).await?.ok().filter(|owner_client| owner_client.can(M::NAME))?;
+        timeout(ANSWER, owner_client.client.call::<M>(params)).await.ok()
     })?;
     runtime.shutdown_background();
     match answer {

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::{Candidate, Failure, FailureClass, LaneBounds, Overrides, QueueSettings, Settings, SharedBudget};
 use models::{Endpoint, Logins};
-use runtime::{Resolver, Wants, Withheld};
+use runtime::{ModelPreferences, Redaction, Resolver};
 use tokio::sync::mpsc;
 
 use crate::config::{Config, ConfigError, Stamp, Subject};
-use crate::retention::{self, Room};
+use crate::retention::{self, Capacity};
 
 /// Answers out of the configuration that can be used and was written last.
 pub(crate) struct ConfigResolver {
@@ -25,7 +25,7 @@ struct Current {
     seen: Option<Stamp>,
     /// Every key that this process has had: what was a secret stays one.
     secrets: Vec<String>,
-    withheld: Withheld,
+    redaction: Redaction,
     /// The tokens that requests are sent with.
     logins: Logins,
     /// What was said last of the room in the journal.
@@ -34,8 +34,8 @@ struct Current {
 
 impl ConfigResolver {
     pub(crate) fn new(config: Arc<Config>, logins: Logins, notes: mpsc::UnboundedSender<String>) -> Self {
-        let (secrets, withheld) = (vec![], Withheld::default());
-        let mut current = Current { seen: config.stamp(), config, secrets, withheld, logins, room: None };
+        let (secrets, redaction) = (vec![], Redaction::default());
+        let mut current = Current { seen: config.stamp(), config, secrets, redaction, logins, room: None };
         current.withhold();
         Self { current: Mutex::new(current), notes }
     }
@@ -75,7 +75,7 @@ impl Current {
         self.secrets.extend(self.logins.secrets());
         self.secrets.sort();
         self.secrets.dedup();
-        self.withheld = Withheld {
+        self.redaction = Redaction {
             secrets: tools::Secrets::new(&self.secrets),
             secret_env: self.config.secret_env(),
             reach: self.config.reach(),
@@ -95,19 +95,19 @@ impl Current {
 }
 
 impl Resolver for ConfigResolver {
-    fn settings(&self, agent: &str, wants: Wants<'_>, overrides: &Overrides) -> Result<Settings, Failure> {
+    fn settings(&self, agent: &str, wants: ModelPreferences<'_>, overrides: &Overrides) -> Result<Settings, Failure> {
         let subject = Subject { agent, overrides, wants, date: &today() };
         let config = Arc::clone(&self.current().config);
         match retention::room(config.home(), config.retention()) {
-            Room::Enough => {}
-            Room::Little(note) => {
+            Capacity::Enough => {}
+            Capacity::Little(note) => {
                 // Whoever is gone needs no note, and nobody needs it twice.
                 let known = self.current().room.replace(note.clone());
                 if known.as_ref() != Some(&note) {
                     drop(self.notes.send(note));
                 }
             }
-            Room::None(why) => return Err(retention::no_room(why)),
+            Capacity::None(why) => return Err(retention::no_room(why)),
         }
         let resolved = config.resolve(subject).map_err(|error| refused(&error, FailureClass::Refused))?;
         Ok(resolved.settings)
@@ -129,11 +129,11 @@ impl Resolver for ConfigResolver {
         Ok(endpoint)
     }
 
-    fn withheld(&self) -> Withheld {
+    fn redaction(&self) -> Redaction {
         let mut current = self.current();
         let tokens = current.logins.secrets();
         current.keep(&tokens);
-        current.withheld.clone()
+        current.redaction.clone()
     }
 
     fn shared_budget(&self, _agent: &str) -> SharedBudget {
@@ -185,7 +185,7 @@ mod tests {
         }
 
         fn settings(&self) -> Settings {
-            self.resolver.settings("main", Wants::default(), &Overrides::default()).unwrap()
+            self.resolver.settings("main", ModelPreferences::default(), &Overrides::default()).unwrap()
         }
 
         fn notes(&mut self) -> Vec<String> {
@@ -232,7 +232,7 @@ mod tests {
         let home = Home::new(&file("sk-the-first", "http://127.0.0.1:1"));
         let candidate = home.settings().candidates.remove(0);
         let key = |home: &Home| home.resolver.endpoint(&candidate).unwrap().key.unwrap().reveal().to_owned();
-        let masked = |home: &Home| home.resolver.withheld().secrets.mask("sk-the-first sk-the-second sk-the-third");
+        let masked = |home: &Home| home.resolver.redaction().secrets.mask("sk-the-first sk-the-second sk-the-third");
         assert_eq!(
             (key(&home).as_str(), masked(&home).as_str()),
             ("sk-the-first", "[secret] sk-the-second sk-the-third")

@@ -19,7 +19,7 @@ const FIRST: Duration = Duration::from_mins(1);
 const EACH: Duration = Duration::from_hours(24);
 
 /// Erases what is old once a day, for as long as it is polled; what it did is said. `erase` is told after how many days.
-pub(crate) async fn keep_up(
+pub(crate) async fn supervise(
     erase: impl Fn(u32) -> Result<Collected, CliError> + Clone + Send + 'static,
     globals: &Globals,
     say: impl Fn(String),
@@ -45,7 +45,7 @@ pub(crate) async fn keep_up(
 
 /// How a journal stands to what it may need.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Room {
+pub(crate) enum Capacity {
     /// There is enough.
     Enough,
     /// There is little: what to tell the user.
@@ -55,8 +55,8 @@ pub(crate) enum Room {
 }
 
 /// Whether there is room for a new run.
-pub(crate) fn room(home: &Path, retention: Retention) -> Room {
-    let Some(most) = retention.journal_mb.map(|most| most << 20) else { return Room::Enough };
+pub(crate) fn room(home: &Path, retention: Retention) -> Capacity {
+    let Some(most) = retention.journal_mb.map(|most| most << 20) else { return Capacity::Enough };
     // One that cannot be read says so where it is needed.
     let used = Reader::open(home).and_then(|reader| reader.used_bytes()).unwrap_or_default();
     room_of(used + bytes_of(&home.join("calls")), most)
@@ -73,25 +73,25 @@ fn bytes_of(folder: &Path) -> u64 {
     entries.map(of).sum()
 }
 
-fn room_of(used: u64, most: u64) -> Room {
+fn room_of(used: u64, most: u64) -> Capacity {
     let stands = format!("the journal needs {} of the {} that it may (`retention.journal_mb`)", size(used), size(most));
     if used >= most {
-        return Room::None(format!(
+        return Capacity::None(format!(
             "{stands}, so no new run starts: raise it, or erase what is old with `limulus sessions cleanup --days N \
              --enforce`"
         ));
     }
     if used >= most / 100 * WARN_PERCENT {
-        return Room::Little(format!(
+        return Capacity::Little(format!(
             "{stands}: raise it, or erase what is old with `limulus sessions cleanup --days N --enforce`, before no new run starts"
         ));
     }
-    Room::Enough
+    Capacity::Enough
 }
 
 /// The failure of a run for which there is no room.
 pub(crate) fn no_room(why: String) -> Failure {
-    Failure { code: Some(runtime::NO_ROOM.into()), ..Failure::new(FailureClass::Refused, why) }
+    Failure { code: Some(runtime::NO_SPACE.into()), ..Failure::new(FailureClass::Refused, why) }
 }
 
 #[cfg(test)]
@@ -120,7 +120,7 @@ mod tests {
                 _ => Ok(Collected { bodies: 2, bytes: 9, ..Collected::default() }),
             }
         };
-        let mut task = Box::pin(keep_up(erase, &globals, |line| said.lock().unwrap().push(line)));
+        let mut task = Box::pin(supervise(erase, &globals, |line| said.lock().unwrap().push(line)));
         let count = || swept.lock().unwrap().len();
         for (passes, days, sweeps) in
             [(59, 30, 0), (2, 30, 1), (86_300, 7, 1), (101, 7, 2), (86_400, 0, 2), (86_400, 7, 3), (86_400, 7, 4)]
@@ -143,17 +143,17 @@ mod tests {
         std::fs::create_dir_all(&call).unwrap();
         std::fs::write(call.join("output"), vec![b'x'; 1 << 20]).unwrap();
         let most = |journal_mb| Retention { keep_days: 0, journal_mb: Some(journal_mb) };
-        assert_eq!(room(home.path(), most(2)), Room::Enough);
-        assert!(matches!(room(home.path(), most(1)), Room::None(_)));
+        assert_eq!(room(home.path(), most(2)), Capacity::Enough);
+        assert!(matches!(room(home.path(), most(1)), Capacity::None(_)));
     }
 
     #[test]
     fn r21_near_what_a_journal_may_need_is_a_warning_and_at_it_no_run_starts() {
         let most = 100 << 20;
-        assert_eq!(room_of(79 << 20, most), Room::Enough);
-        assert!(matches!(room_of(80 << 20, most), Room::Little(_)));
-        assert!(matches!(room_of(most - 1, most), Room::Little(_)));
-        let Room::None(why) = room_of(most, most) else { panic!("it is full") };
+        assert_eq!(room_of(79 << 20, most), Capacity::Enough);
+        assert!(matches!(room_of(80 << 20, most), Capacity::Little(_)));
+        assert!(matches!(room_of(most - 1, most), Capacity::Little(_)));
+        let Capacity::None(why) = room_of(most, most) else { panic!("it is full") };
         assert!(why.contains("100 MiB of the 100 MiB") && why.contains("sessions cleanup"), "{why}");
     }
 }

@@ -78,7 +78,7 @@ impl Owner {
 
     /// Handles an input; returns when what follows is kept.
     fn offer(&mut self, input: impl Into<Input>) {
-        let moment = Moment { now: Timestamp(1_763_694_240_000), draw: 0 };
+        let moment = Moment { now: Timestamp(1_763_694_240_000), random: 0 };
         self.machine.handle(input.into(), moment).unwrap();
         let batch = Arc::new(self.machine.take_batch().unwrap());
         let (done, kept) = mpsc::channel();

@@ -3,10 +3,10 @@
 use crate::body::Body;
 use crate::event::EndingCause;
 use crate::ids::{CallId, EffectId, EffectKind, MessageId};
-use crate::ledger::Strike;
+use crate::ledger::FailureReport;
 use crate::settings::Thinking;
 use crate::tables::budget::Spent;
-use crate::tables::compaction::Rung;
+use crate::tables::compaction::CompactionStep;
 
 /// One thing that is wanted. Whoever carries it out finds its details in the state.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub enum Effect {
         /// Its id.
         id: EffectId,
         /// Which way.
-        rung: Rung,
+        compaction_step: CompactionStep,
         /// How many items a summary is to stand for.
         items: u32,
         /// What it is to keep above all.
@@ -106,7 +106,7 @@ pub enum Effect {
         /// Its id.
         id: EffectId,
         /// What.
-        strike: Strike,
+        failure_report: FailureReport,
     },
     /// Follow a process until it has ended.
     HoldProcess {
@@ -132,8 +132,8 @@ impl Effect {
     }
 
     /// The effect that tells the ledger of this.
-    pub(crate) fn report(strike: Strike) -> Self {
-        Self::Report { id: EffectId { kind: EffectKind::Report, ..strike.request }, strike }
+    pub(crate) fn report(failure_report: FailureReport) -> Self {
+        Self::Report { id: EffectId { kind: EffectKind::Report, ..failure_report.request }, failure_report }
     }
 
     /// Its id.

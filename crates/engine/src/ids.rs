@@ -106,7 +106,7 @@ pub struct Moment {
     /// The time.
     pub now: Timestamp,
     /// A uniformly drawn number; backoff takes its jitter from it.
-    pub draw: u64,
+    pub random: u64,
 }
 
 /// A tool call, written `RUN/STEP/INDEX`. The provider's own id is kept beside it, for that provider.

@@ -6,7 +6,7 @@ use crate::body::{Attached, Content};
 use crate::event::{Breakpoint, CallOutcome, Found, Leg, Overrides, QueueMode, ReceiptState, Usage};
 use crate::failure::Failure;
 use crate::ids::{BranchId, CallId, EffectId, Epoch, Hash, MessageId, RunId, SessionId, Timestamp};
-use crate::ledger::{Cleared, Cooled};
+use crate::ledger::{CooldownLifted, CooldownSet};
 use crate::queue::QueueSettings;
 use crate::settings::{Policy, Settings, Thinking};
 use crate::state::{BlockOf, ItemAt, LegState};
@@ -149,7 +149,7 @@ pub enum Command {
     /// End the session for good.
     Terminate,
     /// End it for good if nothing has happened in it since then.
-    EndIdle {
+    TerminateIdle {
         /// The time.
         before: Timestamp,
     },
@@ -199,7 +199,7 @@ pub enum Part {
 
 /// What a call gave back.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Given {
+pub struct ToolResult {
     /// Done or Failed; Unended from an `end_call` that gave up.
     pub outcome: CallOutcome,
     /// What the model is told.
@@ -212,7 +212,7 @@ pub struct Given {
     pub in_background: bool,
 }
 
-impl Given {
+impl ToolResult {
     /// An output that is told whole.
     pub fn new(outcome: CallOutcome, output: Content) -> Self {
         Self { outcome, output, whole: None, attachments: vec![], in_background: false }
@@ -221,7 +221,7 @@ impl Given {
 
 /// What a compaction made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Shortened {
+pub enum CompactionResult {
     /// A summary of the items before the cut.
     Summary {
         /// Its text.
@@ -243,17 +243,17 @@ pub enum Report {
         /// Its number.
         epoch: Epoch,
         /// The candidates of its run that the ledger says are to be left alone.
-        cooling: Vec<Cooled>,
+        cooling: Vec<CooldownSet>,
     },
     /// What the ledger says has changed since the run was last told: these of its candidates are to be left alone.
-    Cooled {
+    CooldownSet {
         /// All of them.
-        cooling: Vec<Cooled>,
+        cooling: Vec<CooldownSet>,
     },
     /// A user has said of these of its candidates that they may be asked again: a run that only waits for one goes on.
-    Cleared {
+    CooldownLifted {
         /// All of them, also of those that it does not leave alone.
-        cleared: Vec<Cleared>,
+        cleared: Vec<CooldownLifted>,
     },
     /// An owner took the session up, and its run waits for its place in the lane: what is asked for is decided on, and
     /// nothing goes on by itself. `Opened` follows when it has its place, or needs none any more.
@@ -272,7 +272,7 @@ pub enum Report {
         /// What its run is decided by.
         settings: Arc<Settings>,
         /// The candidates that the ledger says are to be left alone.
-        cooling: Vec<Cooled>,
+        cooling: Vec<CooldownSet>,
     },
     /// The head of the queue cannot run (its model does not exist, say).
     LaneRefused {
@@ -331,14 +331,14 @@ pub enum Report {
         usage: Usage,
     },
     /// A history was made shorter.
-    Shortened {
+    Compacted {
         /// The `compact` effect.
         effect: EffectId,
         /// What was made.
-        made: Shortened,
+        made: CompactionResult,
     },
     /// It could not be, after some of its requests were answered.
-    NotShortened {
+    NotCompacted {
         /// The `compact` effect.
         effect: EffectId,
         /// Why.
@@ -380,7 +380,7 @@ pub enum Report {
         /// The `run_call` or `end_call` effect.
         effect: EffectId,
         /// What it gave back.
-        given: Given,
+        given: ToolResult,
     },
     /// What was found of a call that a crash cut off.
     CallFound {
@@ -389,7 +389,7 @@ pub enum Report {
         /// What.
         found: Found,
         /// For Ended: what it gave back. For Running: what it gives back now, since it was put into the background.
-        ended: Option<Given>,
+        ended: Option<ToolResult>,
     },
     /// A process has ended, or cannot be.
     ProcessEnded {
@@ -454,7 +454,7 @@ pub struct Receipt {
 
 /// What a command that was not refused has done.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
+pub enum Acknowledgement {
     /// For a message: its receipt.
     Receipt(Receipt),
     /// For anything else: it is recorded.

@@ -36,7 +36,7 @@ pub struct LaneBounds {
 
 /// Who asks for a place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LaneWish {
+pub struct LaneRequest {
     /// The run.
     pub run: RunId,
     /// The key of its session.
@@ -60,7 +60,7 @@ pub enum LaneAnswer {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LaneWait {
     /// Who waits.
-    pub wish: LaneWish,
+    pub request: LaneRequest,
     /// Since when.
     pub since: Timestamp,
     /// What keeps it out.
@@ -68,7 +68,7 @@ pub struct LaneWait {
     /// How many wait for the same and have their turn before it.
     pub ahead: usize,
     /// Those that have the places that it waits for.
-    pub behind: Vec<LaneWish>,
+    pub behind: Vec<LaneRequest>,
 }
 
 /// Whose places are all taken.
@@ -84,17 +84,17 @@ pub enum Bound {
 #[derive(Debug, Clone, Default)]
 pub struct Lanes {
     bounds: LaneBounds,
-    inside: BTreeMap<RunId, LaneWish>,
+    inside: BTreeMap<RunId, LaneRequest>,
     /// How many are inside, by lane, and by agent in it.
     taken: BTreeMap<Lane, usize>,
     taken_by: BTreeMap<(Lane, Arc<str>), usize>,
-    waiting: BTreeMap<Turn, (LaneWish, Timestamp)>,
-    turns: BTreeMap<RunId, Turn>,
+    waiting: BTreeMap<WaitKey, (LaneRequest, Timestamp)>,
+    keys: BTreeMap<RunId, WaitKey>,
     last: u64,
 }
 
 /// Lane by lane, first come first.
-type Turn = (Lane, u64);
+type WaitKey = (Lane, u64);
 
 impl Default for LaneBounds {
     /// R35.
@@ -145,36 +145,37 @@ impl Lanes {
     }
 
     /// Asks for a place. Who has one, or waits for one, keeps what it has.
-    pub fn ask(&mut self, wish: LaneWish, now: Timestamp) -> LaneAnswer {
-        if self.enter_free(&wish) {
+    pub fn ask(&mut self, request: LaneRequest, now: Timestamp) -> LaneAnswer {
+        if self.enter_free(&request) {
             return LaneAnswer::Entered;
         }
-        if !self.turns.contains_key(&wish.run) {
+        if !self.keys.contains_key(&request.run) {
             self.last += 1;
-            let turn = (wish.lane, self.last);
-            self.turns.insert(wish.run, turn);
-            self.waiting.insert(turn, (wish, now));
+            let key = (request.lane, self.last);
+            self.keys.insert(request.run, key);
+            self.waiting.insert(key, (request, now));
         }
         LaneAnswer::Waits
     }
 
     /// Takes a place if there is one that nobody waits for; who has one already keeps it, and so does who waits. Nobody who may
     /// enter is ever left waiting, so that a place which is free for it is free for none of those.
-    pub fn enter_free(&mut self, wish: &LaneWish) -> bool {
-        if self.inside.contains_key(&wish.run) {
+    pub fn enter_free(&mut self, request: &LaneRequest) -> bool {
+        if self.inside.contains_key(&request.run) {
             return true;
         }
-        let is_free = !self.turns.contains_key(&wish.run) && self.has_room(wish.lane) && self.has_room_of(wish);
+        let is_free =
+            !self.keys.contains_key(&request.run) && self.has_space(request.lane) && self.has_space_of(request);
         if is_free {
-            self.let_in(wish.clone());
+            self.let_in(request.clone());
         }
         is_free
     }
 
     /// A place for a run that a human takes up again. It does not wait; beyond the bound it keeps the next one out.
-    pub fn take_again(&mut self, wish: LaneWish) {
-        self.forget_turn(wish.run);
-        self.let_in(wish);
+    pub fn take_again(&mut self, request: LaneRequest) {
+        self.forget_turn(request.run);
+        self.let_in(request);
     }
 
     /// A run needs its place no more, or does not wait for one any more. Gives those that enter for it.
@@ -191,14 +192,14 @@ impl Lanes {
     }
 
     /// Those that have a place in this lane.
-    pub fn inside(&self, lane: Lane) -> impl Iterator<Item = &LaneWish> {
-        self.inside.values().filter(move |wish| wish.lane == lane)
+    pub fn inside(&self, lane: Lane) -> impl Iterator<Item = &LaneRequest> {
+        self.inside.values().filter(move |request| request.lane == lane)
     }
 
     /// The wait of a run, if it waits.
     pub fn wait_of(&self, run: RunId) -> Option<LaneWait> {
-        self.turns.get(&run)?;
-        self.walk().find(|(wish, ..)| wish.run == run).map(|of| self.wait(of))
+        self.keys.get(&run)?;
+        self.walk().find(|(request, ..)| request.run == run).map(|of| self.wait(of))
     }
 
     /// All that wait, lane by lane, in the order of their turns.
@@ -207,61 +208,61 @@ impl Lanes {
     }
 
     /// Who waits, since when, for what, and how many before it wait for the same.
-    fn walk(&self) -> impl Iterator<Item = (&LaneWish, Timestamp, Bound, usize)> {
+    fn walk(&self) -> impl Iterator<Item = (&LaneRequest, Timestamp, Bound, usize)> {
         let mut before: BTreeMap<(Lane, Option<&str>), usize> = BTreeMap::new();
-        self.waiting.values().map(move |(wish, since)| {
-            let bound = if self.has_room_of(wish) { Bound::Lane } else { Bound::Agent };
-            let before = before.entry((wish.lane, (bound == Bound::Agent).then_some(&*wish.agent))).or_default();
+        self.waiting.values().map(move |(request, since)| {
+            let bound = if self.has_space_of(request) { Bound::Lane } else { Bound::Agent };
+            let before = before.entry((request.lane, (bound == Bound::Agent).then_some(&*request.agent))).or_default();
             let ahead = *before;
             *before += 1;
-            (wish, *since, bound, ahead)
+            (request, *since, bound, ahead)
         })
     }
 
-    fn wait(&self, (wish, since, bound, ahead): (&LaneWish, Timestamp, Bound, usize)) -> LaneWait {
-        let holds = |other: &&LaneWish| bound == Bound::Lane || other.agent == wish.agent;
-        let behind = self.inside(wish.lane).filter(holds).cloned().collect();
-        LaneWait { wish: wish.clone(), since, bound, ahead, behind }
+    fn wait(&self, (request, since, bound, ahead): (&LaneRequest, Timestamp, Bound, usize)) -> LaneWait {
+        let holds = |other: &&LaneRequest| bound == Bound::Lane || other.agent == request.agent;
+        let behind = self.inside(request.lane).filter(holds).cloned().collect();
+        LaneWait { request: request.clone(), since, bound, ahead, behind }
     }
 
-    fn has_room(&self, lane: Lane) -> bool {
+    fn has_space(&self, lane: Lane) -> bool {
         self.taken.get(&lane).copied().unwrap_or_default() < self.bounds.of(lane)
     }
 
-    fn has_room_of(&self, wish: &LaneWish) -> bool {
-        let taken = || self.taken_by.get(&(wish.lane, Arc::clone(&wish.agent))).copied().unwrap_or_default();
+    fn has_space_of(&self, request: &LaneRequest) -> bool {
+        let taken = || self.taken_by.get(&(request.lane, Arc::clone(&request.agent))).copied().unwrap_or_default();
         self.bounds.agent.is_none_or(|bound| taken() < bound.max(1))
     }
 
-    fn let_in(&mut self, wish: LaneWish) {
-        let (lane, by) = (wish.lane, (wish.lane, Arc::clone(&wish.agent)));
-        if self.inside.insert(wish.run, wish).is_none() {
+    fn let_in(&mut self, request: LaneRequest) {
+        let (lane, by) = (request.lane, (request.lane, Arc::clone(&request.agent)));
+        if self.inside.insert(request.run, request).is_none() {
             *self.taken.entry(lane).or_default() += 1;
             *self.taken_by.entry(by).or_default() += 1;
         }
     }
 
     /// The first that waits in this lane and has not only to wait for others of its agent.
-    fn next_turn(&self, lane: Lane) -> Option<Turn> {
+    fn next_turn(&self, lane: Lane) -> Option<WaitKey> {
         let mut waiting = self.waiting.range((lane, 0)..=(lane, u64::MAX));
-        waiting.find(|(_, (wish, _))| self.has_room_of(wish)).map(|(turn, _)| *turn)
+        waiting.find(|(_, (request, _))| self.has_space_of(request)).map(|(key, _)| *key)
     }
 
     fn forget_turn(&mut self, run: RunId) {
-        if let Some(turn) = self.turns.remove(&run) {
-            self.waiting.remove(&turn);
+        if let Some(key) = self.keys.remove(&run) {
+            self.waiting.remove(&key);
         }
     }
 
     /// Lets in whoever waits, as long as there is room.
     fn fill(&mut self, lane: Lane) -> Vec<RunId> {
         let mut entered = vec![];
-        while self.has_room(lane)
-            && let Some((wish, _)) = self.next_turn(lane).and_then(|turn| self.waiting.remove(&turn))
+        while self.has_space(lane)
+            && let Some((request, _)) = self.next_turn(lane).and_then(|key| self.waiting.remove(&key))
         {
-            self.turns.remove(&wish.run);
-            entered.push(wish.run);
-            self.let_in(wish);
+            self.keys.remove(&request.run);
+            entered.push(request.run);
+            self.let_in(request);
         }
         entered
     }

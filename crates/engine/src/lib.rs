@@ -5,6 +5,7 @@
 
 mod batch;
 mod body;
+mod budget_pool;
 mod effect;
 mod event;
 mod failure;
@@ -15,7 +16,6 @@ mod ledger;
 mod machine;
 pub mod mutants;
 mod pump;
-mod purse;
 mod queue;
 mod settings;
 mod state;
@@ -24,6 +24,7 @@ mod views;
 
 pub use batch::{ApprovalRow, Batch, ReceiptRow, Record, RunRow, SessionRow, Views};
 pub use body::{Attached, Attachment, Body, BodyKind, Content, estimate_tokens, text_tokens};
+pub use budget_pool::{BudgetPool, BudgetRequest, Grant, SharedBudget};
 pub use effect::Effect;
 pub use event::*;
 pub use failure::{Failure, FailureClass};
@@ -31,20 +32,23 @@ pub use ids::{
     BranchId, CallId, EffectId, EffectKind, Epoch, Hash, InvalidId, MessageId, Moment, Position, RunId, Seq, SessionId,
     Timestamp,
 };
-pub use input::{Answer, Command, Given, Input, Override, Part, Receipt, Refusal, Report, Shortened};
-pub use lanes::{Bound, Lane, LaneAnswer, LaneBounds, LaneWait, LaneWish, Lanes};
-pub use ledger::{Account, Cleared, Cooled, Ledger, LedgerPump, News, Rest, Strike, Turns};
-pub use machine::{IllegalEdge, Line, Machine, RecoverError, Segment, SettingsSource};
+pub use input::{
+    Acknowledgement, Command, CompactionResult, Input, Override, Part, Receipt, Refusal, Report, ToolResult,
+};
+pub use lanes::{Bound, Lane, LaneAnswer, LaneBounds, LaneRequest, LaneWait, Lanes};
+pub use ledger::{
+    Account, Cooldown, CooldownLifted, CooldownSet, FailureReport, Ledger, LedgerPump, LedgerUpdate, ProfileOrder,
+};
+pub use machine::{IllegalEdge, Lineage, LineageSegment, Machine, RecoverError, SettingsSource};
 pub use pump::{Do, Pump};
-pub use purse::{Leave, Purse, PurseWish, SharedBudget};
 pub use queue::{DropPolicy, Interrupt, QueueSettings};
 pub use settings::{Candidate, Compaction, Limits, Policy, Price, ResumeMode, Settings, Thinking, ToolClass, ToolSpec};
 pub use state::{
-    Asked, Block, BlockList, BlockOf, Blocks, Call, Clock, Compacting, Counted, Ending, Flags, InvalidSnapshot, Item,
-    ItemAt, ItemCall, LegState, Lifecycle, Message, MessageShows, PartialCall, Pause, Phase, PrepareStage, Process,
-    ProcessState, QueueState, QueueWatch, Queued, Repeat, Repeats, Run, STATE_VERSION, Sent, Session, Stage, Step,
-    Stream, SummaryWish, Transcript, Unpaired, Winding,
+    Asked, Block, BlockList, BlockOf, Blocks, Call, Compacting, Counted, Ending, Flags, InvalidSnapshot, Item, ItemAt,
+    ItemCall, LegState, Lifecycle, Message, MessageShows, PartialCall, Pause, Phase, PrepareStage, Process,
+    ProcessState, QueueState, QueueWatch, Queued, Repeat, Repeats, Run, RunClock, STATE_VERSION, Sent, Session, Stage,
+    Step, Stream, SummaryRequest, Transcript, Unpaired, WrapUp,
 };
 pub use tables::budget::{Allowance, AtLimit, Budget, Limit, Resource, Scope, Spent};
-pub use tables::compaction::{Rung, Window};
+pub use tables::compaction::{CompactionStep, Window};
 pub use views::Touched;

@@ -146,12 +146,20 @@ pub fn plant(mutant: Option<Mutant>) {
 
 /// Whether this bug is planted.
 #[cfg(mutants)]
-pub fn planted(mutant: Mutant) -> bool {
+pub fn is_active(mutant: Mutant) -> bool {
     CHOSEN.load(std::sync::atomic::Ordering::SeqCst) == mutant as u8
 }
 
 /// Whether this bug is planted: never, in this build.
 #[cfg(not(mutants))]
-pub const fn planted(_: Mutant) -> bool {
+pub const fn is_active(_: Mutant) -> bool {
     false
+}
+
+/// Whether this mutant is active: `mutant!(NextModelForgotten)`. Always false but in the fault build.
+#[macro_export]
+macro_rules! mutant {
+    ($name:ident) => {
+        $crate::mutants::is_active($crate::mutants::Mutant::$name)
+    };
 }

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use crate::batch::Batch;
 use crate::effect::Effect;
 use crate::ids::{EffectId, Moment, Timestamp};
-use crate::input::{Answer, Input, Refusal, Report};
+use crate::input::{Acknowledgement, Input, Refusal, Report};
 use crate::machine::{IllegalEdge, Machine};
-use crate::mutants::{Mutant, planted};
+use crate::mutant;
 use crate::state::Session;
 
 /// What the driver is to do now.
@@ -25,7 +25,7 @@ pub enum Do<C> {
     /// Tell subscribers of a committed batch.
     Publish(Arc<Batch>),
     /// Answer a caller.
-    Answer(C, Result<Answer, Refusal>),
+    Answer(C, Result<Acknowledgement, Refusal>),
     /// Offer `Report::Due` once at this time; replaces the time armed before, none disarms it.
     Arm(Option<Timestamp>),
     /// The machine tried an edge that the table does not have. Throw it away and rebuild it from the journal.
@@ -37,7 +37,7 @@ pub enum Do<C> {
 pub struct Pump<C> {
     machine: Machine,
     offered: VecDeque<(Input, Moment, Option<C>)>,
-    answers: Vec<(C, Result<Answer, Refusal>)>,
+    answers: Vec<(C, Result<Acknowledgement, Refusal>)>,
     in_flight: Option<Arc<Batch>>,
     running: BTreeSet<EffectId>,
     armed: Armed,
@@ -123,7 +123,7 @@ impl<C> Pump<C> {
             self.todo.push_back(Do::Broken(edge));
             return None;
         }
-        if planted(Mutant::AcknowledgedBeforeSynced) {
+        if mutant!(AcknowledgedBeforeSynced) {
             self.answer();
         }
         let Some(batch) = self.machine.take_batch() else {
@@ -131,10 +131,10 @@ impl<C> Pump<C> {
             return None;
         };
         let batch = Arc::new(batch);
-        if planted(Mutant::PublishedBeforeWritten) {
+        if mutant!(PublishedBeforeWritten) {
             self.todo.push_back(Do::Publish(Arc::clone(&batch)));
         }
-        if planted(Mutant::StartedBeforeIntent) {
+        if mutant!(StartedBeforeIntent) {
             self.steer_effects();
         }
         self.in_flight = Some(Arc::clone(&batch));
@@ -145,7 +145,7 @@ impl<C> Pump<C> {
     pub fn committed(&mut self, at: Timestamp) {
         self.machine.recorded(at);
         if let Some(batch) = self.in_flight.take()
-            && !planted(Mutant::PublishedBeforeWritten)
+            && !mutant!(PublishedBeforeWritten)
         {
             self.todo.push_back(Do::Publish(batch));
         }
@@ -168,7 +168,7 @@ impl<C> Pump<C> {
         self.steer_effects();
         let deadline = self.machine.deadline();
         let is_armed = matches!(self.armed, Armed::At(Some(_)));
-        let late = planted(Mutant::DeadlineNotRearmed) && is_armed && deadline.is_some();
+        let late = mutant!(DeadlineNotRearmed) && is_armed && deadline.is_some();
         if self.armed != Armed::At(deadline) && !late {
             self.armed = Armed::At(deadline);
             self.todo.push_back(Do::Arm(deadline));

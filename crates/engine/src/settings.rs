@@ -39,7 +39,7 @@ pub enum Policy {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResumeMode {
-    /// Strike the kept text and send the same request again.
+    /// FailureReport the kept text and send the same request again.
     #[default]
     Restart,
     /// Keep the text as a message and ask the model to go on.

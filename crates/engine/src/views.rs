@@ -112,7 +112,7 @@ fn session_row(session: &Session) -> SessionRow {
         run_state: session.run_state(),
         run: session.run().map(|run| run.id),
         queued: session.queue.iter().filter(|queued| !queued.is_extra()).count() as u32,
-        unfinished: goes_on || ends || !session.owed.is_empty(),
+        unfinished: goes_on || ends || !session.pending_reports.is_empty(),
         trouble,
     }
 }

@@ -310,19 +310,19 @@ fn r50_r51_r53_r54_a_class_at_any_place_is_what_a_second_model_expects_also_with
 #[test]
 fn r50_r51_r53_r54_a_chain_of_any_classes_is_what_a_second_model_expects_also_with_a_crash_anywhere() {
     for seed in 0..6_000_u64 {
-        let draw = |at: usize, of: usize| {
+        let random = |at: usize, of: usize| {
             let mixed = (seed * 1_000 + at as u64).wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
             let mixed = (mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
             ((mixed >> 33) % of as u64) as usize
         };
-        let most = draw(900, 40);
+        let most = random(900, 40);
         let provider = |failures: usize, _: usize| {
             // Half of the seeds have none that ends or holds the run, so that their chains are long.
             let classes = if seed % 2 == 0 { &CLASSES[..11] } else { &CLASSES[..] };
-            let says = SAYS_MS[draw(400 + failures, SAYS_MS.len())];
-            (failures < most).then(|| (classes[draw(failures, classes.len())], says))
+            let says = SAYS_MS[random(400 + failures, SAYS_MS.len())];
+            (failures < most).then(|| (classes[random(failures, classes.len())], says))
         };
-        check(&provider, |steps| vec![1 + draw(901, steps)], &seed);
+        check(&provider, |steps| vec![1 + random(901, steps)], &seed);
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use engine::{Bound, Lane, LaneAnswer, LaneBounds, LaneWish, Lanes, RunId, Timestamp};
+use engine::{Bound, Lane, LaneAnswer, LaneBounds, LaneRequest, Lanes, RunId, Timestamp};
 use proptest::prelude::*;
 use uuid::Uuid;
 
@@ -14,22 +14,22 @@ fn run(number: u128) -> RunId {
 }
 
 /// A run of a session of its own.
-fn wish(number: u128, lane: Lane) -> LaneWish {
-    wish_of("main", number, lane)
+fn request(number: u128, lane: Lane) -> LaneRequest {
+    request_of("main", number, lane)
 }
 
 /// The same of this agent.
-fn wish_of(agent: &str, number: u128, lane: Lane) -> LaneWish {
-    LaneWish { run: run(number), session: format!("agent:{agent}:{number}").into(), agent: agent.into(), lane }
+fn request_of(agent: &str, number: u128, lane: Lane) -> LaneRequest {
+    LaneRequest { run: run(number), session: format!("agent:{agent}:{number}").into(), agent: agent.into(), lane }
 }
 
 /// Asks at a second that is the run's number.
 fn ask(lanes: &mut Lanes, number: u128, lane: Lane) -> LaneAnswer {
-    lanes.ask(wish(number, lane), Timestamp(number as i64 * 1_000))
+    lanes.ask(request(number, lane), Timestamp(number as i64 * 1_000))
 }
 
 fn inside(lanes: &Lanes, lane: Lane) -> Vec<u128> {
-    lanes.inside(lane).map(|wish| wish.run.0.as_u128()).collect()
+    lanes.inside(lane).map(|request| request.run.0.as_u128()).collect()
 }
 
 #[test]
@@ -53,8 +53,8 @@ fn r35_whoever_waits_is_let_in_in_its_turn_and_says_behind_whom_it_waits() {
     assert_eq!(ask(&mut lanes, 9, Lane::Cron), LaneAnswer::Entered, "lanes do not stand in each other's way");
     let wait = lanes.wait_of(run(4)).unwrap();
     assert_eq!((wait.since, wait.ahead), (Timestamp(4_000), 1));
-    assert_eq!(wait.behind, [wish(1, Lane::Main), wish(2, Lane::Main)]);
-    let waits: Vec<_> = lanes.waits().iter().map(|wait| (wait.wish.run, wait.ahead)).collect();
+    assert_eq!(wait.behind, [request(1, Lane::Main), request(2, Lane::Main)]);
+    let waits: Vec<_> = lanes.waits().iter().map(|wait| (wait.request.run, wait.ahead)).collect();
     assert_eq!(waits, [(run(3), 0), (run(4), 1), (run(5), 2)]);
 
     assert_eq!(lanes.leave(run(2)), [run(3)]);
@@ -83,9 +83,9 @@ fn r35_a_free_place_is_not_taken_past_those_that_wait() {
     for number in 1..=3 {
         ask(&mut lanes, number, Lane::Main);
     }
-    assert!(!lanes.enter_free(&wish(4, Lane::Main)), "no place is free");
-    assert!(lanes.enter_free(&wish(1, Lane::Main)), "it has one");
-    assert!(lanes.enter_free(&wish(4, Lane::Subagent)));
+    assert!(!lanes.enter_free(&request(4, Lane::Main)), "no place is free");
+    assert!(lanes.enter_free(&request(1, Lane::Main)), "it has one");
+    assert!(lanes.enter_free(&request(4, Lane::Subagent)));
     assert_eq!(lanes.wait_of(run(4)), None);
 }
 
@@ -97,14 +97,14 @@ fn r35_a_run_that_is_taken_up_again_does_not_wait_and_keeps_the_next_one_out() {
         ask(&mut lanes, number, Lane::Main);
     }
     assert_eq!(lanes.leave(run(1)), [run(3)], "held: its place is the next one's");
-    lanes.take_again(wish(1, Lane::Main));
+    lanes.take_again(request(1, Lane::Main));
     assert_eq!(inside(&lanes, Lane::Main), [1, 2, 3]);
     assert_eq!(lanes.leave(run(2)), [], "there are as many as may be");
     assert_eq!(lanes.leave(run(3)), [run(4)]);
-    lanes.take_again(wish(1, Lane::Main));
+    lanes.take_again(request(1, Lane::Main));
     assert_eq!(inside(&lanes, Lane::Main), [1, 4], "once");
     ask(&mut lanes, 5, Lane::Main);
-    lanes.take_again(wish(5, Lane::Main));
+    lanes.take_again(request(5, Lane::Main));
     assert_eq!(lanes.waits(), [], "who was taken up waits no more");
 }
 
@@ -127,24 +127,24 @@ fn r35_other_bounds_are_for_the_next_run() {
 #[test]
 fn r23_a_run_past_the_bound_of_its_agent_waits_for_that_agent_alone() {
     let mut lanes = Lanes::new(LaneBounds { main: 3, agent: Some(2), ..BOUNDS });
-    let mut of = |agent: &str, number: u128| lanes.ask(wish_of(agent, number, Lane::Main), Timestamp(0));
+    let mut of = |agent: &str, number: u128| lanes.ask(request_of(agent, number, Lane::Main), Timestamp(0));
     let answers = [("a", 1), ("a", 2), ("a", 3), ("a", 4), ("b", 5), ("b", 6)].map(|(agent, number)| of(agent, number));
     let entered: Vec<_> = answers.iter().map(|answer| *answer == LaneAnswer::Entered).collect();
     assert_eq!(entered, [true, true, false, false, true, false]);
-    let waits: Vec<_> = lanes.waits().iter().map(|wait| (wait.wish.run, wait.bound, wait.ahead)).collect();
+    let waits: Vec<_> = lanes.waits().iter().map(|wait| (wait.request.run, wait.bound, wait.ahead)).collect();
     assert_eq!(waits, [(run(3), Bound::Agent, 0), (run(4), Bound::Agent, 1), (run(6), Bound::Lane, 0)]);
-    assert_eq!(lanes.wait_of(run(4)).unwrap().behind, [wish_of("a", 1, Lane::Main), wish_of("a", 2, Lane::Main)]);
+    assert_eq!(lanes.wait_of(run(4)).unwrap().behind, [request_of("a", 1, Lane::Main), request_of("a", 2, Lane::Main)]);
     assert_eq!(lanes.wait_of(run(6)).unwrap().behind.len(), 3);
-    assert!(lanes.enter_free(&wish_of("a", 7, Lane::Subagent)), "each lane has its own");
+    assert!(lanes.enter_free(&request_of("a", 7, Lane::Subagent)), "each lane has its own");
 
     assert_eq!(lanes.leave(run(5)), [run(6)], "a place that is free goes past those whose agent has enough");
     assert_eq!(lanes.leave(run(6)), [], "and is kept for nobody");
-    assert!(!lanes.enter_free(&wish_of("a", 8, Lane::Main)));
+    assert!(!lanes.enter_free(&request_of("a", 8, Lane::Main)));
     assert_eq!(lanes.leave(run(2)), [run(3)]);
     let none = LaneBounds { main: 3, agent: None, ..BOUNDS };
     assert_eq!(lanes.set_bounds(none), [run(4)]);
     let one = LaneBounds { agent: Some(0), ..none };
-    assert_eq!(Lanes::new(one).ask(wish(1, Lane::Main), Timestamp(0)), LaneAnswer::Entered, "it lets somebody in");
+    assert_eq!(Lanes::new(one).ask(request(1, Lane::Main), Timestamp(0)), LaneAnswer::Entered, "it lets somebody in");
 }
 
 /// One thing that happens; runs are a few, so that each is met in every state.
@@ -171,14 +171,14 @@ fn op() -> impl Strategy<Value = Op> {
 
 /// The same with loops over lists and nothing else.
 #[derive(Default)]
-struct Naive {
+struct Oracle {
     bounds: BTreeMap<Lane, usize>,
     of_agent: Option<usize>,
     inside: Vec<(Lane, u8)>,
     queue: Vec<(Lane, u8)>,
 }
 
-impl Naive {
+impl Oracle {
     fn knows(&self, run: u8) -> bool {
         self.inside.iter().chain(&self.queue).any(|(_, other)| *other == run)
     }
@@ -186,7 +186,7 @@ impl Naive {
     /// Lets in whoever may; gives them.
     fn settle(&mut self) -> Vec<RunId> {
         let mut entered = vec![];
-        while let Some(at) = self.queue.iter().position(|(lane, number)| self.has_room(*lane, *number)) {
+        while let Some(at) = self.queue.iter().position(|(lane, number)| self.has_space(*lane, *number)) {
             let next = self.queue.remove(at);
             entered.push(run(next.1.into()));
             self.inside.push(next);
@@ -194,7 +194,7 @@ impl Naive {
         entered
     }
 
-    fn has_room(&self, lane: Lane, number: u8) -> bool {
+    fn has_space(&self, lane: Lane, number: u8) -> bool {
         let inside: Vec<u8> = self.inside.iter().filter(|(of, _)| *of == lane).map(|(_, other)| *other).collect();
         let of_agent = inside.iter().filter(|other| agent(**other) == agent(number)).count();
         inside.len() < self.bounds[&lane] && self.of_agent.is_none_or(|bound| of_agent < bound)
@@ -214,46 +214,46 @@ fn agent(number: u8) -> &'static str {
 /// What one thing that happens gives, of both.
 fn step(
     lanes: &mut Lanes,
-    naive: &mut Naive,
+    oracle: &mut Oracle,
     bounds: &mut LaneBounds,
     op: &Op,
     now: Timestamp,
 ) -> (Vec<RunId>, Vec<RunId>) {
     let lane = |number: &u8| Lane::ALL[usize::from(*number) % 3];
-    let wish = |number: u8, lane| wish_of(agent(number), number.into(), lane);
+    let request = |number: u8, lane| request_of(agent(number), number.into(), lane);
     match op {
         Op::Ask(number, of) => {
-            let known = naive.knows(*number);
-            let answer = lanes.ask(wish(*number, lane(of)), now);
+            let known = oracle.knows(*number);
+            let answer = lanes.ask(request(*number, lane(of)), now);
             if !known {
-                naive.queue.push((lane(of), *number));
+                oracle.queue.push((lane(of), *number));
             }
-            naive.settle();
-            let is_in = naive.inside.iter().any(|(_, other)| other == number);
+            oracle.settle();
+            let is_in = oracle.inside.iter().any(|(_, other)| other == number);
             assert_eq!(answer == LaneAnswer::Entered, is_in);
             (vec![], vec![])
         }
         Op::EnterFree(number, of) => {
-            let is_in = naive.inside.iter().any(|(_, other)| other == number);
-            let is_free = naive.has_room(lane(of), *number) && !naive.knows(*number);
-            assert_eq!(lanes.enter_free(&wish(*number, lane(of))), is_in || is_free);
+            let is_in = oracle.inside.iter().any(|(_, other)| other == number);
+            let is_free = oracle.has_space(lane(of), *number) && !oracle.knows(*number);
+            assert_eq!(lanes.enter_free(&request(*number, lane(of))), is_in || is_free);
             if is_free {
-                naive.inside.push((lane(of), *number));
+                oracle.inside.push((lane(of), *number));
             }
             (vec![], vec![])
         }
         Op::TakeAgain(number, of) => {
             // A run stays in its lane.
-            let known = naive.inside.iter().chain(&naive.queue).find(|(_, other)| other == number);
+            let known = oracle.inside.iter().chain(&oracle.queue).find(|(_, other)| other == number);
             let of = known.map_or(lane(of), |(lane, _)| *lane);
-            lanes.take_again(wish(*number, of));
-            naive.leave(*number);
-            naive.inside.push((of, *number));
+            lanes.take_again(request(*number, of));
+            oracle.leave(*number);
+            oracle.inside.push((of, *number));
             (vec![], vec![])
         }
         Op::Leave(number) => {
-            naive.leave(*number);
-            (lanes.leave(run((*number).into())), naive.settle())
+            oracle.leave(*number);
+            (lanes.leave(run((*number).into())), oracle.settle())
         }
         Op::Bounds(of, bound) => {
             match lane(of) {
@@ -261,30 +261,30 @@ fn step(
                 Lane::Subagent => bounds.subagent = usize::from(*bound),
                 Lane::Cron => bounds.cron = usize::from(*bound),
             }
-            naive.bounds.insert(lane(of), usize::from(*bound));
-            (lanes.set_bounds(*bounds), naive.settle())
+            oracle.bounds.insert(lane(of), usize::from(*bound));
+            (lanes.set_bounds(*bounds), oracle.settle())
         }
         Op::OfAgent(bound) => {
             bounds.agent = (*bound > 0).then_some(usize::from(*bound));
-            naive.of_agent = bounds.agent;
-            (lanes.set_bounds(*bounds), naive.settle())
+            oracle.of_agent = bounds.agent;
+            (lanes.set_bounds(*bounds), oracle.settle())
         }
     }
 }
 
 /// Bounds at every moment, order kept, no place lost: after each step the same as in the naive lists.
-fn check(lanes: &Lanes, naive: &Naive, over: &BTreeMap<Lane, usize>) {
+fn check(lanes: &Lanes, oracle: &Oracle, over: &BTreeMap<Lane, usize>) {
     for lane in Lane::ALL {
         let mut expected: Vec<u128> =
-            naive.inside.iter().filter(|(of, _)| *of == lane).map(|(_, number)| (*number).into()).collect();
+            oracle.inside.iter().filter(|(of, _)| *of == lane).map(|(_, number)| (*number).into()).collect();
         expected.sort_unstable();
         assert_eq!(inside(lanes, lane), expected);
-        assert!(expected.len() <= naive.bounds[&lane].max(over[&lane]), "more in {} than may be", lane.name());
+        assert!(expected.len() <= oracle.bounds[&lane].max(over[&lane]), "more in {} than may be", lane.name());
         let waits: Vec<RunId> =
-            lanes.waits().iter().filter(|wait| wait.wish.lane == lane).map(|wait| wait.wish.run).collect();
-        let queue: Vec<u8> = naive.queue.iter().filter(|(of, _)| *of == lane).map(|(_, number)| *number).collect();
+            lanes.waits().iter().filter(|wait| wait.request.lane == lane).map(|wait| wait.request.run).collect();
+        let queue: Vec<u8> = oracle.queue.iter().filter(|(of, _)| *of == lane).map(|(_, number)| *number).collect();
         assert_eq!(waits, queue.iter().map(|number| run((*number).into())).collect::<Vec<_>>());
-        assert!(!queue.iter().any(|number| naive.has_room(lane, *number)), "a place is free for who waits");
+        assert!(!queue.iter().any(|number| oracle.has_space(lane, *number)), "a place is free for who waits");
     }
 }
 
@@ -293,12 +293,12 @@ proptest! {
     fn r35_any_coming_and_going_keeps_the_bounds_and_the_order(ops in prop::collection::vec(op(), 1..80)) {
         let mut bounds = BOUNDS;
         let mut lanes = Lanes::new(bounds);
-        let mut naive = Naive { bounds: Lane::ALL.map(|lane| (lane, BOUNDS.of(lane))).into(), ..Naive::default() };
+        let mut oracle = Oracle { bounds: Lane::ALL.map(|lane| (lane, BOUNDS.of(lane))).into(), ..Oracle::default() };
         // How many there may be at most: a lowered bound and a run that is taken up again let more be inside.
         let mut over: BTreeMap<Lane, usize> = Lane::ALL.map(|lane| (lane, 0)).into();
         for (at, op) in ops.iter().enumerate() {
             let before: BTreeMap<Lane, usize> = Lane::ALL.map(|lane| (lane, inside(&lanes, lane).len())).into();
-            let (mut entered, mut expected) = step(&mut lanes, &mut naive, &mut bounds, op, Timestamp(at as i64));
+            let (mut entered, mut expected) = step(&mut lanes, &mut oracle, &mut bounds, op, Timestamp(at as i64));
             entered.sort();
             expected.sort();
             prop_assert_eq!(entered, expected);
@@ -306,7 +306,7 @@ proptest! {
                 let allowed = before[&lane] + usize::from(matches!(op, Op::TakeAgain(..)));
                 over.insert(lane, allowed);
             }
-            check(&lanes, &naive, &over);
+            check(&lanes, &oracle, &over);
         }
     }
 
@@ -330,7 +330,7 @@ proptest! {
             next += sessions;
             ask(&mut lanes, again, Lane::Main);
             let waits = lanes.waits();
-            prop_assert_eq!(waits.last().unwrap().wish.run, run(again), "it is the last of those that wait");
+            prop_assert_eq!(waits.last().unwrap().request.run, run(again), "it is the last of those that wait");
         }
         let waiting = lanes.waits().len();
         prop_assert_eq!(waiting as u128, sessions - 2);

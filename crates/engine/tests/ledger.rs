@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use engine::{
-    Candidate, Content, Cooled, Effect, EffectId, Event, Failure, FailureClass, Ledger, Part, Record, Report,
+    Candidate, Content, CooldownSet, Effect, EffectId, Event, Failure, FailureClass, Ledger, Part, Record, Report,
     Timestamp, Usage,
 };
 use support::World;
@@ -43,7 +43,7 @@ struct Home {
     /// When each request went out.
     sent: BTreeMap<(usize, EffectId), i64>,
     /// What the ledger said last to the run of a session, and after how many entries of that.
-    told: BTreeMap<usize, (usize, Vec<Cooled>)>,
+    told: BTreeMap<usize, (usize, Vec<CooldownSet>)>,
 }
 
 impl Home {
@@ -74,8 +74,8 @@ impl Home {
     fn keep(&mut self, before: &Ledger) {
         let Some(batch) = self.ledger.take_batch() else { return };
         let answered = batch.records.iter().any(|record| matches!(record.event, Event::ProfileAnswered(_)));
-        for (account, rest) in before.rests().filter(|(_, rest)| rest.until.0 > self.now && !answered) {
-            let now = self.ledger.rests().find(|(other, _)| *other == account);
+        for (account, rest) in before.cooldowns().filter(|(_, rest)| rest.until.0 > self.now && !answered) {
+            let now = self.ledger.cooldowns().find(|(other, _)| *other == account);
             assert!(now.is_some_and(|(_, now)| now.until >= rest.until), "{account:?} was left alone until {rest:?}");
         }
         self.kept.extend(batch.records);
@@ -94,18 +94,18 @@ impl Home {
     }
 
     /// Before anything that a request may follow from, the run is told what the ledger says then.
-    fn tell(&mut self, at: usize) {
+    fn notify(&mut self, at: usize) {
         let world = &mut self.sessions[at];
         let Some(run) = world.session().run().map(|run| run.id) else { return };
         let settings = world.pump.machine().settings().expect("a run");
         let cooling = self.ledger.cooling(&settings.candidates, run, Timestamp(self.now));
         self.told.insert(at, (world.journal.len(), cooling.clone()));
         world.now = self.now;
-        world.step(Report::Cooled { cooling });
+        world.step(Report::CooldownSet { cooling });
     }
 
     fn step(&mut self, at: usize, chance: &mut Chance) {
-        self.tell(at);
+        self.notify(at);
         let now = self.now;
         let world = &mut self.sessions[at];
         world.now = now;
@@ -134,9 +134,9 @@ impl Home {
                 world.step(Report::Prepared { effect: id, prompt });
             }
             Effect::Request { id, candidate, .. } => self.answer(at, (id, candidate), chance),
-            Effect::Report { id, strike } => {
+            Effect::Report { id, failure_report } => {
                 let before = self.ledger.clone();
-                self.ledger.strike(&strike, Timestamp(now));
+                self.ledger.record_failure(&failure_report, Timestamp(now));
                 self.keep(&before);
                 if chance.below(4) == 0 {
                     return self.crash();
@@ -161,7 +161,7 @@ impl Home {
             return world.step(Report::RequestFailed { effect, failure });
         }
         let before = self.ledger.clone();
-        if self.ledger.is_news(&candidate, false, since) {
+        if self.ledger.is_update(&candidate, false, since) {
             self.ledger.answered(&candidate, since, Timestamp(self.now));
         }
         world.step(Report::Said { effect, part: Part::Text("Done.".into()) });
@@ -185,7 +185,7 @@ impl Home {
     /// What failed in a way that concerns others is in the ledger when nothing is owed any more.
     fn check_told(&self) {
         for world in &self.sessions {
-            assert_eq!(world.session().owed, []);
+            assert_eq!(world.session().pending_reports, []);
             for record in &world.journal {
                 let Event::CandidateCooled(cooled) = &record.event else { continue };
                 let Some(request) = cooled.request else { continue };
@@ -215,7 +215,7 @@ fn r50_what_one_session_learns_is_told_and_kept_whatever_happens() {
             }
             home.check_asked();
         }
-        while home.sessions.iter().any(|world| !world.session().owed.is_empty()) {
+        while home.sessions.iter().any(|world| !world.session().pending_reports.is_empty()) {
             for at in 0..3 {
                 home.step(at, &mut chance);
             }

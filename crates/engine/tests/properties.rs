@@ -11,10 +11,10 @@ use engine::tables::limits::{PROCESS_MS, QUEUE_CAP};
 use engine::tables::routing::MODES;
 use engine::tables::transitions::RunState;
 use engine::{
-    Allowance, Attached, BlockOf, BodyKind, Breakpoint, CallOutcome, Cleared, Command, Content, Cooled, DropPolicy,
-    Effect, EffectId, EffectKind, Epoch, Failure, FailureClass, Found, Given, Hash, Interrupt, Item, Lifecycle, Limit,
-    MessageId, Override, Overrides, Part, Phase, Policy, QueueMode, QueueSettings, Report, Resource, ResumeMode, RunId,
-    Rung, Scope, Shortened, Stage, Timestamp, Usage, WaitFor,
+    Allowance, Attached, BlockOf, BodyKind, Breakpoint, CallOutcome, Command, CompactionResult, CompactionStep,
+    Content, CooldownLifted, CooldownSet, DropPolicy, Effect, EffectId, EffectKind, Epoch, Failure, FailureClass,
+    Found, Hash, Interrupt, Item, Lifecycle, Limit, MessageId, Override, Overrides, Part, Phase, Policy, QueueMode,
+    QueueSettings, Report, Resource, ResumeMode, RunId, Scope, Stage, Timestamp, ToolResult, Usage, WaitFor,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence};
@@ -103,8 +103,8 @@ enum Control {
     Turn,
     Due,
     /// What the ledger says has changed.
-    Cooled(usize),
-    Cleared(usize),
+    CooldownSet(usize),
+    CooldownLifted(usize),
 }
 
 fn control() -> impl Strategy<Value = Control> {
@@ -130,8 +130,8 @@ fn control() -> impl Strategy<Value = Control> {
         1 => Just(Control::OpenToWait),
         2 => Just(Control::Turn),
         1 => Just(Control::Due),
-        3 => (0..36_usize).prop_map(Control::Cooled),
-        2 => (0..4_usize).prop_map(Control::Cleared),
+        3 => (0..36_usize).prop_map(Control::CooldownSet),
+        2 => (0..4_usize).prop_map(Control::CooldownLifted),
     ]
 }
 
@@ -162,7 +162,7 @@ struct Case {
     retries: u32,
     poison: u32,
     deadline: u64,
-    draw: u64,
+    random: u64,
 }
 
 /// Where a sequence begins: what lies deep is not left to chance.
@@ -247,14 +247,14 @@ fn case() -> impl Strategy<Value = Case> {
     let ops = prop::collection::vec(op(), 1..90);
     let start = prop::sample::select(STARTS.map(|(start, _)| start).to_vec());
     (start, ops, any::<bool>(), 0..3_u32, 0..4_u32, prop_oneof![Just(600_000), Just(5_000)], any::<u64>()).prop_map(
-        |(start, ops, resume, retries, poison, deadline, draw)| Case {
+        |(start, ops, resume, retries, poison, deadline, random)| Case {
             start,
             ops,
             resume,
             retries,
             poison,
             deadline,
-            draw,
+            random,
         },
     )
 }
@@ -306,9 +306,9 @@ fn lifted() -> Allowance {
 }
 
 /// What the ledger may say.
-fn cooling(world: &World, how: usize, class: usize) -> Vec<Cooled> {
+fn cooling(world: &World, how: usize, class: usize) -> Vec<CooldownSet> {
     let until = Timestamp(world.now + 500 * class as i64);
-    let cooled = Cooled { candidate: (class % 2) as u32, until, class: CLASSES[class % 9] };
+    let cooled = CooldownSet { candidate: (class % 2) as u32, until, class: CLASSES[class % 9] };
     if how.is_multiple_of(3) { vec![cooled] } else { vec![] }
 }
 
@@ -344,10 +344,10 @@ fn report(world: &World, effect: EffectId, how: usize, class: usize) -> Report {
         }
         EffectKind::FindCall => {
             let found = [Found::NeverStarted, Found::Running, Found::Ended, Found::Unknown][how % 4];
-            let given = Given::new(CallOutcome::Done, text(BodyKind::Output, "found"));
+            let given = ToolResult::new(CallOutcome::Done, text(BodyKind::Output, "found"));
             let ended = match found {
                 Found::Ended => Some(given),
-                Found::Running => Some(Given { in_background: true, ..given }),
+                Found::Running => Some(ToolResult { in_background: true, ..given }),
                 Found::NeverStarted | Found::Unknown => None,
             };
             let ended = ended.filter(|_| class.is_multiple_of(2));
@@ -358,8 +358,8 @@ fn report(world: &World, effect: EffectId, how: usize, class: usize) -> Report {
             let whole = (class.is_multiple_of(3)).then(|| text(BodyKind::Output, "all of it"));
             let in_background = outcome == CallOutcome::Done && class % 3 == 1 && effect.kind == EffectKind::RunCall;
             let said = if class.is_multiple_of(5) { "it was long ".repeat(500) } else { "it".to_owned() };
-            let given = Given::new(outcome, text(BodyKind::Output, &said));
-            Report::CallEnded { effect, given: Given { whole, in_background, ..given } }
+            let given = ToolResult::new(outcome, text(BodyKind::Output, &said));
+            Report::CallEnded { effect, given: ToolResult { whole, in_background, ..given } }
         }
     }
 }
@@ -371,9 +371,10 @@ fn compact_report(world: &World, effect: EffectId, how: usize, class: usize) -> 
     let usage = Usage { input: 5, output: 2, ..Usage::default() };
     let summary = |said: &str| {
         let by = class.is_multiple_of(2).then(|| "acme/one".to_owned());
-        Shortened::Summary { text: text(BodyKind::Message, said), by, usage }
+        CompactionResult::Summary { text: text(BodyKind::Message, said), by, usage }
     };
-    let cuts = matches!(world.running.get(&effect), Some(Effect::Compact { rung: Rung::Truncate, .. }));
+    let cuts =
+        matches!(world.running.get(&effect), Some(Effect::Compact { compaction_step: CompactionStep::Truncate, .. }));
     let made = match how % 6 {
         3 | 4 if cuts => cut_results(world),
         0 => return Report::RequestFailed { effect, failure: failure(class) },
@@ -382,13 +383,13 @@ fn compact_report(world: &World, effect: EffectId, how: usize, class: usize) -> 
         5 => cut_results(world),
         _ => summary("in short"),
     };
-    Report::Shortened { effect, made }
+    Report::Compacted { effect, made }
 }
 
-fn cut_results(world: &World) -> Shortened {
+fn cut_results(world: &World) -> CompactionResult {
     let items = world.session().transcript.items().iter();
     let results = items.filter_map(Item::long_result).map(|(call, _)| (call, text(BodyKind::Output, "cut")));
-    Shortened::Results(results.collect())
+    CompactionResult::Results(results.collect())
 }
 
 fn request_report(effect: EffectId, how: usize, class: usize) -> Report {
@@ -426,10 +427,10 @@ fn checked(world: &World, effect: EffectId, how: usize) -> Report {
 }
 
 /// What an effect of any kind reports, about any effect: nearly always late or of the wrong kind.
-fn stray(world: &World, effect: EffectId, how: usize, class: usize) -> Report {
+fn orphan(world: &World, effect: EffectId, how: usize, class: usize) -> Report {
     let kind = EffectKind::ALL[how % EffectKind::ALL.len()].0;
-    let mut stray = report(world, EffectId { kind, ..effect }, how / 2, class);
-    match &mut stray {
+    let mut orphan = report(world, EffectId { kind, ..effect }, how / 2, class);
+    match &mut orphan {
         Report::LaneEntered { effect: about, .. }
         | Report::LaneRefused { effect: about, .. }
         | Report::Prepared { effect: about, .. }
@@ -437,7 +438,7 @@ fn stray(world: &World, effect: EffectId, how: usize, class: usize) -> Report {
         | Report::Said { effect: about, .. }
         | Report::RequestEnded { effect: about, .. }
         | Report::RequestFailed { effect: about, .. }
-        | Report::Shortened { effect: about, .. }
+        | Report::Compacted { effect: about, .. }
         | Report::CallChecked { effect: about, .. }
         | Report::CallOutput { effect: about, .. }
         | Report::CallEnded { effect: about, .. }
@@ -448,7 +449,7 @@ fn stray(world: &World, effect: EffectId, how: usize, class: usize) -> Report {
         | Report::ProcessEnded { effect: about, .. } => *about = effect,
         other => panic!("an effect does not report {other:?}"),
     }
-    stray
+    orphan
 }
 
 fn message(world: &mut World, key: Option<u8>, content: u8, way: Way) -> Command {
@@ -536,14 +537,14 @@ fn offer_control(world: &mut World, control: Control) {
             }
         }
         Control::Due => world.offer(Report::Due),
-        Control::Cooled(how) => {
+        Control::CooldownSet(how) => {
             let cooling = cooling(world, 0, how);
-            world.offer(Report::Cooled { cooling });
+            world.offer(Report::CooldownSet { cooling });
         }
-        Control::Cleared(how) => {
+        Control::CooldownLifted(how) => {
             let at = Timestamp(world.now - 500 * (how as i64 / 2));
-            let cleared = vec![Cleared { candidate: how as u32 % 2, at }];
-            world.offer(Report::Cleared { cleared });
+            let cleared = vec![CooldownLifted { candidate: how as u32 % 2, at }];
+            world.offer(Report::CooldownLifted { cleared });
         }
     }
 }
@@ -560,7 +561,7 @@ fn offer(world: &mut World, op: &Op) -> bool {
         }
         Op::Stray { which, how, class } => {
             if let Some((effect, _)) = world.started.get(which % world.started.len().max(1)) {
-                let report = stray(world, effect.id(), *how, *class);
+                let report = orphan(world, effect.id(), *how, *class);
                 world.offer(report);
             }
         }
@@ -607,13 +608,13 @@ fn play(case: &Case) -> World {
     world.settings.limits.poison_after = case.poison;
     world.settings.limits.deadline_ms = case.deadline;
     // Of every third case others spend as well.
-    if matches!(case.start, Start::Queued) && case.draw.is_multiple_of(3) {
+    if matches!(case.start, Start::Queued) && case.random.is_multiple_of(3) {
         world.settings.budget.day.tokens = Some(1_000);
     }
     // Little stays as it is, so that there is something to summarise.
     world.settings.compaction.keep = 20;
-    world.settings.compaction.flush_soft = case.draw.is_multiple_of(2).then_some(case.draw % 8_000);
-    world.draw = case.draw;
+    world.settings.compaction.flush_soft = case.random.is_multiple_of(2).then_some(case.random % 8_000);
+    world.random = case.random;
     for line in STARTS[case.start as usize].1 {
         support::script::run_line(&mut world, line);
     }

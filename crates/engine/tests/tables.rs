@@ -221,15 +221,15 @@ fn r24_r54_the_rule_of_every_class_of_failure() {
 }
 
 /// What follows when the only candidate has failed so often.
-fn alone(failure: &Failure, failed: u32, limits: &Limits, draw: u64) -> Strategy {
+fn alone(failure: &Failure, failed: u32, limits: &Limits, random: u64) -> Strategy {
     let counters = Counters { failed, ..Counters::default() };
-    recover(failure, &counters, (&[], None), limits, Moment { now: Timestamp(0), draw })
+    recover(failure, &counters, (&[], None), limits, Moment { now: Timestamp(0), random })
 }
 
 #[test]
 fn r24_backoff_doubles_with_full_jitter_up_to_a_minute() {
     let limits = Limits { retries: 100, ..Limits::default() };
-    let delay = |failed, draw| alone(&Failure::new(FailureClass::Network, ""), failed, &limits, draw);
+    let delay = |failed, random| alone(&Failure::new(FailureClass::Network, ""), failed, &limits, random);
     for (failed, most) in [(1, 1_000), (2, 2_000), (3, 4_000), (6, 32_000), (7, 60_000), (100, 60_000)] {
         assert_eq!(delay(failed, most), Strategy::Retry { delay_ms: most }, "after {failed} failures");
         assert_eq!(delay(failed, most + 1), Strategy::Retry { delay_ms: 0 }, "after {failed} failures");
@@ -245,7 +245,7 @@ fn r53_a_model_is_asked_for_the_next_lower_of_its_own_levels() {
             Failure::new(FailureClass::ThinkingUnsupported, "too much"),
             Counters { lowered, failed: 1, ..Counters::default() },
         );
-        let moment = Moment { now: Timestamp(0), draw: 0 };
+        let moment = Moment { now: Timestamp(0), random: 0 };
         match recover(&failure, &counters, (&chain, None), &Limits::default(), moment) {
             Strategy::LowerThinking { level } => Some(level),
             strategy => {

@@ -27,11 +27,11 @@ pub enum Cut {
     },
 }
 
-/// Chance from a seed (splitmix64).
+/// Rng from a seed (splitmix64).
 #[derive(Debug)]
-pub(crate) struct Chance(u64);
+pub(crate) struct Rng(u64);
 
-impl Chance {
+impl Rng {
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -54,28 +54,28 @@ impl Chance {
 
 impl Cut {
     /// The chance of this cut.
-    pub(crate) fn chance(self) -> Chance {
+    pub(crate) fn rng(self) -> Rng {
         match self {
-            Self::Nothing | Self::Everything => Chance::new(0),
-            Self::Prefix { seed } | Self::Torn { seed } => Chance::new(seed),
+            Self::Nothing | Self::Everything => Rng::new(0),
+            Self::Prefix { seed } | Self::Torn { seed } => Rng::new(seed),
         }
     }
 
     /// Whether a name that no sync has followed is lost.
-    pub(crate) fn loses_name(self, chance: &mut Chance) -> bool {
+    pub(crate) fn loses_name(self, rng: &mut Rng) -> bool {
         match self {
             Self::Nothing => true,
             Self::Everything => false,
-            Self::Prefix { .. } | Self::Torn { .. } => chance.percent(50),
+            Self::Prefix { .. } | Self::Torn { .. } => rng.percent(50),
         }
     }
 
     /// What is left of each of these files, in their order; none is a file that is not there.
-    pub(crate) fn remains(self, images: &[Image], chance: &mut Chance) -> Vec<Option<Vec<u8>>> {
+    pub(crate) fn remains(self, images: &[Image], rng: &mut Rng) -> Vec<Option<Vec<u8>>> {
         let mut numbers: Vec<u64> = images.iter().flat_map(|image| &image.pending).map(|p| p.number).collect();
         numbers.sort_unstable();
-        let last = chance.below(numbers.len() + 1).checked_sub(1).map_or(0, |at| numbers[at]);
-        let (of_last, of_each) = ([50, 100][chance.below(2)], [10, 50, 90][chance.below(3)]);
+        let last = rng.below(numbers.len() + 1).checked_sub(1).map_or(0, |at| numbers[at]);
+        let (of_last, of_each) = ([50, 100][rng.below(2)], [10, 50, 90][rng.below(3)]);
         let percent = |number: u64| match self {
             Self::Nothing => 0,
             Self::Everything => 100,
@@ -93,7 +93,7 @@ impl Cut {
                 match percent(*number) {
                     0 => {}
                     100 => change.apply(&mut content),
-                    percent => tear(change, &mut content, percent, chance),
+                    percent => tear(change, &mut content, percent, rng),
                 }
             }
             remains.push(content);
@@ -103,7 +103,7 @@ impl Cut {
 }
 
 /// Does a part of a change.
-fn tear(change: &Change, content: &mut Option<Vec<u8>>, percent: usize, dice: &mut Chance) {
+fn tear(change: &Change, content: &mut Option<Vec<u8>>, percent: usize, dice: &mut Rng) {
     let Change::Write { offset, bytes } = change else {
         if dice.percent(percent) {
             change.apply(content);
@@ -129,7 +129,7 @@ fn tear(change: &Change, content: &mut Option<Vec<u8>>, percent: usize, dice: &m
 
 #[cfg(test)]
 mod tests {
-    use super::{Chance, Cut};
+    use super::{Cut, Rng};
     use crate::image::{Change, Image, Pending};
 
     fn write(number: u64, offset: usize, byte: u8, length: usize) -> Pending {
@@ -137,7 +137,7 @@ mod tests {
     }
 
     fn remains(cut: Cut, image: &Image) -> Vec<u8> {
-        cut.remains(std::slice::from_ref(image), &mut cut.chance())[0].clone().unwrap()
+        cut.remains(std::slice::from_ref(image), &mut cut.rng())[0].clone().unwrap()
     }
 
     #[test]
@@ -165,7 +165,7 @@ mod tests {
         let one = Image { durable: Some(vec![]), pending: vec![write(1, 0, b'a', 1), write(3, 1, b'c', 1)], open: 0 };
         let two = Image { durable: Some(vec![]), pending: vec![write(2, 0, b'b', 1)], open: 0 };
         for seed in 0..50 {
-            let left = Cut::Prefix { seed }.remains(&[one.clone(), two.clone()], &mut Chance::new(seed));
+            let left = Cut::Prefix { seed }.remains(&[one.clone(), two.clone()], &mut Rng::new(seed));
             let lengths = (left[0].as_ref().unwrap().len(), left[1].as_ref().unwrap().len());
             assert!([(0, 0), (1, 0), (1, 1), (2, 1)].contains(&lengths), "{lengths:?}");
         }

@@ -190,19 +190,19 @@ impl Disk {
         fs::create_dir_all(into)?;
         let mut state = lock(&self.0.state);
         state.look();
-        let mut chance = cut.chance();
+        let mut rng = cut.rng();
         // Renamed past SQLite: it has another name now.
         let is_there = |path: &Path, image: &Image| path.exists() || image.content().is_none();
         let (paths, images): (Vec<_>, Vec<_>) =
             state.dying_images().into_iter().filter(|(path, image)| is_there(path, image)).unzip();
-        for (path, content) in paths.iter().zip(cut.remains(&images, &mut chance)) {
+        for (path, content) in paths.iter().zip(cut.remains(&images, &mut rng)) {
             put(&self.0.folder, path, content.as_deref(), into)?;
         }
         for (path, Watched { contents, .. }) in &state.watched {
             let at = match cut {
                 Cut::Nothing => 0,
                 Cut::Everything => contents.len() - 1,
-                Cut::Prefix { .. } | Cut::Torn { .. } => chance.below(contents.len()),
+                Cut::Prefix { .. } | Cut::Torn { .. } => rng.below(contents.len()),
             };
             put(&self.0.folder, path, contents[at].as_deref(), into)?;
         }
@@ -213,7 +213,7 @@ impl Disk {
                 fs::copy(&path, into.join(path.file_name().unwrap_or_default()))?;
             }
         }
-        state.renamed.iter().rev().filter(|_| cut.loses_name(&mut chance)).try_for_each(|(from, to)| {
+        state.renamed.iter().rev().filter(|_| cut.loses_name(&mut rng)).try_for_each(|(from, to)| {
             let inside = |path: &Path| into.join(path.file_name().unwrap_or_default());
             fs::rename(inside(to), inside(from))
         })

@@ -22,11 +22,11 @@ const COMPLETE: &str = "the VFS of a Unix system has every method";
 #[repr(C)]
 struct Wrapped {
     head: sqlite3_file,
-    held: *mut Held,
+    held: *mut FileState,
 }
 
 /// What we know of it.
-struct Held {
+struct FileState {
     disk: Arc<Shared>,
     path: PathBuf,
 }
@@ -116,7 +116,7 @@ unsafe extern "C" fn open(
             return code;
         }
         disk.opened(path, was_there.then(|| whole(below)));
-        let held = Box::into_raw(Box::new(Held { disk, path: path.to_owned() }));
+        let held = Box::into_raw(Box::new(FileState { disk, path: path.to_owned() }));
         file.cast::<Wrapped>().write(Wrapped { head: sqlite3_file { pMethods: &raw const METHODS }, held });
         ffi::SQLITE_OK
     }
@@ -161,7 +161,7 @@ unsafe extern "C" fn delete(vfs: *mut sqlite3_vfs, name: *const std::ffi::c_char
 
 /// A file of ours taken apart: what we know of it, the system's file, and that one's methods.
 #[allow(unsafe_code, reason = "files come as C pointers")]
-unsafe fn parts<'a>(file: *mut sqlite3_file) -> (&'a Held, *mut sqlite3_file, &'a sqlite3_io_methods) {
+unsafe fn parts<'a>(file: *mut sqlite3_file) -> (&'a FileState, *mut sqlite3_file, &'a sqlite3_io_methods) {
     // SAFETY: only `open` gives a file these methods, and then it is a `Wrapped` with the system's file behind it, which
     // is open, until `close`; SQLite uses a file from one thread at a time.
     unsafe {

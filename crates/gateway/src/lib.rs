@@ -1,7 +1,7 @@
 //! What goes out of the process that owns a home: the methods of the protocol, the events that subscribers read, the
 //! socket. What may not live here: what a run does, and what a person sees of it.
 
-mod asks;
+mod approvals;
 mod connection;
 mod error;
 pub mod events;
@@ -12,5 +12,5 @@ pub mod show;
 pub mod socket;
 
 pub use error::{Error, REPORT};
-pub use service::{Service, ServiceOptions, TakenUp};
+pub use service::{RecoveredSessions, Service, ServiceOptions};
 pub use session_key::SessionKey;

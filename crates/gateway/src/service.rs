@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use engine::{ReceiptState, RunId, SessionRow, Timestamp};
 use journal::{Collected, Journal, Read};
-use runtime::{Linger, Options, Resolver, Runtime};
+use runtime::{IdlePolicy, Options, Resolver, Runtime};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 use tokio::sync::{mpsc, watch};
 
-use crate::asks::Asks;
+use crate::approvals::Approvals;
 use crate::connection::{self, Caller};
 use crate::error::Error;
 use crate::events::{Hub, Lines};
@@ -33,7 +33,7 @@ pub struct ServiceOptions {
     /// The model adapters.
     pub models: models::ModelSet,
     /// How long actors of sessions at rest stay.
-    pub linger: Linger,
+    pub idle: IdlePolicy,
     /// The version of this program.
     pub version: String,
 }
@@ -42,7 +42,7 @@ pub struct ServiceOptions {
 pub struct Service {
     pub(crate) runtime: Runtime,
     pub(crate) hub: Arc<Hub>,
-    pub(crate) asks: Arc<Asks>,
+    pub(crate) asks: Arc<Approvals>,
     home: Arc<Path>,
     pub(crate) version: String,
     started_at: Timestamp,
@@ -60,7 +60,7 @@ impl Service {
         let (waits, waiting) = mpsc::unbounded_channel();
         let (hub, ending) = Hub::new();
         let hub = Arc::new(hub);
-        let asks = Arc::new(Asks::default());
+        let asks = Arc::new(Approvals::default());
         let runtime = Runtime::new(
             journal,
             Options {
@@ -71,7 +71,7 @@ impl Service {
                 events: Some(events),
                 waits: Some(waits),
                 questions: Some(Box::new(Arc::clone(&asks))),
-                linger: options.linger,
+                idle: options.idle,
             },
         );
         let lines = Lines::new(Arc::<dyn Journal>::clone(runtime.journal()));
@@ -120,10 +120,10 @@ impl Service {
     }
 
     /// Takes up all that is unfinished; gives the sessions, and those that cannot be read with what is wrong with them.
-    pub async fn take_up(&self) -> Result<TakenUp, Error> {
-        let mut taken = TakenUp::default();
+    pub async fn resume(&self) -> Result<RecoveredSessions, Error> {
+        let mut taken = RecoveredSessions::default();
         for row in unfinished(&**self.runtime.journal())? {
-            match self.take_up_one(&row).await {
+            match self.resume_one(&row).await {
                 Ok(()) => taken.sessions.push(row.key),
                 Err(error) => taken.unreadable.push((row.key, error)),
             }
@@ -132,8 +132,8 @@ impl Service {
     }
 
     /// Ends the sessions in which nothing has happened since then; what became of each.
-    pub async fn end_idle(&self, before: Timestamp) -> Result<Vec<(String, Result<(), Error>)>, Error> {
-        methods::end_idle(self, before).await
+    pub async fn terminate_idle(&self, before: Timestamp) -> Result<Vec<(String, Result<(), Error>)>, Error> {
+        methods::terminate_idle(self, before).await
     }
 
     /// Erases texts and outputs that are older than so many days and that no session needs. May block.
@@ -141,7 +141,7 @@ impl Service {
         methods::erase(self, methods::before(self.runtime.clock().now(), days))
     }
 
-    async fn take_up_one(&self, row: &SessionRow) -> Result<(), Error> {
+    async fn resume_one(&self, row: &SessionRow) -> Result<(), Error> {
         self.runtime.open(&row.key, &row.agent, vec![]).await?;
         Ok(())
     }
@@ -151,7 +151,7 @@ impl Service {
     pub async fn leave(&self, drain: Duration) -> Result<(), Error> {
         self.runtime.drain(drain).await;
         let left = self.runtime.shutdown().await;
-        self.hub.end_hearing().await;
+        self.hub.drain().await;
         self.leaving.send_replace(true);
         // Each has a few seconds to read what waits for it.
         let _ = self.open.subscribe().wait_for(|open| *open == 0).await;
@@ -225,7 +225,7 @@ impl Drop for Counted<'_> {
 
 /// What a service took up.
 #[derive(Debug, Default)]
-pub struct TakenUp {
+pub struct RecoveredSessions {
     /// The keys of the sessions.
     pub sessions: Vec<String>,
     /// Those that cannot be read.

@@ -112,7 +112,7 @@ impl Listener {
                 let _ = stream.try_write(&self.full);
                 continue;
             }
-            let place = Place::take(&open);
+            let place = ConnectionSlot::take(&open);
             let service = Arc::clone(service);
             tokio::spawn(async move {
                 let (read, write) = stream.into_split();
@@ -170,16 +170,16 @@ pub async fn connect(home: &Path) -> io::Result<UnixStream> {
 }
 
 /// A connection among those that may be open.
-struct Place(Arc<AtomicUsize>);
+struct ConnectionSlot(Arc<AtomicUsize>);
 
-impl Place {
+impl ConnectionSlot {
     fn take(open: &Arc<AtomicUsize>) -> Self {
         open.fetch_add(1, Ordering::Relaxed);
         Self(Arc::clone(open))
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

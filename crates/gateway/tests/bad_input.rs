@@ -31,7 +31,7 @@ impl Home {
     async fn greeted(&self) -> Raw {
         let mut raw = self.raw().await;
         raw.say(CONNECT).await;
-        assert_eq!(raw.hear().await.unwrap()["payload"]["type"], "hello-ok");
+        assert_eq!(raw.observe().await.unwrap()["payload"]["type"], "hello-ok");
         raw
     }
 }
@@ -99,12 +99,12 @@ async fn r60_a_request_that_makes_no_sense_is_answered_and_the_next_one_carried_
         ("health", &deep, "does not take that"),
     ] {
         raw.say(&format!(r#"{{"type":"req","id":"1","method":"{method}","params":{params}}}"#)).await;
-        let told = raw.hear().await.unwrap();
+        let told = raw.observe().await.unwrap();
         assert!(told["id"] == "1" && is_invalid(&told["error"], says), "{method} {params}: {told}");
         assert!(told["error"]["details"]["hint"].as_str().is_some_and(|hint| !hint.is_empty()), "{told}");
     }
     raw.say(r#"{"type":"req","id":"2","method":"health"}"#).await;
-    assert_eq!(raw.hear().await.unwrap()["ok"], true);
+    assert_eq!(raw.observe().await.unwrap()["ok"], true);
     assert!(home.service.runtime().journal().sessions().unwrap().is_empty());
     home.leave().await;
 }
@@ -159,7 +159,7 @@ async fn r60_one_client_too_many_is_closed_and_the_others_are_not() {
     let greeted = async || {
         let mut raw = Raw::connect(folder.path()).await;
         raw.say(CONNECT).await;
-        raw.hear().await.filter(|told| told["ok"] == true).map(|_| raw)
+        raw.observe().await.filter(|told| told["ok"] == true).map(|_| raw)
     };
     let (first, second) = (greeted().await.unwrap(), greeted().await.unwrap());
     let mut third = Raw::connect(folder.path()).await;
@@ -245,7 +245,7 @@ async fn r60_who_does_not_shake_hands_in_ten_seconds_is_closed() {
     // waits: on the paused clock, which goes on by itself; no time passes.
     tokio::time::sleep(Duration::from_millis(HANDSHAKE_MS * 2)).await;
     greeted.say(r#"{"type":"req","id":"1","method":"health"}"#).await;
-    assert_eq!(greeted.hear().await.unwrap()["ok"], true);
+    assert_eq!(greeted.observe().await.unwrap()["ok"], true);
     home.leave().await;
 }
 
@@ -281,12 +281,12 @@ fn said() -> impl Strategy<Value = Vec<u8>> {
 async fn exchange(service: Arc<Service>, bytes: &[u8]) -> Vec<u8> {
     let (ours, theirs) = tokio::io::duplex(1 << 20);
     let (read, write) = tokio::io::split(theirs);
-    let (mut hears, mut says) = tokio::io::split(ours);
+    let (mut observes, mut says) = tokio::io::split(ours);
     let talking = async {
         let _ = says.write_all(bytes).await;
         let _ = says.shutdown().await;
         let mut told = vec![];
-        hears.read_to_end(&mut told).await.unwrap();
+        observes.read_to_end(&mut told).await.unwrap();
         told
     };
     // In this task: a panic while serving is this test's.

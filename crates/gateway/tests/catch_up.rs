@@ -17,7 +17,7 @@ use gateway::events::{CatchUp, Line, Lines, StreamPosition, StreamScope};
 use journal::{Append, Journal as _, Memory, Read as _, Sqlite};
 use models::{Endpoint, ModelSet, Offline};
 use protocol::event::{AssistantLine, Delta, ReasoningLine, StateLine, Stream};
-use runtime::{Linger, Options, Published, Resolver, Runtime};
+use runtime::{IdlePolicy, Options, Published, Resolver, Runtime};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use uuid::Uuid;
 
@@ -27,7 +27,7 @@ const KEY: &str = "agent:main:main";
 struct InFolder(String);
 
 impl Resolver for InFolder {
-    fn settings(&self, agent: &str, _: runtime::Wants<'_>, _: &Overrides) -> Result<Settings, Failure> {
+    fn settings(&self, agent: &str, _: runtime::ModelPreferences<'_>, _: &Overrides) -> Result<Settings, Failure> {
         let candidate = Candidate {
             provider: "offline".into(),
             model: "offline".into(),
@@ -78,7 +78,7 @@ async fn own(
         events: Some(events_in),
         waits: None,
         questions: None,
-        linger: Linger::default(),
+        idle: IdlePolicy::default(),
     };
     let runtime = Runtime::new(Arc::new(Sqlite::own(&options.home).unwrap()), options);
     runtime.open(KEY, "main", first).await.unwrap();

@@ -10,7 +10,7 @@ use protocol::Events;
 use protocol::chat::{CHAT_DELTA_MS, Chat, ChatState};
 use protocol::method::{Agent, AgentAnswer, EventsSubscribe, RunsAbort, SubscribeParams};
 
-use support::{Home, hear, message};
+use support::{Home, message, observe};
 
 fn chat(from: Option<&str>) -> SubscribeParams {
     let from = from.map(str::to_owned);
@@ -18,7 +18,7 @@ fn chat(from: Option<&str>) -> SubscribeParams {
 }
 
 async fn next(events: &mut Events) -> (u64, Chat) {
-    let frame = hear(events).await.unwrap();
+    let frame = observe(events).await.unwrap();
     assert_eq!(frame.event, "chat", "{frame:?}");
     (frame.seq.unwrap(), serde_json::from_value(frame.payload).unwrap())
 }

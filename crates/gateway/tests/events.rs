@@ -11,7 +11,7 @@ use protocol::method::{Agent, AgentAnswer, EventsSubscribe, EventsUnsubscribe, S
 use protocol::{Client, Event, EventFrame, Events};
 use serde_json::json;
 
-use support::{CONNECT, Home, hear, message};
+use support::{CONNECT, Home, message, observe};
 
 /// A line with its number.
 fn line(frame: EventFrame) -> (u64, Event) {
@@ -31,7 +31,7 @@ fn whole() -> SubscribeParams {
 async fn to_end(events: &mut Events) -> Vec<(u64, Event)> {
     let mut lines = vec![];
     loop {
-        let told = line(hear(events).await.unwrap());
+        let told = line(observe(events).await.unwrap());
         let ends = told.1.run_end().is_some();
         lines.push(told);
         if ends {
@@ -71,7 +71,7 @@ async fn r43_who_comes_back_at_any_line_of_a_live_run_goes_on_without_a_gap_and_
     let mut answers = client.ask::<Agent>(message("main", "k", "Who are you?")).unwrap();
     let (mut first, mut others) = (vec![], vec![]);
     loop {
-        let told = line(hear(&mut events).await.unwrap());
+        let told = line(observe(&mut events).await.unwrap());
         let (ends, cursor) = (told.1.run_end().is_some(), told.1.cursor.clone());
         first.push(told);
         if ends {
@@ -140,7 +140,7 @@ async fn r43_who_is_ahead_of_the_journal_is_told_rewound() {
     let (client, mut events) = home.client().await;
     run(&client, "k", "Who are you?").await;
     client.call::<EventsSubscribe>(from("1.4000#=3")).await.unwrap();
-    let frame = hear(&mut events).await.unwrap();
+    let frame = observe(&mut events).await.unwrap();
     assert_eq!((&frame.payload["stream"], &frame.payload["type"]), (&json!("state"), &json!("rewound")));
     let to = frame.payload["to"].as_str().unwrap();
     assert!(frame.payload["cursor"].as_str().unwrap().starts_with(to));
@@ -160,7 +160,7 @@ async fn r43_a_subscriber_that_does_not_read_is_dropped_with_its_cursor() {
         slow.say(&format!(r#"{{"type":"req","id":"s","method":"events.subscribe","params":{params}}}"#)).await;
     }
     for _ in 0..=SUBSCRIPTIONS {
-        assert_eq!(slow.hear().await.unwrap()["ok"], true);
+        assert_eq!(slow.observe().await.unwrap()["ok"], true);
     }
     let (client, _events) = home.client().await;
     for nth in 0..RUNS {

@@ -19,7 +19,7 @@ use protocol::method::{EventsSubscribe, EventsUnsubscribe, UnsubscribeParams};
 use protocol::{Answers, ClientError, ErrorCode};
 use serde_json::json;
 
-use support::{Home, KEY, hear, message};
+use support::{Home, KEY, message, observe};
 
 async fn accepted(answers: &mut Answers<Agent>) -> RunId {
     let AgentAnswer::Accepted { run_id, accepted_at, .. } = answers.next().await.unwrap() else {
@@ -174,8 +174,8 @@ async fn r15_who_waits_when_the_owner_leaves_is_told_and_the_next_owner_goes_on(
     let (folder, told) = tokio::join!(leaving, answers.next());
     let ClientError::Answered(shape) = told.unwrap_err() else { panic!("the connection was cut first") };
     assert_eq!((shape.code, shape.retryable), (ErrorCode::Unavailable, Some(true)));
-    assert_eq!(hear(&mut events).await.unwrap().event, "shutdown");
-    assert!(hear(&mut events).await.is_none());
+    assert_eq!(observe(&mut events).await.unwrap().event, "shutdown");
+    assert!(observe(&mut events).await.is_none());
 
     let home = Home::in_folder(folder, Duration::ZERO);
     assert!(home.service.runtime().actors().borrow().eq(&0));
@@ -207,9 +207,9 @@ async fn r35_the_next_owner_gives_places_in_the_order_of_acceptance() {
         accepted(&mut client.ask::<Agent>(message(name, "second", "Who are you?")).unwrap()).await;
     }
     let home = home.again(Duration::from_hours(1)).await;
-    home.service.take_up().await.unwrap();
+    home.service.resume().await.unwrap();
     let waits = home.service.runtime().waits();
-    let waiting: Vec<_> = waits.iter().map(|wait| &*wait.wish.session).collect();
+    let waiting: Vec<_> = waits.iter().map(|wait| &*wait.request.session).collect();
     assert_eq!(waiting, ["agent:main:s1", "agent:main:s0"], "the four that were accepted first have the places");
     home.leave().await;
 }
@@ -221,10 +221,10 @@ async fn r15_an_abort_withdraws_a_question() {
     let (client, _, mut events) = home.connect(vec![Cap::Asks]).await;
     let mut answers = client.ask::<Agent>(message("main", "k", "run `echo hi > there.txt`")).unwrap();
     let run = accepted(&mut answers).await;
-    assert_eq!(hear(&mut events).await.unwrap().event, "ask");
+    assert_eq!(observe(&mut events).await.unwrap().event, "ask");
     client.call::<RunsAbort>(AbortParams { run: Some(run.to_string()), ..AbortParams::default() }).await.unwrap();
     assert_eq!(ended(&mut answers).await.outcome, Outcome::Aborted);
-    assert_eq!(hear(&mut events).await.unwrap().event, "answered");
+    assert_eq!(observe(&mut events).await.unwrap().event, "answered");
     home.leave().await;
 }
 
@@ -235,10 +235,10 @@ async fn r60_a_question_goes_to_all_who_can_answer_and_the_first_answer_counts()
     let (client, _, mut events) = home.connect(vec![Cap::Asks]).await;
     let mut answers = client.ask::<Agent>(message("main", "k", "run `echo hi > there.txt`")).unwrap();
     accepted(&mut answers).await;
-    let ask = hear(&mut events).await.unwrap();
+    let ask = observe(&mut events).await.unwrap();
     assert_eq!((ask.event.as_str(), &ask.payload["session"]), ("ask", &json!(KEY)));
     let (second, _, mut second_events) = home.connect(vec![Cap::Asks]).await;
-    assert_eq!(hear(&mut second_events).await.unwrap().payload, ask.payload, "it is still open");
+    assert_eq!(observe(&mut second_events).await.unwrap().payload, ask.payload, "it is still open");
     let answer = |allow| AnswerParams {
         call: serde_json::from_value(ask.payload["call"].clone()).unwrap(),
         fingerprint: serde_json::from_value(ask.payload["fingerprint"].clone()).unwrap(),
@@ -248,7 +248,7 @@ async fn r60_a_question_goes_to_all_who_can_answer_and_the_first_answer_counts()
     let late = client.call::<AsksAnswer>(answer(true)).await.unwrap_err();
     assert!(matches!(code(late), ErrorCode::Refused | ErrorCode::NotFound));
     for events in [&mut events, &mut second_events] {
-        let told = hear(events).await.unwrap();
+        let told = observe(events).await.unwrap();
         assert_eq!((told.event.as_str(), &told.payload["allow"]), ("answered", &json!(false)));
     }
     ended(&mut answers).await;
@@ -310,17 +310,17 @@ async fn r10_b8_clients_are_told_of_sessions_that_wait_for_space() {
     journal.fill();
     let refused = client.ask::<Agent>(message("main", "k", "Who are you?")).unwrap().next().await.unwrap_err();
     assert_eq!(code(refused), ErrorCode::Store);
-    let told = hear(&mut events).await.unwrap();
+    let told = observe(&mut events).await.unwrap();
     assert_eq!((told.event.as_str(), &told.payload["sessions"][0]["sessionKey"]), ("parked", &json!(KEY)));
     assert!(told.payload["needsBytes"].as_u64().is_some_and(|bytes| bytes > 0));
     let (late, mut late_events) = home.client().await;
-    assert_eq!(hear(&mut late_events).await.unwrap().event, "parked");
+    assert_eq!(observe(&mut late_events).await.unwrap().event, "parked");
     assert!(!late.call::<HealthGet>(NoParams {}).await.unwrap().ok);
 
     journal.free();
     let mut answers = client.ask::<Agent>(message("main", "k", "Who are you?")).unwrap();
     accepted(&mut answers).await;
     assert_eq!(ended(&mut answers).await.outcome, Outcome::Completed);
-    while hear(&mut events).await.unwrap().payload["sessions"] != json!([]) {}
+    while observe(&mut events).await.unwrap().payload["sessions"] != json!([]) {}
     home.leave().await;
 }

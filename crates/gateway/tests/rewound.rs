@@ -85,7 +85,7 @@ impl Live {
     }
 
     /// An entry that is only written.
-    fn strike(&mut self) {
+    fn failure_report(&mut self) {
         self.record(TextStruck { request: REQUEST }.into(), vec![]);
     }
 
@@ -181,14 +181,14 @@ fn r11_another_entry_in_the_same_place_is_not_taken_for_the_one_that_was_seen() 
     let mut live = Live::own(home.path(), 0);
     live.begin();
     let synced = live.last();
-    live.strike();
+    live.failure_report();
     live.text(0, "x");
     assert_ne!(live.last(), synced);
 
     let lost = after(&disk, Cut::Nothing);
     let mut next = Live::own(lost.path(), 2);
-    next.strike();
-    next.strike();
+    next.failure_report();
+    next.failure_report();
     assert_eq!(rewound(&live.last(), lost.path()), synced);
     let Resume::Tail(tail) = resume(&synced, lost.path()) else { panic!("what is there was said to be gone") };
     assert_eq!(tail.entries.iter().map(|entry| entry.seq).collect::<Vec<_>>(), [Seq(3), Seq(4)]);
@@ -268,7 +268,7 @@ fn r43_a_follower_of_the_home_that_has_seen_what_power_took_is_told_rewound() {
     let mut live = Live::own(home.path(), 0);
     live.begin();
     let synced = StreamPosition::now_in_home(live.journal.as_ref()).unwrap();
-    live.strike();
+    live.failure_report();
     live.text(0, "Once upon ");
     let seen = StreamPosition::now_in_home(live.journal.as_ref()).unwrap();
     assert_eq!(of_home(&seen, after(&disk, Cut::Everything).path()), (vec![], seen.clone()));
@@ -279,11 +279,11 @@ fn r43_a_follower_of_the_home_that_has_seen_what_power_took_is_told_rewound() {
     assert!(matches!(&told[..], [Stream::State(_), of_session] if is_rewound(of_session, &synced)), "{told:?}");
 
     let mut next = Live::own(lost.path(), 2);
-    next.strike();
-    next.strike();
+    next.failure_report();
+    next.failure_report();
     let (told, to) = of_home(&seen, lost.path());
-    let struck = |what: &&Stream| matches!(what, Stream::Assistant(AssistantLine::Struck { .. }));
-    assert_eq!(told.iter().filter(struck).count(), 2, "what stands there now was not told: {told:?}");
+    let retracted = |what: &&Stream| matches!(what, Stream::Assistant(AssistantLine::Struck { .. }));
+    assert_eq!(told.iter().filter(retracted).count(), 2, "what stands there now was not told: {told:?}");
     assert_eq!(to, StreamPosition::now_in_home(next.journal.as_ref()).unwrap());
     assert_eq!(of_home(&synced, lost.path()).0.len(), 2, "nothing that it has seen is gone");
 }

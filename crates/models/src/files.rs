@@ -46,7 +46,7 @@ impl File {
     }
 }
 
-/// Said before the files of results, where results are text alone.
+/// ModelEvent before the files of results, where results are text alone.
 pub(crate) const SHOWN_BY_TOOLS: &str = "What the tools have shown:";
 
 /// What the results up to this one show, if it is the last of those that stand together: nothing may come between them.

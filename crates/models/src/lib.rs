@@ -10,18 +10,18 @@ mod endpoint;
 mod fault;
 mod files;
 mod gemini;
-mod hygiene;
+mod hidden_reasoning;
 mod levels;
 mod limits;
 mod login;
 mod model;
 mod model_set;
+mod normalize;
 mod offline;
 mod ollama;
 mod openai_chat;
 mod openai_responses;
 mod rendering;
-mod unseen;
 mod wait;
 mod wire;
 
@@ -29,7 +29,9 @@ pub use catalogue::{ModelInfo, Origin, catalogue_date, default_model, known_mode
 pub use endpoint::{Api, Endpoint, SECRET_HEADER_BYTES, Secret};
 pub use levels::{Levels, level_name, levels_apart};
 pub use login::{Login, Logins, may_hold_tokens};
-pub use model::{Answer, Block, CallOf, File, Held, Message, Model, Request, Said, SaidStream};
+pub use model::{
+    AssistantMessage, BlockContent, CallOf, ContentBlock, File, Message, Model, ModelEvent, Request, ResponseStream,
+};
 pub use model_set::ModelSet;
 pub use offline::Offline;
 pub use ollama::local_models;

@@ -22,7 +22,7 @@ pub enum Message {
         files: Vec<File>,
     },
     /// What the model said.
-    Assistant(Answer),
+    Assistant(AssistantMessage),
     /// What a call gave back.
     Result {
         /// The id of the call.
@@ -59,25 +59,25 @@ impl Message {
 
 /// What a model said: blocks in the order in which it said them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Answer {
+pub struct AssistantMessage {
     /// The model, `PROVIDER/MODEL`: no other can read the signatures. Empty where none is signed.
     pub model: Arc<str>,
     /// In order.
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<ContentBlock>,
 }
 
 /// A block of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Block {
+pub struct ContentBlock {
     /// What it holds.
-    pub held: Held,
+    pub held: BlockContent,
     /// The provider's own text for it, in the adapter's form.
     pub signature: Option<Arc<str>>,
 }
 
 /// What a block holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Held {
+pub enum BlockContent {
     /// Text.
     Text(Arc<str>),
     /// Reasoning, sent back only to providers that ask for it; empty where only its signature is known.
@@ -88,33 +88,34 @@ pub enum Held {
     Image(File),
 }
 
-impl Answer {
+impl AssistantMessage {
     /// An answer without signatures: reasoning, text, calls.
     pub fn plain(reasoning: Option<Arc<str>>, text: Option<Arc<str>>, calls: Vec<CallOf>) -> Self {
-        let reasoning = reasoning.map(Held::Reasoning);
-        let held = reasoning.into_iter().chain(text.map(Held::Text)).chain(calls.into_iter().map(Held::Call));
-        Self { model: "".into(), blocks: held.map(|held| Block { held, signature: None }).collect() }
+        let reasoning = reasoning.map(BlockContent::Reasoning);
+        let held =
+            reasoning.into_iter().chain(text.map(BlockContent::Text)).chain(calls.into_iter().map(BlockContent::Call));
+        Self { model: "".into(), blocks: held.map(|held| ContentBlock { held, signature: None }).collect() }
     }
 
     /// Its calls, in order.
     pub fn calls(&self) -> impl Iterator<Item = &CallOf> {
         self.blocks.iter().filter_map(|block| match &block.held {
-            Held::Call(call) => Some(call),
-            Held::Text(_) | Held::Reasoning(_) | Held::Image(_) => None,
+            BlockContent::Call(call) => Some(call),
+            BlockContent::Text(_) | BlockContent::Reasoning(_) | BlockContent::Image(_) => None,
         })
     }
 
     /// Its text, one block after the other.
     pub fn text(&self) -> String {
-        self.joined(|held| if let Held::Text(text) = held { Some(text) } else { None })
+        self.joined(|held| if let BlockContent::Text(text) = held { Some(text) } else { None })
     }
 
     /// Its reasoning, one block after the other.
     pub fn reasoning(&self) -> String {
-        self.joined(|held| if let Held::Reasoning(text) = held { Some(text) } else { None })
+        self.joined(|held| if let BlockContent::Reasoning(text) = held { Some(text) } else { None })
     }
 
-    fn joined<'a>(&'a self, part: impl Fn(&'a Held) -> Option<&'a Arc<str>>) -> String {
+    fn joined<'a>(&'a self, part: impl Fn(&'a BlockContent) -> Option<&'a Arc<str>>) -> String {
         self.blocks.iter().filter_map(|block| part(&block.held)).map(|text| &**text).collect()
     }
 }
@@ -162,7 +163,7 @@ pub struct Request {
 
 /// What comes out of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Said {
+pub enum ModelEvent {
     /// The first piece of the answer is there. Comes once, before any part; pings do not count.
     Opened,
     /// A piece of the answer. A call's id and name come once, with its first part.
@@ -176,12 +177,12 @@ pub enum Said {
     },
 }
 
-/// The stream of an answer. It ends after [`Said::Ended`] or after an `Err`; dropping it cancels the request.
-pub type SaidStream = BoxStream<'static, Result<Said, Failure>>;
+/// The stream of an answer. It ends after [`ModelEvent::Ended`] or after an `Err`; dropping it cancels the request.
+pub type ResponseStream = BoxStream<'static, Result<ModelEvent, Failure>>;
 
 /// A model API.
 pub trait Model: Send + Sync {
     /// Begins to answer. Nothing is sent before the stream is polled; it must be polled in a tokio runtime with time
     /// and network on. Limits on silence and on the first byte are the caller's.
-    fn stream(&self, request: Request) -> SaidStream;
+    fn stream(&self, request: Request) -> ResponseStream;
 }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use crate::hidden_reasoning::without_images;
 use crate::login::Logins;
-use crate::model::{Model, Request, SaidStream};
+use crate::model::{Model, Request, ResponseStream};
 use crate::offline::Offline;
-use crate::unseen::without_images;
 use crate::wire::{self, Clients, Format};
 
 /// Every adapter that is built in. Making it costs nothing: clients are made by the first request that needs them. Clones
@@ -47,7 +47,7 @@ impl ModelSet {
 }
 
 impl Model for ModelSet {
-    fn stream(&self, request: Request) -> SaidStream {
+    fn stream(&self, request: Request) -> ResponseStream {
         match wire::format(request.endpoint.api) {
             Some(format) => wire::exchange(&self.clients, &self.logins, format, without_images(request)),
             None => self.offline.stream(request),

@@ -4,9 +4,9 @@
 use engine::tables::lifecycle::{LifecycleCause, LifecycleKind};
 use engine::tables::transitions::RunState;
 use engine::{
-    CallId, CallOutcome, CompactionCause, CutCause, EffectId, EndingCause, Epoch, Failure, FailureClass, Flags, Found,
-    Hash, Lane, Leg, MessageId, Outcome, ProcessCause, QueueMode, QueueState, ReceiptState, RunId, Rung, Thinking,
-    Timestamp, ToolClass, Usage, WaitFor,
+    CallId, CallOutcome, CompactionCause, CompactionStep, CutCause, EffectId, EndingCause, Epoch, Failure,
+    FailureClass, Flags, Found, Hash, Lane, Leg, MessageId, Outcome, ProcessCause, QueueMode, QueueState, ReceiptState,
+    RunId, Thinking, Timestamp, ToolClass, Usage, WaitFor,
 };
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
@@ -111,7 +111,8 @@ pub enum CompactionLine {
         cause: CompactionCause,
         /// Which way.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
-        rung: Rung,
+        #[serde(rename = "rung")]
+        compaction_step: CompactionStep,
         /// Which try of this way, from 1.
         #[serde(rename = "try")]
         try_no: u32,

@@ -1,31 +1,31 @@
 //! One session's actor: it drives the pump and does nothing else. Whatever happens comes in by two mailboxes; whatever
 //! the pump gives is carried out in its order.
 
-mod hear;
+mod observe;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use engine::tables::lifecycle::LifecycleKind;
 use engine::{
-    Answer, CallId, Command, Do, EffectId, EffectKind, Epoch, Input, Lifecycle, Phase, Position, Pump, Refusal, Report,
-    RunId, Session, Stage, Timestamp,
+    Acknowledgement, CallId, Command, Do, EffectId, EffectKind, Epoch, Input, Lifecycle, Phase, Position, Pump,
+    Refusal, Report, RunId, Session, Stage, Timestamp,
 };
 use journal::Unsaved;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::conversation::Conversation;
 use crate::crashpoint;
-use crate::lanes::{Place, Turn};
-use crate::linger::Stay;
-use crate::perform::lane::{self, Wish};
+use crate::idle::IdleTimer;
+use crate::lanes::{LaneAdmission, LaneTicket};
+use crate::perform::lane::{self, SettingsRequest};
 use crate::perform::{self, Job, Underway};
 use crate::recovered::Recovered;
-use crate::runtime::{Published, Question, Shared};
+use crate::runtime::{ApprovalRequest, Published, Shared};
 use crate::sessions::{Leaving, Present};
 
 /// Who waits for an answer.
-pub(crate) type Caller = oneshot::Sender<Result<Answer, Refusal>>;
+pub(crate) type Caller = oneshot::Sender<Result<Acknowledgement, Refusal>>;
 
 /// Something offered to a session. Small: a mailbox has room for dozens from the beginning.
 pub(crate) struct Offer {
@@ -74,7 +74,7 @@ pub(crate) struct Actor<'a> {
     present: &'a Present<'a>,
     mail: &'a mut Mailboxes,
     /// What its run waits for that was under way: until then it only takes what is asked for.
-    place: &'a mut Option<Place>,
+    place: &'a mut Option<LaneAdmission>,
     pump: Pump<Caller>,
     unsaved: Unsaved,
     epoch: Epoch,
@@ -90,7 +90,7 @@ pub(crate) struct Actor<'a> {
     /// The run that has a place in the lane before its message is decided on.
     granted: Option<RunId>,
     /// The turn of the message that is next up, asked for before it was opened.
-    turn: Option<Turn>,
+    ticket: Option<LaneTicket>,
     opened: bool,
     /// Of the last commit.
     position: Position,
@@ -98,7 +98,7 @@ pub(crate) struct Actor<'a> {
     leaving: watch::Receiver<Leaving>,
     cleared: watch::Receiver<()>,
     /// While its session rests.
-    stay: Option<Stay>,
+    stay: Option<IdleTimer>,
 }
 
 impl Exit {
@@ -124,7 +124,7 @@ impl<'a> Actor<'a> {
     pub(crate) fn new(
         shared: &'a Arc<Shared>,
         present: &'a Present<'a>,
-        (mail, place): (&'a mut Mailboxes, &'a mut Option<Place>),
+        (mail, place): (&'a mut Mailboxes, &'a mut Option<LaneAdmission>),
         recovered: Recovered,
     ) -> Self {
         let epoch = shared.journal.epoch();
@@ -144,7 +144,7 @@ impl<'a> Actor<'a> {
             agent: String::new(),
             ledger_seen: None,
             granted: None,
-            turn: None,
+            ticket: None,
             opened: false,
             position: Position(0),
             closing: false,
@@ -155,8 +155,8 @@ impl<'a> Actor<'a> {
     }
 
     /// The same with a turn that its next message has asked for already.
-    pub(crate) fn with_turn(mut self, turn: Option<Turn>) -> Self {
-        self.turn = turn;
+    pub(crate) fn with_turn(mut self, ticket: Option<LaneTicket>) -> Self {
+        self.ticket = ticket;
         self
     }
 
@@ -223,8 +223,8 @@ impl<'a> Actor<'a> {
         let agent = session.map_or(&self.agent, |session| &session.agent).clone();
         let model = session.and_then(|session| session.model.clone());
         let thinking = session.and_then(|session| session.thinking);
-        let wish = Wish { agent, model, thinking, overrides: overrides.clone() };
-        let report = lane::enter_free(self.shared, wish, *message, self.present.key())?;
+        let request = SettingsRequest { agent, model, thinking, overrides: overrides.clone() };
+        let report = lane::enter_free(self.shared, request, *message, self.present.key())?;
         self.granted = Some(RunId::from(*message));
         Some(report)
     }
@@ -302,7 +302,7 @@ impl<'a> Actor<'a> {
             // What it means is looked at after each of these.
             Ok(()) = self.leaving.changed() => {}
             // A run may wait for a profile that a user has cleared.
-            Ok(()) = self.cleared.changed() => self.hear_ledger(self.shared.clock.moment()),
+            Ok(()) = self.cleared.changed() => self.observe_ledger(self.shared.clock.moment()),
             () = stayed => return self.present.leave(&self.mail.control).then_some(Exit::Rested),
         }
         None
@@ -349,7 +349,7 @@ impl<'a> Actor<'a> {
             }
             if self.opened {
                 // What was next up before it was opened is not any more.
-                self.turn = None;
+                self.ticket = None;
             }
             self.keep_snapshot();
             let batch = self.pump.next_batch();
@@ -362,11 +362,11 @@ impl<'a> Actor<'a> {
                 }
                 continue;
             };
-            let (actor, post) = (self.commits.0.clone(), self.shared.post.clone());
+            let (actor, commit_relay) = (self.commits.0.clone(), self.shared.commit_relay.clone());
             let append = journal::Append { batch, epoch: self.epoch };
             self.shared
                 .journal
-                .append(append, Box::new(move |commit| drop(post.send((actor, commit.map_err(Box::new))))));
+                .append(append, Box::new(move |commit| drop(commit_relay.send((actor, commit.map_err(Box::new))))));
         }
     }
 
@@ -409,14 +409,15 @@ impl<'a> Actor<'a> {
 
     fn start(&mut self, effect: &engine::Effect) -> Result<(), journal::Error> {
         let Some(session) = self.pump.session() else { return Ok(()) };
-        let turn = self.turn.take_if(|turn| effect.id().kind == EffectKind::Lane && effect.id().run == turn.run());
+        let ticket =
+            self.ticket.take_if(|ticket| effect.id().kind == EffectKind::Lane && effect.id().run == ticket.run());
         let mut job = Job {
             shared: self.shared,
             session,
             settings: self.pump.machine().settings(),
             conversation: &mut self.conversation,
             data: &self.mail.reports,
-            turn,
+            ticket,
         };
         let task = perform::start(effect, &mut job)?;
         self.tasks.insert(effect.id(), task);
@@ -437,7 +438,7 @@ impl<'a> Actor<'a> {
             match &record.event {
                 engine::Event::RunEnded(ended) => {
                     self.shared.lanes.leave(ended.run);
-                    self.shared.resting.put(session.branch, std::mem::take(&mut self.conversation));
+                    self.shared.conversations.put(session.branch, std::mem::take(&mut self.conversation));
                 }
                 // What goes on in the background keeps its record.
                 engine::Event::CallSettled(e) if e.effect.is_some_and(|effect| session.process(effect).is_some()) => {}
@@ -447,7 +448,7 @@ impl<'a> Actor<'a> {
                 _ => {}
             }
         }
-        self.shared.purse.saw(session, &batch, self.shared.clock.now());
+        self.shared.budget_pool.saw(session, &batch, self.shared.clock.now());
         self.shared.publish(Published {
             session: session.id,
             key: session.key.as_str().into(),
@@ -469,7 +470,7 @@ impl<'a> Actor<'a> {
         for call in run.step.calls.iter().filter(|call| call.stage == Stage::Asking) {
             let Some(fingerprint) = call.fingerprint.filter(|_| self.asked.insert(call.id)) else { continue };
             let text = call.question.clone().unwrap_or_default();
-            let question = Question { key: session.key.clone(), call: call.id, fingerprint, text };
+            let question = ApprovalRequest { key: session.key.clone(), call: call.id, fingerprint, text };
             answers.extend(self.shared.ask(question));
         }
         for answer in answers {
@@ -479,7 +480,7 @@ impl<'a> Actor<'a> {
 }
 
 /// A run that is held, paused or for a human to mend, keeps no other from running; one that is taken up again counts.
-fn move_in_lane(shared: &Arc<Shared>, place: &mut Option<Place>, session: &Session, to: LifecycleKind) {
+fn move_in_lane(shared: &Arc<Shared>, place: &mut Option<LaneAdmission>, session: &Session, to: LifecycleKind) {
     match (session.run(), to) {
         (Some(run), LifecycleKind::Error | LifecycleKind::Suspended) => shared.lanes.leave(run.id),
         (Some(run), LifecycleKind::Active) => {
@@ -494,7 +495,7 @@ fn move_in_lane(shared: &Arc<Shared>, place: &mut Option<Place>, session: &Sessi
 }
 
 /// Waits for a place, if one is waited for.
-async fn has_come(place: &mut Option<Place>) {
+async fn has_come(place: &mut Option<LaneAdmission>) {
     match place {
         Some(place) => place.await,
         None => std::future::pending().await,

@@ -32,7 +32,7 @@ impl Clock {
     /// Now, with a fresh number for jitter.
     pub fn moment(&self) -> Moment {
         let drawn = self.draws.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed);
-        Moment { now: self.now(), draw: mix(drawn) }
+        Moment { now: self.now(), random: mix(drawn) }
     }
 
     /// Now.

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use engine::{Lane, LaneAnswer, LaneWait, LaneWish, Lanes, RunId, Session, Timestamp};
+use engine::{Lane, LaneAnswer, LaneRequest, LaneWait, Lanes, RunId, Session, Timestamp};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::runtime::Shared;
@@ -17,7 +17,7 @@ const LONG_WAIT: Duration = Duration::from_secs(2);
 
 /// What is told of a run that waits for its place in a lane. It is in no journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LaneNews {
+pub enum LaneUpdate {
     /// It waits: told when the wait begins, and again when it is a long one.
     Waits {
         /// Behind whom, and since when.
@@ -28,7 +28,7 @@ pub enum LaneNews {
     /// It has its place.
     Entered {
         /// Who.
-        wish: LaneWish,
+        request: LaneRequest,
         /// Since when it waited.
         since: Timestamp,
         /// When it was let in.
@@ -36,19 +36,19 @@ pub enum LaneNews {
     },
 }
 
-impl LaneNews {
+impl LaneUpdate {
     /// The key of the session that it is about.
     pub fn session(&self) -> &str {
         match self {
-            Self::Waits { wait: LaneWait { wish, .. }, .. } | Self::Entered { wish, .. } => &wish.session,
+            Self::Waits { wait: LaneWait { request, .. }, .. } | Self::Entered { request, .. } => &request.session,
         }
     }
 }
 
 /// The lanes of a home.
-pub(crate) struct LaneDoor {
+pub(crate) struct LaneHandle {
     inside: Mutex<Inside>,
-    news: Option<mpsc::UnboundedSender<LaneNews>>,
+    update: Option<mpsc::UnboundedSender<LaneUpdate>>,
 }
 
 #[derive(Default)]
@@ -59,27 +59,27 @@ struct Inside {
 }
 
 /// A run's turn: it has its place, or will have it. Dropped before it has come, the run asks no more.
-pub(crate) struct Turn {
+pub(crate) struct LaneTicket {
     shared: Arc<Shared>,
-    wish: LaneWish,
+    request: LaneRequest,
     since: Timestamp,
     /// None once it is in.
     entered: Option<oneshot::Receiver<()>>,
     has_come: bool,
 }
 
-impl fmt::Debug for Turn {
+impl fmt::Debug for LaneTicket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Turn").field("wish", &self.wish).finish_non_exhaustive()
+        f.debug_struct("LaneTicket").field("wish", &self.request).finish_non_exhaustive()
     }
 }
 
 /// Comes when a run has its place. Dropped before, the run asks no more.
-pub(crate) type Place = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub(crate) type LaneAdmission = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-impl LaneDoor {
-    pub(crate) fn new(news: Option<mpsc::UnboundedSender<LaneNews>>) -> Self {
-        Self { inside: Mutex::default(), news }
+impl LaneHandle {
+    pub(crate) fn new(update: Option<mpsc::UnboundedSender<LaneUpdate>>) -> Self {
+        Self { inside: Mutex::default(), update }
     }
 
     /// A run needs its place no more: the next one has it.
@@ -95,10 +95,10 @@ impl LaneDoor {
         self.lock().lanes.waits()
     }
 
-    fn tell(&self, news: LaneNews) {
-        if let Some(listener) = &self.news {
+    fn notify(&self, update: LaneUpdate) {
+        if let Some(listener) = &self.update {
             // Who has gone away is not missed.
-            let _ = listener.send(news);
+            let _ = listener.send(update);
         }
     }
 
@@ -120,10 +120,10 @@ impl Inside {
 
 impl Shared {
     /// Asks for a place; first come, first served. A run that has one keeps it.
-    pub(crate) fn ask_lane(self: &Arc<Self>, run: RunId, of: Of<'_>) -> Turn {
-        let (wish, since) = (of.wish(run), self.clock.now());
+    pub(crate) fn ask_lane(self: &Arc<Self>, run: RunId, of: Of<'_>) -> LaneTicket {
+        let (request, since) = (of.request(run), self.clock.now());
         let mut inside = self.open_lanes();
-        let entered = match inside.lanes.ask(wish.clone(), since) {
+        let entered = match inside.lanes.ask(request.clone(), since) {
             LaneAnswer::Entered => None,
             LaneAnswer::Waits => {
                 let (sender, entered) = oneshot::channel();
@@ -131,18 +131,18 @@ impl Shared {
                 Some(entered)
             }
         };
-        Turn { shared: Arc::clone(self), wish, since, entered, has_come: false }
+        LaneTicket { shared: Arc::clone(self), request, since, entered, has_come: false }
     }
 
     /// Takes a place if one is free now.
     pub(crate) fn enter_free_lane(&self, run: RunId, of: Of<'_>) -> bool {
-        self.open_lanes().lanes.enter_free(&of.wish(run))
+        self.open_lanes().lanes.enter_free(&of.request(run))
     }
 
     /// A place for a run that a human took up again; it does not wait for one.
     pub(crate) fn keep_lane(&self, run: RunId, of: Of<'_>) {
         let mut inside = self.lanes.lock();
-        inside.lanes.take_again(of.wish(run));
+        inside.lanes.take_again(of.request(run));
         inside.let_in(&[run]);
     }
 
@@ -156,21 +156,21 @@ impl Shared {
     }
 }
 
-impl Turn {
+impl LaneTicket {
     /// Whose turn it is.
     pub(crate) fn run(&self) -> RunId {
-        self.wish.run
+        self.request.run
     }
 
     /// Waits until it has its place, and leaves it there.
     pub(crate) async fn come(mut self) {
         if let Some(mut entered) = self.entered.take() {
-            self.tell_wait();
+            self.notify_wait();
             let is_in = tokio::select! {
                 biased;
                 is_in = &mut entered => is_in,
                 () = tokio::time::sleep(LONG_WAIT) => {
-                    self.tell_wait();
+                    self.notify_wait();
                     entered.await
                 }
             };
@@ -178,24 +178,24 @@ impl Turn {
                 // Its place was given up for it: whoever did so ends this wait as well.
                 return std::future::pending().await;
             }
-            let (wish, since, at) = (self.wish.clone(), self.since, self.shared.clock.now());
-            self.shared.lanes.tell(LaneNews::Entered { wish, since, at });
+            let (request, since, at) = (self.request.clone(), self.since, self.shared.clock.now());
+            self.shared.lanes.notify(LaneUpdate::Entered { request, since, at });
         }
         self.has_come = true;
     }
 
-    fn tell_wait(&self) {
-        let wait = self.shared.lanes.lock().lanes.wait_of(self.wish.run);
+    fn notify_wait(&self) {
+        let wait = self.shared.lanes.lock().lanes.wait_of(self.request.run);
         if let Some(wait) = wait {
-            self.shared.lanes.tell(LaneNews::Waits { wait, at: self.shared.clock.now() });
+            self.shared.lanes.notify(LaneUpdate::Waits { wait, at: self.shared.clock.now() });
         }
     }
 }
 
-impl Drop for Turn {
+impl Drop for LaneTicket {
     fn drop(&mut self) {
         if !self.has_come {
-            self.shared.lanes.leave(self.wish.run);
+            self.shared.lanes.leave(self.request.run);
         }
     }
 }
@@ -215,7 +215,7 @@ impl<'a> From<&'a Session> for Of<'a> {
 
 impl Of<'_> {
     /// Everything that is run today was sent as a message.
-    fn wish(self, run: RunId) -> LaneWish {
-        LaneWish { run, session: self.session.into(), agent: self.agent.into(), lane: Lane::Main }
+    fn request(self, run: RunId) -> LaneRequest {
+        LaneRequest { run, session: self.session.into(), agent: self.agent.into(), lane: Lane::Main }
     }
 }

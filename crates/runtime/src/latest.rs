@@ -8,10 +8,10 @@ use models::Cached;
 
 /// What the latest run was given.
 #[derive(Debug, Default)]
-pub(crate) struct Latest(Mutex<Option<Given>>);
+pub(crate) struct Latest(Mutex<Option<LatestSettings>>);
 
 #[derive(Debug)]
-struct Given {
+struct LatestSettings {
     settings: Arc<Settings>,
     tools: Cached<Arc<[ToolSpec]>>,
 }
@@ -25,7 +25,7 @@ impl Latest {
         }
         let tools = Cached::from(settings.tools.clone());
         let settings = Arc::new(settings);
-        *given = Some(Given { settings: Arc::clone(&settings), tools });
+        *given = Some(LatestSettings { settings: Arc::clone(&settings), tools });
         settings
     }
 
@@ -37,7 +37,7 @@ impl Latest {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Given>> {
+    fn lock(&self) -> MutexGuard<'_, Option<LatestSettings>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -5,8 +5,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use engine::{Allowance, Batch, BranchId, Candidate, Cooled, Event, Ledger, LedgerPump, News, RunId, Seq, Timestamp};
-use journal::{Append, Line, Read};
+use engine::{
+    Allowance, Batch, BranchId, Candidate, CooldownSet, Event, Ledger, LedgerPump, LedgerUpdate, RunId, Seq, Timestamp,
+};
+use journal::{Append, Read, StoredLineage};
 use tokio::sync::{oneshot, watch};
 
 use crate::runtime::Shared;
@@ -37,7 +39,7 @@ pub fn believed_ledger(journal: &dyn Read) -> (Ledger, Option<journal::Error>) {
     }
 }
 
-fn fold(branch: BranchId, line: &Line) -> Ledger {
+fn fold(branch: BranchId, line: &StoredLineage) -> Ledger {
     let mut ledger = Ledger::on(branch);
     for (_, entry) in line.entries() {
         ledger.apply(&entry.event, entry.at);
@@ -84,17 +86,23 @@ impl HomeLedger {
     }
 
     /// The candidates of a run's chain that are to be left alone.
-    pub(crate) fn cooling(&self, chain: &[Candidate], run: RunId, now: Timestamp) -> Vec<Cooled> {
+    pub(crate) fn cooling(&self, chain: &[Candidate], run: RunId, now: Timestamp) -> Vec<CooldownSet> {
         self.pump().recorded().cooling(chain, run, now)
     }
 
     /// What it says to a run, where that has changed after it was last told ([`LedgerPump::news`]).
-    pub(crate) fn news(&self, seen: &mut Option<u64>, chain: &[Candidate], run: RunId, now: Timestamp) -> News {
+    pub(crate) fn update(
+        &self,
+        seen: &mut Option<u64>,
+        chain: &[Candidate],
+        run: RunId,
+        now: Timestamp,
+    ) -> LedgerUpdate {
         // Asked before each piece of an answer.
         if Some(self.changes.load(Ordering::Acquire)) == *seen {
-            return News::default();
+            return LedgerUpdate::default();
         }
-        self.pump().news(seen, chain, run, now)
+        self.pump().update(seen, chain, run, now)
     }
 
     /// Changes when a user has cleared a profile: a run that only waits for one is offered nothing that would tell it.
@@ -117,8 +125,8 @@ impl HomeLedger {
     }
 
     /// Whether an answer is worth a record ([`Ledger::is_news`]).
-    pub(crate) fn is_news(&self, candidate: &Candidate, alone: bool, since: Timestamp) -> bool {
-        self.pump().recorded().is_news(candidate, alone, since)
+    pub(crate) fn is_update(&self, candidate: &Candidate, alone: bool, since: Timestamp) -> bool {
+        self.pump().recorded().is_update(candidate, alone, since)
     }
 
     fn pump(&self) -> MutexGuard<'_, LedgerPump> {

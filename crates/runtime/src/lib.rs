@@ -4,35 +4,36 @@
 //! out, after the journal has it.
 
 mod actor;
+mod budget_pool;
 mod clock;
+mod commit_relay;
 mod conversation;
+mod conversation_cache;
 pub mod crashpoint;
-mod keep;
+mod disk_full;
+mod idle;
 mod lanes;
 mod latest;
 mod ledger;
-mod linger;
-pub mod mend;
-mod park;
 mod perform;
-mod post;
 mod prompt;
-mod purse;
 mod recovered;
+pub mod repair;
 mod resident;
-mod resting;
 mod runtime;
 mod sessions;
 mod summary;
+mod supervise;
 
+pub use budget_pool::budget_pool;
 pub use clock::Clock;
 pub use conversation::conversation;
-pub use lanes::LaneNews;
+pub use disk_full::DiskFullWait;
+pub use idle::IdlePolicy;
+pub use lanes::LaneUpdate;
 pub use ledger::{believed_ledger, ledger};
-pub use linger::Linger;
-pub use park::Parked;
-pub use purse::purse;
 pub use resident::resident_bytes;
 pub use runtime::{
-    Answers, Askable, Error, Handle, NO_ROOM, Options, Published, Question, Resolver, Runtime, Wants, Withheld,
+    Acknowledgements, ApprovalRequest, Approver, Error, Handle, ModelPreferences, NO_SPACE, Options, Published,
+    Redaction, Resolver, Runtime,
 };

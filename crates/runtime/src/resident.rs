@@ -1,4 +1,4 @@
-//! How much of a process is in memory. What may not live here: what follows from it, which the engine's purse says.
+//! How much of a process is in memory. What may not live here: what follows from it, which the engine's budget pool says.
 
 use std::fs;
 

@@ -9,34 +9,34 @@ use std::time::Duration;
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
 use engine::{
-    Account, Allowance, Answer, Batch, BranchId, CallId, CallOutcome, CallSettled, Candidate, Command, EffectId, Epoch,
-    Failure, Flags, Hash, LaneBounds, LaneWait, Ledger, Overrides, Position, QueueSettings, Refusal, Rest, SessionId,
-    Settings, SharedBudget, Thinking, Timestamp,
+    Account, Acknowledgement, Allowance, Batch, BranchId, CallId, CallOutcome, CallSettled, Candidate, Command,
+    Cooldown, EffectId, Epoch, Failure, Flags, Hash, LaneBounds, LaneWait, Ledger, Overrides, Position, QueueSettings,
+    Refusal, SessionId, Settings, SharedBudget, Thinking, Timestamp,
 };
 use journal::Journal;
 use tokio::sync::{mpsc, oneshot, watch};
 use uuid::Uuid;
 
 use crate::actor::Offer;
+use crate::budget_pool::BudgetHandle;
 use crate::clock::Clock;
+use crate::commit_relay::{self, CommitNotice};
 use crate::conversation::STEER_MARK;
-use crate::keep::{Name, keep_running};
-use crate::lanes::{LaneDoor, LaneNews};
+use crate::conversation_cache::ConversationCache;
+use crate::disk_full::DiskFullWait;
+use crate::idle::{IdlePolicy, Places};
+use crate::lanes::{LaneHandle, LaneUpdate};
 use crate::latest::Latest;
 use crate::ledger::{self, HomeLedger};
-use crate::linger::{Linger, Places};
-use crate::park::Parked;
-use crate::post::{self, Letter};
-use crate::purse::PurseDoor;
-use crate::resting::Resting;
 use crate::sessions::{Reading, Sessions};
+use crate::supervise::{Name, keep_running};
 
 /// How long an owner that leaves waits for the refreshes of logins that are under way: one takes a second or two.
 const REFRESHES: Duration = Duration::from_secs(5);
 
 /// What a session wants of its runs, in place of what is configured.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Wants<'a> {
+pub struct ModelPreferences<'a> {
     /// `PROVIDER/MODEL`.
     pub model: Option<&'a str>,
     /// How much they think.
@@ -44,12 +44,12 @@ pub struct Wants<'a> {
 }
 
 /// The code of a failure of [`Resolver::settings`] that says that the home has no room for another run.
-pub const NO_ROOM: &str = "no_room";
+pub const NO_SPACE: &str = "no_room";
 
 /// What the configuration gives when it is needed, and not before.
 pub trait Resolver: Send + Sync {
     /// The settings of a run that starts now. A failure ends that run, and is what its user reads.
-    fn settings(&self, agent: &str, wants: Wants<'_>, overrides: &Overrides) -> Result<Settings, Failure>;
+    fn settings(&self, agent: &str, wants: ModelPreferences<'_>, overrides: &Overrides) -> Result<Settings, Failure>;
 
     /// How messages to this agent are queued where neither they nor their session say.
     fn queue(&self, _agent: &str) -> QueueSettings {
@@ -65,8 +65,8 @@ pub trait Resolver: Send + Sync {
     fn endpoint(&self, candidate: &Candidate) -> Result<models::Endpoint, Failure>;
 
     /// What a call that begins now may not see or reach.
-    fn withheld(&self) -> Withheld {
-        Withheld::default()
+    fn redaction(&self) -> Redaction {
+        Redaction::default()
     }
 
     /// What all runs of this agent, and all of the home, may spend in a day.
@@ -82,13 +82,13 @@ pub trait Resolver: Send + Sync {
 
 /// What calls may not see or reach.
 #[derive(Debug, Clone, Default)]
-pub struct Withheld {
+pub struct Redaction {
     /// Values that are masked in what tools give back.
     pub secrets: tools::Secrets,
     /// Environment variables that commands do not get.
     pub secret_env: Vec<String>,
     /// Which addresses may be fetched from.
-    pub reach: tools::Reach,
+    pub reach: tools::NetworkPolicy,
 }
 
 /// What a runtime is made with.
@@ -104,27 +104,27 @@ pub struct Options {
     /// Who is told of every committed batch.
     pub events: Option<mpsc::UnboundedSender<Published>>,
     /// Who is told of runs that wait for their place in a lane.
-    pub waits: Option<mpsc::UnboundedSender<LaneNews>>,
+    pub waits: Option<mpsc::UnboundedSender<LaneUpdate>>,
     /// Who can be asked; without it every question is answered no.
-    pub questions: Option<Box<dyn Askable>>,
+    pub questions: Option<Box<dyn Approver>>,
     /// How long actors of sessions at rest stay.
-    pub linger: Linger,
+    pub idle: IdlePolicy,
 }
 
 /// Whoever can be asked for leave.
-pub trait Askable: Send + Sync {
+pub trait Approver: Send + Sync {
     /// Puts a question. False where nobody is there just now who could answer: then the answer is no.
-    fn ask(&self, question: Question) -> bool;
+    fn ask(&self, question: ApprovalRequest) -> bool;
 }
 
-impl<T: Askable> Askable for Arc<T> {
-    fn ask(&self, question: Question) -> bool {
+impl<T: Approver> Approver for Arc<T> {
+    fn ask(&self, question: ApprovalRequest) -> bool {
         T::ask(self, question)
     }
 }
 
-impl Askable for mpsc::UnboundedSender<Question> {
-    fn ask(&self, question: Question) -> bool {
+impl Approver for mpsc::UnboundedSender<ApprovalRequest> {
+    fn ask(&self, question: ApprovalRequest) -> bool {
         self.send(question).is_ok()
     }
 }
@@ -152,7 +152,7 @@ pub struct Published {
 
 /// A call that needs leave.
 #[derive(Debug, Clone)]
-pub struct Question {
+pub struct ApprovalRequest {
     /// The session's key.
     pub key: String,
     /// The call.
@@ -204,19 +204,19 @@ pub(crate) struct Shared {
     pub(crate) clock: Clock,
     pub(crate) latest: Latest,
     pub(crate) ledger: HomeLedger,
-    pub(crate) purse: PurseDoor,
-    pub(crate) resting: Resting,
+    pub(crate) budget_pool: BudgetHandle,
+    pub(crate) conversations: ConversationCache,
     pub(crate) sessions: Sessions,
     pub(crate) places: Places,
     /// Where the journal's answers go.
-    pub(crate) post: mpsc::UnboundedSender<Letter>,
+    pub(crate) commit_relay: mpsc::UnboundedSender<CommitNotice>,
     /// What the post delivers, until the first actor starts it.
-    letters: Mutex<Option<mpsc::UnboundedReceiver<Letter>>>,
+    notices: Mutex<Option<mpsc::UnboundedReceiver<CommitNotice>>>,
     events: Option<mpsc::UnboundedSender<Published>>,
-    questions: Option<Box<dyn Askable>>,
-    pub(crate) lanes: LaneDoor,
+    questions: Option<Box<dyn Approver>>,
+    pub(crate) lanes: LaneHandle,
     pub(crate) broken: watch::Sender<Option<journal::Error>>,
-    parked: watch::Sender<BTreeMap<String, Parked>>,
+    parked: watch::Sender<BTreeMap<String, DiskFullWait>>,
 }
 
 impl Shared {
@@ -224,7 +224,7 @@ impl Shared {
     pub(crate) fn park(&self, key: &str, error: &journal::Error, next_look: Timestamp) {
         self.parked.send_modify(|all| {
             let since = all.get(key).map_or_else(|| self.clock.now(), |parked| parked.since);
-            all.insert(key.to_owned(), Parked { error: error.clone(), since, next_look });
+            all.insert(key.to_owned(), DiskFullWait { error: error.clone(), since, next_look });
         });
     }
 
@@ -264,8 +264,8 @@ impl Shared {
     }
 
     /// Puts a question to the terminal; where there is none, gives the answer no.
-    pub(crate) fn ask(&self, question: Question) -> Option<Command> {
-        let Question { call, fingerprint, .. } = question;
+    pub(crate) fn ask(&self, question: ApprovalRequest) -> Option<Command> {
+        let ApprovalRequest { call, fingerprint, .. } = question;
         if self.questions.as_ref().is_some_and(|questions| questions.ask(question)) {
             return None;
         }
@@ -298,12 +298,12 @@ impl fmt::Debug for Handle {
 
 impl Handle {
     /// Asks for something; answered when it is recorded.
-    pub async fn command(&self, command: Command) -> Result<Answer, Refusal> {
+    pub async fn command(&self, command: Command) -> Result<Acknowledgement, Refusal> {
         self.send(command).await
     }
 
     /// Asks for something at once; the answer can be awaited later.
-    pub fn send(&self, command: Command) -> impl Future<Output = Result<Answer, Refusal>> + use<> {
+    pub fn send(&self, command: Command) -> impl Future<Output = Result<Acknowledgement, Refusal>> + use<> {
         let (caller, answer) = oneshot::channel();
         let offer = Offer::command(command, Some(caller));
         let sent = match self.shared.upgrade() {
@@ -320,7 +320,7 @@ impl Handle {
 impl Runtime {
     /// The runtime of a home whose journal this process owns.
     pub fn new(journal: Arc<dyn Journal>, options: Options) -> Self {
-        let (post, letters) = mpsc::unbounded_channel();
+        let (commit_relay, notices) = mpsc::unbounded_channel();
         // A journal that cannot be read says so when a session is opened.
         let latest = journal.latest().unwrap_or_default();
         let shared = Shared {
@@ -328,19 +328,19 @@ impl Runtime {
             supervisor: options.supervisor,
             resolver: options.resolver,
             ledger: HomeLedger::read(journal.as_ref()),
-            purse: PurseDoor::default(),
+            budget_pool: BudgetHandle::default(),
             journal,
             models: options.models,
             clock: Clock::after(latest),
             latest: Latest::default(),
-            resting: Resting::default(),
+            conversations: ConversationCache::default(),
             sessions: Sessions::default(),
-            places: Places::new(options.linger),
-            post,
-            letters: Mutex::new(Some(letters)),
+            places: Places::new(options.idle),
+            commit_relay,
+            notices: Mutex::new(Some(notices)),
             events: options.events,
             questions: options.questions,
-            lanes: LaneDoor::new(options.waits),
+            lanes: LaneHandle::new(options.waits),
             broken: watch::Sender::new(None),
             parked: watch::Sender::new(BTreeMap::new()),
         };
@@ -364,7 +364,7 @@ impl Runtime {
 
     /// Takes up a session, or makes it. Its unfinished run goes on by itself. `first` is asked for in the same batch as
     /// the opening: before anything that the session would do by itself. Waits until the session is read.
-    pub async fn open(&self, key: &str, agent: &str, first: Vec<Command>) -> Result<(Handle, Answers), Error> {
+    pub async fn open(&self, key: &str, agent: &str, first: Vec<Command>) -> Result<(Handle, Acknowledgements), Error> {
         let (offers, answers) = offers(first);
         read(enter(&self.shared, key, agent, offers)?).await?;
         let shared = Arc::downgrade(&self.shared);
@@ -387,7 +387,7 @@ impl Runtime {
     }
 
     /// The sessions that wait for space, by key.
-    pub fn parked(&self) -> watch::Receiver<BTreeMap<String, Parked>> {
+    pub fn parked(&self) -> watch::Receiver<BTreeMap<String, DiskFullWait>> {
         self.shared.parked.subscribe()
     }
 
@@ -410,7 +410,7 @@ impl Runtime {
         &self,
         provider: Option<String>,
         profile: Option<String>,
-    ) -> Result<Vec<(Account, Rest)>, Error> {
+    ) -> Result<Vec<(Account, Cooldown)>, Error> {
         let clear = move |ledger: &mut Ledger, now| ledger.clear(provider.as_deref(), profile.as_deref(), now);
         Ok(ledger::record(&self.shared, clear).await?)
     }
@@ -418,7 +418,7 @@ impl Runtime {
     /// Says what all runs of an agent, or (none) of the home, may spend in a day; answered when it is recorded.
     pub async fn allow(&self, agent: Option<String>, change: Allowance) -> Result<(), Error> {
         ledger::record(&self.shared, move |ledger, now| ledger.allow(agent.as_deref(), change, now)).await?;
-        self.shared.purse.look_again();
+        self.shared.budget_pool.look_again();
         Ok(())
     }
 
@@ -451,8 +451,8 @@ fn enter(shared: &Arc<Shared>, key: &str, agent: &str, offers: Vec<Offer>) -> Re
     }
     let (reading, new) = shared.sessions.send(key, offers)?;
     if let Some(new) = new {
-        if let Some(letters) = shared.letters.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            tokio::spawn(post::deliver(letters));
+        if let Some(notices) = shared.notices.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            tokio::spawn(commit_relay::deliver(notices));
         }
         let name = Name { key: key.to_owned(), agent: agent.to_owned() };
         tokio::spawn(keep_running(Arc::clone(shared), name, new));
@@ -481,9 +481,9 @@ pub(crate) fn create(key: &str, agent: &str) -> Offer {
 }
 
 /// One answer for each command that was asked for at the opening, in order.
-pub type Answers = Vec<oneshot::Receiver<Result<Answer, Refusal>>>;
+pub type Acknowledgements = Vec<oneshot::Receiver<Result<Acknowledgement, Refusal>>>;
 
-fn offers(commands: Vec<Command>) -> (Vec<Offer>, Answers) {
+fn offers(commands: Vec<Command>) -> (Vec<Offer>, Acknowledgements) {
     let pairs = commands.into_iter().map(|command| {
         let (caller, answer) = oneshot::channel();
         (Offer::command(command, Some(caller)), answer)

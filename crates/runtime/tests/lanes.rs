@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use engine::{
-    Answer, BodyKind, Candidate, Command, Content, Event, Failure, LaneBounds, MessageId, Overrides, QueueMode,
-    QueueSettings, ReceiptState, RunId, Seq, Settings,
+    Acknowledgement, BodyKind, Candidate, Command, Content, Event, Failure, LaneBounds, MessageId, Overrides,
+    QueueMode, QueueSettings, ReceiptState, RunId, Seq, Settings,
 };
 use journal::{Journal as _, Memory, Read as _};
 use models::{Endpoint, ModelSet, Offline};
-use runtime::{Handle, LaneNews, Linger, Options, Published, Resolver, Runtime};
+use runtime::{Handle, IdlePolicy, LaneUpdate, Options, Published, Resolver, Runtime};
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
@@ -20,7 +20,7 @@ use uuid::Uuid;
 struct Fixed(Arc<AtomicUsize>);
 
 impl Resolver for Fixed {
-    fn settings(&self, agent: &str, _: runtime::Wants<'_>, _: &Overrides) -> Result<Settings, Failure> {
+    fn settings(&self, agent: &str, _: runtime::ModelPreferences<'_>, _: &Overrides) -> Result<Settings, Failure> {
         let candidate = Candidate {
             provider: "offline".into(),
             model: "offline".into(),
@@ -52,7 +52,7 @@ struct Home {
     journal: Arc<Memory>,
     main: Arc<AtomicUsize>,
     events: mpsc::UnboundedReceiver<Published>,
-    waits: mpsc::UnboundedReceiver<LaneNews>,
+    waits: mpsc::UnboundedReceiver<LaneUpdate>,
 }
 
 /// A model that never says anything: a run stays where it is until it is ended.
@@ -74,7 +74,7 @@ fn home_of(journal: Arc<Memory>, main: usize) -> Home {
         events: Some(events_in),
         waits: Some(waits_in),
         questions: None,
-        linger: Linger::default(),
+        idle: IdlePolicy::default(),
     };
     Home { runtime: Runtime::new(journal.clone(), options), journal, main, events, waits }
 }
@@ -118,7 +118,7 @@ impl Home {
     async fn send(&self, name: &str) -> (Handle, RunId) {
         let command = message("tokens=20 go");
         let (handle, mut answers) = self.runtime.open(name, "main", vec![command]).await.unwrap();
-        let Answer::Receipt(receipt) = answers.remove(0).await.unwrap().unwrap() else { panic!("no receipt") };
+        let Acknowledgement::Receipt(receipt) = answers.remove(0).await.unwrap().unwrap() else { panic!("no receipt") };
         (handle, receipt.run)
     }
 
@@ -138,31 +138,31 @@ impl Home {
 
     async fn next_wait(&mut self) -> (RunId, Vec<String>, u64) {
         match self.waits.recv().await.unwrap() {
-            LaneNews::Waits { wait, at } => {
-                let behind = wait.behind.iter().map(|wish| wish.session.to_string()).collect();
-                (wait.wish.run, behind, at.since(wait.since))
+            LaneUpdate::Waits { wait, at } => {
+                let behind = wait.behind.iter().map(|request| request.session.to_string()).collect();
+                (wait.request.run, behind, at.since(wait.since))
             }
-            news @ LaneNews::Entered { .. } => panic!("{news:?}"),
+            news @ LaneUpdate::Entered { .. } => panic!("{news:?}"),
         }
     }
 
     async fn next_entered(&mut self) -> (RunId, u64) {
         match self.waits.recv().await.unwrap() {
-            LaneNews::Entered { wish, since, at } => (wish.run, at.since(since)),
-            news @ LaneNews::Waits { .. } => panic!("{news:?}"),
+            LaneUpdate::Entered { request, since, at } => (request.run, at.since(since)),
+            news @ LaneUpdate::Waits { .. } => panic!("{news:?}"),
         }
     }
 
     /// Of which session the next news is.
     async fn next_wait_or_entry(&mut self) -> String {
         match self.waits.recv().await.unwrap() {
-            LaneNews::Waits { wait, .. } => wait.wish.session.to_string(),
-            LaneNews::Entered { wish, .. } => wish.session.to_string(),
+            LaneUpdate::Waits { wait, .. } => wait.request.session.to_string(),
+            LaneUpdate::Entered { request, .. } => request.session.to_string(),
         }
     }
 
     fn waiting(&self) -> Vec<String> {
-        self.runtime.waits().iter().map(|wait| wait.wish.session.to_string()).collect()
+        self.runtime.waits().iter().map(|wait| wait.request.session.to_string()).collect()
     }
 }
 
@@ -262,9 +262,13 @@ async fn r11_r35_a_run_that_waits_for_its_place_after_a_restart_takes_what_is_as
             home.next_wait().await;
         }
 
-        let Answer::Receipt(receipt) = b.command(steer("and this")).await.unwrap() else { panic!("no receipt") };
+        let Acknowledgement::Receipt(receipt) = b.command(steer("and this")).await.unwrap() else {
+            panic!("no receipt")
+        };
         assert_eq!(receipt.state, ReceiptState::Queued);
-        let Answer::Receipt(later) = b.command(message("and then")).await.unwrap() else { panic!("no receipt") };
+        let Acknowledgement::Receipt(later) = b.command(message("and then")).await.unwrap() else {
+            panic!("no receipt")
+        };
         b.command(Command::Cancel { message: later.message, leg: None }).await.unwrap();
         assert_eq!(home.waiting(), ["b", "c"]);
         let kinds = home.recorded("b");

@@ -8,24 +8,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{
-    Answer, BodyKind, Candidate, Command, Content, Event, Failure, LaneBounds, MessageId, Outcome, Override, Overrides,
-    QueueSettings, Refusal, RunId, Seq, Settings,
+    Acknowledgement, BodyKind, Candidate, Command, Content, Event, Failure, LaneBounds, MessageId, Outcome, Override,
+    Overrides, QueueSettings, Refusal, RunId, Seq, Settings,
 };
 use journal::{Memory, Read as _};
 use models::{Endpoint, ModelSet, Offline};
-use runtime::{Error, Linger, Options, Published, Resolver, Runtime};
+use runtime::{Error, IdlePolicy, Options, Published, Resolver, Runtime};
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
 const KEY: &str = "agent:main:main";
 /// Whoever rests leaves at once.
-const NONE: Linger = Linger { stay: Duration::ZERO, at_once: 0 };
+const NONE: IdlePolicy = IdlePolicy { stay: Duration::ZERO, at_once: 0 };
 
 /// So many runs at once.
 struct Fixed(usize);
 
 impl Resolver for Fixed {
-    fn settings(&self, agent: &str, _: runtime::Wants<'_>, _: &Overrides) -> Result<Settings, Failure> {
+    fn settings(&self, agent: &str, _: runtime::ModelPreferences<'_>, _: &Overrides) -> Result<Settings, Failure> {
         let candidate = Candidate {
             provider: "offline".into(),
             model: "offline".into(),
@@ -58,7 +58,7 @@ struct Home {
     events: mpsc::UnboundedReceiver<Published>,
 }
 
-fn home(linger: Linger, pace: Duration) -> Home {
+fn home(idle: IdlePolicy, pace: Duration) -> Home {
     let journal = Arc::new(Memory::new());
     journal.open();
     let (events_in, events) = mpsc::unbounded_channel();
@@ -70,7 +70,7 @@ fn home(linger: Linger, pace: Duration) -> Home {
         events: Some(events_in),
         waits: None,
         questions: None,
-        linger,
+        idle,
     };
     Home { runtime: Arc::new(Runtime::new(journal.clone(), options)), journal, events }
 }
@@ -87,8 +87,8 @@ fn message(text: &str) -> Command {
     }
 }
 
-fn run_of(answer: &Answer) -> RunId {
-    let Answer::Receipt(receipt) = answer else { panic!("{answer:?}") };
+fn run_of(answer: &Acknowledgement) -> RunId {
+    let Acknowledgement::Receipt(receipt) = answer else { panic!("{answer:?}") };
     receipt.run
 }
 
@@ -168,7 +168,7 @@ async fn r20_what_is_sent_while_an_actor_leaves_is_neither_lost_nor_taken_twice(
 /// R20: sessions that rest are rows; only so many keep their actor for a while.
 #[tokio::test]
 async fn r20_sessions_that_rest_hold_no_actors_but_those_that_may_linger() {
-    let mut home = home(Linger { stay: Duration::from_hours(1), at_once: 3 }, Duration::ZERO);
+    let mut home = home(IdlePolicy { stay: Duration::from_hours(1), at_once: 3 }, Duration::ZERO);
     for session in 0..30 {
         home.runtime.open(&format!("agent:main:{session}"), "main", vec![message("tokens=1 go")]).await.unwrap();
     }
@@ -184,7 +184,7 @@ async fn r20_sessions_that_rest_hold_no_actors_but_those_that_may_linger() {
 /// R15: who leaves in order lets an answer that is on its way come to its end, and takes nothing new.
 #[tokio::test]
 async fn r15_a_runtime_that_drains_lets_a_stream_end_and_admits_nothing() {
-    let mut home = home(Linger::default(), Duration::from_millis(10));
+    let mut home = home(IdlePolicy::default(), Duration::from_millis(10));
     let (handle, _) = home.runtime.open(KEY, "main", vec![message("tokens=20 go")]).await.unwrap();
     home.until("text_added").await;
     let runtime = Arc::clone(&home.runtime);
@@ -204,7 +204,7 @@ async fn r15_a_runtime_that_drains_lets_a_stream_end_and_admits_nothing() {
 
 #[tokio::test]
 async fn r15_a_stream_that_does_not_end_in_time_is_cut_and_goes_on_with_the_next_owner() {
-    let mut home = home(Linger::default(), Duration::from_hours(1));
+    let mut home = home(IdlePolicy::default(), Duration::from_hours(1));
     home.runtime.open(KEY, "main", vec![message("tokens=20 go")]).await.unwrap();
     home.until("request_sent").await;
     home.runtime.drain(Duration::from_millis(1)).await;
@@ -217,7 +217,7 @@ async fn r15_a_stream_that_does_not_end_in_time_is_cut_and_goes_on_with_the_next
 /// R20: a run that is held for a human leaves its place in the lane to others.
 #[tokio::test]
 async fn r20_a_session_that_waits_for_its_place_can_be_aborted_and_does_not_keep_the_process() {
-    let mut home = home(Linger::default(), Duration::from_hours(1));
+    let mut home = home(IdlePolicy::default(), Duration::from_hours(1));
     for session in 0..6 {
         home.runtime.open(&format!("agent:main:{session}"), "main", vec![message("tokens=20 go")]).await.unwrap();
     }
@@ -238,7 +238,7 @@ async fn r20_a_session_that_waits_for_its_place_can_be_aborted_and_does_not_keep
         events: Some(events_in),
         waits: None,
         questions: None,
-        linger: NONE,
+        idle: NONE,
     };
     let next = Runtime::new(home.journal.clone(), options);
     for session in 0..3 {

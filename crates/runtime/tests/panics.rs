@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use engine::tables::lifecycle::LifecycleKind;
 use engine::{
-    Answer, BodyKind, Candidate, Command, Content, Failure, MessageId, Outcome, Overrides, QueueSettings, Refusal,
-    Settings,
+    Acknowledgement, BodyKind, Candidate, Command, Content, Failure, MessageId, Outcome, Overrides, QueueSettings,
+    Refusal, Settings,
 };
 use journal::{Read, Sqlite};
 use models::{Endpoint, ModelSet};
-use runtime::{Linger, Options, Resolver, Runtime};
+use runtime::{IdlePolicy, Options, Resolver, Runtime};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 use uuid::Uuid;
@@ -26,7 +26,7 @@ struct Defect {
 }
 
 impl Resolver for Defect {
-    fn settings(&self, agent: &str, _: runtime::Wants<'_>, _: &Overrides) -> Result<Settings, Failure> {
+    fn settings(&self, agent: &str, _: runtime::ModelPreferences<'_>, _: &Overrides) -> Result<Settings, Failure> {
         let asked = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
         assert!(asked != self.settings_at, "a planted defect");
         let candidate = Candidate {
@@ -71,7 +71,7 @@ fn home(defect: Defect) -> Home {
         events: Some(events_in),
         waits: None,
         questions: None,
-        linger: Linger::default(),
+        idle: IdlePolicy::default(),
     };
     let runtime = Runtime::new(journal.clone(), options);
     Home { _folder: folder, journal, runtime, events }
@@ -90,7 +90,7 @@ fn message(text: &str) -> Command {
 }
 
 impl Home {
-    async fn send(&mut self, key: &str, agent: &str) -> Result<Answer, Refusal> {
+    async fn send(&mut self, key: &str, agent: &str) -> Result<Acknowledgement, Refusal> {
         let (_, mut answers) =
             self.runtime.open(key, agent, vec![message("Who are you?")]).await.expect("a session that reads");
         let gone = Refusal::Unavailable { reason: "the session has stopped".into() };

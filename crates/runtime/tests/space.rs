@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{
-    Answer, BodyKind, Candidate, Command, Content, Event, Failure, LaneBounds, MessageId, Outcome, Overrides,
+    Acknowledgement, BodyKind, Candidate, Command, Content, Event, Failure, LaneBounds, MessageId, Outcome, Overrides,
     QueueSettings, Refusal, Seq, SessionRow, Settings,
 };
 use journal::{Memory, Read};
 use models::{Endpoint, ModelSet, Offline};
-use runtime::{Handle, Linger, Options, Published, Resolver, Runtime};
+use runtime::{Handle, IdlePolicy, Options, Published, Resolver, Runtime};
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
@@ -18,7 +18,7 @@ const KEY: &str = "agent:main:main";
 struct Fixed;
 
 impl Resolver for Fixed {
-    fn settings(&self, agent: &str, _: runtime::Wants<'_>, _: &Overrides) -> Result<Settings, Failure> {
+    fn settings(&self, agent: &str, _: runtime::ModelPreferences<'_>, _: &Overrides) -> Result<Settings, Failure> {
         let candidate = Candidate {
             provider: "offline".into(),
             model: "offline".into(),
@@ -64,7 +64,7 @@ fn home() -> Home {
         events: Some(events_in),
         waits: None,
         questions: None,
-        linger: Linger::default(),
+        idle: IdlePolicy::default(),
     };
     Home { runtime: Runtime::new(journal.clone(), options), journal, events }
 }
@@ -81,7 +81,7 @@ fn message() -> Command {
     }
 }
 
-fn is_no_space(answer: &Result<Answer, Refusal>) -> bool {
+fn is_no_space(answer: &Result<Acknowledgement, Refusal>) -> bool {
     matches!(answer, Err(Refusal::Unavailable { reason }) if reason.contains("no space left"))
 }
 

@@ -40,7 +40,7 @@ pub struct Extent {
 impl Extent {
     /// Whether a pair of forms is drawn: the one of `first` forms at its place, the other of `second` at its place. Which
     /// ones are drawn moves on from point to point; as many as there are is all of them.
-    fn draws(self, (first, firsts): Place, (second, seconds): Place, at: (u32, u32)) -> bool {
+    fn draws(self, (first, firsts): CaseShare, (second, seconds): CaseShare, at: (u32, u32)) -> bool {
         let (place, places) = (first * seconds + second, firsts * seconds);
         let turn = (at.0 as usize * (seconds + 1) + at.1 as usize) % places;
         (place + places - turn) % places < self.pairs as usize
@@ -48,7 +48,7 @@ impl Extent {
 }
 
 /// Which of how many.
-type Place = (usize, usize);
+type CaseShare = (usize, usize);
 
 /// Explores one seed.
 #[derive(Debug)]
@@ -96,7 +96,7 @@ impl<'a> Explorer<'a> {
     }
 
     /// A first crash: the world goes on to its end, and crashes again on the way.
-    fn crash_once(&mut self, world: &World, first: Crash, place: Place) -> Result<World, Failure> {
+    fn crash_once(&mut self, world: &World, first: Crash, place: CaseShare) -> Result<World, Failure> {
         let case = Case { seed: self.plan.seed.seed, first: Some(first), second: None };
         let failed = |violation| Failure { case, violation };
         self.tally.single += 1;

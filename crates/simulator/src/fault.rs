@@ -40,7 +40,7 @@ pub enum Lost {
 
 /// A fault and the operation before which it comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Strike {
+pub struct PlannedFault {
     /// Operations since the world began.
     pub at: u32,
     /// What goes wrong.
@@ -98,7 +98,7 @@ impl fmt::Display for Fault {
     }
 }
 
-impl fmt::Display for Strike {
+impl fmt::Display for PlannedFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.at, self.fault)
     }
@@ -128,7 +128,7 @@ impl FromStr for Fault {
     }
 }
 
-impl FromStr for Strike {
+impl FromStr for PlannedFault {
     type Err = InvalidCase;
 
     fn from_str(text: &str) -> Result<Self, InvalidCase> {
@@ -159,11 +159,11 @@ mod tests {
             Fault::Close,
         ];
         for fault in faults {
-            let strike = Strike { at: 12, fault };
+            let strike = PlannedFault { at: 12, fault };
             assert_eq!(strike.to_string().parse(), Ok(strike));
         }
         for wrong in ["", "3", "3:gone", "x:eio", "3:eio/2", "3:full"] {
-            assert!(wrong.parse::<Strike>().is_err(), "{wrong}");
+            assert!(wrong.parse::<PlannedFault>().is_err(), "{wrong}");
         }
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use engine::tables::limits::{BACKOFF_MOST_MS, PROCESS_MS};
 use engine::tables::recovery::{AtEnd, First, rule_of};
 use engine::{
-    BodyKind, BranchId, CallOutcome, Candidate, Compaction, Content, Given, Hash, Limits, MessageId, Policy,
-    ResumeMode, RunId, SessionId, Settings, ToolClass, ToolSpec,
+    BodyKind, BranchId, CallOutcome, Candidate, Compaction, Content, Hash, Limits, MessageId, Policy, ResumeMode,
+    RunId, SessionId, Settings, ToolClass, ToolResult, ToolSpec,
 };
 use uuid::Uuid;
 
@@ -54,9 +54,9 @@ impl Planned {
     }
 
     /// The result of a command that has begun and goes on in the background; none for others.
-    pub fn put_aside(&self, pieces: usize) -> Option<Given> {
+    pub fn put_aside(&self, pieces: usize) -> Option<ToolResult> {
         let output = || Content::text(BodyKind::Output, &self.output[..pieces].concat());
-        let given = || Given { in_background: true, ..Given::new(CallOutcome::Done, output()) };
+        let given = || ToolResult { in_background: true, ..ToolResult::new(CallOutcome::Done, output()) };
         (self.background && pieces > 0).then(given)
     }
 

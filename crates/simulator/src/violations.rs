@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use engine::{
-    Batch, BodyKind, CallOutcome, Content, Effect, EffectId, EffectKind, Ending, FailureClass, Item, Ledger, Lifecycle,
-    Line, Machine, Outcome, Phase, ReceiptState, Record, Report, Run, RunId, Session, Strike, TextAdded, Timestamp,
-    Views,
+    Batch, BodyKind, CallOutcome, Content, Effect, EffectId, EffectKind, Ending, FailureClass, FailureReport, Item,
+    Ledger, Lifecycle, Lineage, Machine, Outcome, Phase, ReceiptState, Record, Report, Run, RunId, Session, TextAdded,
+    Timestamp, Views,
 };
 use journal::Snapshot;
 
@@ -25,10 +25,10 @@ use crate::world::process::Process;
 use crate::world::tools::{Command, Record as Running};
 use crate::world::{Disk, Outside, View, Watch, World};
 
-type Held = Result<(), Violation>;
+type Checked = Result<(), Violation>;
 
 /// What breaks this invariant.
-type Planted = (Invariant, fn() -> Held);
+type Planted = (Invariant, fn() -> Checked);
 
 /// What is found on the way, at the operation that breaks it.
 const PLANTED: &[Planted] = &[
@@ -84,7 +84,7 @@ fn run_of(session: &mut Session) -> &mut Run {
 /// A process that has this state from somewhere, and has done nothing with it.
 fn process_with(session: Session, outside: &Outside) -> Process {
     let settings = |_| Some(Arc::clone(&outside.plan.settings));
-    let machine = Machine::recover(Line { start: Some(session), ..Line::default() }, &settings).unwrap();
+    let machine = Machine::recover(Lineage { start: Some(session), ..Lineage::default() }, &settings).unwrap();
     Process::around(machine, outside.disk.epoch())
 }
 
@@ -93,7 +93,7 @@ fn batch_of(record: Record) -> Arc<Batch> {
     Arc::new(Batch { session, branch, records: vec![record], bodies: vec![], views })
 }
 
-fn a_message_nobody_knows_of() -> Held {
+fn a_message_nobody_knows_of() -> Checked {
     let mut world = begin();
     world.settle().unwrap();
     let mut session = session_of(&world);
@@ -101,39 +101,39 @@ fn a_message_nobody_knows_of() -> Held {
     always::check(&process_with(session, world.outside()), world.outside())
 }
 
-fn a_cooldown_that_a_crash_has_taken() -> Held {
+fn a_cooldown_that_a_crash_has_taken() -> Checked {
     let mut ledger = Ledger::default();
     let request = EffectId { run: RunId(uuid::Uuid::nil()), kind: EffectKind::Request, ordinal: 1, try_no: 1 };
     let (provider, model, class) = ("acme".to_owned(), "one".to_owned(), FailureClass::RateLimit);
-    let strike = Strike { request, provider, model, profile: None, class, until: None, probe: false };
-    ledger.strike(&strike, Timestamp(0));
+    let failure_report = FailureReport { request, provider, model, profile: None, class, until: None, probe: false };
+    ledger.record_failure(&failure_report, Timestamp(0));
     let mut book = Book::default();
     for record in &ledger.take_batch().unwrap().records {
-        book.take(record, Some(&strike)).unwrap();
+        book.take(record, Some(&failure_report)).unwrap();
     }
     book.is_kept_by(&ledger, Timestamp(1)).unwrap();
     book.is_kept_by(&Ledger::default(), Timestamp(1))
 }
 
-fn an_append_of_an_owner_that_still_owns() -> Held {
+fn an_append_of_an_owner_that_still_owns() -> Checked {
     let mut world = begin();
     let (process, outside) = world.parts();
     process.is_fenced(outside)
 }
 
-fn a_run_with_nothing_under_way() -> Held {
+fn a_run_with_nothing_under_way() -> Checked {
     let world = world_in("preparing");
     always::check(&process_with(session_of(&world), world.outside()), world.outside())
 }
 
-fn an_entry_that_is_gone() -> Held {
+fn an_entry_that_is_gone() -> Checked {
     let disk = &world_in("streaming").outside().disk.clone();
     let mut entries = disk.entries().unwrap();
     entries.pop();
     disk.check(&entries)
 }
 
-fn an_entry_that_the_machine_never_made() -> Held {
+fn an_entry_that_the_machine_never_made() -> Checked {
     let mut world = begin();
     world.settle().unwrap();
     let (process, outside) = world.parts();
@@ -141,7 +141,7 @@ fn an_entry_that_the_machine_never_made() -> Held {
     process.check_fold(outside)
 }
 
-fn a_snapshot_of_another_state() -> Held {
+fn a_snapshot_of_another_state() -> Checked {
     let mut world = begin();
     world.settle().unwrap();
     let mut session = session_of(&world);
@@ -151,14 +151,14 @@ fn a_snapshot_of_another_state() -> Held {
     world.crashed(Form::Process).map(drop)
 }
 
-fn two_cases_that_differ() -> Held {
+fn two_cases_that_differ() -> Checked {
     let (first, mut again) = (begin(), begin());
     explore::same(&first, &again).unwrap();
     again.step().unwrap();
     explore::same(&first, &again)
 }
 
-fn a_disk_that_takes_more_after_it_failed() -> Held {
+fn a_disk_that_takes_more_after_it_failed() -> Checked {
     let mut world = world_in("preparing");
     let (process, outside) = world.parts();
     let effect = EffectId { run: message_id(0).into(), kind: EffectKind::Request, ordinal: 1, try_no: 1 };
@@ -167,7 +167,7 @@ fn a_disk_that_takes_more_after_it_failed() -> Held {
     process.is_refused(&batch_of(record), Invariant::Poison, outside)
 }
 
-fn text_that_leaves_a_gap() -> Held {
+fn text_that_leaves_a_gap() -> Checked {
     let outside = Outside::new(&Arc::new(Plan::new(1).unwrap()), Disk::default());
     let effect = EffectId { run: message_id(0).into(), kind: EffectKind::Request, ordinal: 1, try_no: 1 };
     let text = TextAdded { effect, offset: 1, text: "b".into() };
@@ -176,7 +176,7 @@ fn text_that_leaves_a_gap() -> Held {
 }
 
 /// A request at a place where the conversation holds results.
-fn send(change: impl FnOnce(&mut EffectId, &mut u32, &[Item])) -> Held {
+fn send(change: impl FnOnce(&mut EffectId, &mut u32, &[Item])) -> Checked {
     let has_result = |item: &Item| matches!(item, Item::Result { .. });
     let mut world =
         world_when(|world| world.session().is_some_and(|session| session.transcript.items().iter().any(has_result)));
@@ -189,19 +189,19 @@ fn send(change: impl FnOnce(&mut EffectId, &mut u32, &[Item])) -> Held {
     Performer::start(&request, world.parts().1, &session).map(drop)
 }
 
-fn a_request_without_a_result() -> Held {
+fn a_request_without_a_result() -> Checked {
     let asks = |item: &Item| matches!(item, Item::Assistant { calls, .. } if !calls.is_empty());
     send(|_, count, items| *count = items.iter().position(asks).unwrap() as u32 + 1)
 }
 
-fn a_message_that_is_told_twice() -> Held {
+fn a_message_that_is_told_twice() -> Checked {
     let session = session_of(&world_in("tool_exec"));
     let items = session.transcript.items();
     let id = session.run().unwrap().effect(EffectKind::Request, 9, 1);
     told_once(id, &[items[0].clone(), items[0].clone()])
 }
 
-fn a_state_that_knows_of_less() -> Held {
+fn a_state_that_knows_of_less() -> Checked {
     let mut world = begin();
     world.settle().unwrap();
     let mut session = session_of(&world);
@@ -209,11 +209,11 @@ fn a_state_that_knows_of_less() -> Held {
     spending::is_as_the_state_says(&session, &world.outside().disk.entries().unwrap())
 }
 
-fn a_request_of_another_run() -> Held {
+fn a_request_of_another_run() -> Checked {
     send(|id, _, _| id.run = message_id(1).into())
 }
 
-fn a_call_that_nobody_asked_for() -> Held {
+fn a_call_that_nobody_asked_for() -> Checked {
     let mut world = world_in("tool_exec");
     let mut session = session_of(&world);
     let call = &mut run_of(&mut session).step.calls[0];
@@ -222,7 +222,7 @@ fn a_call_that_nobody_asked_for() -> Held {
     Performer::start(&check, world.parts().1, &session).map(drop)
 }
 
-fn a_command_that_outlives_its_run() -> Held {
+fn a_command_that_outlives_its_run() -> Checked {
     let mut world = world_in("tool_exec");
     let call = run_of(&mut session_of(&world)).step.calls[0].clone();
     let effect = EffectId { ordinal: 99, ..call.effect(EffectKind::RunCall) };
@@ -232,7 +232,7 @@ fn a_command_that_outlives_its_run() -> Held {
     world.settle()
 }
 
-fn a_process_that_is_said_to_have_ended() -> Held {
+fn a_process_that_is_said_to_have_ended() -> Checked {
     let held = |world: &World| world.session().is_some_and(|session| !session.processes.is_empty());
     let mut world = world_when(held);
     let effect = session_of(&world).processes[0].effect(EffectKind::HoldProcess);
@@ -246,17 +246,17 @@ fn a_process_that_is_said_to_have_ended() -> Held {
 }
 
 /// An end is decided, and a call has no result, where no run has calls.
-fn a_step_that_no_table_has() -> Held {
+fn a_step_that_no_table_has() -> Checked {
     let mut world = world_in("tool_exec");
     let mut session = session_of(&world);
     let outside = world.parts().1;
     let run = run_of(&mut session);
     run.phase = Phase::Retry { until: outside.now };
     run.ending = Some(Ending { outcome: Outcome::Aborted, terminate: false, reset: false, since: outside.now });
-    process_with(session, outside).take_up(outside)
+    process_with(session, outside).resume(outside)
 }
 
-fn a_rest_that_comes_late() -> Held {
+fn a_rest_that_comes_late() -> Checked {
     let mut world = begin();
     world.settle().unwrap();
     world.parts().1.past.until = Timestamp(0);

@@ -46,7 +46,7 @@ pub struct Asked {
     pub can_refresh: bool,
     /// How its first requests fail, whatever they ask.
     #[serde(default)]
-    pub flaw: Option<Flaw>,
+    pub flaw: Option<Defect>,
 }
 
 impl Asked {
@@ -59,7 +59,7 @@ impl Asked {
 /// What is wrong with a key or a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Flaw {
+pub struct Defect {
     /// What its provider says.
     pub class: FailureClass,
     /// How often.

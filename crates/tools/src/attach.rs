@@ -94,7 +94,7 @@ pub fn attach<P: AsRef<Path>>(paths: &[P], secrets: &Secrets) -> Result<Vec<Atta
         let shown = path.display().to_string();
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let bytes = content(path, &shown)?;
-        Ok(Given { shown, name, bytes })
+        Ok(InlineFile { shown, name, bytes })
     });
     all(paths.len(), files, secrets)
 }
@@ -106,13 +106,13 @@ pub fn attach_sent(files: Vec<(String, Vec<u8>)>, secrets: &Secrets) -> Result<V
         if bytes.is_empty() {
             return Err(AttachError::Empty { path });
         }
-        Ok(Given { name: name.unwrap_or_default(), shown: path, bytes })
+        Ok(InlineFile { name: name.unwrap_or_default(), shown: path, bytes })
     };
     all(files.len(), files.into_iter().map(sent), secrets)
 }
 
 /// A file whose bytes are here.
-struct Given {
+struct InlineFile {
     /// What it is called in an error.
     shown: String,
     name: String,
@@ -121,7 +121,7 @@ struct Given {
 
 fn all(
     count: usize,
-    files: impl Iterator<Item = Result<Given, AttachError>>,
+    files: impl Iterator<Item = Result<InlineFile, AttachError>>,
     secrets: &Secrets,
 ) -> Result<Vec<Attached>, AttachError> {
     if count > ATTACHED_FILES {
@@ -140,8 +140,8 @@ fn all(
     Ok(attached)
 }
 
-fn read(file: Given, secrets: &Secrets) -> Result<Attached, AttachError> {
-    let Given { shown, name, bytes } = file;
+fn read(file: InlineFile, secrets: &Secrets) -> Result<Attached, AttachError> {
+    let InlineFile { shown, name, bytes } = file;
     let too_large = |what, most| AttachError::TooLarge { path: shown.clone(), what, most };
     let within = |what, most| if bytes.len() as u64 > most { Err(too_large(what, most)) } else { Ok(()) };
     if media_type(&bytes).is_some() {

@@ -4,20 +4,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{CallId, CallOutcome, EffectId, Found, Given};
+use engine::{CallId, CallOutcome, EffectId, Found, ToolResult};
 
 use crate::cancel::{Cancel, in_process};
 use crate::error::ToolError;
 use crate::evidence::Evidence;
-use crate::fetch::{self, Fetched, Reach};
+use crate::fetch::{self, Fetched, NetworkPolicy};
 use crate::folder::CallFolder;
-use crate::given::{self, Told};
 use crate::invocation::{Invocation, ProcessArguments};
 use crate::limits::FETCH_SHOWN_BYTES;
 use crate::masking::Secrets;
 use crate::output::{self, Outputs};
 use crate::paths::Workspace;
 use crate::process::{self, HeldProcess};
+use crate::tool_result::{self, Told};
 use crate::{apply_patch, edit, exec, grep, ls, read, write};
 
 /// What every call of a run has in common.
@@ -34,7 +34,7 @@ pub struct Context {
     /// Where `read` finds an output that was too long to be told.
     pub outputs: Outputs,
     /// Which addresses `web_fetch` may connect to.
-    pub reach: Reach,
+    pub reach: NetworkPolicy,
     /// Environment variables that commands do not get.
     pub secret_env: Vec<String>,
     /// What its session has in the background.
@@ -66,7 +66,7 @@ pub struct FoundCall {
     /// What.
     pub found: Found,
     /// For Ended: how.
-    pub ended: Option<Given>,
+    pub ended: Option<ToolResult>,
 }
 
 /// Runs a call, or attaches to a command that is already running under this id. `progress` takes pieces of live output,
@@ -74,10 +74,10 @@ pub struct FoundCall {
 ///
 /// It ends as Done or Failed; a command also as TimedOut (by the supervisor's own limit), Interrupted (the supervisor was
 /// killed) and Unended (some process could not be ended).
-pub async fn run(context: &Context, request: &CallRequest, mut progress: impl FnMut(u64, String) + Send) -> Given {
+pub async fn run(context: &Context, request: &CallRequest, mut progress: impl FnMut(u64, String) + Send) -> ToolResult {
     let invocation = match Invocation::parse(&request.tool, &request.arguments) {
         Ok(invocation) => invocation,
-        Err(error) => return given::failed(&context.secrets, &error),
+        Err(error) => return tool_result::failed(&context.secrets, &error),
     };
     let ended = match invocation {
         Invocation::Exec(arguments) => exec::run(context, request.id, &arguments, request.already, &mut progress).await,
@@ -87,31 +87,31 @@ pub async fn run(context: &Context, request: &CallRequest, mut progress: impl Fn
         }
         invocation => return run_aside(context, request, invocation).await,
     };
-    ended.unwrap_or_else(|error| given::failed(&context.secrets, &error))
+    ended.unwrap_or_else(|error| tool_result::failed(&context.secrets, &error))
 }
 
 /// A page as the model is told of it: what the server says it has not is a call that failed.
-fn fetched_page(context: &Context, fetched: &Fetched) -> Given {
+fn fetched_page(context: &Context, fetched: &Fetched) -> ToolResult {
     let (page, whole) = output::first_page(&context.secrets.mask(&fetched.text), FETCH_SHOWN_BYTES);
     let outcome = if fetched.status.is_success() { CallOutcome::Done } else { CallOutcome::Failed };
     let told = context.secrets.mask(&fetched.head) + "\n" + &page;
-    Given { whole, ..given::text(outcome, &told) }
+    ToolResult { whole, ..tool_result::text(outcome, &told) }
 }
 
 /// Runs a tool that works in this process, on a thread that may block.
-async fn run_aside(context: &Context, request: &CallRequest, invocation: Invocation) -> Given {
+async fn run_aside(context: &Context, request: &CallRequest, invocation: Invocation) -> ToolResult {
     let tool = invocation.tool();
     if let Invocation::Read(arguments) = &invocation
         && let Some(named) = output::named(&arguments.path)
     {
         let (outputs, arguments) = (context.outputs.clone(), arguments.clone());
         let read = in_process(tool, move |_| output::read(&outputs, named?, &arguments));
-        return given::of(&context.secrets, read.await.map(Told::from));
+        return tool_result::of(&context.secrets, read.await.map(Told::from));
     }
     let (workspace, id, evidence) =
         (context.workspace.clone(), request.id, Evidence::parse(request.evidence.as_deref()));
     let work = move |cut: &Cancel| run_here(&workspace, id, &invocation, &evidence, cut);
-    given::of(&context.secrets, in_process(tool, work).await)
+    tool_result::of(&context.secrets, in_process(tool, work).await)
 }
 
 /// The tools that work on files.
@@ -154,18 +154,19 @@ pub async fn find(context: &Context, request: &CallRequest) -> FoundCall {
 
 /// Ends a call, with every process of it. Within `grace` it is ended and its real outcome is told, else it is Unended.
 /// The future of [`run`] is dropped before.
-pub async fn end(context: &Context, request: &CallRequest, grace: Duration) -> Given {
-    let cut = || given::failed(&context.secrets, &ToolError::Cancelled);
+pub async fn end(context: &Context, request: &CallRequest, grace: Duration) -> ToolResult {
+    let cut = || tool_result::failed(&context.secrets, &ToolError::Cancelled);
     match Invocation::parse(&request.tool, &request.arguments) {
         Ok(Invocation::Exec(_)) => {
             // If its record cannot be reached, nobody has seen it end.
-            let unseen = |error| Given { outcome: CallOutcome::Unended, ..given::failed(&context.secrets, &error) };
+            let unseen =
+                |error| ToolResult { outcome: CallOutcome::Unended, ..tool_result::failed(&context.secrets, &error) };
             exec::end(context, request.id, grace).await.unwrap_or_else(unseen)
         }
         Ok(invocation) if invocation.changes_files() => match find_change(context, request, invocation).await {
             Ok(FoundCall { ended: Some(ended), .. }) => ended,
             Ok(_) => cut(),
-            Err(error) => given::failed(&context.secrets, &error),
+            Err(error) => tool_result::failed(&context.secrets, &error),
         },
         _ => cut(),
     }
@@ -200,6 +201,6 @@ async fn find_change(context: &Context, request: &CallRequest, invocation: Invoc
         }
     };
     let (found, text) = tokio::task::spawn_blocking(look).await.map_err(|_| ToolError::Defect { tool })??;
-    let ended = (found == Found::Ended).then(|| given::of(&context.secrets, Ok(text.into())));
+    let ended = (found == Found::Ended).then(|| tool_result::of(&context.secrets, Ok(text.into())));
     Ok(FoundCall { found, ended })
 }

@@ -11,11 +11,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use engine::{EffectId, Found};
 use rustix::fs::{Access, AtFlags, Mode, OFlags, Stat, accessat, fchmod, fsync, openat, renameat, unlinkat};
 
-use crate::beneath;
 use crate::cancel::Cancel;
 use crate::error::ToolError;
 use crate::evidence::FileChange;
 use crate::files::FileState;
+use crate::openat;
 use crate::paths::ResolvedPath;
 
 /// Held while files are put in their places: whoever holds it knows that no change is half way, and that one which was cut
@@ -83,8 +83,8 @@ pub(crate) fn find(act: &'static str, id: EffectId, files: &[(ResolvedPath, File
     let _commit = commit();
     let (mut made, mut known) = (0, 0);
     for (number, (path, states)) in files.iter().enumerate() {
-        let (above, _) = beneath::split(&path.relative);
-        if let Ok(folder) = beneath::open(&*path.base, above, OFlags::PATH | OFlags::DIRECTORY) {
+        let (above, _) = openat::split(&path.relative);
+        if let Ok(folder) = openat::open(&*path.base, above, OFlags::PATH | OFlags::DIRECTORY) {
             // It is there only if the call was cut while it wrote.
             let _ = unlinkat(&folder, temporary(id, number), AtFlags::empty());
         }
@@ -120,12 +120,12 @@ impl Prepared {
     fn new(act: &'static str, change: &Change, beside: &str) -> Result<Self, ToolError> {
         let path = &change.path;
         let failed = |source| ToolError::File { act, path: path.shown.clone(), source };
-        let (above, name) = beneath::split(&path.relative);
+        let (above, name) = openat::split(&path.relative);
         if name == "." {
             return Err(ToolError::IsFolder { path: path.shown.clone() });
         }
         let existing = change.states.before.map(|_| path.stat()).transpose().map_err(failed)?;
-        let folder = beneath::make(&*path.base, above).map_err(failed)?;
+        let folder = openat::make(&*path.base, above).map_err(failed)?;
         let mut prepared = Self { folder, name: name.to_owned(), beside: None };
         if existing.is_some() {
             // A rename would replace a file that says it must not be written.
@@ -147,7 +147,7 @@ impl Prepared {
             })?,
             None => unlinkat(&self.folder, &self.name, AtFlags::empty())?,
         }
-        let folder = beneath::open(&self.folder, Path::new(""), OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let folder = openat::open(&self.folder, Path::new(""), OFlags::RDONLY | OFlags::DIRECTORY)?;
         Ok(fsync(folder)?)
     }
 }

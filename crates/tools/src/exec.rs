@@ -6,7 +6,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use engine::tables::limits::PROCESS_MS;
-use engine::{CallOutcome, EffectId, Found, Given};
+use engine::{CallOutcome, EffectId, Found, ToolResult};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{ChildStdout, Command};
 use tokio::time::sleep;
@@ -19,7 +19,7 @@ use crate::limits::{ATTACHED_TICK_MS, FOLLOWED_TICK_MS, REASON_BYTES, SLACK_MS};
 use crate::live::LiveOutput;
 use crate::paths::Workspace;
 use crate::supervise::{Job, processes};
-use crate::{given, shown, window};
+use crate::{preview, tool_result, window};
 
 /// What the model is told of a command that was given up before it began.
 const NEVER_STARTED: &str = "The command was ended before it started; nothing was run.\n";
@@ -36,11 +36,11 @@ pub(crate) async fn run(
     arguments: &ExecArguments,
     already: u64,
     progress: &mut (impl FnMut(u64, String) + Send),
-) -> Result<Given, ToolError> {
+) -> Result<ToolResult, ToolError> {
     let folder = CallFolder::of(&context.calls, id);
     let mut news = match state(&folder)? {
-        CallState::Absent => News::of(start(context, &folder, arguments).await?),
-        _ => News::none(),
+        CallState::Absent => OutputUpdate::of(start(context, &folder, arguments).await?),
+        _ => OutputUpdate::none(),
     };
     let yields_at = arguments.yields_after(context.call_ms).map(|after| Instant::now() + after);
     let mut live = LiveOutput::new(context.secrets.clone(), already);
@@ -72,7 +72,7 @@ pub(crate) async fn run(
 }
 
 /// What the model is told when its command goes on without the call.
-fn in_background(context: &Context, folder: &CallFolder, id: EffectId) -> Result<Given, ToolError> {
+fn in_background(context: &Context, folder: &CallFolder, id: EffectId) -> Result<ToolResult, ToolError> {
     let window = window::read(folder, &context.secrets, Some(0), false).map_err(record_error(folder))?;
     let line_end = if window.text.is_empty() || window.text.ends_with('\n') { "" } else { "\n" };
     let (name, next, hours) = (id.process_name(), window.next, PROCESS_MS / 3_600_000);
@@ -80,7 +80,7 @@ fn in_background(context: &Context, folder: &CallFolder, id: EffectId) -> Result
         "{}{line_end}[it goes on in the background as {name}, for at most {hours} h; to see more: process action=poll id={name} offset={next}]\n",
         window.text
     );
-    Ok(Given { in_background: true, ..given::text(CallOutcome::Done, &told) })
+    Ok(ToolResult { in_background: true, ..tool_result::text(CallOutcome::Done, &told) })
 }
 
 /// Looks up what became of the call. One that never began will not begin any more.
@@ -108,7 +108,7 @@ pub(crate) async fn find(context: &Context, id: EffectId, arguments: &ExecArgume
 }
 
 /// Has the command and all its processes ended, and waits for the record of it.
-pub(crate) async fn end(context: &Context, id: EffectId, grace: Duration) -> Result<Given, ToolError> {
+pub(crate) async fn end(context: &Context, id: EffectId, grace: Duration) -> Result<ToolResult, ToolError> {
     let folder = CallFolder::of(&context.calls, id);
     loop {
         return Ok(match ended_within(&folder, grace).await.map_err(record_error(&folder))? {
@@ -146,24 +146,24 @@ pub(crate) fn record_error(folder: &CallFolder) -> impl FnOnce(std::io::Error) -
     move |source| ToolError::Record { path, source }
 }
 
-async fn settled(context: &Context, folder: &CallFolder, record: ExitRecord) -> Result<Given, ToolError> {
+async fn settled(context: &Context, folder: &CallFolder, record: ExitRecord) -> Result<ToolResult, ToolError> {
     let (reader, secrets) = (folder.clone(), context.secrets.clone());
-    let reading = tokio::task::spawn_blocking(move || shown::ended(&reader, &record, &secrets));
+    let reading = tokio::task::spawn_blocking(move || preview::ended(&reader, &record, &secrets));
     reading.await.map_err(|_| ToolError::Defect { tool: "exec" })
 }
 
-fn interrupted(folder: &CallFolder) -> Given {
+fn interrupted(folder: &CallFolder) -> ToolResult {
     processes::kill_marked(&folder.name());
-    given::text(CallOutcome::Interrupted, UNKNOWN)
+    tool_result::text(CallOutcome::Interrupted, UNKNOWN)
 }
 
-fn failed(text: &str) -> Given {
-    given::text(CallOutcome::Failed, text)
+fn failed(text: &str) -> ToolResult {
+    tool_result::text(CallOutcome::Failed, text)
 }
 
-fn unended() -> Given {
+fn unended() -> ToolResult {
     let output = "The command could not be ended in time; it may still be running.\n";
-    given::text(CallOutcome::Unended, output)
+    tool_result::text(CallOutcome::Unended, output)
 }
 
 /// Starts the supervisor and hands it the job. What it writes says when there is news.
@@ -199,14 +199,14 @@ async fn start(context: &Context, folder: &CallFolder, arguments: &ExecArguments
 
 /// When to look into the folder again.
 #[derive(Debug)]
-struct News {
+struct OutputUpdate {
     /// The supervisor's output, if it is ours and still open.
     stdout: Option<ChildStdout>,
     /// What it said before it began.
     said: Vec<u8>,
 }
 
-impl News {
+impl OutputUpdate {
     fn of(stdout: ChildStdout) -> Self {
         Self { stdout: Some(stdout), said: Vec::new() }
     }

@@ -21,7 +21,7 @@ const ACCEPT: &str = "text/html,application/xhtml+xml,text/plain,text/markdown,a
 
 /// Which addresses may be connected to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Reach {
+pub enum NetworkPolicy {
     /// Those of the public internet.
     #[default]
     Public,
@@ -32,7 +32,7 @@ pub enum Reach {
     Only(IpAddr),
 }
 
-impl Reach {
+impl NetworkPolicy {
     fn admits(self, address: IpAddr) -> bool {
         match self {
             Self::Public => is_public(address),
@@ -53,11 +53,11 @@ pub(crate) struct Fetched {
 }
 
 /// Fetches a page. Dropping the future ends it.
-pub(crate) async fn fetch(url: &str, reach: Reach) -> Result<Fetched, ToolError> {
+pub(crate) async fn fetch(url: &str, reach: NetworkPolicy) -> Result<Fetched, ToolError> {
     fetch_within(url, reach, Duration::from_millis(FETCH_MS)).await
 }
 
-async fn fetch_within(url: &str, reach: Reach, limit: Duration) -> Result<Fetched, ToolError> {
+async fn fetch_within(url: &str, reach: NetworkPolicy, limit: Duration) -> Result<Fetched, ToolError> {
     let fetching = tokio::time::timeout(limit, follow(url, reach)).await;
     fetching.unwrap_or_else(|_| Err(failed(url, format!("it took longer than {} s", limit.as_secs_f64()))))
 }
@@ -66,9 +66,9 @@ fn failed(url: &str, reason: impl Into<String>) -> ToolError {
     ToolError::Fetch { url: url.to_owned(), reason: reason.into() }
 }
 
-async fn follow(given: &str, reach: Reach) -> Result<Fetched, ToolError> {
-    let client = client(reach).map_err(|error| failed(given, error.to_string()))?;
-    let mut url = Url::parse(given).map_err(|error| failed(given, format!("it is no address: {error}")))?;
+async fn follow(tool_result: &str, reach: NetworkPolicy) -> Result<Fetched, ToolError> {
+    let client = client(reach).map_err(|error| failed(tool_result, error.to_string()))?;
+    let mut url = Url::parse(tool_result).map_err(|error| failed(tool_result, format!("it is no address: {error}")))?;
     for _ in 0..=REDIRECTS {
         check(&url, reach)?;
         let sent = client.get(url.clone()).header(header::ACCEPT, ACCEPT).send().await;
@@ -78,10 +78,10 @@ async fn follow(given: &str, reach: Reach) -> Result<Fetched, ToolError> {
             None => return page(response, url).await,
         }
     }
-    Err(failed(given, format!("it was redirected more than {REDIRECTS} times")))
+    Err(failed(tool_result, format!("it was redirected more than {REDIRECTS} times")))
 }
 
-fn client(reach: Reach) -> reqwest::Result<Client> {
+fn client(reach: NetworkPolicy) -> reqwest::Result<Client> {
     // The process has one TLS provider. If another crate has installed it already, it is the same.
     let _ = rustls::crypto::ring::default_provider().install_default();
     Client::builder()
@@ -96,7 +96,7 @@ fn client(reach: Reach) -> reqwest::Result<Client> {
 }
 
 /// Whether an address may be asked at all. One that is given as a number is never looked up, so it is checked here.
-fn check(url: &Url, reach: Reach) -> Result<(), ToolError> {
+fn check(url: &Url, reach: NetworkPolicy) -> Result<(), ToolError> {
     if !matches!(url.scheme(), "http" | "https") {
         return Err(failed(url.as_str(), "only http:// and https:// are fetched"));
     }
@@ -117,7 +117,7 @@ fn not_public(address: IpAddr) -> String {
 /// Looks names up, and gives their addresses only if all of them may be connected to. What it gives is what is connected to:
 /// a name that changes its mind between the check and the connection gains nothing.
 struct CheckedNames {
-    reach: Reach,
+    reach: NetworkPolicy,
 }
 
 impl Resolve for CheckedNames {

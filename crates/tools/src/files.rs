@@ -7,8 +7,8 @@ use std::os::fd::OwnedFd;
 use engine::Hash;
 use rustix::fs::{FileType, OFlags, Stat, fstat};
 
-use crate::beneath;
 use crate::error::ToolError;
+use crate::openat;
 use crate::paths::ResolvedPath;
 
 /// What a file is: its hash, or nothing if it is absent.
@@ -17,7 +17,7 @@ pub(crate) type FileState = Option<Hash>;
 impl ResolvedPath {
     /// What stands there.
     pub(crate) fn stat(&self) -> io::Result<Stat> {
-        beneath::stat(&*self.base, &self.relative)
+        openat::stat(&*self.base, &self.relative)
     }
 
     /// The file for reading, and its size in bytes.
@@ -26,7 +26,7 @@ impl ResolvedPath {
         self.must_be_file(&self.stat().map_err(failed)?)?;
         // Should it have become a pipe meanwhile, it is not waited for.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let file = beneath::open(&*self.base, &self.relative, flags).map_err(failed)?;
+        let file = openat::open(&*self.base, &self.relative, flags).map_err(failed)?;
         let stat = fstat(&file).map_err(|errno| failed(errno.into()))?;
         self.must_be_file(&stat)?;
         Ok((file.into(), stat.st_size as u64))
@@ -38,7 +38,7 @@ impl ResolvedPath {
         if kind(&self.stat().map_err(failed)?) == FileType::RegularFile {
             return Err(ToolError::IsFile { path: self.shown.clone() });
         }
-        beneath::open(&*self.base, &self.relative, OFlags::RDONLY | OFlags::DIRECTORY).map_err(failed)
+        openat::open(&*self.base, &self.relative, OFlags::RDONLY | OFlags::DIRECTORY).map_err(failed)
     }
 
     /// What the file is now.

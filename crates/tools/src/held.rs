@@ -15,7 +15,7 @@ use crate::exec;
 use crate::folder::{CallFolder, CallState};
 use crate::limits::HELD_TICK_MS;
 use crate::masking::Secrets;
-use crate::shown;
+use crate::preview;
 use crate::supervise::processes;
 
 /// How a process has ended.
@@ -81,7 +81,7 @@ fn end_of(secrets: &Secrets, state: &CallState) -> ProcessEnd {
     let unknown = |how: &str| ProcessEnd { outcome: CallOutcome::Interrupted, how: how.to_owned() };
     match state {
         CallState::Ended(record) => {
-            ProcessEnd { outcome: shown::outcome(record), how: secrets.mask(&shown::how(record)) }
+            ProcessEnd { outcome: preview::outcome(record), how: secrets.mask(&preview::how(record)) }
         }
         CallState::Running => unended("it could not be ended in time"),
         CallState::Dead => unknown("cut off by a crash; how it ended is not known"),

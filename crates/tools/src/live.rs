@@ -46,7 +46,7 @@ impl LiveOutput {
                 text.extend(self.masked.finish());
             }
             let text = self.decode(&text);
-            self.tell(&text, progress);
+            self.notify(&text, progress);
         }
         self.file = Some(file);
     }
@@ -72,7 +72,7 @@ impl LiveOutput {
     }
 
     /// Reports what of this text is new.
-    fn tell(&mut self, text: &str, progress: &mut impl FnMut(u64, String)) {
+    fn notify(&mut self, text: &str, progress: &mut impl FnMut(u64, String)) {
         let skip = self.already.saturating_sub(self.told).min(text.len() as u64) as usize;
         let skip = text.ceil_char_boundary(skip);
         if skip < text.len() {

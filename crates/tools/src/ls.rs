@@ -6,18 +6,18 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use rustix::fs::{AtFlags, FileType, readlinkat, statat};
 
-use crate::beneath;
 use crate::cancel::Cancel;
 use crate::error::ToolError;
 use crate::files::kind;
 use crate::invocation::LsArguments;
 use crate::limits::LIST_ENTRIES;
+use crate::openat;
 use crate::paths::Workspace;
 
 pub(crate) fn run(workspace: &Workspace, arguments: &LsArguments, cancel: &Cancel) -> Result<String, ToolError> {
     let path = workspace.reach(&arguments.path)?;
     let folder = path.open_folder("list")?;
-    let mut names = beneath::list(&folder).map_err(ToolError::file("list", path.shown.clone()))?;
+    let mut names = openat::list(&folder).map_err(ToolError::file("list", path.shown.clone()))?;
     names.sort();
     if names.is_empty() {
         return Ok(format!("{} is empty\n", path.shown));

@@ -56,8 +56,8 @@ impl Workspace {
     }
 
     /// Where `given` leads, for a call that runs: in the workspace, or where its check saw it lead.
-    pub(crate) fn reach(&self, given: &str) -> Result<ResolvedPath, ToolError> {
-        let path = self.resolve(given)?;
+    pub(crate) fn reach(&self, tool_result: &str) -> Result<ResolvedPath, ToolError> {
+        let path = self.resolve(tool_result)?;
         if path.inside || self.allowed.contains(&path.real) {
             Ok(path)
         } else {
@@ -67,15 +67,16 @@ impl Workspace {
 
     /// Where `given` leads: relative to the workspace, absolute, or from the home folder (`~/`). Links, `.` and `..` are
     /// followed as the kernel would; what does not exist is taken as it is written.
-    pub(crate) fn resolve(&self, given: &str) -> Result<ResolvedPath, ToolError> {
-        let bad = |reason| ToolError::BadPath { path: given.escape_default().to_string(), reason };
-        if given.is_empty() {
+    pub(crate) fn resolve(&self, tool_result: &str) -> Result<ResolvedPath, ToolError> {
+        let bad = |reason| ToolError::BadPath { path: tool_result.escape_default().to_string(), reason };
+        if tool_result.is_empty() {
             return Err(bad("it is empty"));
         }
-        if given.contains('\0') {
+        if tool_result.contains('\0') {
             return Err(bad("it has a zero byte in it"));
         }
-        let real = follow_links(&self.root, &expand_home(given)).ok_or_else(|| bad("its links lead in a circle"))?;
+        let real =
+            follow_links(&self.root, &expand_home(tool_result)).ok_or_else(|| bad("its links lead in a circle"))?;
         if let Ok(relative) = real.strip_prefix(&self.root) {
             let shown = if relative.as_os_str().is_empty() { ".".to_owned() } else { relative.display().to_string() };
             let (relative, base) = (relative.to_owned(), Arc::clone(&self.folder));
@@ -90,7 +91,7 @@ impl Workspace {
     }
 
     /// What a walk has found at `real`, beneath `folder`.
-    pub(crate) fn beneath(&self, folder: &ResolvedPath, real: &Path) -> ResolvedPath {
+    pub(crate) fn openat(&self, folder: &ResolvedPath, real: &Path) -> ResolvedPath {
         let below = real.strip_prefix(&folder.real).unwrap_or(real);
         let shown = real.strip_prefix(&self.root).unwrap_or(real).display().to_string();
         let (relative, base) = (folder.relative.join(below), Arc::clone(&folder.base));
@@ -121,11 +122,11 @@ fn place_of(folder: &OwnedFd) -> io::Result<PathBuf> {
     fs::read_link(format!("/proc/self/fd/{}", folder.as_raw_fd()))
 }
 
-fn expand_home(given: &str) -> PathBuf {
-    let rest = if given == "~" { Some("") } else { given.strip_prefix("~/") };
+fn expand_home(tool_result: &str) -> PathBuf {
+    let rest = if tool_result == "~" { Some("") } else { tool_result.strip_prefix("~/") };
     match (rest, std::env::var_os("HOME")) {
         (Some(rest), Some(home)) => Path::new(&home).join(rest),
-        _ => PathBuf::from(given),
+        _ => PathBuf::from(tool_result),
     }
 }
 
@@ -174,8 +175,8 @@ mod tests {
 
     use super::*;
 
-    fn inside(workspace: &Path, given: &str) -> bool {
-        Workspace::open(workspace).unwrap().resolve(given).unwrap().inside
+    fn inside(workspace: &Path, tool_result: &str) -> bool {
+        Workspace::open(workspace).unwrap().resolve(tool_result).unwrap().inside
     }
 
     #[test]
@@ -189,15 +190,15 @@ mod tests {
         symlink("sub", workspace.join("near")).unwrap();
         symlink("../../ws/sub", workspace.join("sub/back")).unwrap();
 
-        for given in [".", "a.txt", "sub/../b", "near/x", "sub/back/x", "not/there/yet", "../ws/x", "~x"] {
-            assert!(inside(&workspace, given), "{given}");
+        for tool_result in [".", "a.txt", "sub/../b", "near/x", "sub/back/x", "not/there/yet", "../ws/x", "~x"] {
+            assert!(inside(&workspace, tool_result), "{tool_result}");
         }
         let absolute = fs::canonicalize(&workspace).unwrap().join("x");
         assert!(inside(&workspace, absolute.to_str().unwrap()));
         let outside =
             ["..", "../ws2", "../ws2/x", "/", "/etc/passwd", "away/passwd", "dangling", "dangling/x", "away/..", "~"];
-        for given in outside {
-            assert!(!inside(&workspace, given), "{given}");
+        for tool_result in outside {
+            assert!(!inside(&workspace, tool_result), "{tool_result}");
         }
         // `..` after a link goes up from where the link leads, not from where it stands.
         assert!(!inside(&workspace, "away/../x"));
@@ -211,9 +212,9 @@ mod tests {
         let home = fs::canonicalize(home.path()).unwrap();
         fs::create_dir_all(home.join("real/sub")).unwrap();
         symlink("real", home.join("link")).unwrap();
-        for given in ["real", "link", "link/sub/..", "real/sub/..", "real/", "./real", "link/.", "/real"] {
-            let given = format!("{}/{given}", home.display());
-            assert_eq!(Workspace::open(Path::new(&given)).unwrap().root, home.join("real"), "{given}");
+        for tool_result in ["real", "link", "link/sub/..", "real/sub/..", "real/", "./real", "link/.", "/real"] {
+            let tool_result = format!("{}/{tool_result}", home.display());
+            assert_eq!(Workspace::open(Path::new(&tool_result)).unwrap().root, home.join("real"), "{tool_result}");
         }
     }
 
@@ -222,9 +223,9 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         symlink("b", home.path().join("a")).unwrap();
         symlink("a", home.path().join("b")).unwrap();
-        for given in ["", "a\0b", "a"] {
-            let resolved = Workspace::open(home.path()).unwrap().resolve(given);
-            assert!(matches!(resolved, Err(ToolError::BadPath { .. })), "{given:?}");
+        for tool_result in ["", "a\0b", "a"] {
+            let resolved = Workspace::open(home.path()).unwrap().resolve(tool_result);
+            assert!(matches!(resolved, Err(ToolError::BadPath { .. })), "{tool_result:?}");
         }
         let error = Workspace::open(&home.path().join("gone")).unwrap_err().to_string();
         assert!(error.contains("workspace") && error.contains("gone"), "{error}");

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use engine::{CallOutcome, EffectId, Given, Timestamp};
+use engine::{CallOutcome, EffectId, Timestamp, ToolResult};
 use tokio::time::sleep;
 
 use crate::call::Context;
@@ -14,7 +14,7 @@ use crate::exec::{ended_within, record_error};
 use crate::folder::{CallFolder, CallState};
 use crate::invocation::{Invocation, ProcessArguments};
 use crate::limits::{INPUT_MS, LISTED_BYTES, POLL_TICK_MS, PROCESS_END_MS};
-use crate::{given, shown, window};
+use crate::{preview, tool_result, window};
 
 /// A process as the session has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,14 +39,14 @@ pub fn command_of(arguments: &str) -> String {
 }
 
 /// Carries out a call.
-pub(crate) async fn run(context: &Context, asked: &ProcessArguments) -> Result<Given, ToolError> {
-    let done = |text: &str| given::text(CallOutcome::Done, &context.secrets.mask(text));
+pub(crate) async fn run(context: &Context, asked: &ProcessArguments) -> Result<ToolResult, ToolError> {
+    let done = |text: &str| tool_result::text(CallOutcome::Done, &context.secrets.mask(text));
     match asked {
         ProcessArguments::List => Ok(done(&list(context))),
         ProcessArguments::Poll { id, offset, wait } => {
             let text = poll(context, named(context, id)?, *offset, *wait).await?;
             // Masked part by part, so that the places hold.
-            Ok(given::text(CallOutcome::Done, &text))
+            Ok(tool_result::text(CallOutcome::Done, &text))
         }
         ProcessArguments::Write { id, text, eof } => {
             write(context, named(context, id)?, text, *eof).await.map(|text| done(&text))
@@ -74,7 +74,7 @@ fn folder(context: &Context, process: &HeldProcess) -> CallFolder {
 fn ended(folder: &CallFolder, process: &HeldProcess) -> io::Result<Option<String>> {
     Ok(match folder.state()? {
         CallState::Running => None,
-        CallState::Ended(record) => Some(shown::how(&record)),
+        CallState::Ended(record) => Some(preview::how(&record)),
         CallState::Dead | CallState::Absent | CallState::Void => {
             let unknown = || "how is not known: it was cut off, or its record is gone".to_owned();
             Some(process.ended.clone().unwrap_or_else(unknown))
@@ -92,9 +92,9 @@ fn list(context: &Context) -> String {
         let seconds = Timestamp(now).since(process.started_at) / 1_000;
         let state = ended.map_or_else(|| format!("running for {seconds} s"), |how| format!("ended: {how}"));
         let command = process.command.replace('\n', " ");
-        let shown = &command[..command.floor_char_boundary(LISTED_BYTES)];
-        let rest = if shown.len() < command.len() { "…" } else { "" };
-        format!("{} [{state}] {shown}{rest}\n", process.effect.process_name())
+        let preview = &command[..command.floor_char_boundary(LISTED_BYTES)];
+        let rest = if preview.len() < command.len() { "…" } else { "" };
+        format!("{} [{state}] {preview}{rest}\n", process.effect.process_name())
     };
     context.processes.iter().map(line).collect()
 }
@@ -168,15 +168,18 @@ async fn feed(mut input: File, bytes: &[u8]) -> io::Result<usize> {
     Ok(taken)
 }
 
-async fn end(context: &Context, process: &HeldProcess) -> Result<Given, ToolError> {
+async fn end(context: &Context, process: &HeldProcess) -> Result<ToolResult, ToolError> {
     let folder = folder(context, process);
     let id = process.effect.process_name();
     let already = ended(&folder, process).map_err(record_error(&folder))?.is_some();
     let over = ended_within(&folder, Duration::from_millis(PROCESS_END_MS)).await.map_err(record_error(&folder))?;
     if over == CallState::Running {
-        return Ok(given::text(CallOutcome::Failed, &format!("[{id} could not be ended in time; it may still run]\n")));
+        return Ok(tool_result::text(
+            CallOutcome::Failed,
+            &format!("[{id} could not be ended in time; it may still run]\n"),
+        ));
     }
     let how = ended(&folder, process).map_err(record_error(&folder))?.unwrap_or_default();
     let had = if already { "had ended already" } else { "has ended" };
-    Ok(given::text(CallOutcome::Done, &context.secrets.mask(&format!("[{id} {had}: {how}]\n"))))
+    Ok(tool_result::text(CallOutcome::Done, &context.secrets.mask(&format!("[{id} {had}: {how}]\n"))))
 }

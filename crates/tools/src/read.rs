@@ -5,13 +5,13 @@ use std::io::{BufRead, BufReader, Read};
 
 use crate::cancel::Cancel;
 use crate::error::ToolError;
-use crate::given::Told;
 use crate::images::{self, Image};
 use crate::invocation::ReadArguments;
 use crate::kinds;
 use crate::limits::{IMAGE_FILE_BYTES, READ_BYTES, READ_LINES, SNIFF_BYTES};
 use crate::paths::{ResolvedPath, Workspace};
 use crate::size::size;
+use crate::tool_result::Told;
 
 pub(crate) fn run(workspace: &Workspace, arguments: &ReadArguments, cancel: &Cancel) -> Result<Told, ToolError> {
     let path = workspace.reach(&arguments.path)?;

@@ -41,10 +41,10 @@ pub(crate) fn entries<'a>(
         overrides.add(glob).map_err(wrong)?;
         builder.overrides(overrides.build().map_err(wrong)?);
     }
-    let beneath = builder.build().filter(|entry| entry.as_ref().map_or(true, |entry| entry.depth() > 0));
-    Ok(beneath.map(|entry| {
+    let openat = builder.build().filter(|entry| entry.as_ref().map_or(true, |entry| entry.depth() > 0));
+    Ok(openat.map(|entry| {
         let entry = entry.map_err(|error| ToolError::Walk { reason: error.to_string() })?;
         let is_file = entry.file_type().is_some_and(|kind| kind.is_file());
-        Ok(Entry { path: workspace.beneath(folder, entry.path()), is_file })
+        Ok(Entry { path: workspace.openat(folder, entry.path()), is_file })
     }))
 }

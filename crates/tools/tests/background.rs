@@ -9,13 +9,13 @@ use std::path::Path;
 
 use common::{GRACE, SECRET, World, lives, output, pid_in, request, supervisor_of, until};
 use engine::tables::limits::RUNNING_PROCESSES;
-use engine::{CallOutcome, Found, Given, Policy, Timestamp};
+use engine::{CallOutcome, Found, Policy, Timestamp, ToolResult};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tools::{CallRequest, HeldProcess};
 
 /// Puts a command into the background, and gives its name and what the call was told.
-async fn put(world: &mut World, command: &str) -> (CallRequest, String, Given) {
+async fn put(world: &mut World, command: &str) -> (CallRequest, String, ToolResult) {
     let request = request("exec", json!({ "command": command, "background": true }));
     let ended = world.run(&request).await;
     hold(world, &request, command);
@@ -24,7 +24,7 @@ async fn put(world: &mut World, command: &str) -> (CallRequest, String, Given) {
 }
 
 /// The same, once it has written this. The time that is waited for it becomes longer until that is enough on this machine.
-async fn put_saying(world: &mut World, command: &str, said: &str) -> (CallRequest, String, Given) {
+async fn put_saying(world: &mut World, command: &str, said: &str) -> (CallRequest, String, ToolResult) {
     for yield_ms in [500, 4_000, 32_000] {
         let request = request("exec", json!({ "command": command, "yield_ms": yield_ms }));
         let ended = world.run(&request).await;
@@ -44,7 +44,7 @@ fn hold(world: &mut World, request: &CallRequest, command: &str) {
     world.context.processes.push(held);
 }
 
-async fn process(world: &World, arguments: Value) -> Given {
+async fn process(world: &World, arguments: Value) -> ToolResult {
     world.call("process", arguments).await
 }
 

@@ -193,8 +193,8 @@ async fn r15_a_frozen_command_is_ended() {
 async fn a_command_that_prints_a_gigabyte_is_bounded() {
     let world = World::new();
     let request = exec("echo first; head -c 1073741824 /dev/zero | tr '\\0' 'x'; echo last");
-    let heard = Heard::default();
-    let ended = tools::run(&world.context, &request, heard.listener()).await;
+    let observed = Heard::default();
+    let ended = tools::run(&world.context, &request, observed.listener()).await;
     let text = output(&ended);
     assert_eq!(ended.outcome, CallOutcome::Done);
     assert!(text.starts_with("first\nxxx") && text.ends_with("xxxlast\n[exit status 0]\n"));
@@ -204,24 +204,24 @@ async fn a_command_that_prints_a_gigabyte_is_bounded() {
     assert!(whole.bytes.starts_with(b"first\n") && whole.bytes.ends_with(b"last\n"));
     assert!((8 << 20..(8 << 20) + 100).contains(&whole.bytes.len()), "{}", whole.bytes.len());
     assert_eq!(fs::metadata(world.folder(&request).join("output")).unwrap().len(), 8 << 20);
-    assert_eq!(heard.text(0).len(), 64 << 10);
+    assert_eq!(observed.text(0).len(), 64 << 10);
 }
 
 #[tokio::test]
 async fn r13_a_command_outlives_its_runtime_and_is_attached_to() {
     let world = World::new();
     let mut request = exec("echo one; echo x >> count; until [ -e go ]; do sleep 0.01; done; echo two ü; exit 5");
-    let heard = Heard::default();
+    let observed = Heard::default();
     // The runtime dies: its future is dropped in the middle.
     {
-        let first = tools::run(&world.context, &request, heard.listener());
+        let first = tools::run(&world.context, &request, observed.listener());
         tokio::select! {
             _ = first => panic!("it waits for `go`"),
-            () = until("the first line came", || heard.text(0) == "one\n") => {}
+            () = until("the first line came", || observed.text(0) == "one\n") => {}
         }
     }
     assert_eq!(tools::find(&world.context, &request).await.found, Found::Running);
-    request.already = heard.text(0).len() as u64;
+    request.already = observed.text(0).len() as u64;
     let again = Heard::default();
     let going = async {
         until("it is attached to and left alone", || supervisor_of(&world.folder(&request)).is_some()).await;
@@ -328,10 +328,10 @@ async fn r15_signals_of_the_terminal_do_not_reach_a_command() {
 async fn secrets_are_neither_given_to_commands_nor_told() {
     let mut world = World::new();
     world.put("key.txt", format!("key={SECRET}\n"));
-    let heard = Heard::default();
-    let ended = tools::run(&world.context, &exec("cat key.txt; exit 1"), heard.listener()).await;
+    let observed = Heard::default();
+    let ended = tools::run(&world.context, &exec("cat key.txt; exit 1"), observed.listener()).await;
     assert_eq!(output(&ended), "key=[secret]\n[exit status 1]\n");
-    assert_eq!(heard.text(0), "key=[secret]\n");
+    assert_eq!(observed.text(0), "key=[secret]\n");
 
     // PATH stands for a variable that a command must not see: `env` is started by its full name.
     let seen = |ended| output(&ended).lines().any(|line| line.starts_with("CARGO_MANIFEST_DIR="));
@@ -343,11 +343,11 @@ async fn secrets_are_neither_given_to_commands_nor_told() {
 #[tokio::test]
 async fn output_that_is_not_utf8_is_told_as_text() {
     let world = World::new();
-    let heard = Heard::default();
-    let ended = tools::run(&world.context, &exec("printf 'a\\377b\\303'"), heard.listener()).await;
+    let observed = Heard::default();
+    let ended = tools::run(&world.context, &exec("printf 'a\\377b\\303'"), observed.listener()).await;
     let note = "[not all of it is UTF-8: 2 bytes stand as \\xNN]";
     assert_eq!(output(&ended), format!("a\\xffb\\xc3\n{note}\n[exit status 0]\n"));
-    assert_eq!(heard.text(0), "a\u{fffd}b");
+    assert_eq!(observed.text(0), "a\u{fffd}b");
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use common::{SECRET, World, output};
 use engine::{CallOutcome, Policy};
 use serde_json::json;
-use tools::Reach;
+use tools::NetworkPolicy;
 
 /// A server with one answer for each path. It lives as long as the test's process.
 struct Site {
@@ -66,7 +66,7 @@ fn serve(mut stream: TcpStream, asked: &Mutex<Vec<String>>, address: SocketAddr)
     let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body));
 }
 
-fn world(reach: Reach) -> World {
+fn world(reach: NetworkPolicy) -> World {
     let mut world = World::new();
     world.context.reach = reach;
     world
@@ -74,7 +74,7 @@ fn world(reach: Reach) -> World {
 
 #[tokio::test]
 async fn a_page_is_told_as_text_with_where_it_came_from() {
-    let (world, site) = (world(Reach::Anywhere), Site::new());
+    let (world, site) = (world(NetworkPolicy::Anywhere), Site::new());
     for path in ["/", "/once"] {
         let ended = world.call("web_fetch", json!({ "url": site.url(path) })).await;
         let said = output(&ended);
@@ -87,7 +87,7 @@ async fn a_page_is_told_as_text_with_where_it_came_from() {
 
 #[tokio::test]
 async fn what_cannot_be_fetched_says_why() {
-    let (world, site) = (world(Reach::Anywhere), Site::new());
+    let (world, site) = (world(NetworkPolicy::Anywhere), Site::new());
     for (path, told) in [
         ("/gone", "404 Not Found, text/html, 11 bytes\n\nnot here"),
         ("/round", "redirected more than 5 times"),
@@ -109,7 +109,7 @@ async fn what_cannot_be_fetched_says_why() {
 
 #[tokio::test]
 async fn r45_a_page_is_bounded_and_what_is_no_text_is_told() {
-    let (world, site) = (world(Reach::Anywhere), Site::new());
+    let (world, site) = (world(NetworkPolicy::Anywhere), Site::new());
     let ended = world.call("web_fetch", json!({ "url": site.url("/long") })).await;
     let (said, whole) = (output(&ended), ended.whole.unwrap());
     assert!(said.contains(&format!("{} bytes (cut there)", 2 << 20)) && said.len() < 25_000, "{}", said.len());
@@ -123,7 +123,7 @@ async fn r45_a_page_is_bounded_and_what_is_no_text_is_told() {
 /// By its number, and by a name that leads to it: nothing is even connected to.
 #[tokio::test]
 async fn an_address_that_is_not_public_is_not_connected_to() {
-    let (world, site) = (world(Reach::Public), Site::new());
+    let (world, site) = (world(NetworkPolicy::Public), Site::new());
     let port = site.address.port();
     for host in ["127.0.0.1", "2130706433", "[::ffff:127.0.0.1]", "localhost"] {
         let ended = world.call("web_fetch", json!({ "url": format!("http://{host}:{port}/") })).await;

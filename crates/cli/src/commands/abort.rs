@@ -13,8 +13,8 @@ use protocol::{Client, ClientError};
 use super::follower::{End, Follower, Happening};
 use crate::args::WriterArgs;
 use crate::config::{Config, Globals};
-use crate::door::failed;
 use crate::error::CliError;
+use crate::owner_client::failed;
 
 /// End a run: its stream is cut and kept, its commands are ended with every process of theirs.
 #[derive(Debug, Args)]

@@ -19,8 +19,8 @@ use uuid::Uuid;
 use super::follower::{End, Follower, Happening};
 use crate::args::WriterArgs;
 use crate::config::{Config, Globals, Resolved, Subject};
-use crate::door::{failed, is_gone};
 use crate::error::{CliError, Exit};
+use crate::owner_client::{failed, is_gone};
 use crate::resolver::today;
 use crate::show::{json_line, print};
 
@@ -71,8 +71,12 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
         compact: false,
     };
     // What cannot run is said before anything is recorded.
-    let subject =
-        Subject { agent: &key.agent, overrides: &overrides, wants: runtime::Wants::default(), date: &today() };
+    let subject = Subject {
+        agent: &key.agent,
+        overrides: &overrides,
+        wants: runtime::ModelPreferences::default(),
+        date: &today(),
+    };
     let Resolved { settings, mut notes } = config.resolve(subject)?;
     let sees = settings.candidates.first().filter(|candidate| !candidate.images).map(blind_note);
     // A relative workspace is meant from here, also when `resume` takes the message up from elsewhere.
@@ -177,7 +181,7 @@ async fn converse(
     globals: &Globals,
 ) -> Result<Ending, CliError> {
     if follower.is_owner() {
-        tell_others(follower, key, globals)?;
+        report_others(follower, key, globals)?;
     }
     let mut sent = Sent::default();
     let mut is_there = match follower.follow(key).await {
@@ -355,7 +359,7 @@ pub(crate) fn outcome(run: RunId, ended: &RunEnd) -> Result<(), CliError> {
 }
 
 /// Other sessions' runs stay for `resume`.
-fn tell_others(follower: &mut Follower<'_>, key: &str, globals: &Globals) -> Result<(), CliError> {
+fn report_others(follower: &mut Follower<'_>, key: &str, globals: &Globals) -> Result<(), CliError> {
     let others = Reader::open(&globals.home)?.unfinished()?.iter().filter(|row| row.key != key).count();
     if others > 0 {
         let sessions = if others == 1 { "1 other session has" } else { &format!("{others} other sessions have") };

@@ -11,8 +11,8 @@ use protocol::method::{CompactParams, Compacted, SessionsCompact, SessionsUncomp
 use super::follower::{End, Follower, change};
 use crate::args::WriterArgs;
 use crate::config::{Config, Globals};
-use crate::door::failed;
 use crate::error::CliError;
+use crate::owner_client::failed;
 use crate::show::{json, json_line, print};
 
 /// Make the history of a session shorter: a summary stands for all but its newest part. What was said stays readable

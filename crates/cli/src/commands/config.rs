@@ -75,7 +75,7 @@ pub(crate) fn run(args: ConfigArgs, globals: &Globals) -> Result<(), CliError> {
         }
         ConfigCommand::Check { json } => check(globals, json),
         ConfigCommand::Path { json } => {
-            let place = Place::of(globals);
+            let place = ConfigFile::of(globals);
             print(&if json { self::json(&place) } else { format!("{}\n", place.file) })
         }
         ConfigCommand::Schema { json: _ } => print(&json(&schema())),
@@ -85,14 +85,14 @@ pub(crate) fn run(args: ConfigArgs, globals: &Globals) -> Result<(), CliError> {
 
 /// Where the file is.
 #[derive(Debug, PartialEq, Serialize)]
-struct Place {
+struct ConfigFile {
     home: String,
     file: String,
     /// Whether it is there.
     exists: bool,
 }
 
-impl Place {
+impl ConfigFile {
     fn of(globals: &Globals) -> Self {
         let file = globals.home.join(FILE);
         Self { home: show(&globals.home), exists: file.exists(), file: show(&file) }
@@ -107,7 +107,7 @@ fn show(path: &Path) -> String {
 #[derive(Debug, PartialEq, Serialize)]
 struct Shown {
     #[serde(flatten)]
-    place: Place,
+    place: ConfigFile,
     settings: Vec<Setting>,
     /// Which model answers where none is configured, and what it cannot do of what is.
     notes: Vec<String>,
@@ -117,11 +117,15 @@ impl Shown {
     fn of(effective: Effective, globals: &Globals) -> Self {
         let Effective { config, settings } = effective;
         let overrides = engine::Overrides::default();
-        let subject =
-            Subject { agent: "main", overrides: &overrides, wants: runtime::Wants::default(), date: &today() };
+        let subject = Subject {
+            agent: "main",
+            overrides: &overrides,
+            wants: runtime::ModelPreferences::default(),
+            date: &today(),
+        };
         // What cannot be resolved is for `config check`; here it is shown as it stands.
         let notes = config.resolve(subject).map(|resolved| resolved.notes).unwrap_or_default();
-        Self { place: Place::of(globals), settings, notes }
+        Self { place: ConfigFile::of(globals), settings, notes }
     }
 }
 
@@ -143,14 +147,14 @@ fn lay_out(shown: &Shown, with_origin: bool) -> String {
 #[derive(Debug, PartialEq, Serialize)]
 struct Checked {
     #[serde(flatten)]
-    place: Place,
+    place: ConfigFile,
     errors: Vec<Remark>,
     warnings: Vec<Remark>,
 }
 
 fn check(globals: &Globals, as_json: bool) -> Result<(), CliError> {
     let Review { errors, warnings, set } = Config::review(&globals.home, &globals.environment, Flags::default());
-    let checked = Checked { place: Place::of(globals), errors, warnings };
+    let checked = Checked { place: ConfigFile::of(globals), errors, warnings };
     print(&if as_json { json(&checked) } else { lay_out_check(&checked, set) })?;
     match checked.errors.len() {
         0 => Ok(()),

@@ -1,7 +1,7 @@
 //! `limulus doctor`: looks at a home for damage. What it changes it changes only when asked to (`mend`).
 
-mod aside;
-mod mend;
+mod quarantine;
+mod repair;
 mod rest;
 
 use std::io::{IsTerminal as _, Write as _};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use gateway::show::owner;
-use journal::check::{self, Mend, Progress, Report};
+use journal::check::{self, CheckReport, Progress, Repair};
 
 use crate::config::Globals;
 use crate::error::{CliError, Exit};
@@ -34,9 +34,9 @@ pub(crate) struct DoctorArgs {
     /// Print nothing but what is wrong
     #[arg(long, short, conflicts_with = "json")]
     quiet: bool,
-    /// Mend what is wrong: snapshots, snapshot:KEY, session:KEY, ledger, views, loss, wal, rescue, collect
+    /// Repair what is wrong: snapshots, snapshot:KEY, session:KEY, ledger, views, loss, wal, rescue, collect
     #[arg(long, value_name = "WHAT")]
-    mend: Option<Mend>,
+    mend: Option<Repair>,
     /// Do not ask before mending
     #[arg(long, requires = "mend")]
     yes: bool,
@@ -45,7 +45,7 @@ pub(crate) struct DoctorArgs {
 /// Looks, and says what it has found.
 pub(crate) fn run(args: &DoctorArgs, globals: &Globals) -> Result<(), CliError> {
     let did = match &args.mend {
-        Some(wanted) => mend::run(wanted, args, globals)?,
+        Some(wanted) => repair::run(wanted, args, globals)?,
         None => vec![],
     };
     let owner = owner(&globals.home);
@@ -54,30 +54,30 @@ pub(crate) fn run(args: &DoctorArgs, globals: &Globals) -> Result<(), CliError> 
     let home = globals.home.display().to_string();
     let healthy = report.findings.is_empty();
     if args.json {
-        let Report { findings, notes, counts, collectable } = &report;
+        let CheckReport { findings, notes, counts, collectable } = &report;
         let (owner, checked, collectable) = (owner.as_ref(), *counts, *collectable);
         print(&json(&Shown { home, did: &did, healthy, owner, checked, collectable, findings, notes }))?;
     } else if !(args.quiet && healthy) {
-        print(&(mend::told(&did) + &lay_out(&home, owner.as_ref(), &report, &Zone::local())))?;
+        print(&(repair::told(&did) + &lay_out(&home, owner.as_ref(), &report, &Zone::local())))?;
     }
     verdict(&report)
 }
 
 /// Checks the home; on a terminal a line on stderr says how far it is.
-fn look(globals: &Globals) -> Result<Report, CliError> {
+fn look(globals: &Globals) -> Result<CheckReport, CliError> {
     let mut line = Line::new();
     let report = check::check(&globals.home, &mut |progress| line.show(progress));
     line.clear();
     Ok(report?)
 }
 
-fn verdict(report: &Report) -> Result<(), CliError> {
+fn verdict(report: &CheckReport) -> Result<(), CliError> {
     let number = report.findings.len();
     if number == 0 {
         return Ok(());
     }
-    let mends = report.findings.iter().any(|finding| finding.mend.is_some());
-    let hint = if mends {
+    let repairs = report.findings.iter().any(|finding| finding.repair.is_some());
+    let hint = if repairs {
         "keep a copy of the folder, then mend one after the other from the top; each asks before it changes anything"
     } else {
         "what cannot be mended here is put back from a backup; sessions that are whole go on"

@@ -12,8 +12,8 @@ use protocol::method::{EndParams, SessionsEnd};
 use super::follower::{End, Follower};
 use crate::args::WriterArgs;
 use crate::config::{Config, Globals};
-use crate::door::failed;
 use crate::error::{CliError, Exit};
+use crate::owner_client::failed;
 
 /// End a session for good: its run, its queue, all that it has in the background. What was said stays readable.
 #[derive(Debug, Args)]

@@ -11,8 +11,8 @@ use protocol::Event;
 use super::follower::quit_on_signals;
 use super::stream::{Followed, StreamReader, StreamTarget};
 use crate::config::Globals;
-use crate::door::{failed, look};
 use crate::error::CliError;
+use crate::owner_client::{failed, look};
 use crate::render::{Screen, Style};
 
 /// How often an owner is looked for.
@@ -56,8 +56,8 @@ pub(crate) async fn run(args: EventsArgs, globals: &Globals) -> Result<(), CliEr
     quit_on_signals()?;
     let mut told = false;
     loop {
-        if let Some(Ok(door)) = look(&globals.home, false).await {
-            if let Followed::Refused(error) = lines.follow(door, never).await? {
+        if let Some(Ok(owner_client)) = look(&globals.home, false).await {
+            if let Followed::Refused(error) = lines.follow(owner_client, never).await? {
                 return Err(failed(error));
             }
             told = false;

@@ -18,9 +18,9 @@ use tokio::task::JoinHandle;
 use super::asking::Asking;
 use crate::args::WriterArgs;
 use crate::config::{Config, Globals};
-use crate::door::{Door, Here, Opening, failed, is_gone};
 use crate::error::{CliError, Exit};
 use crate::output;
+use crate::owner_client::{Here, Opening, OwnerClient, failed, is_gone};
 use crate::render::{Screen, Style};
 
 /// How often the spinner turns.
@@ -36,7 +36,7 @@ pub(crate) const HOME: &str = "";
 pub(crate) struct Follower<'a> {
     /// How the next owner is found; a watcher, who owns nothing, waits for one instead.
     opening: Option<Opening<'a>>,
-    door: Door,
+    owner_client: OwnerClient,
     pub(crate) screen: Screen,
     asking: Asking,
     /// The sessions that are followed, each with the cursor of its last line that was drawn.
@@ -88,20 +88,20 @@ impl<'a> Follower<'a> {
     ) -> Result<Self, CliError> {
         let opening = Opening { globals, config, wait: args.wait, asks: can_ask() };
         let signals = Signals::new()?;
-        let door = opening.open().await?;
+        let owner_client = opening.open().await?;
         let screen = Screen::new(Style::of_stdout(args.json, sessions), sessions);
-        Ok(Self { opening: Some(opening), ..Self::over(door, screen, signals) })
+        Ok(Self { opening: Some(opening), ..Self::over(owner_client, screen, signals) })
     }
 
     /// Watches an owner, as long as it is there.
-    pub(crate) fn watch(door: Door, screen: Screen) -> Result<Self, CliError> {
-        Ok(Self::over(door, screen, Signals::new()?))
+    pub(crate) fn watch(owner_client: OwnerClient, screen: Screen) -> Result<Self, CliError> {
+        Ok(Self::over(owner_client, screen, Signals::new()?))
     }
 
-    fn over(door: Door, screen: Screen, signals: Signals) -> Self {
+    fn over(owner_client: OwnerClient, screen: Screen, signals: Signals) -> Self {
         Self {
             opening: None,
-            door,
+            owner_client,
             screen,
             asking: Asking::new(),
             followed: BTreeMap::new(),
@@ -112,7 +112,7 @@ impl<'a> Follower<'a> {
 
     /// The owner.
     pub(crate) fn client(&self) -> &Client {
-        &self.door.client
+        &self.owner_client.client
     }
 
     /// The cursor of the last line of a session that was drawn.
@@ -122,7 +122,7 @@ impl<'a> Follower<'a> {
 
     /// Whether this process owns the home.
     pub(crate) fn is_owner(&self) -> bool {
-        self.door.here.is_some()
+        self.owner_client.here.is_some()
     }
 
     /// Follows a session from now on.
@@ -138,7 +138,7 @@ impl<'a> Follower<'a> {
 
     /// Follows what these ask for; `key` is the session that it is about.
     pub(crate) async fn follow_from(&mut self, key: &str, params: SubscribeParams) -> Result<(), ClientError> {
-        let cursor = self.door.client.call::<EventsSubscribe>(params).await?.cursor;
+        let cursor = self.owner_client.client.call::<EventsSubscribe>(params).await?.cursor;
         self.followed.insert(key.to_owned(), cursor);
         Ok(())
     }
@@ -153,9 +153,9 @@ impl<'a> Follower<'a> {
         loop {
             tokio::select! {
                 biased;
-                frame = self.door.events.recv() => match frame {
+                frame = self.owner_client.events.recv() => match frame {
                     Some(frame) => {
-                        if let Some(event) = self.hear(&frame) {
+                        if let Some(event) = self.observe(&frame) {
                             return Ok(Happening::Told(event));
                         }
                     }
@@ -168,7 +168,7 @@ impl<'a> Follower<'a> {
                     self.aside::<AsksAnswer>(AnswerParams { call, fingerprint, allow });
                     self.asking.ask(&mut self.screen);
                 }
-                trouble = here(&mut self.door.here, &mut self.screen) => {
+                trouble = here(&mut self.owner_client.here, &mut self.screen) => {
                     self.screen.hide_status();
                     return Err(trouble);
                 }
@@ -182,8 +182,8 @@ impl<'a> Follower<'a> {
     /// The next line that has come already, drawn. What was told before an answer is here where the answer is.
     pub(crate) fn told(&mut self) -> Option<Box<Event>> {
         loop {
-            let frame = self.door.events.try_recv().ok()?;
-            if let Some(event) = self.hear(&frame) {
+            let frame = self.owner_client.events.try_recv().ok()?;
+            if let Some(event) = self.observe(&frame) {
                 return Some(event);
             }
         }
@@ -223,25 +223,25 @@ impl<'a> Follower<'a> {
 
     /// Finds the next owner, or becomes it, and follows what was followed from where it was left.
     pub(crate) async fn reopen(&mut self) -> Result<(), CliError> {
-        let before = self.door.pid;
+        let before = self.owner_client.pid;
         self.screen.hide_status();
-        if let Some(here) = self.door.here.take() {
-            self.door = here.attach(can_ask()).await?;
-            let client = self.door.client.clone();
+        if let Some(here) = self.owner_client.here.take() {
+            self.owner_client = here.attach(can_ask()).await?;
+            let client = self.owner_client.client.clone();
             return self.follow_again(&client).await.map_err(failed);
         }
         loop {
             let opening = self.opening.as_ref().ok_or_else(|| CliError::bug("a watcher looked for the next owner"))?;
-            self.door = opening.open().await?;
-            let client = self.door.client.clone();
+            self.owner_client = opening.open().await?;
+            let client = self.owner_client.client.clone();
             match self.follow_again(&client).await {
                 Ok(()) => break,
                 Err(error) if is_gone(&error) => {}
                 Err(error) => return Err(failed(error)),
             }
         }
-        let pid = self.door.pid;
-        self.screen.say(&match &self.door.here {
+        let pid = self.owner_client.pid;
+        self.screen.say(&match &self.owner_client.here {
             Some(_) => format!("… pid {before}, which owned the home, is gone; this process goes on"),
             None if pid == before => "… more happened than was read here; this goes on where it was left".to_owned(),
             None => format!("… pid {before}, which owned the home, is gone; pid {pid} goes on"),
@@ -261,11 +261,11 @@ impl<'a> Follower<'a> {
     /// Leaves: the owner in order, so that others can go on; whoever is not leaves the owner to itself.
     pub(crate) async fn close(mut self, end: End) -> Result<(), CliError> {
         self.screen.hide_status();
-        let Some(mut here) = self.door.here.take() else { return Ok(()) };
+        let Some(mut here) = self.owner_client.here.take() else { return Ok(()) };
         let leaving = here.leave(end == End::Stopped);
-        let (mut door, mut screen) = (self.door, self.screen);
+        let (mut owner_client, mut screen) = (self.owner_client, self.screen);
         let drawing = async {
-            while let Some(frame) = door.events.recv().await {
+            while let Some(frame) = owner_client.events.recv().await {
                 if end == End::Stopped
                     && let Some(event) = read(&frame)
                 {
@@ -282,7 +282,7 @@ impl<'a> Follower<'a> {
     }
 
     /// Draws what came; gives it where it is of a session.
-    fn hear(&mut self, frame: &EventFrame) -> Option<Box<Event>> {
+    fn observe(&mut self, frame: &EventFrame) -> Option<Box<Event>> {
         match frame.event.as_str() {
             AGENT_EVENT => {
                 let event = read(frame)?;
@@ -317,7 +317,7 @@ impl<'a> Follower<'a> {
 
     /// Asks for something whose answer is only of interest if it is no.
     fn aside<M: Method>(&self, params: M::Params) {
-        let (client, trouble) = (self.door.client.clone(), self.trouble.0.clone());
+        let (client, trouble) = (self.owner_client.client.clone(), self.trouble.0.clone());
         tokio::spawn(async move {
             // An owner that is gone is noticed by whoever follows it.
             if let Err(error @ ClientError::Answered(_)) = client.call::<M>(params).await {

@@ -16,8 +16,8 @@ use super::follower::{End, Follower, change};
 use super::resume;
 use crate::args::WriterArgs;
 use crate::config::{Config, Globals};
-use crate::door::{failed, is_gone};
 use crate::error::CliError;
+use crate::owner_client::{failed, is_gone};
 use crate::show::choice::RunChoice;
 use crate::show::{json, print};
 
@@ -51,14 +51,14 @@ pub(crate) struct BreakArgs {
     #[command(flatten)]
     choice: RunChoice,
     #[command(flatten)]
-    place: Place,
+    place: BreakpointArgs,
     #[command(flatten)]
     writer: WriterArgs,
 }
 
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
-struct Place {
+struct BreakpointArgs {
     /// Before a call of this tool starts
     #[arg(long, value_name = "TOOL")]
     before_tool: Option<String>,
@@ -87,7 +87,7 @@ pub(crate) async fn pause(args: PauseArgs, globals: &Globals) -> Result<(), CliE
 
 pub(crate) async fn break_at(args: BreakArgs, globals: &Globals) -> Result<(), CliError> {
     let RunChoice { run, session } = args.choice;
-    let Place { before_tool, on, .. } = args.place;
+    let BreakpointArgs { before_tool, on, .. } = args.place;
     let place = match (&before_tool, on) {
         (Some(tool), _) => format!("holds before `{tool}`"),
         (None, Some(state)) => format!("holds when it is in `{}`", state.name()),
@@ -106,7 +106,7 @@ pub(crate) async fn go_on(args: ResumeArgs, globals: &Globals) -> Result<(), Cli
     let gone_on = if args.drop {
         give_up(&mut follower, &found).await
     } else {
-        take_up(&mut follower, &reader, &found, args.writer.json).await
+        resume(&mut follower, &reader, &found, args.writer.json).await
     };
     let closed = follower.close(End::of(&gone_on)).await;
     gone_on.and(closed)
@@ -124,12 +124,7 @@ async fn give_up(follower: &mut Follower<'_>, found: &FoundRun) -> Result<(), Cl
 }
 
 /// Lets it go on. Whoever owns the home follows it to its end: nobody else is there to do its work.
-async fn take_up(
-    follower: &mut Follower<'_>,
-    reader: &Reader,
-    found: &FoundRun,
-    as_json: bool,
-) -> Result<(), CliError> {
+async fn resume(follower: &mut Follower<'_>, reader: &Reader, found: &FoundRun, as_json: bool) -> Result<(), CliError> {
     let key = &found.session.key;
     follower.follow(key).await.map_err(failed)?;
     let asked = loop {

@@ -18,8 +18,8 @@ use protocol::{ClientError, Event};
 use super::follower::{End, Follower, HOME, Happening};
 use crate::args::WriterArgs;
 use crate::config::{Config, Globals};
-use crate::door::{failed, is_gone};
 use crate::error::{CliError, Exit};
+use crate::owner_client::{failed, is_gone};
 use crate::render::Screen;
 use crate::show::human::Zone;
 
@@ -28,7 +28,7 @@ use crate::show::human::Zone;
 pub(crate) struct ResumeArgs {
     /// The session; without it all that have unfinished work
     key: Option<String>,
-    /// Mend a session that needs a human, and take its held run up again
+    /// Repair a session that needs a human, and take its held run up again
     #[arg(long, requires = "key")]
     force: bool,
     #[command(flatten)]
@@ -48,7 +48,7 @@ pub(crate) async fn run(args: ResumeArgs, globals: &Globals) -> Result<(), CliEr
     let rows: Vec<_> = rows(&reader, key.as_ref())?.into_iter().filter(|row| known.contains(&row.session)).collect();
     let mut follower = Follower::open(globals, config, &args.writer, sessions).await?;
     let params = ResumeParams { session_key: args.key, force: args.force };
-    let taken = take_up(&mut follower, &reader, &rows, params, begin).await;
+    let taken = resume(&mut follower, &reader, &rows, params, begin).await;
     let closed = follower.close(End::of(&taken)).await;
     taken.and(closed)
 }
@@ -57,7 +57,7 @@ pub(crate) async fn run(args: ResumeArgs, globals: &Globals) -> Result<(), CliEr
 pub(super) async fn follow_one(follower: &mut Follower<'_>, reader: &Reader, key: &str) -> Result<(), CliError> {
     let rows = rows(reader, Some(&SessionKey::parse(Some(key))?))?;
     let params = ResumeParams { session_key: Some(key.to_owned()), force: false };
-    take_up(follower, reader, &rows, params, Begin::default()).await
+    resume(follower, reader, &rows, params, Begin::default()).await
 }
 
 /// What there is to take up, or to tell a human.
@@ -72,7 +72,7 @@ fn rows(read: &dyn Read, key: Option<&SessionKey>) -> Result<Vec<SessionRow>, Cl
     Ok(rows.into_iter().filter(is_open).collect())
 }
 
-async fn take_up(
+async fn resume(
     follower: &mut Follower<'_>,
     reader: &Reader,
     rows: &[SessionRow],
@@ -172,7 +172,7 @@ impl Following<'_> {
     }
 
     /// Says until when those wait that wait for a time: what they had decided was told to whoever followed them before.
-    async fn tell_waits(&self, follower: &mut Follower<'_>) {
+    async fn report_waits(&self, follower: &mut Follower<'_>) {
         // Whoever cannot be told goes on all the same.
         let Ok(status) = follower.client().call::<StatusGet>(NoParams {}).await else { return };
         let zone = Zone::local();
@@ -191,7 +191,7 @@ impl Following<'_> {
             Err(error) if is_gone(&error) && !follower.is_owner() => return Ok(None),
             Err(error) => return Err(failed(error)),
         }
-        self.tell_waits(follower).await;
+        self.report_waits(follower).await;
         while !self.busy.is_empty() {
             match follower.next().await? {
                 Happening::Told(event) => self.see(&event, &mut follower.screen)?,

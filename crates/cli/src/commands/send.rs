@@ -15,8 +15,8 @@ use uuid::Uuid;
 use super::follower::{End, Follower};
 use crate::args::WriterArgs;
 use crate::config::{Config, Globals, Subject};
-use crate::door::{failed, is_gone};
 use crate::error::{CliError, Exit};
+use crate::owner_client::{failed, is_gone};
 use crate::resolver::today;
 use crate::show::human::Page;
 use crate::show::{json, print};
@@ -106,8 +106,12 @@ pub(crate) async fn run(args: SendArgs, globals: &Globals) -> Result<(), CliErro
     let config = Arc::new(Config::load(&globals.home, &globals.environment, args.writer.flags())?);
     let overrides = engine::Overrides::default();
     // What cannot run is said before anything is recorded.
-    let subject =
-        Subject { agent: &key.agent, overrides: &overrides, wants: runtime::Wants::default(), date: &today() };
+    let subject = Subject {
+        agent: &key.agent,
+        overrides: &overrides,
+        wants: runtime::ModelPreferences::default(),
+        date: &today(),
+    };
     let workspace = config.resolve(subject)?.settings.workspace;
     let params = AgentParams {
         message,

@@ -9,17 +9,17 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use gateway::socket::{self, Listener};
-use gateway::{Service, ServiceOptions, TakenUp};
+use gateway::{RecoveredSessions, Service, ServiceOptions};
 use journal::Journal as _;
-use runtime::Linger;
+use runtime::IdlePolicy;
 use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 use crate::args::WriterArgs;
 use crate::config::{Config, Globals};
-use crate::door::{hang_up, listen, own, say_damage};
 use crate::error::{CliError, Exit};
+use crate::owner_client::{hang_up, listen, own, say_damage};
 use crate::resolver::ConfigResolver;
 use crate::{idle, retention};
 
@@ -68,7 +68,7 @@ pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliErr
             .with_offline(models::Offline::with_pace(config.offline_pace()))
             .with_logins(logins.clone()),
         resolver: Box::new(ConfigResolver::new(config, logins, notes_in)),
-        linger: Linger::default(),
+        idle: IdlePolicy::default(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     };
     let service = Service::start(journal, options);
@@ -85,24 +85,24 @@ pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliErr
     let mut broken = service.runtime().broken();
     let (socket, mut listening) = (listener.path().to_owned(), None);
     let serving = async {
-        let taken = service.take_up().await?;
+        let taken = service.resume().await?;
         // A terminal that nobody reads holds up what is said here, not who is let in.
         listening = Some(listen(listener, Arc::clone(&service)));
         told.ready(globals, &socket, epoch.0, &taken);
-        notify::tell("READY=1");
+        notify::report("READY=1");
         tokio::select! {
             () = signals.next() => {}
             Ok(error) = broken.wait_for(Option::is_some) => {
                 return Err(CliError::from(error.clone().expect("waited for")));
             }
             () = told.notes(&mut notes) => {}
-            () = idle::keep_up(&service, globals, |note| eprintln!("limulus: {note}")) => {}
-            () = retention::keep_up(erase, globals, |note| eprintln!("limulus: {note}")) => {}
+            () = idle::supervise(&service, globals, |note| eprintln!("limulus: {note}")) => {}
+            () = retention::supervise(erase, globals, |note| eprintln!("limulus: {note}")) => {}
         }
         Ok::<(), CliError>(())
     };
     let served = serving.await;
-    notify::tell("STOPPING=1");
+    notify::report("STOPPING=1");
     told.stopping(drain, served.is_ok());
     // Nobody new is let in while it leaves; whoever is there is told what became of it.
     if let Some(listening) = listening {
@@ -139,7 +139,7 @@ struct Told {
 }
 
 impl Told {
-    fn ready(&self, globals: &Globals, socket: &Path, epoch: u64, taken: &TakenUp) {
+    fn ready(&self, globals: &Globals, socket: &Path, epoch: u64, taken: &RecoveredSessions) {
         let (home, pid) = (globals.home.display(), std::process::id());
         let up = match taken.sessions.len() {
             0 => String::new(),

@@ -9,8 +9,8 @@ use protocol::method::SubscribeParams;
 use protocol::{ClientError, Event};
 
 use super::follower::{Follower, HOME, Happening};
-use crate::door::{Door, is_gone};
 use crate::error::CliError;
+use crate::owner_client::{OwnerClient, is_gone};
 use crate::render::Screen;
 
 /// Which lines are read.
@@ -87,18 +87,18 @@ impl StreamReader {
     /// Draws what an owner tells until it is gone, or `see` has seen enough.
     pub(super) async fn follow<T>(
         &mut self,
-        door: Door,
+        owner_client: OwnerClient,
         see: impl FnMut(&Event) -> Option<T>,
     ) -> Result<Followed<T>, CliError> {
         let screen = self.screen.take().expect("it is here while no owner is followed");
-        let mut follower = Follower::watch(door, screen)?;
-        let followed = self.tell(&mut follower, see).await;
+        let mut follower = Follower::watch(owner_client, screen)?;
+        let followed = self.report(&mut follower, see).await;
         let screen = self.screen.insert(follower.into_screen());
         screen.hide_status();
         followed
     }
 
-    async fn tell<T>(
+    async fn report<T>(
         &mut self,
         follower: &mut Follower<'_>,
         mut see: impl FnMut(&Event) -> Option<T>,

@@ -9,8 +9,8 @@ use journal::{Read as _, Reader};
 use protocol::method::{AgentWait, WaitParams, WaitStatus, Waited};
 
 use crate::config::Globals;
-use crate::door::{failed, is_gone, look};
 use crate::error::{CliError, Exit};
+use crate::owner_client::{failed, is_gone, look};
 use crate::show::choice::RunChoice;
 use crate::show::{json, print};
 
@@ -73,11 +73,11 @@ async fn wait(
             return Ok((waited, None));
         }
         let most = left.map_or(ROUND_MS, |left| u64::try_from(left.as_millis()).unwrap_or(ROUND_MS).clamp(1, ROUND_MS));
-        let Some(Ok(door)) = look(&globals.home, false).await else {
+        let Some(Ok(owner_client)) = look(&globals.home, false).await else {
             tokio::time::sleep(left.map_or(LOOK, |left| left.min(LOOK))).await;
             continue;
         };
-        match door.client.call::<AgentWait>(WaitParams { run_id: run, timeout_ms: most }).await {
+        match owner_client.client.call::<AgentWait>(WaitParams { run_id: run, timeout_ms: most }).await {
             // Its end is read above, in the same words for whoever waits without an owner.
             Ok(_) => {}
             Err(error) if is_gone(&error) => tokio::time::sleep(LOOK).await,

@@ -13,8 +13,8 @@ use super::agent::never_began;
 use super::follower::{can_ask, quit_on_signals};
 use super::stream::{Followed, StreamReader, StreamTarget};
 use crate::config::Globals;
-use crate::door::{Door, failed, look};
 use crate::error::CliError;
+use crate::owner_client::{OwnerClient, failed, look};
 use crate::render::{Screen, Style};
 use crate::show::choice::RunChoice;
 
@@ -76,7 +76,7 @@ impl Watch<'_> {
             }
             let greeted = look(&self.globals.home, can_ask()).await;
             let seen = match greeted {
-                Some(Ok(door)) => self.follow(door).await?,
+                Some(Ok(owner_client)) => self.follow(owner_client).await?,
                 // One that does not greet leaves the journal to be read.
                 Some(Err(_)) | None => self.read()?.map(Seen::Ended),
             };
@@ -113,7 +113,7 @@ impl Watch<'_> {
     }
 
     /// Draws what an owner tells, until the run has ended or the owner is gone.
-    async fn follow(&mut self, door: Door) -> Result<Option<Seen>, CliError> {
+    async fn follow(&mut self, owner_client: OwnerClient) -> Result<Option<Seen>, CliError> {
         if std::mem::take(&mut self.told) {
             self.lines.screen().say("… the home has an owner again");
         }
@@ -123,7 +123,7 @@ impl Watch<'_> {
             *settled |= ended.is_none() && event.settles(run);
             ended.or_else(|| event.settles(run).then_some(Seen::Settled))
         };
-        match self.lines.follow(door, see).await? {
+        match self.lines.follow(owner_client, see).await? {
             Followed::Enough(seen) => Ok(Some(seen)),
             Followed::Gone => Ok(None),
             // Its message was settled between the look at it and this.

@@ -195,8 +195,12 @@ mod tests {
         fs::write(&place, "rt-secret\n").unwrap();
         let config = load(ACME, user.path().to_str().unwrap()).unwrap();
         let overrides = Overrides::default();
-        let subject =
-            Subject { agent: "main", overrides: &overrides, wants: runtime::Wants::default(), date: "2026-11-22" };
+        let subject = Subject {
+            agent: "main",
+            overrides: &overrides,
+            wants: runtime::ModelPreferences::default(),
+            date: "2026-11-22",
+        };
         let candidates = config.resolve(subject).unwrap().settings.candidates;
         let candidates: Vec<_> =
             candidates.iter().map(|one| (one.profile.as_deref().unwrap(), one.can_refresh)).collect();

@@ -8,7 +8,7 @@ use serde::Serialize;
 use toml::Value;
 
 use super::error::{ConfigError, Origin};
-use super::keys::{self, Place};
+use super::keys::{self, KeyPath};
 use super::layers::dotted;
 use super::{Config, Environment, Flags};
 
@@ -59,7 +59,7 @@ impl Config {
 }
 
 fn setting(path: &[String], value: &Value, origin: &Origin) -> Setting {
-    let Place::Key(kind) = keys::place(path) else { unreachable!("a layer holds nothing but keys of the table") };
+    let KeyPath::Key(kind) = keys::place(path) else { unreachable!("a layer holds nothing but keys of the table") };
     Setting { key: dotted(path), value: kind.masked(value), layer: origin.layer(), at: origin.at() }
 }
 

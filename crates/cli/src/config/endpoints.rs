@@ -271,8 +271,12 @@ impl Config {
     }
 
     /// Which addresses may be fetched from.
-    pub(crate) fn reach(&self) -> tools::Reach {
-        if self.values.tools.web_fetch.allow_private { tools::Reach::Anywhere } else { tools::Reach::Public }
+    pub(crate) fn reach(&self) -> tools::NetworkPolicy {
+        if self.values.tools.web_fetch.allow_private {
+            tools::NetworkPolicy::Anywhere
+        } else {
+            tools::NetworkPolicy::Public
+        }
     }
 
     /// The variables that hold keys: commands do not get them.

@@ -139,7 +139,7 @@ pub(super) const KEYS: &[(&[&str], Kind)] = &[
 
 /// What stands at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum KeyPath {
     /// A key.
     Key(Kind),
     /// Something with keys in it.
@@ -149,13 +149,13 @@ pub(super) enum Place {
 }
 
 /// What stands at this path.
-pub(super) fn place(path: &[String]) -> Place {
+pub(super) fn place(path: &[String]) -> KeyPath {
     let fits = |pattern: &[&str]| pattern.iter().zip(path).all(|(known, part)| *known == "*" || known == part);
     let mut under = KEYS.iter().filter(|(pattern, _)| pattern.len() >= path.len() && fits(pattern));
     match under.next() {
-        Some((pattern, kind)) if pattern.len() == path.len() => Place::Key(*kind),
-        Some(_) => Place::Table,
-        None => Place::Unknown,
+        Some((pattern, kind)) if pattern.len() == path.len() => KeyPath::Key(*kind),
+        Some(_) => KeyPath::Table,
+        None => KeyPath::Unknown,
     }
 }
 

@@ -10,7 +10,7 @@ use toml::{Spanned, Table, Value};
 
 use super::environment::Environment;
 use super::error::{ConfigError, Origin};
-use super::keys::{self, Kind, Place};
+use super::keys::{self, KeyPath, Kind};
 use super::nearest::{Among, nearest};
 
 /// The defaults, with a comment on every key.
@@ -118,20 +118,22 @@ impl Layers {
     ) {
         let origin = source.origin(at.0);
         match (keys::place(path), at.1.get_ref(), value) {
-            (Place::Unknown, ..) => {
+            (KeyPath::Unknown, ..) => {
                 let nearest = dotted(&nearest(path, Among::All));
                 self.wrong.push(ConfigError::UnknownKey { origin, key: dotted(path), nearest });
             }
-            (Place::Key(kind), ..) => self.put(path.clone(), kind, value.clone(), origin),
-            (Place::Table, DeValue::Table(spans), Value::Table(values)) => self.put_table(source, path, spans, values),
-            (Place::Table, DeValue::Array(spans), Value::Array(values)) if is_list(path) => {
+            (KeyPath::Key(kind), ..) => self.put(path.clone(), kind, value.clone(), origin),
+            (KeyPath::Table, DeValue::Table(spans), Value::Table(values)) => {
+                self.put_table(source, path, spans, values)
+            }
+            (KeyPath::Table, DeValue::Array(spans), Value::Array(values)) if is_list(path) => {
                 for (number, (span, value)) in spans.iter().zip(values).enumerate() {
                     path.push(number.to_string());
                     self.put_value(source, path, (span.span().start, span), value);
                     path.pop();
                 }
             }
-            (Place::Table, ..) => self.wrong.push(ConfigError::Value {
+            (KeyPath::Table, ..) => self.wrong.push(ConfigError::Value {
                 origin,
                 key: dotted(path),
                 found: Kind::Text.shown(value),
@@ -150,11 +152,11 @@ impl Layers {
             let Some(rest) = name.strip_prefix(PREFIX).filter(|_| !RESERVED.contains(&name)) else { continue };
             let path: Vec<String> = rest.split("__").map(str::to_lowercase).collect();
             match keys::place(&path) {
-                Place::Key(kind) => {
+                KeyPath::Key(kind) => {
                     let origin = Origin::Variable { name: name.to_owned() };
                     self.put(path, kind, kind.parse(text), origin);
                 }
-                Place::Table | Place::Unknown => {
+                KeyPath::Table | KeyPath::Unknown => {
                     let nearest = variable(&nearest(&path, Among::Keys));
                     self.wrong.push(ConfigError::UnknownVariable { name: name.to_owned(), nearest });
                 }

@@ -4,7 +4,7 @@
 
 use toml::{Table, Value};
 
-use super::keys::{self, Place};
+use super::keys::{self, KeyPath};
 use super::layers::DEFAULTS;
 
 /// A key as it stands in `defaults.toml`.
@@ -88,7 +88,7 @@ fn split_comment(line: &str) -> (&str, &str) {
 fn only_key(text: &str) -> (Vec<String>, Value) {
     let table: Table = toml::from_str(text).expect("the defaults and their examples are TOML, and a test reads them");
     let (mut path, mut value) = (vec![], Value::Table(table));
-    while !matches!(keys::place(&path), Place::Key(_)) {
+    while !matches!(keys::place(&path), KeyPath::Key(_)) {
         let (part, inner) = match value {
             Value::Table(table) => table.into_iter().next().expect("a heading is followed by a key"),
             Value::Array(values) => ("0".to_owned(), values.into_iter().next().expect("[[…]] makes one entry")),

@@ -3,7 +3,7 @@
 use engine::tables::limits::{WINDOW_LEAST, WINDOW_SMALL};
 use engine::{Candidate, Compaction, Limits, Overrides, Policy, Settings, Thinking};
 use models::{Api, Levels, level_name};
-use runtime::Wants;
+use runtime::ModelPreferences;
 
 use super::credentials::Credential;
 use super::endpoints::key_variables;
@@ -18,7 +18,7 @@ pub(crate) struct Subject<'a> {
     /// What its message asks to be different.
     pub(crate) overrides: &'a Overrides,
     /// What was set for its session.
-    pub(crate) wants: Wants<'a>,
+    pub(crate) wants: ModelPreferences<'a>,
     /// The date that the system prompt names, `YYYY-MM-DD`.
     pub(crate) date: &'a str,
 }
@@ -28,7 +28,7 @@ pub(crate) struct Subject<'a> {
 pub(crate) struct Resolved {
     /// The settings.
     pub(crate) settings: Settings,
-    /// Lines for stderr: a model that was chosen without anyone's saying so, a wish that it cannot fulfil.
+    /// Lines for stderr: a model that was chosen without anyone's saying so, a request that it cannot fulfil.
     pub(crate) notes: Vec<String>,
 }
 
@@ -138,8 +138,8 @@ impl Config {
         })?;
         let figures = self.figures(provider, name).info;
         let configured = || self.values.models.get(model).and_then(|model| model.thinking).or(agent.thinking);
-        let wish = thinking.or_else(configured);
-        let (thinking, note) = thought(model, wish, route.api, figures.thinking);
+        let request = thinking.or_else(configured);
+        let (thinking, note) = thought(model, request, route.api, figures.thinking);
         let candidate = Candidate {
             provider: provider.to_owned(),
             model: name.to_owned(),
@@ -198,24 +198,24 @@ fn small_window(candidate: &Candidate) -> Option<String> {
 /// The level that a model is asked for, and what to say where that is not the one that was wished for.
 fn thought(
     model: &str,
-    wish: Option<Thinking>,
+    request: Option<Thinking>,
     api: &str,
     levels: Option<Levels>,
 ) -> (Option<Thinking>, Option<String>) {
-    let Some(wish) = wish else { return (None, None) };
-    let name = level_name(wish);
+    let Some(request) = request else { return (None, None) };
+    let name = level_name(request);
     if api == Api::OpenAiChat.name() {
         let note = format!("thinking = {name} is not sent to {model}: openai-chat has no word for it");
         return (None, Some(note));
     }
-    let Some(levels) = levels else { return (Some(wish), None) };
-    match levels.nearest(wish) {
-        Some(level) if level == wish => (Some(wish), None),
+    let Some(levels) = levels else { return (Some(request), None) };
+    match levels.nearest(request) {
+        Some(level) if level == request => (Some(request), None),
         Some(level) => {
             let note = format!("thinking = {name}: {model} has {levels}, so {} is asked for", level_name(level));
             (Some(level), Some(note))
         }
-        None if wish == Thinking::Off => (None, None),
+        None if request == Thinking::Off => (None, None),
         None => (None, Some(format!("thinking = {name} is not sent: {model} does not think"))),
     }
 }

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::endpoints::KeySource;
 use super::error::{ConfigError, Origin};
 use super::figures::Figures;
-use super::keys::{self, Kind, Place};
+use super::keys::{self, KeyPath, Kind};
 use super::layers::{Layers, dotted};
 use super::{Config, Environment, FILE, Flags};
 
@@ -124,7 +124,7 @@ fn is_told(error: &ConfigError, errors: &[ConfigError]) -> bool {
 /// A file with a key in it that others may read.
 fn readable_by_others(file: &Path, layers: &Layers) -> Option<Remark> {
     let is_literal = |(path, value, origin): (&[String], &toml::Value, &Origin)| {
-        keys::place(path) == Place::Key(Kind::Secret)
+        keys::place(path) == KeyPath::Key(Kind::Secret)
             && matches!(origin, Origin::File { .. })
             && value.as_str().is_some_and(|text| !KeySource::of(text).is_reference())
     };

@@ -37,7 +37,12 @@ fn load(file: &str, variables: &[(&str, &str)]) -> Result<Config, ConfigError> {
 }
 
 fn resolve(config: &Config, overrides: &Overrides) -> Result<Resolved, ConfigError> {
-    config.resolve(Subject { agent: "main", overrides, wants: runtime::Wants::default(), date: "2026-11-21" })
+    config.resolve(Subject {
+        agent: "main",
+        overrides,
+        wants: runtime::ModelPreferences::default(),
+        date: "2026-11-21",
+    })
 }
 
 fn settings(file: &str, variables: &[(&str, &str)]) -> Settings {
@@ -118,11 +123,11 @@ fn r45_a_provider_has_headers_and_a_proxy_and_a_model_thinks_as_much_as_is_said(
 
 #[test]
 fn r53_a_model_is_asked_for_a_level_that_it_has_and_the_user_is_told() {
-    let check = |model: &str, wish: &str, more: &str, expected: Option<Thinking>, says: &str| {
-        let file = format!("[agents.main]\nmodel = \"{model}\"\nthinking = \"{wish}\"\n{more}");
+    let check = |model: &str, request: &str, more: &str, expected: Option<Thinking>, says: &str| {
+        let file = format!("[agents.main]\nmodel = \"{model}\"\nthinking = \"{request}\"\n{more}");
         let config = load(&file, &[("OPENAI_API_KEY", "sk-openai-key"), ("GEMINI_API_KEY", "gemini-key")]).unwrap();
         let Resolved { settings, notes } = resolve(&config, &Overrides::default()).unwrap();
-        assert_eq!(settings.candidates[0].thinking, expected, "{model} {wish}");
+        assert_eq!(settings.candidates[0].thinking, expected, "{model} {request}");
         assert!(if says.is_empty() { notes.is_empty() } else { notes.concat().contains(says) }, "{notes:?}");
     };
     check("gemini/gemini-3.5-flash", "high", "", Some(Thinking::High), "");
@@ -261,7 +266,7 @@ fn a_workspace_is_from_the_flag_else_the_file_else_here() {
 fn models_come_in_order_each_once() {
     let config = load(ACME, &[("HOME", "/u")]).unwrap();
     let models = |overrides: &Overrides, session_model: Option<&str>| {
-        let wants = runtime::Wants { model: session_model, thinking: None };
+        let wants = runtime::ModelPreferences { model: session_model, thinking: None };
         let subject = Subject { agent: "main", overrides, wants, date: "2026-11-21" };
         let candidates = config.resolve(subject).unwrap().settings.candidates;
         let mut models: Vec<String> = candidates.iter().map(|c| format!("{}/{}", c.provider, c.model)).collect();
@@ -476,7 +481,8 @@ fn a_wrong_variable_is_named_with_the_nearest_one() {
 fn what_a_run_cannot_use_is_said_before_it_starts() {
     let check = |file: &str, agent: &str, model: Option<&str>, what: &str, hint: &str| {
         let overrides = Overrides { model: model.map(str::to_owned), ..Overrides::default() };
-        let subject = Subject { agent, overrides: &overrides, wants: runtime::Wants::default(), date: "2026-11-21" };
+        let subject =
+            Subject { agent, overrides: &overrides, wants: runtime::ModelPreferences::default(), date: "2026-11-21" };
         let error = load(file, &[("HOME", "/u")]).unwrap().resolve(subject).unwrap_err();
         assert_eq!((error.to_string().as_str(), error.hint().as_str()), (what, hint));
     };

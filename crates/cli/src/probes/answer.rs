@@ -7,33 +7,33 @@ use super::{Finding, Verdict};
 use crate::show::human::tokens;
 
 pub(super) async fn probe(asker: &Asker) -> Vec<Finding> {
-    let heard = asker.ask(Question { text: "Answer with the word OK.", ..Question::default() }).await;
+    let observed = asker.ask(Question { text: "Answer with the word OK.", ..Question::default() }).await;
     let has_key = asker.has_key();
-    vec![reachable(&heard), key(&heard, has_key), streaming(&heard), usage(&heard)]
+    vec![reachable(&observed), key(&observed, has_key), streaming(&observed), usage(&observed)]
 }
 
 /// Whether nothing at all came back.
-fn is_unreached(heard: &Heard) -> Option<&Failure> {
-    let failure = heard.failure.as_ref()?;
+fn is_unreached(observed: &Heard) -> Option<&Failure> {
+    let failure = observed.failure.as_ref()?;
     let is_silent = matches!(failure.class, FailureClass::Network | FailureClass::Timeout) && failure.status.is_none();
-    (is_silent && heard.first_ms.is_none()).then_some(failure)
+    (is_silent && observed.first_ms.is_none()).then_some(failure)
 }
 
-fn reachable(heard: &Heard) -> Finding {
-    let finding = |verdict, says: String| Finding::essential("reachable", verdict, says, heard.ms);
-    match (is_unreached(heard), heard.failure.as_ref().and_then(|failure| failure.status)) {
-        (Some(_), _) => finding(Verdict::Fails, heard.refusal().unwrap_or_default()).of(heard),
+fn reachable(observed: &Heard) -> Finding {
+    let finding = |verdict, says: String| Finding::essential("reachable", verdict, says, observed.ms);
+    match (is_unreached(observed), observed.failure.as_ref().and_then(|failure| failure.status)) {
+        (Some(_), _) => finding(Verdict::Fails, observed.refusal().unwrap_or_default()).of(observed),
         (None, Some(status)) => finding(Verdict::Works, format!("it answers, with HTTP {status}")),
         (None, None) => finding(Verdict::Works, "it answers".to_owned()),
     }
 }
 
-fn key(heard: &Heard, has_key: bool) -> Finding {
+fn key(observed: &Heard, has_key: bool) -> Finding {
     let finding = |verdict, says: &str| Finding::essential("key", verdict, says, 0);
-    match &heard.failure {
-        _ if is_unreached(heard).is_some() => finding(Verdict::Unclear, "not tried"),
+    match &observed.failure {
+        _ if is_unreached(observed).is_some() => finding(Verdict::Unclear, "not tried"),
         Some(failure) if matches!(failure.class, FailureClass::Auth | FailureClass::AuthPermanent) => {
-            finding(Verdict::Fails, &heard.refusal().unwrap_or_default()).of(heard)
+            finding(Verdict::Fails, &observed.refusal().unwrap_or_default()).of(observed)
         }
         // Another refusal may have come before the key was looked at.
         Some(_) => finding(Verdict::Unclear, "the request was refused for another reason"),
@@ -42,21 +42,21 @@ fn key(heard: &Heard, has_key: bool) -> Finding {
     }
 }
 
-fn streaming(heard: &Heard) -> Finding {
-    let finding = |verdict, says: String| Finding::essential("streaming", verdict, says, heard.ms);
-    if let Some(refusal) = heard.refusal() {
-        return finding(Verdict::Fails, refusal).of(heard);
+fn streaming(observed: &Heard) -> Finding {
+    let finding = |verdict, says: String| Finding::essential("streaming", verdict, says, observed.ms);
+    if let Some(refusal) = observed.refusal() {
+        return finding(Verdict::Fails, refusal).of(observed);
     }
-    let first = heard.first_ms.unwrap_or(heard.ms);
-    let pieces = crate::show::human::count(heard.pieces, "piece");
-    finding(Verdict::Works, format!("{} in {pieces}, the first after {first} ms", heard.quoted()))
+    let first = observed.first_ms.unwrap_or(observed.ms);
+    let pieces = crate::show::human::count(observed.pieces, "piece");
+    finding(Verdict::Works, format!("{} in {pieces}, the first after {first} ms", observed.quoted()))
 }
 
-fn usage(heard: &Heard) -> Finding {
+fn usage(observed: &Heard) -> Finding {
     let finding = |verdict, says: String| Finding::optional("usage", verdict, says, 0);
-    match (&heard.failure, heard.is_counted) {
+    match (&observed.failure, observed.is_counted) {
         (Some(_), _) => finding(Verdict::Unclear, "not tried".to_owned()),
-        (None, true) => finding(Verdict::Works, tokens(&heard.usage)),
+        (None, true) => finding(Verdict::Works, tokens(&observed.usage)),
         (None, false) => {
             finding(Verdict::Unclear, "not reported; costs are estimated at four bytes a token".to_owned())
         }

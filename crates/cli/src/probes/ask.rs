@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use engine::{Candidate, Failure, FailureClass, Part, ToolSpec, Usage};
 use futures_util::StreamExt as _;
-use models::{Cached, Endpoint, File, Levels, Message, Model as _, ModelSet, Request, Said};
+use models::{Cached, Endpoint, File, Levels, Message, Model as _, ModelEvent, ModelSet, Request};
 
 use crate::show::human::excerpt;
 
@@ -91,26 +91,28 @@ impl Asker {
             cache_key: Some("limulus-models-check".into()),
         };
         let began = Instant::now();
-        let mut heard = Heard::default();
-        if tokio::time::timeout(LIMIT, self.listen(request, began, &mut heard)).await.is_err() {
+        let mut observed = Heard::default();
+        if tokio::time::timeout(LIMIT, self.listen(request, began, &mut observed)).await.is_err() {
             let message = format!("no whole answer within {} s", LIMIT.as_secs());
-            heard.failure = Some(Failure::new(FailureClass::Timeout, message));
+            observed.failure = Some(Failure::new(FailureClass::Timeout, message));
         }
-        heard.ms = ms_since(began);
-        heard
+        observed.ms = ms_since(began);
+        observed
     }
 
-    async fn listen(&self, request: Request, began: Instant, heard: &mut Heard) {
+    async fn listen(&self, request: Request, began: Instant, observed: &mut Heard) {
         let mut stream = self.models.stream(request);
         while let Some(said) = stream.next().await {
             match said {
-                Ok(Said::Opened) => {}
-                Ok(Said::Part(part)) => {
-                    heard.first_ms.get_or_insert_with(|| ms_since(began));
-                    heard.take(part);
+                Ok(ModelEvent::Opened) => {}
+                Ok(ModelEvent::Part(part)) => {
+                    observed.first_ms.get_or_insert_with(|| ms_since(began));
+                    observed.take(part);
                 }
-                Ok(Said::Ended { usage, is_counted }) => (heard.usage, heard.is_counted) = (usage, is_counted),
-                Err(failure) => heard.failure = Some(failure),
+                Ok(ModelEvent::Ended { usage, is_counted }) => {
+                    (observed.usage, observed.is_counted) = (usage, is_counted)
+                }
+                Err(failure) => observed.failure = Some(failure),
             }
         }
     }

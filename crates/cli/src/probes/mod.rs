@@ -66,8 +66,8 @@ impl Finding {
     }
 
     /// The same, where a request failed: with what its failure says is to be done.
-    fn of(self, heard: &Heard) -> Self {
-        let hint = heard.failure.as_ref().and_then(|failure| failure.message.lines().nth(1)).map(str::to_owned);
+    fn of(self, observed: &Heard) -> Self {
+        let hint = observed.failure.as_ref().and_then(|failure| failure.message.lines().nth(1)).map(str::to_owned);
         Self { hint, ..self }
     }
 

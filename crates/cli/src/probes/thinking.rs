@@ -17,12 +17,12 @@ pub(super) async fn probe(asker: &Asker) -> Finding {
         None => Thinking::Low,
     };
     let text = "How many prime numbers are there below 40? Answer with the number.";
-    let heard = asker.ask(Question { text, thinking: Some(level), ..Question::default() }).await;
-    let finding = |verdict, says: String| Finding::optional("thinking", verdict, says, heard.ms);
-    if let Some(refusal) = heard.refusal() {
-        return finding(Verdict::Fails, refusal).of(&heard);
+    let observed = asker.ask(Question { text, thinking: Some(level), ..Question::default() }).await;
+    let finding = |verdict, says: String| Finding::optional("thinking", verdict, says, observed.ms);
+    if let Some(refusal) = observed.refusal() {
+        return finding(Verdict::Fails, refusal).of(&observed);
     }
-    let (bytes, tokens) = (heard.reasoning.len(), heard.usage.reasoning);
+    let (bytes, tokens) = (observed.reasoning.len(), observed.usage.reasoning);
     if bytes == 0 && tokens == 0 {
         return finding(Verdict::Unclear, format!("{} is taken, and nothing of it is seen", level_name(level)));
     }

@@ -12,19 +12,19 @@ const TOOL: &str = "ls";
 pub(super) async fn probe(asker: &Asker) -> Finding {
     let tools = tools::specs().iter().filter(|spec| spec.name == TOOL).cloned().collect();
     let text = "List the files of this folder: call the tool `ls` with the path \".\".";
-    let heard = asker.ask(Question { text, tools, ..Question::default() }).await;
-    let finding = |verdict, says: String| Finding::essential("tools", verdict, says, heard.ms);
-    if let Some(refusal) = heard.refusal() {
-        return finding(Verdict::Fails, refusal).of(&heard);
+    let observed = asker.ask(Question { text, tools, ..Question::default() }).await;
+    let finding = |verdict, says: String| Finding::essential("tools", verdict, says, observed.ms);
+    if let Some(refusal) = observed.refusal() {
+        return finding(Verdict::Fails, refusal).of(&observed);
     }
-    match heard.calls.first() {
+    match observed.calls.first() {
         Some((name, arguments)) if name == TOOL && is_object(arguments) => {
             finding(Verdict::Works, format!("called {name} {}", excerpt(arguments, 60)))
         }
         Some((name, arguments)) => {
             finding(Verdict::Fails, format!("called {} {}", excerpt(name, 40), excerpt(arguments, 60)))
         }
-        None => finding(Verdict::Unclear, format!("it did not call the tool, and said {}", heard.quoted())),
+        None => finding(Verdict::Unclear, format!("it did not call the tool, and said {}", observed.quoted())),
     }
 }
 

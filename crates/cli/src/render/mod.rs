@@ -1,6 +1,6 @@
 //! What a person sees of a run: the answer on stdout, everything else on stderr. Nothing is printed twice.
 
 mod screen;
-mod words;
+mod vocabulary;
 
 pub(crate) use screen::{SPINNER, Screen, Style};

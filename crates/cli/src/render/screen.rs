@@ -14,7 +14,7 @@ use protocol::show::LaneWait;
 use serde_json::json;
 use unicode_width::UnicodeWidthChar as _;
 
-use super::words;
+use super::vocabulary;
 use crate::output;
 use crate::show::human::printable;
 
@@ -119,7 +119,7 @@ impl Screen {
         }
         self.queue(&event.what);
         if let Stream::State(StateLine::Waiting { on: WaitFor::Quota, until }) = &event.what {
-            self.waits_for = Some(words::waits_for_a_model(*until));
+            self.waits_for = Some(vocabulary::waits_for_a_model(*until));
             self.status.clone_from(&self.waits_for);
         }
         if let Stream::State(StateLine::Waiting { on: WaitFor::Budget, .. }) = &event.what {
@@ -132,7 +132,7 @@ impl Screen {
             let quiet = rests || flags.is_blocked;
             self.waits_for = self.waits_for.take().filter(|_| *state == RunState::Awaiting);
             let told = self.waits_for.clone();
-            self.status = told.or_else(|| (!quiet).then(|| words::state(*state, *flags).to_owned()));
+            self.status = told.or_else(|| (!quiet).then(|| vocabulary::state(*state, *flags).to_owned()));
         }
         self.tick();
     }
@@ -165,7 +165,7 @@ impl Screen {
         let queued = self
             .queued
             .as_ref()
-            .map(|(wait, waited, told)| words::queued_behind(wait, (*waited + told.elapsed()).as_millis() as u64));
+            .map(|(wait, waited, told)| vocabulary::queued_behind(wait, (*waited + told.elapsed()).as_millis() as u64));
         self.parked.clone().or(queued).or_else(|| self.status.clone())
     }
 
@@ -202,7 +202,7 @@ impl Screen {
     /// Shows which sessions wait for space: once as a line, then in the status line until they wait no more.
     pub(crate) fn park(&mut self, parked: &Parked) {
         let waited = self.parked.take().is_some();
-        self.parked = parked.sessions.first().map(|session| words::parked(session, parked.needs_bytes));
+        self.parked = parked.sessions.first().map(|session| vocabulary::parked(session, parked.needs_bytes));
         let line = match (&self.parked, waited) {
             (Some(parked), false) => format!("… {parked}; it goes on by itself"),
             (None, true) => "… there is space again".to_owned(),
@@ -264,7 +264,7 @@ impl Screen {
             Stream::Tool(ToolLine::End { call, tool, outcome, bytes, output }) => {
                 let started = self.started.remove(call);
                 let time = started.map(|started| format!(" · {} ms", event.at.since(started))).unwrap_or_default();
-                let (mark, outcome) = (words::mark(*outcome), words::plain(outcome));
+                let (mark, outcome) = (vocabulary::mark(*outcome), vocabulary::plain(outcome));
                 self.note(event, &format!("{mark} {tool} {outcome}{time} · {bytes} bytes"));
                 for line in if self.verbose { detail(output) } else { vec![] } {
                     self.note(event, &line);
@@ -272,10 +272,10 @@ impl Screen {
             }
             Stream::State(StateLine::Rewound { .. }) => {
                 self.strike();
-                self.note(event, words::REWOUND);
+                self.note(event, vocabulary::REWOUND);
             }
             what => {
-                if let Some(note) = words::note(what) {
+                if let Some(note) = vocabulary::note(what) {
                     self.note(event, &note);
                 }
             }
@@ -290,7 +290,7 @@ impl Screen {
                 }
             }
             AssistantLine::Struck { .. } => self.strike(),
-            AssistantLine::Cut { cause, .. } => self.note(event, &words::cut(*cause)),
+            AssistantLine::Cut { cause, .. } => self.note(event, &vocabulary::cut(*cause)),
             AssistantLine::Message { effect, text, .. } => self.sealed(*effect, text.as_deref()),
         }
     }

@@ -3,7 +3,7 @@
 
 use engine::Timestamp;
 use journal::Collected;
-use journal::check::{Counts, Finding, Mend, Report, Where};
+use journal::check::{CheckReport, Counts, Finding, Repair, Where};
 use serde::Serialize;
 
 use protocol::show::Owner;
@@ -29,7 +29,7 @@ pub(crate) struct Shown<'a> {
 }
 
 /// The page.
-pub(crate) fn lay_out(home: &str, owner: Option<&Owner>, report: &Report, zone: &Zone) -> String {
+pub(crate) fn lay_out(home: &str, owner: Option<&Owner>, report: &CheckReport, zone: &Zone) -> String {
     let counts = &report.counts;
     let owner = owner.map_or_else(|| "none".to_owned(), |owner| format!("pid {}", owner.pid));
     let mut page = Page::default();
@@ -48,7 +48,7 @@ pub(crate) fn lay_out(home: &str, owner: Option<&Owner>, report: &Report, zone: 
         page.line(format!("\n✗ {}. {}", number + 1, finding.what));
         lay_out_finding(&mut page, finding, zone);
         // What a mend does is said once.
-        let promise = finding.mend.as_ref().map(promise).filter(|promise| !promised.contains(promise));
+        let promise = finding.repair.as_ref().map(promise).filter(|promise| !promised.contains(promise));
         for line in promise.into_iter().flatten() {
             page.line(format!("          {line}"));
         }
@@ -104,9 +104,9 @@ fn lay_out_finding(page: &mut Page, finding: &Finding, zone: &Zone) {
     page.line(format!("  where   {}", place(&finding.place, zone)));
     page.line(format!("  what    {}", printable(&finding.detail)));
     page.line(format!("  means   {}", printable(&finding.effect.to_string())));
-    match &finding.mend {
-        Some(mend) => {
-            page.line(format!("  mend    limulus doctor --mend {}", shell_word(&mend.to_string())));
+    match &finding.repair {
+        Some(repair) => {
+            page.line(format!("  mend    limulus doctor --mend {}", shell_word(&repair.to_string())));
         }
         None => page.line(format!("  mend    {}", without(finding))),
     }
@@ -127,30 +127,30 @@ fn place(place: &Where, zone: &Zone) -> String {
 }
 
 /// What a mend does, and what it does not.
-pub(crate) fn promise(mend: &Mend) -> &'static [&'static str] {
-    match mend {
-        Mend::Snapshots(_) => &["drops what cannot be believed; the state is folded from the entries again"],
-        Mend::Session(_) => &[
+pub(crate) fn promise(repair: &Repair) -> &'static [&'static str] {
+    match repair {
+        Repair::Snapshots(_) => &["drops what cannot be believed; the state is folded from the entries again"],
+        Repair::Session(_) => &[
             "begins a new branch at the last good entry; the damaged one stays as it is and can be audited.",
             "What came after is not in the new one; a run that was under way waits for you, nothing is run again.",
             "A session that has no good entry is put aside instead: what can be read of it is kept as text, its key is free",
         ],
-        Mend::Ledger => &[
+        Repair::Ledger => &[
             "begins a new branch of the ledger at its last good entry; the damaged one stays as it is and can be audited.",
             "What it learned after that is not in the new one: a profile that was refused then may be asked once more, and",
             "one that was put first since then is to be put first again",
         ],
-        Mend::Loss => &[
+        Repair::Loss => &[
             "accepts that what is gone is gone: the mark is set to where the journal ends, a copy of it is kept.",
             "If you have a newer copy of journal.db or its WAL, put it back instead",
         ],
-        Mend::Wal => &["puts the WAL aside under another name; the journal goes on from the file itself"],
-        Mend::Rescue => &[
+        Repair::Wal => &["puts the WAL aside under another name; the journal goes on from the file itself"],
+        Repair::Export => &[
             "copies every row that can be read into a new file and keeps the old one under another name;",
             "sessions that miss entries then are salvaged, and what is gone is told",
         ],
-        Mend::Views => &["makes the rows of every list, and of the table of sessions, anew from the entries"],
-        Mend::Collect => &[
+        Repair::Views => &["makes the rows of every list, and of the table of sessions, anew from the entries"],
+        Repair::Collect => &[
             "removes what nothing names any more: bodies, output of what has ended, folders of calls that nobody waits for.",
             "No copy of it is kept; nothing that an entry, a list or a snapshot names is touched",
         ],

@@ -363,15 +363,15 @@ fn r10_r18_what_every_journal_has_is_missed_and_made_anew() {
         ("UPDATE sessions SET key = 'agent:main:new' WHERE key = 'agent:main:other'", "views"),
         ("DELETE FROM sessions WHERE key = 'agent:main:other'", "views"),
     ];
-    for (sql, mend) in cases {
+    for (sql, repair) in cases {
         let home = copy(good());
         rusqlite::Connection::open(database(&home)).expect("a journal").execute_batch(sql).expect("it can be changed");
         let found = home.run(&["doctor"]).expect_code(65);
-        assert!(found.out.contains(&format!("limulus doctor --mend {mend}\n")), "{sql}: {found:?}");
+        assert!(found.out.contains(&format!("limulus doctor --mend {repair}\n")), "{sql}: {found:?}");
         let refused = home.run(&["agent", "--session", "new", "-m", "Who are you?"]);
         assert!([0, 65].contains(&refused.code.expect("a code")), "{sql}: {refused:?}");
         assert!(refused.code == Some(0) || refused.verdict().contains("`limulus doctor`"), "{sql}: {refused:?}");
-        home.run(&["doctor", "--mend", mend, "--yes"]).expect_code(0);
+        home.run(&["doctor", "--mend", repair, "--yes"]).expect_code(0);
         home.run(&["doctor"]).expect_code(0);
         for session in ["main", "other", "new"] {
             home.assert_usable(session);
@@ -386,8 +386,8 @@ fn r10_r18_a_session_of_which_nothing_was_rescued_is_refused_as_damaged() {
         .and_then(|it| it.query_row("SELECT rootpage FROM sqlite_schema WHERE name = 'entries'", [], |row| row.get(0)))
         .expect("a table");
     change(&database(&home), |bytes| bytes[(root as usize - 1) * PAGE_BYTES] ^= 0x40);
-    let mended = home.run(&["doctor", "--mend", "rescue", "--yes"]);
-    assert!(mended.out.contains("nothing could be read at positions 1 to "), "{mended:?}");
+    let repaired = home.run(&["doctor", "--mend", "rescue", "--yes"]);
+    assert!(repaired.out.contains("nothing could be read at positions 1 to "), "{repaired:?}");
     let refused = home.run(&["agent", "-m", "Who are you?"]).expect_code(65);
     assert!(refused.verdict().contains("`limulus doctor`"), "{refused:?}");
     home.run(&["doctor", "--mend", "session:agent:main:main", "--yes"]);
@@ -440,18 +440,18 @@ pub(crate) fn damaged(name: &str) -> Home {
 }
 
 /// Mends, and gives what was said; a finding that is left is the exit code's to say.
-fn mend(home: &Home, what: &str, code: i32) -> String {
+fn repair(home: &Home, what: &str, code: i32) -> String {
     let asked = home.run(&["doctor", "--mend", what]).expect_code(3);
     assert!(asked.verdict().contains("--yes"), "{asked:?}");
-    let mended = home.run(&["doctor", "--mend", what, "--yes"]).expect_code(code);
+    let repaired = home.run(&["doctor", "--mend", what, "--yes"]).expect_code(code);
     let again = home.run(&["doctor", "--mend", what, "--yes"]).expect_code(3);
     assert!(again.verdict().contains("nothing here needs the mend"), "{again:?}");
-    plain(&mended.out, home)
+    plain(&repaired.out, home)
 }
 
 #[test]
 fn r10_a_mended_home_is_clean_and_its_sessions_answer() {
-    let mends = [
+    let repairs = [
         ("payload", "session:agent:main:main"),
         ("lost-wal", "loss"),
         ("stale-wal", "wal"),
@@ -460,9 +460,9 @@ fn r10_a_mended_home_is_clean_and_its_sessions_answer() {
         ("snapshot", "snapshot:agent:main:main"),
         ("ledger", "ledger"),
     ];
-    for (name, what) in mends {
+    for (name, what) in repairs {
         let home = damaged(name);
-        let said = mend(&home, what, 0);
+        let said = repair(&home, what, 0);
         insta::assert_snapshot!(format!("mend-{name}"), said);
         home.run(&["doctor"]).expect_code(0);
         for session in ["main", "other"] {
@@ -502,8 +502,8 @@ fn r10_lists_are_made_anew_by_command() {
     assert_ne!(lists(&home), lists(good()));
     let asked = home.run(&["doctor", "--mend", "views"]).expect_code(3);
     assert!(asked.verdict().contains("--yes"), "{asked:?}");
-    let mended = home.run(&["doctor", "--mend", "views", "--yes"]).expect_code(0);
-    insta::assert_snapshot!("mend-views", plain(&mended.out, &home));
+    let repaired = home.run(&["doctor", "--mend", "views", "--yes"]).expect_code(0);
+    insta::assert_snapshot!("mend-views", plain(&repaired.out, &home));
     assert_eq!(lists(&home), lists(good()));
     // At will, too, and with the same result.
     home.run(&["doctor", "--mend", "views", "--yes"]).expect_code(0);
@@ -526,7 +526,7 @@ fn r10_rows_that_an_older_limulus_wrote_are_sound() {
 fn r10_r13_a_run_that_may_have_gone_on_in_what_is_lost_waits_for_a_human() {
     let home = copy(killed());
     change(&home.path().join("journal.mark"), |bytes| bytes[0] += 5);
-    let said = mend(&home, "loss", 0);
+    let said = repair(&home, "loss", 0);
     assert!(said.contains("agent:main:other waits for you"), "{said}");
     let resumed = home.run(&["resume"]).expect_code(3);
     assert!(resumed.verdict().contains("`limulus resume agent:main:other --force`"), "{resumed:?}");
@@ -540,7 +540,7 @@ fn r10_r13_a_salvaged_session_goes_on_in_a_new_branch_and_nothing_is_run_again()
     let home = damaged("payload");
     let lines = home.run(&["audit", "--json"]).expect_code(65).lines();
     let old = lines[0]["branch"].as_str().expect("a branch").to_owned();
-    mend(&home, "session:agent:main:main", 0);
+    repair(&home, "session:agent:main:main", 0);
     // The command was run, and that is in the part that cannot be believed.
     home.run(&["resume", "main", "--force"]).expect_code(0);
     assert_eq!(home.text("ledger"), "", "the command of the copied home is not run a second time");
@@ -560,7 +560,7 @@ fn r10_r13_a_salvaged_session_goes_on_in_a_new_branch_and_nothing_is_run_again()
 fn r10_what_can_be_read_is_rescued_and_the_rest_is_told() {
     let home = damaged("page");
     // One session has lost its beginning: nothing can be salvaged of it, and whether it is put aside is its user's to say.
-    let said = mend(&home, "rescue", 65);
+    let said = repair(&home, "rescue", 65);
     assert!(said.contains("nothing could be read at positions"), "{said}");
     assert!(said.contains("session agent:main:other is refused"), "{said}");
     assert!(said.contains("--mend session:agent:main:other"), "{said}");
@@ -571,7 +571,7 @@ fn r10_what_can_be_read_is_rescued_and_the_rest_is_told() {
     assert_eq!(kept.filter(|file| file.file_name().to_string_lossy().starts_with("journal.db.damaged-")).count(), 1);
     home.run(&["agent", "--session", "new", "-m", "Who are you?"]).expect_code(0);
 
-    let said = mend(&home, "session:agent:main:other", 0);
+    let said = repair(&home, "session:agent:main:other", 0);
     assert!(said.contains("agent:main:other is put aside"), "{said}");
     let lists = home.run(&["sessions", "list"]).expect_code(0);
     assert!(!lists.out.contains("agent:main:other"), "{lists:?}");

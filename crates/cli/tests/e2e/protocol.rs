@@ -18,7 +18,7 @@ struct Strict {
     /// What each request asked for.
     asked: BTreeMap<String, String>,
     /// What was heard: methods and events.
-    heard: BTreeSet<String>,
+    observed: BTreeSet<String>,
     /// Parts of the schema that were needed before.
     known: BTreeMap<String, tools::SchemaValidator>,
 }
@@ -30,7 +30,7 @@ impl Strict {
         let write = UnixStream::connect(home.path().join("limulus.sock")).expect("somebody listens");
         let read = BufReader::new(write.try_clone().expect("a second handle"));
         let empty = (BTreeMap::new(), BTreeSet::new(), BTreeMap::new());
-        Self { schema, read, write, asked: empty.0, heard: empty.1, known: empty.2 }
+        Self { schema, read, write, asked: empty.0, observed: empty.1, known: empty.2 }
     }
 
     /// Checks a value against a part of the schema; no path is the whole: a frame.
@@ -55,22 +55,22 @@ impl Strict {
     }
 
     /// The next frame.
-    fn hear(&mut self) -> Value {
+    fn observe(&mut self) -> Value {
         let mut line = String::new();
         self.read.read_line(&mut line).expect("it can be read");
         let frame: Value = serde_json::from_str(&line).expect("a frame");
         self.check(&[], &frame);
         if let Some(event) = frame["event"].as_str() {
             self.check(&["events", event, "payload"], &frame["payload"]);
-            self.heard.insert(event.to_owned());
+            self.observed.insert(event.to_owned());
             let payload = &frame["payload"];
             if let (Some(stream), Some(kind)) = (payload["stream"].as_str(), payload["type"].as_str()) {
-                self.heard.insert(format!("{stream}/{kind}"));
+                self.observed.insert(format!("{stream}/{kind}"));
             }
         } else if frame["ok"] == true {
             let method = self.asked[frame["id"].as_str().expect("an id")].clone();
             self.check(&["methods", &method, "result"], &frame["payload"]);
-            self.heard.insert(method);
+            self.observed.insert(method);
         }
         frame
     }
@@ -78,7 +78,7 @@ impl Strict {
     /// Listens until a frame is like this.
     fn until(&mut self, is_it: impl Fn(&Value) -> bool) -> Value {
         loop {
-            let frame = self.hear();
+            let frame = self.observe();
             if is_it(&frame) {
                 return frame;
             }
@@ -163,6 +163,6 @@ fn r60_all_that_an_owner_says_keeps_to_the_published_schema() {
     }
     let lines = ["lifecycle/start", "lifecycle/end", "assistant/delta", "queue/accepted"];
     for told in ["ask", "answered", "agent", "chat"].into_iter().chain(lines) {
-        assert!(client.heard.contains(told), "{told} was not heard: {:?}", client.heard);
+        assert!(client.observed.contains(told), "{told} was not heard: {:?}", client.observed);
     }
 }

@@ -26,7 +26,7 @@ impl Line {
         let mut line = Self { read, write, has_delta: false };
         let client = json!({ "id": "test", "version": "0", "platform": "linux", "mode": "test" });
         line.ask("hello", "connect", &json!({ "minProtocol": 1, "maxProtocol": 1, "client": client }));
-        assert_eq!(line.hear()["payload"]["type"], "hello-ok");
+        assert_eq!(line.observe()["payload"]["type"], "hello-ok");
         line
     }
 
@@ -40,7 +40,7 @@ impl Line {
     }
 
     /// The next frame; null at the end.
-    fn hear(&mut self) -> Value {
+    fn observe(&mut self) -> Value {
         let mut line = String::new();
         self.read.read_line(&mut line).expect("it can be read");
         let frame: Value =
@@ -52,14 +52,14 @@ impl Line {
     /// Waits for a piece of an answer. It may have come before the message was answered as accepted.
     fn until_delta(&mut self) {
         while !self.has_delta {
-            assert!(!self.hear().is_null(), "it was closed before anything was said");
+            assert!(!self.observe().is_null(), "it was closed before anything was said");
         }
     }
 
     /// The next answer to this request.
     fn answer(&mut self, id: &str) -> Value {
         loop {
-            let frame = self.hear();
+            let frame = self.observe();
             assert!(!frame.is_null(), "it was closed before it answered {id}");
             if frame["id"] == id {
                 return frame;
@@ -89,7 +89,7 @@ fn r60_a_raw_client_sends_a_message_and_reads_its_run() {
     line.send("k", "Who are you?");
     let (mut seqs, mut answers, mut ended) = (vec![], vec![], false);
     while answers.len() < 2 {
-        let frame = line.hear();
+        let frame = line.observe();
         match frame["type"].as_str() {
             Some("res") => {
                 assert!(answers.is_empty() || ended, "the end is told before it is answered");
@@ -107,8 +107,8 @@ fn r60_a_raw_client_sends_a_message_and_reads_its_run() {
     assert!(answers[1]["text"].as_str().is_some_and(|text| text.contains("offline model")), "{answers:?}");
     home.run(&["agent", "--session", "other", "-m", "Who are you?"]).expect_code(0);
     service.signal(Signal::TERM);
-    assert_eq!(line.hear()["event"], "shutdown");
-    assert!(line.hear().is_null());
+    assert_eq!(line.observe()["event"], "shutdown");
+    assert!(line.observe().is_null());
     service.finish().expect_code(0).expect_err("stopping");
     assert!(!home.path().join("limulus.sock").exists());
 }
@@ -127,7 +127,7 @@ fn r10_r11_a_service_that_was_killed_is_followed_by_one_that_goes_on() {
     // The one stall of the model is this owner's: the next one is answered at once.
     line.until_delta();
     service.kill();
-    while !line.hear().is_null() {}
+    while !line.observe().is_null() {}
 
     let (service, ready) = serve(&home);
     assert_eq!(ready["sessions"], json!(["agent:main:main"]), "it took up what was unfinished");
@@ -164,16 +164,16 @@ fn r15_a_service_that_is_stopped_lets_an_answer_end() {
 fn r15_the_service_manager_is_told_and_what_has_the_sockets_name_is_left_alone() {
     let home = Home::new();
     let manager = UnixDatagram::bind(home.file("notify")).expect("a socket");
-    let heard = || {
+    let observed = || {
         let mut state = [0; 64];
         let bytes = manager.recv(&mut state).expect("a state");
         String::from_utf8_lossy(&state[..bytes]).into_owned()
     };
     let home = Home::with(Home::new(), "NOTIFY_SOCKET", &home.file("notify").display().to_string());
     let (service, _) = serve(&home);
-    assert_eq!(heard(), "READY=1");
+    assert_eq!(observed(), "READY=1");
     service.signal(Signal::TERM);
-    assert_eq!(heard(), "STOPPING=1");
+    assert_eq!(observed(), "STOPPING=1");
     service.finish().expect_code(0);
 
     fs::write(home.path().join("limulus.sock"), "mine").expect("the home can be written");

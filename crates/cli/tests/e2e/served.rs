@@ -368,10 +368,10 @@ fn r11_r43_who_follows_the_home_misses_nothing_when_its_owners_are_killed() {
     let follower = home.start(&["events", "--follow", "--whole", "--json"]);
     for session in ["one", "two", "three"] {
         // Pieces are told while they are open alone, so the follower must be with this owner before they are said.
-        let heard = format!("heard-{session}");
-        home.run(&["agent", "--session", &heard, "-m", "Who are you?"]).expect_code(0);
+        let observed = format!("heard-{session}");
+        home.run(&["agent", "--session", &observed, "-m", "Who are you?"]).expect_code(0);
         follower.until_line("the owner's first end", |line| {
-            line["session"] == format!("agent:main:{heard}") && line["type"] == "end"
+            line["session"] == format!("agent:main:{observed}") && line["type"] == "end"
         });
         let agent = home.start(&["agent", "--session", session, "--json", "-m", STORY]);
         let key = format!("agent:main:{session}");
@@ -385,11 +385,11 @@ fn r11_r43_who_follows_the_home_misses_nothing_when_its_owners_are_killed() {
     follower.until_line("the last end", |line| line["session"] == "agent:main:last" && line["type"] == "end");
     owner.kill();
     follower.signal(Signal::INT);
-    let heard = follower.finish().lines();
+    let observed = follower.finish().lines();
     let recorded = home.run(&["events", "--json"]).expect_code(0).lines();
-    let (heard, all) = (of_sessions(&heard), of_sessions(&recorded));
-    assert_eq!(heard.keys().collect::<Vec<_>>(), all.keys().collect::<Vec<_>>());
-    for (session, said) in heard {
+    let (observed, all) = (of_sessions(&observed), of_sessions(&recorded));
+    assert_eq!(observed.keys().collect::<Vec<_>>(), all.keys().collect::<Vec<_>>());
+    for (session, said) in observed {
         assert_eq!(said, all[&session], "of {session}");
     }
     // From any line on it is the rest that is told.

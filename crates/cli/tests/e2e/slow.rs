@@ -36,7 +36,7 @@ impl Client {
     fn ask(&mut self, method: &str, params: &Value) -> Value {
         self.say(method, params);
         loop {
-            let frame = self.hear().expect("an answer");
+            let frame = self.observe().expect("an answer");
             if frame["type"] == "res" {
                 assert_eq!(frame["ok"], true, "{frame}");
                 return frame["payload"].clone();
@@ -45,7 +45,7 @@ impl Client {
     }
 
     /// The next frame; nothing where the connection ends, also in the middle of one.
-    fn hear(&mut self) -> Option<Value> {
+    fn observe(&mut self) -> Option<Value> {
         let mut line = String::new();
         match self.read.read_line(&mut line) {
             Ok(1..) => serde_json::from_str(&line).ok(),
@@ -58,7 +58,7 @@ impl Client {
         let mut lines = vec![vec![]; subscriptions];
         let mut ended = 0;
         while ended < subscriptions {
-            let Some(frame) = self.hear() else { return (lines, None) };
+            let Some(frame) = self.observe() else { return (lines, None) };
             if frame["event"] == "tick" {
                 continue;
             }

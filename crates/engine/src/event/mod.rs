@@ -5,14 +5,14 @@
 
 mod payload;
 mod trigger;
-mod words;
+mod vocabulary;
 
 use crate::body::{Attachment, Body};
 use crate::ids::{EffectId, Hash};
 use crate::settings::ToolClass;
 
 pub use payload::*;
-pub use words::*;
+pub use vocabulary::*;
 
 /// When an event may be told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::words::{
+use super::vocabulary::{
     CallOutcome, CompactionCause, CutCause, CutResult, EndingCause, Found, Leg, Next, Note, Outcome, Overrides,
-    PauseCause, Place, ProcessCause, QueueMode, ReceiptState, SealedCall, Usage, WaitFor,
+    PauseCause, ProcessCause, QueueMode, QueuePlace, ReceiptState, SealedCall, Usage, WaitFor,
 };
 use crate::body::{Attachment, Body};
 use crate::failure::{Failure, FailureClass};
@@ -12,7 +12,7 @@ use crate::ids::{BranchId, CallId, EffectId, Epoch, Hash, MessageId, RunId, Seq,
 use crate::settings::{Policy, Thinking, ToolClass};
 use crate::state::{BlockOf, ItemAt};
 use crate::tables::budget::{Allowance, Scope, Spent};
-use crate::tables::compaction::Rung;
+use crate::tables::compaction::CompactionStep;
 use crate::tables::lifecycle::{LifecycleCause, LifecycleKind};
 use crate::tables::transitions::RunState;
 
@@ -80,7 +80,7 @@ payload! {
         attachments: Vec<Attachment>,
         /// Where it is put.
         #[serde(default, skip_serializing_if = "is_default")]
-        place: Place,
+        place: QueuePlace,
         /// Of one that is gathered: how long nothing more may come before its group is complete, milliseconds.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         debounce_ms: Option<u64>,
@@ -282,7 +282,8 @@ payload! {
         /// Why.
         cause: CompactionCause,
         /// Which way.
-        rung: Rung,
+        #[serde(rename = "rung")]
+        compaction_step: CompactionStep,
         /// How many items of the transcript a summary is to stand for.
         items: u32,
         /// About how many tokens the next request would hold.
@@ -383,7 +384,8 @@ payload! {
         failure: Failure,
         /// The way that failed; `nothing` = none was left.
         #[serde(default)]
-        rung: Rung,
+        #[serde(rename = "rung")]
+        compaction_step: CompactionStep,
         /// What those of its requests took that were answered.
         #[serde(default, skip_serializing_if = "is_default")]
         usage: Usage,
@@ -430,7 +432,8 @@ payload! {
         thinking: Option<Thinking>,
         /// After a history that could not be shortened: the way that is tried next; none = it is not about that.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        rung: Option<Rung>,
+        #[serde(rename = "rung")]
+        compaction_step: Option<CompactionStep>,
         /// And whether the next request goes out with the history as it is.
         #[serde(default, skip_serializing_if = "is_default")]
         as_it_is: bool,

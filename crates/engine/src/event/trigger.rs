@@ -1,6 +1,6 @@
 //! Which edge of the transition table an event takes.
 
-use super::words::{CallOutcome, CompactionCause, Next, Outcome, WaitFor};
+use super::vocabulary::{CallOutcome, CompactionCause, Next, Outcome, WaitFor};
 use super::{Event, Failed, MessageSealed, RunEnded, WaitBegan, WaitEnded};
 use crate::failure::FailureClass;
 use crate::tables::lifecycle::LifecycleCause;

@@ -4,9 +4,9 @@
 //! are told whom to leave alone when a run starts and whenever that changes; what is decided is the run's own. What may not
 //! live here: a decision about a run.
 
+mod failure_report;
 mod order;
 mod pump;
-mod strike;
 #[cfg(test)]
 mod tests;
 
@@ -22,11 +22,11 @@ use crate::failure::FailureClass;
 use crate::ids::{BranchId, EffectId, RunId, Seq, SessionId, Timestamp};
 use crate::settings::Candidate;
 use crate::tables::budget::Allowance;
-use crate::tables::limits::COUNTED_STRIKES;
+use crate::tables::limits::COUNTED_REPORTS;
 use crate::tables::recovery::{Cools, rule_of};
 
-pub use pump::{LedgerPump, News};
-pub use strike::{Cleared, Cooled, Strike};
+pub use failure_report::{CooldownLifted, CooldownSet, FailureReport};
+pub use pump::{LedgerPump, LedgerUpdate};
 
 /// What is left alone: a profile with one model, or with all.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,7 +41,7 @@ pub struct Account {
 
 /// Why and until when it is left alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rest {
+pub struct Cooldown {
     /// Why.
     pub class: FailureClass,
     /// Until when.
@@ -55,7 +55,7 @@ pub struct Rest {
 
 /// Which profile of a provider comes first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Turns {
+pub struct ProfileOrder {
     /// The one that is to be asked first, where somebody said so.
     pub preferred: Option<String>,
     /// The last one that answered.
@@ -71,8 +71,8 @@ pub struct Turns {
 pub struct Ledger {
     branch: BranchId,
     head: Seq,
-    rests: BTreeMap<Account, Rest>,
-    providers: BTreeMap<String, Turns>,
+    cooldowns: BTreeMap<Account, Cooldown>,
+    providers: BTreeMap<String, ProfileOrder>,
     /// The requests whose failure has counted, the last ones: a session may tell of one twice.
     counted: VecDeque<EffectId>,
     /// What was said that may be spent in a day, by an agent or (none) by all.
@@ -100,8 +100,8 @@ impl Ledger {
 
     /// One that knows of nothing yet, and goes on in this branch.
     pub fn on(branch: BranchId) -> Self {
-        let (rests, providers, counted) = (BTreeMap::new(), BTreeMap::new(), VecDeque::new());
-        Self { branch, head: Seq(0), rests, providers, counted, allowances: BTreeMap::new(), open: vec![] }
+        let (cooldowns, providers, counted) = (BTreeMap::new(), BTreeMap::new(), VecDeque::new());
+        Self { branch, head: Seq(0), cooldowns, providers, counted, allowances: BTreeMap::new(), open: vec![] }
     }
 
     /// The last entry of its branch.
@@ -110,44 +110,44 @@ impl Ledger {
     }
 
     /// What is left alone, in order; also where that time has come since.
-    pub fn rests(&self) -> impl Iterator<Item = (&Account, &Rest)> {
-        self.rests.iter()
+    pub fn cooldowns(&self) -> impl Iterator<Item = (&Account, &Cooldown)> {
+        self.cooldowns.iter()
     }
 
     /// The providers among whose profiles there is an order.
-    pub fn providers(&self) -> impl Iterator<Item = (&str, &Turns)> {
+    pub fn providers(&self) -> impl Iterator<Item = (&str, &ProfileOrder)> {
         self.providers.iter().map(|(provider, turns)| (provider.as_str(), turns))
     }
 
     /// The order among a provider's profiles.
-    pub fn turns(&self, provider: &str) -> Option<&Turns> {
+    pub fn turns(&self, provider: &str) -> Option<&ProfileOrder> {
         self.providers.get(provider)
     }
 
     /// A request failed in a way that concerns others. One that was out already when the profile was first left alone says
     /// nothing new; one that failed as a probe is a strike more. No time is ever shortened.
-    pub fn strike(&mut self, strike: &Strike, now: Timestamp) {
-        let cools = rule_of(strike.class).cools;
-        let account = strike.account(cools);
-        let before = self.rests.get(&account).filter(|rest| rest.until > now);
-        if cools == Cools::Nothing || self.counted.contains(&strike.request) {
+    pub fn record_failure(&mut self, failure_report: &FailureReport, now: Timestamp) {
+        let cools = rule_of(failure_report.class).cools;
+        let account = failure_report.account(cools);
+        let before = self.cooldowns.get(&account).filter(|rest| rest.until > now);
+        if cools == Cools::Nothing || self.counted.contains(&failure_report.request) {
             return;
         }
-        let strikes = before.map_or(0, |rest| rest.strikes) + u32::from(before.is_none() || strike.probe);
+        let strikes = before.map_or(0, |rest| rest.strikes) + u32::from(before.is_none() || failure_report.probe);
         let by_itself = now.plus(cools.cooldown_ms(strikes));
-        let asked = strike.until.unwrap_or(by_itself);
+        let asked = failure_report.until.unwrap_or(by_itself);
         let until = before.map_or(by_itself, |rest| rest.until.max(by_itself)).max(asked);
         let Account { provider, profile, model } = account;
-        let (class, request) = (strike.class, strike.request);
+        let (class, request) = (failure_report.class, failure_report.request);
         self.emit(ProfileCooled { provider, profile, model, class, until, strikes, request }, now);
     }
 
     /// Whether it changes whom anyone asks that a request which was sent at `since` was answered whole. `alone` says that
     /// there is no other profile to ask.
-    pub fn is_news(&self, candidate: &Candidate, alone: bool, since: Timestamp) -> bool {
+    pub fn is_update(&self, candidate: &Candidate, alone: bool, since: Timestamp) -> bool {
         let last_good = self.turns(&candidate.provider).and_then(|turns| turns.last_good.as_ref());
-        let mended = |(account, rest): (&Account, &Rest)| account.holds(candidate) && rest.since <= since;
-        !alone && last_good != Some(&candidate.profile) || self.rests.iter().any(mended)
+        let repaired = |(account, rest): (&Account, &Cooldown)| account.holds(candidate) && rest.since <= since;
+        !alone && last_good != Some(&candidate.profile) || self.cooldowns.iter().any(repaired)
     }
 
     /// A request that was sent at `since` was answered whole.
@@ -165,13 +165,13 @@ impl Ledger {
     }
 
     /// The profiles of this provider and this name, or of any, may be asked again, whatever failed. Gives what was left alone.
-    pub fn clear(&mut self, provider: Option<&str>, profile: Option<&str>, now: Timestamp) -> Vec<(Account, Rest)> {
+    pub fn clear(&mut self, provider: Option<&str>, profile: Option<&str>, now: Timestamp) -> Vec<(Account, Cooldown)> {
         let is_it = |account: &Account| {
             let named = profile.is_none() || account.profile.as_deref() == profile;
             named && provider.is_none_or(|provider| account.provider == provider)
         };
-        let gone = self.rests.iter().filter(|(account, rest)| rest.until > now && is_it(account));
-        let gone: Vec<(Account, Rest)> = gone.map(|(account, rest)| (account.clone(), *rest)).collect();
+        let gone = self.cooldowns.iter().filter(|(account, rest)| rest.until > now && is_it(account));
+        let gone: Vec<(Account, Cooldown)> = gone.map(|(account, rest)| (account.clone(), *rest)).collect();
         let mut profiles: Vec<_> = gone.iter().map(|(of, _)| (of.provider.clone(), of.profile.clone())).collect();
         profiles.dedup();
         for (provider, profile) in profiles {
@@ -182,30 +182,34 @@ impl Ledger {
 
     /// The candidates of a run's chain that are to be left alone. What the run itself found out it knows better: how long it
     /// leaves them alone is its own decision.
-    pub fn cooling(&self, chain: &[Candidate], run: RunId, now: Timestamp) -> Vec<Cooled> {
+    pub fn cooling(&self, chain: &[Candidate], run: RunId, now: Timestamp) -> Vec<CooldownSet> {
         let rest = |candidate: &Candidate| {
-            let of = |(account, rest): &(&Account, &Rest)| account.holds(candidate) && rest.request.run != run;
-            self.rests().filter(of).map(|(_, rest)| *rest).filter(|rest| rest.until > now).max_by_key(|rest| rest.until)
+            let of = |(account, rest): &(&Account, &Cooldown)| account.holds(candidate) && rest.request.run != run;
+            self.cooldowns()
+                .filter(of)
+                .map(|(_, rest)| *rest)
+                .filter(|rest| rest.until > now)
+                .max_by_key(|rest| rest.until)
         };
         let cooled = chain.iter().zip(0..).filter_map(|(candidate, at)| {
-            let Rest { until, class, .. } = rest(candidate)?;
-            Some(Cooled { candidate: at, until, class })
+            let Cooldown { until, class, .. } = rest(candidate)?;
+            Some(CooldownSet { candidate: at, until, class })
         });
         cooled.collect()
     }
 
     /// The candidates of a run's chain that a user has cleared, and who have not failed since.
-    fn cleared(&self, chain: &[Candidate]) -> Vec<Cleared> {
+    fn cleared(&self, chain: &[Candidate]) -> Vec<CooldownLifted> {
         let cleared = chain.iter().zip(0..).filter_map(|(of, candidate)| {
             let at = *self.turns(&of.provider)?.cleared.get(&of.profile)?;
-            Some(Cleared { candidate, at })
+            Some(CooldownLifted { candidate, at })
         });
         cleared.collect()
     }
 
     /// All that it says to a run.
-    pub fn standing(&self, chain: &[Candidate], run: RunId, now: Timestamp) -> News {
-        News { cleared: self.cleared(chain), cooling: self.cooling(chain, run, now) }
+    pub fn standing(&self, chain: &[Candidate], run: RunId, now: Timestamp) -> LedgerUpdate {
+        LedgerUpdate { cleared: self.cleared(chain), cooling: self.cooling(chain, run, now) }
     }
 
     /// What was said that all runs of an agent, or (none) of the home, may spend in a day.
@@ -227,19 +231,19 @@ impl Ledger {
             Event::ProfileCooled(e) => {
                 let ProfileCooled { provider, profile, model, class, until, strikes, request } = e.clone();
                 self.used(&provider, profile.as_ref(), at).cleared.remove(&profile);
-                if self.counted.len() == COUNTED_STRIKES {
+                if self.counted.len() == COUNTED_REPORTS {
                     self.counted.pop_front();
                 }
                 self.counted.push_back(request);
-                let rest = Rest { class, until, strikes, since: at, request };
-                self.rests.insert(Account { provider, profile, model }, rest);
+                let rest = Cooldown { class, until, strikes, since: at, request };
+                self.cooldowns.insert(Account { provider, profile, model }, rest);
             }
             Event::ProfileAnswered(e) => {
                 let is_it = |account: &Account| {
                     let model = account.model.as_ref().is_none_or(|model| *model == e.model);
                     model && (&account.provider, &account.profile) == (&e.provider, &e.profile)
                 };
-                self.rests.retain(|account, rest| !is_it(account) || rest.since > e.since);
+                self.cooldowns.retain(|account, rest| !is_it(account) || rest.since > e.since);
                 self.used(&e.provider, e.profile.as_ref(), at).last_good = Some(e.profile.clone());
             }
             Event::ProfilePreferred(e) => {
@@ -249,7 +253,7 @@ impl Ledger {
                 self.allowances.insert(e.agent.clone(), e.allowance);
             }
             Event::ProfileCleared(e) => {
-                self.rests.retain(|account, _| (&account.provider, &account.profile) != (&e.provider, &e.profile));
+                self.cooldowns.retain(|account, _| (&account.provider, &account.profile) != (&e.provider, &e.profile));
                 self.providers.entry(e.provider.clone()).or_default().cleared.insert(e.profile.clone(), at);
             }
             _ => {}
@@ -263,7 +267,7 @@ impl Ledger {
         (!records.is_empty()).then(|| Batch { session, branch, records, bodies: vec![], views: Views::default() })
     }
 
-    fn used(&mut self, provider: &str, profile: Option<&String>, at: Timestamp) -> &mut Turns {
+    fn used(&mut self, provider: &str, profile: Option<&String>, at: Timestamp) -> &mut ProfileOrder {
         let turns = self.providers.entry(provider.to_owned()).or_default();
         turns.used.insert(profile.cloned(), at);
         turns

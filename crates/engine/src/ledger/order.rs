@@ -1,6 +1,6 @@
 //! In which order the profiles of a model are asked: the preferred one, the last that answered, then in turn.
 
-use super::{Ledger, Turns};
+use super::{Ledger, ProfileOrder};
 use crate::settings::Candidate;
 
 impl Ledger {
@@ -16,7 +16,7 @@ impl Ledger {
     }
 }
 
-impl Turns {
+impl ProfileOrder {
     fn place(&self, profile: Option<&String>) -> impl Ord + use<> {
         let preferred = profile.is_some() && self.preferred.as_ref() == profile;
         let last_good = self.last_good.as_ref().is_some_and(|last| last.as_ref() == profile);

@@ -1,7 +1,7 @@
 //! The order around the ledger: one change at a time, and nobody acts on it before it is recorded. The runtime and the simulator
 //! drive the same. What may not live here: a decision.
 
-use super::{Cleared, Cooled, Ledger};
+use super::{CooldownLifted, CooldownSet, Ledger};
 use crate::batch::Batch;
 use crate::ids::{RunId, Timestamp};
 use crate::input::Report;
@@ -65,9 +65,9 @@ impl LedgerPump {
     }
 
     /// What a run is to be told that was last told after `seen` changes (none = it was not).
-    pub fn news(&self, seen: &mut Option<u64>, chain: &[Candidate], run: RunId, now: Timestamp) -> News {
+    pub fn update(&self, seen: &mut Option<u64>, chain: &[Candidate], run: RunId, now: Timestamp) -> LedgerUpdate {
         if seen.replace(self.changes) == Some(self.changes) {
-            return News::default();
+            return LedgerUpdate::default();
         }
         self.recorded.standing(chain, run, now)
     }
@@ -75,18 +75,18 @@ impl LedgerPump {
 
 /// What the ledger says has changed for a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct News {
+pub struct LedgerUpdate {
     /// Whom it is to leave alone now.
-    pub cooling: Vec<Cooled>,
+    pub cooling: Vec<CooldownSet>,
     /// Whom it may ask again; none of the others.
-    pub cleared: Vec<Cleared>,
+    pub cleared: Vec<CooldownLifted>,
 }
 
-impl News {
+impl LedgerUpdate {
     /// The reports of it. A request may follow from the last.
     pub fn reports(self) -> impl Iterator<Item = Report> {
         let Self { cooling, cleared } = self;
-        let cooling = (!cooling.is_empty()).then_some(Report::Cooled { cooling });
-        cooling.into_iter().chain((!cleared.is_empty()).then_some(Report::Cleared { cleared }))
+        let cooling = (!cooling.is_empty()).then_some(Report::CooldownSet { cooling });
+        cooling.into_iter().chain((!cleared.is_empty()).then_some(Report::CooldownLifted { cleared }))
     }
 }

@@ -22,10 +22,10 @@ fn candidate(model: &str, profile: &str) -> Candidate {
     }
 }
 
-fn strike(number: u32, (model, profile): (&str, &str), class: FailureClass) -> Strike {
+fn failure_report(number: u32, (model, profile): (&str, &str), class: FailureClass) -> FailureReport {
     let request = EffectId { run: RunId(Uuid::from_u128(1)), kind: EffectKind::Request, ordinal: number, try_no: 1 };
     let (provider, model, profile) = ("acme".into(), model.into(), Some(profile.into()));
-    Strike { request, provider, model, profile, class, until: None, probe: false }
+    FailureReport { request, provider, model, profile, class, until: None, probe: false }
 }
 
 /// Who of two models with two profiles is left alone, and for how many minutes from `now`.
@@ -42,15 +42,15 @@ fn alone(ledger: &Ledger, now: u64) -> Vec<(u32, u64)> {
 #[test]
 fn r50_a_rate_limit_is_the_models_with_this_profile_and_a_key_is_the_profiles_with_every_model() {
     let mut ledger = Ledger::default();
-    ledger.strike(&strike(1, ("one", "a"), FailureClass::RateLimit), Timestamp(0));
+    ledger.record_failure(&failure_report(1, ("one", "a"), FailureClass::RateLimit), Timestamp(0));
     assert_eq!(alone(&ledger, 0), [(0, 1)]);
-    ledger.strike(&strike(2, ("two", "b"), FailureClass::Auth), Timestamp(0));
+    ledger.record_failure(&failure_report(2, ("two", "b"), FailureClass::Auth), Timestamp(0));
     assert_eq!(alone(&ledger, 0), [(0, 1), (1, 1), (3, 1)]);
-    ledger.strike(&strike(3, ("two", "a"), FailureClass::Billing), Timestamp(0));
+    ledger.record_failure(&failure_report(3, ("two", "a"), FailureClass::Billing), Timestamp(0));
     assert_eq!(alone(&ledger, 0), [(0, 300), (1, 1), (2, 300), (3, 1)]);
     // What says nothing of other requests is not kept.
     ledger.take_batch();
-    ledger.strike(&strike(4, ("one", "b"), FailureClass::Timeout), Timestamp(0));
+    ledger.record_failure(&failure_report(4, ("one", "b"), FailureClass::Timeout), Timestamp(0));
     assert_eq!(ledger.take_batch(), None);
 }
 
@@ -64,7 +64,10 @@ fn r50_a_probe_that_fails_is_longer_each_time_and_what_was_out_already_is_not() 
             for out_already in [false, true] {
                 let number = at as u32 * 2 + u32::from(out_already);
                 let probe = at > 0 && !out_already;
-                ledger.strike(&Strike { probe, ..strike(number, ("one", "a"), class) }, Timestamp(0));
+                ledger.record_failure(
+                    &FailureReport { probe, ..failure_report(number, ("one", "a"), class) },
+                    Timestamp(0),
+                );
                 assert_eq!(alone(&ledger, 0)[0].1, minutes, "{class:?}, strike {at}");
             }
         }
@@ -74,11 +77,12 @@ fn r50_a_probe_that_fails_is_longer_each_time_and_what_was_out_already_is_not() 
 #[test]
 fn r50_a_cooldown_expires_and_clears_its_counters() {
     let mut ledger = Ledger::default();
-    let limit = |number, probe| Strike { probe, ..strike(number, ("one", "a"), FailureClass::RateLimit) };
-    ledger.strike(&limit(1, false), Timestamp(0));
-    ledger.strike(&limit(2, true), Timestamp(0));
+    let limit =
+        |number, probe| FailureReport { probe, ..failure_report(number, ("one", "a"), FailureClass::RateLimit) };
+    ledger.record_failure(&limit(1, false), Timestamp(0));
+    ledger.record_failure(&limit(2, true), Timestamp(0));
     assert_eq!((alone(&ledger, 0), alone(&ledger, 5 * MINUTE)), (vec![(0, 5)], vec![]));
-    ledger.strike(&limit(3, true), Timestamp(5 * MINUTE as i64));
+    ledger.record_failure(&limit(3, true), Timestamp(5 * MINUTE as i64));
     assert_eq!(alone(&ledger, 5 * MINUTE), [(0, 1)]);
 }
 
@@ -86,41 +90,41 @@ fn r50_a_cooldown_expires_and_clears_its_counters() {
 fn r50_a_strike_that_is_told_twice_counts_once_and_no_time_is_shortened() {
     let mut ledger = Ledger::default();
     let until = Some(Timestamp(90 * MINUTE as i64));
-    let first = Strike { until, ..strike(1, ("one", "a"), FailureClass::RateLimit) };
-    ledger.strike(&first, Timestamp(0));
+    let first = FailureReport { until, ..failure_report(1, ("one", "a"), FailureClass::RateLimit) };
+    ledger.record_failure(&first, Timestamp(0));
     let told = ledger.take_batch().expect("it is recorded");
     assert_eq!(told.records.len(), 2, "with the beginning of the ledger");
-    ledger.strike(&first, Timestamp(1));
+    ledger.record_failure(&first, Timestamp(1));
     assert_eq!(ledger.take_batch(), None);
-    ledger.strike(&strike(2, ("one", "a"), FailureClass::RateLimit), Timestamp(0));
+    ledger.record_failure(&failure_report(2, ("one", "a"), FailureClass::RateLimit), Timestamp(0));
     assert_eq!(alone(&ledger, 0), [(0, 90)]);
 }
 
 #[test]
 fn r50_a_strike_that_is_told_again_after_another_counts_once() {
     let mut ledger = Ledger::default();
-    let probe = |number| Strike { probe: true, ..strike(number, ("one", "a"), FailureClass::RateLimit) };
+    let probe = |number| FailureReport { probe: true, ..failure_report(number, ("one", "a"), FailureClass::RateLimit) };
     for told in [1, 2, 1, 2, 1] {
-        ledger.strike(&probe(told), Timestamp(0));
+        ledger.record_failure(&probe(told), Timestamp(0));
     }
     assert_eq!(alone(&ledger, 0), [(0, 5)]);
     // Nor does it when its time is over.
-    ledger.strike(&probe(1), Timestamp(6 * MINUTE as i64));
+    ledger.record_failure(&probe(1), Timestamp(6 * MINUTE as i64));
     assert_eq!(alone(&ledger, 6 * MINUTE), []);
     // What is remembered has an end.
-    for number in 3..COUNTED_STRIKES as u32 + 3 {
-        ledger.strike(&probe(number), Timestamp(0));
+    for number in 3..COUNTED_REPORTS as u32 + 3 {
+        ledger.record_failure(&probe(number), Timestamp(0));
     }
-    assert_eq!(ledger.counted.len(), COUNTED_STRIKES);
+    assert_eq!(ledger.counted.len(), COUNTED_REPORTS);
 }
 
 #[test]
 fn r50_an_answer_ends_a_cooldown_unless_it_was_asked_for_before_it() {
     let mut ledger = Ledger::default();
-    ledger.strike(&strike(1, ("one", "a"), FailureClass::RateLimit), Timestamp(10));
+    ledger.record_failure(&failure_report(1, ("one", "a"), FailureClass::RateLimit), Timestamp(10));
     ledger.answered(&candidate("one", "a"), Timestamp(9), Timestamp(20));
     assert_eq!(alone(&ledger, 20), [(0, 0)], "under a minute is left");
-    ledger.strike(&strike(2, ("one", "a"), FailureClass::Auth), Timestamp(10));
+    ledger.record_failure(&failure_report(2, ("one", "a"), FailureClass::Auth), Timestamp(10));
     ledger.answered(&candidate("one", "a"), Timestamp(9), Timestamp(20));
     assert_eq!(alone(&ledger, 20).len(), 2, "the profile with both models");
     ledger.answered(&candidate("one", "a"), Timestamp(10), Timestamp(20));
@@ -137,11 +141,11 @@ fn r50_the_preferred_profile_is_first_then_the_last_good_one_then_each_in_turn()
     };
     let mut ledger = Ledger::default();
     assert_eq!(order(&ledger), "abc");
-    ledger.strike(&strike(1, ("one", "a"), FailureClass::RateLimit), Timestamp(1));
+    ledger.record_failure(&failure_report(1, ("one", "a"), FailureClass::RateLimit), Timestamp(1));
     assert_eq!(order(&ledger), "bca");
     ledger.answered(&candidate("one", "b"), Timestamp(2), Timestamp(3));
     assert_eq!(order(&ledger), "bca");
-    ledger.strike(&strike(2, ("one", "b"), FailureClass::RateLimit), Timestamp(4));
+    ledger.record_failure(&failure_report(2, ("one", "b"), FailureClass::RateLimit), Timestamp(4));
     ledger.answered(&candidate("one", "c"), Timestamp(5), Timestamp(6));
     assert_eq!(order(&ledger), "cab");
     ledger.prefer("acme", Some("b"), Timestamp(7));
@@ -153,8 +157,8 @@ fn r50_the_preferred_profile_is_first_then_the_last_good_one_then_each_in_turn()
 #[test]
 fn r50_what_is_folded_from_its_records_is_the_same_ledger() {
     let mut ledger = Ledger::default();
-    ledger.strike(&strike(1, ("one", "a"), FailureClass::RateLimit), Timestamp(1));
-    ledger.strike(&strike(2, ("two", "b"), FailureClass::Billing), Timestamp(2));
+    ledger.record_failure(&failure_report(1, ("one", "a"), FailureClass::RateLimit), Timestamp(1));
+    ledger.record_failure(&failure_report(2, ("two", "b"), FailureClass::Billing), Timestamp(2));
     ledger.answered(&candidate("one", "a"), Timestamp(2), Timestamp(3));
     ledger.prefer("acme", Some("b"), Timestamp(4));
     assert_eq!(ledger.clear(Some("acme"), Some("b"), Timestamp(5)).len(), 1);
@@ -180,11 +184,11 @@ fn r50_whom_a_user_has_cleared_is_said_until_he_fails_again() {
     };
     ledger.clear(None, None, Timestamp(0));
     assert_eq!(cleared(&ledger), [], "nothing was left alone");
-    ledger.strike(&strike(1, ("one", "a"), FailureClass::RateLimit), Timestamp(1));
+    ledger.record_failure(&failure_report(1, ("one", "a"), FailureClass::RateLimit), Timestamp(1));
     ledger.clear(Some("acme"), Some("a"), Timestamp(5));
     assert_eq!(cleared(&ledger), [(0, 5), (2, 5)], "with every model");
-    ledger.strike(&strike(2, ("one", "b"), FailureClass::RateLimit), Timestamp(6));
+    ledger.record_failure(&failure_report(2, ("one", "b"), FailureClass::RateLimit), Timestamp(6));
     assert_eq!(cleared(&ledger), [(0, 5), (2, 5)]);
-    ledger.strike(&strike(3, ("two", "a"), FailureClass::RateLimit), Timestamp(7));
+    ledger.record_failure(&failure_report(3, ("two", "a"), FailureClass::RateLimit), Timestamp(7));
     assert_eq!(cleared(&ledger), []);
 }

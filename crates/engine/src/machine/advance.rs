@@ -1,6 +1,6 @@
 //! What follows from the state alone. Called after every input until nothing more follows.
 
-use super::{Machine, sentences};
+use super::{Machine, model_notices};
 use crate::body::{BodyKind, Content};
 use crate::event::{
     CandidateCleared, CandidateCooled, Note, Noted, Outcome, RetryScheduled, StepBegun, Usage, WaitBegan, WaitEnded,
@@ -8,11 +8,11 @@ use crate::event::{
 };
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{EffectId, Moment, Timestamp};
-use crate::ledger::{Cleared, Cooled};
-use crate::mutants::{Mutant, planted};
+use crate::ledger::{CooldownLifted, CooldownSet};
+use crate::mutant;
 use crate::settings::{Candidate, Limits, ResumeMode, Thinking};
 use crate::state::{Lifecycle, Phase, PrepareStage, Repeat, Session};
-use crate::tables::compaction::{History, Rung};
+use crate::tables::compaction::{CompactionStep, History};
 use crate::tables::limits::WINDOW_LEAST;
 use crate::tables::recovery::{AtEnd, Cools, Pick, Strategy, cooling_until, given_up, recover, rule_of};
 use crate::tables::timers::Timer;
@@ -54,7 +54,7 @@ impl Machine {
                 }
             }
             Phase::Awaiting { on: WaitFor::Budget, .. } => {
-                !planted(Mutant::BudgetRaiseForgotten) && self.advance_budget(moment)
+                !mutant!(BudgetRaiseForgotten) && self.advance_budget(moment)
             }
             Phase::Error { failure } => {
                 let failure = failure.clone();
@@ -84,7 +84,7 @@ impl Machine {
             return true;
         }
         if let Pick::Ask(candidate) = self.pick(moment)
-            && (!alone && !planted(Mutant::BudgetNotAsked) && !self.check_budget(candidate, moment)
+            && (!alone && !mutant!(BudgetNotAsked) && !self.check_budget(candidate, moment)
                 || self.compact_first(candidate, moment))
         {
             return true;
@@ -124,7 +124,8 @@ impl Machine {
             return false;
         }
         if repeats_told > 0 && times >= repeats_told && !is_told {
-            let body = self.keep(Content::text(BodyKind::Message, &sentences::repeated(&tool, times, repeats_most)));
+            let body =
+                self.keep(Content::text(BodyKind::Message, &model_notices::repeated(&tool, times, repeats_most)));
             self.emit(Noted { note: Note::Repeats, body }, moment.now);
         }
         true
@@ -160,8 +161,8 @@ impl Machine {
             }
             Strategy::Retry { delay_ms } => self.try_again(delay_ms, TryWith::Same, moment),
             Strategy::LowerThinking { level } => self.try_again(0, TryWith::Thinking(level), moment),
-            Strategy::MakeRoom { delay_ms, rung, as_it_is } => {
-                self.try_again(delay_ms, TryWith::Room { rung, as_it_is }, moment);
+            Strategy::MakeRoom { delay_ms, compaction_step, as_it_is } => {
+                self.try_again(delay_ms, TryWith::Room { compaction_step, as_it_is }, moment);
             }
             Strategy::Rotate { candidate, cooling } => {
                 self.give_up(&given_up, cooling, (class, request), moment);
@@ -195,12 +196,12 @@ impl Machine {
     }
 
     /// What the ledger says is the run's own knowledge from then on; what it knows already is no news.
-    pub(super) fn leave_alone(&mut self, cooling: &[Cooled], moment: Moment) {
+    pub(super) fn leave_alone(&mut self, cooling: &[CooldownSet], moment: Moment) {
         let run = self.session.as_ref().filter(|session| !session.closed).and_then(Session::run);
         let Some(run) = run.filter(|run| run.ending.is_none()) else { return };
         let counters = &run.counters;
-        let news: Vec<Cooled> = cooling.iter().filter(|cooled| !counters.knows(cooled)).copied().collect();
-        for Cooled { candidate, until, class } in news {
+        let news: Vec<CooldownSet> = cooling.iter().filter(|cooled| !counters.knows(cooled)).copied().collect();
+        for CooldownSet { candidate, until, class } in news {
             let (until, class) = (Some(until), Some(class));
             let model = self.name_of(candidate);
             self.emit(CandidateCooled { candidate, model, until, class, request: None }, moment.now);
@@ -208,7 +209,7 @@ impl Machine {
     }
 
     /// What the run knows of these is over, and with it a wait for any of them. What it has found out since stays.
-    pub(super) fn ask_again(&mut self, cleared: &[Cleared], moment: Moment) {
+    pub(super) fn ask_again(&mut self, cleared: &[CooldownLifted], moment: Moment) {
         let run = self.session.as_ref().filter(|session| !session.closed).and_then(Session::run);
         let Some(run) = run.filter(|run| run.ending.is_none()) else { return };
         let counters = &run.counters;
@@ -233,7 +234,9 @@ impl Machine {
         let again = match with {
             TryWith::Same => again,
             TryWith::Thinking(level) => RetryScheduled { thinking: Some(level), ..again },
-            TryWith::Room { rung, as_it_is } => RetryScheduled { rung: Some(rung), as_it_is, ..again },
+            TryWith::Room { compaction_step, as_it_is } => {
+                RetryScheduled { compaction_step: Some(compaction_step), as_it_is, ..again }
+            }
             TryWith::Candidate(candidate) => {
                 let model = Some(self.name_of(candidate));
                 RetryScheduled { candidate: Some(candidate), model, ..again }
@@ -298,7 +301,7 @@ enum TryWith {
     Same,
     Candidate(u32),
     Thinking(Thinking),
-    Room { rung: Rung, as_it_is: bool },
+    Room { compaction_step: CompactionStep, as_it_is: bool },
 }
 
 /// Who was not asked, why, and until when others leave it alone.

@@ -1,14 +1,14 @@
 //! What may be spent: looked at before each request and each call, never while a call runs.
 
 use super::commands::{no_session, state_refusal};
-use super::{Machine, sentences};
+use super::{Machine, model_notices};
 use crate::body::{BodyKind, Content};
 use crate::event::{BudgetAsked, BudgetSet, Note, Noted, Outcome, WaitBegan, WaitEnded, WaitFor};
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{EffectKind, Moment, Timestamp};
-use crate::input::{Answer, Refusal};
+use crate::input::{Acknowledgement, Refusal};
 use crate::settings::Candidate;
-use crate::state::{Phase, Session, Winding};
+use crate::state::{Phase, Session, WrapUp};
 use crate::tables::budget::{Allowance, AtLimit, Limit, Resource, Scope, Spent, Standing, can_close, standing};
 use crate::tables::recovery::Pick;
 
@@ -23,13 +23,13 @@ impl Machine {
         match standing(&limits, &Spent::expected(&candidate, tokens), wrap_up) {
             Standing::Free => true,
             Standing::Near(limit) => {
-                if winding == Winding::Not {
-                    self.note(Note::WrapUp, &sentences::wrap_up(&limit), moment);
+                if winding == WrapUp::Not {
+                    self.note(Note::WrapUp, &model_notices::wrap_up(&limit), moment);
                 }
                 true
             }
             Standing::Reached(limit) if at_limit == AtLimit::End => {
-                let failure = Failure::new(FailureClass::Budget, sentences::used_up(&limit));
+                let failure = Failure::new(FailureClass::Budget, model_notices::used_up(&limit));
                 self.end_run(Outcome::Failed, Some(failure), moment);
                 false
             }
@@ -37,12 +37,12 @@ impl Machine {
                 let can_close = can_close(&limits, &Spent::closing(&candidate, tokens));
                 match winding {
                     // Of a run that has done nothing yet there is nothing to say.
-                    Winding::Not | Winding::Told if can_close && self.has_worked() => {
-                        self.note(Note::Closing, &sentences::closing(&limit), moment);
+                    WrapUp::Not | WrapUp::Told if can_close && self.has_worked() => {
+                        self.note(Note::Closing, &model_notices::closing(&limit), moment);
                         true
                     }
-                    Winding::Closing if can_close => true,
-                    Winding::Not | Winding::Told | Winding::Closing | Winding::Closed => {
+                    WrapUp::Closing if can_close => true,
+                    WrapUp::Not | WrapUp::Told | WrapUp::Closing | WrapUp::Closed => {
                         self.emit(WaitBegan { on: WaitFor::Budget, until: None }, moment.now);
                         false
                     }
@@ -76,7 +76,7 @@ impl Machine {
         };
         let Some(run) = self.session.as_ref().and_then(Session::run) else { return false };
         let Some(candidate) = settings.candidate(candidate) else { return false };
-        let closing = run.winding == Winding::Closing;
+        let closing = run.winding == WrapUp::Closing;
         let expected = if closing { Spent::closing(candidate, tokens) } else { Spent::expected(candidate, tokens) };
         let reserve = run.effect(EffectKind::Reserve, run.asks + 1, 1);
         self.emit(BudgetAsked { reserve, expected, closing }, moment.now);
@@ -91,8 +91,8 @@ impl Machine {
             // What is asked next may be another by now: it is asked for anew.
             return self.end_wait(moment);
         }
-        if let Some(near) = near.filter(|_| winding == Winding::Not) {
-            self.note(Note::WrapUp, &sentences::wrap_up(&near), moment);
+        if let Some(near) = near.filter(|_| winding == WrapUp::Not) {
+            self.note(Note::WrapUp, &model_notices::wrap_up(&near), moment);
         }
         self.begin_request(moment);
     }
@@ -105,12 +105,12 @@ impl Machine {
         }
         // There is more memory again as soon as others have ended: nothing is used up.
         let is_passing = limit.of == Resource::Memory;
-        let says_more = !is_passing && matches!(run.winding, Winding::Not | Winding::Told) && self.has_worked();
+        let says_more = !is_passing && matches!(run.winding, WrapUp::Not | WrapUp::Told) && self.has_worked();
         if !is_passing && self.settings.as_ref().is_some_and(|settings| settings.budget.at_limit == AtLimit::End) {
-            let failure = Failure::new(FailureClass::Budget, sentences::used_up(limit));
+            let failure = Failure::new(FailureClass::Budget, model_notices::used_up(limit));
             self.end_run(Outcome::Failed, Some(failure), moment);
         } else if says_more {
-            self.note(Note::Closing, &sentences::closing(limit), moment);
+            self.note(Note::Closing, &model_notices::closing(limit), moment);
             self.ask_leave(moment);
         } else {
             self.emit(WaitBegan { on: WaitFor::Budget, until }, moment.now);
@@ -119,10 +119,10 @@ impl Machine {
 
     /// The run waits for more to spend no longer.
     fn end_wait(&mut self, moment: Moment) {
-        let said = self.session.as_ref().and_then(Session::run).is_some_and(|run| run.winding == Winding::Closed);
+        let said = self.session.as_ref().and_then(Session::run).is_some_and(|run| run.winding == WrapUp::Closed);
         self.emit(WaitEnded { on: WaitFor::Budget }, moment.now);
         if said {
-            self.note(Note::Raised, sentences::RAISED, moment);
+            self.note(Note::Raised, model_notices::RAISED, moment);
         }
     }
 
@@ -152,7 +152,7 @@ impl Machine {
     /// How many more calls the run may start.
     pub(super) fn calls_left(&self, moment: Moment) -> u64 {
         let Some(run) = self.session.as_ref().and_then(Session::run) else { return 0 };
-        if matches!(run.winding, Winding::Closing | Winding::Closed) {
+        if matches!(run.winding, WrapUp::Closing | WrapUp::Closed) {
             return 0;
         }
         let Some((limits, ..)) = self.limits_of_run(run.counters.candidate, moment) else { return u64::MAX };
@@ -163,7 +163,12 @@ impl Machine {
     }
 
     /// What may be spent is said for the run that is under way, or for the session: of each resource that is named.
-    pub(super) fn set_budget(&mut self, scope: Scope, change: Allowance, moment: Moment) -> Result<Answer, Refusal> {
+    pub(super) fn set_budget(
+        &mut self,
+        scope: Scope,
+        change: Allowance,
+        moment: Moment,
+    ) -> Result<Acknowledgement, Refusal> {
         let session = self.session.as_ref().ok_or_else(no_session)?;
         let before = match (scope, session.run()) {
             (Scope::Run, Some(run)) => run.allowance,
@@ -176,7 +181,7 @@ impl Machine {
         };
         self.emit(BudgetSet { scope, allowance: change.or(before) }, moment.now);
         self.advance(moment);
-        Ok(Answer::Done)
+        Ok(Acknowledgement::Done)
     }
 
     pub(super) fn note(&mut self, note: Note, text: &str, moment: Moment) {
@@ -191,7 +196,7 @@ impl Machine {
 
     /// What the run may spend and has spent, whom it asks next, for about how many tokens, and how far it is with coming to an
     /// end; none where nothing is limited.
-    fn limits_of_run(&self, candidate: u32, moment: Moment) -> Option<(Limits, Candidate, u64, Winding)> {
+    fn limits_of_run(&self, candidate: u32, moment: Moment) -> Option<(Limits, Candidate, u64, WrapUp)> {
         let (session, settings) = (self.session.as_ref()?, self.settings.as_ref()?);
         let run = session.run()?;
         let spent = run.spent_by(moment.now);

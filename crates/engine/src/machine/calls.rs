@@ -1,15 +1,15 @@
 //! Calls: one ladder from asked to settled.
 
 use super::Machine;
-use super::sentences::{INTERRUPTED, NOTHING_LEFT, UNENDED};
+use super::model_notices::{INTERRUPTED, NOTHING_LEFT, UNENDED};
 use crate::body::{BodyKind, Content};
 use crate::event::{
     CallAsked, CallChecked, CallEnding, CallFound, CallLost, CallOutcome, CallSettled, CallStarted, EndingCause, Found,
     WaitBegan, WaitFor,
 };
 use crate::ids::{CallId, EffectId, EffectKind, Moment};
-use crate::input::Given;
-use crate::mutants::{Mutant, planted};
+use crate::input::ToolResult;
+use crate::mutant;
 use crate::settings::{Policy, ToolClass};
 use crate::state::{Call, Phase, Session, Stage};
 
@@ -25,7 +25,7 @@ impl Machine {
 
     /// A call was checked: it may start, is asked, or has its result.
     pub(super) fn call_checked(&mut self, mut checked: CallChecked, moment: Moment) {
-        if planted(Mutant::DeniedCallRuns) && checked.decision == Policy::Deny {
+        if mutant!(DeniedCallRuns) && checked.decision == Policy::Deny {
             checked.decision = Policy::Allow;
         }
         let (call, decision, fingerprint) = (checked.call, checked.decision, checked.fingerprint);
@@ -36,7 +36,7 @@ impl Machine {
             Policy::Ask => self.emit(CallAsked { call, fingerprint, question: reason }, moment.now),
             Policy::Deny => {
                 let output = Content::text(BodyKind::Output, &reason);
-                self.settle_call(call, Given::new(CallOutcome::Denied, output), moment);
+                self.settle_call(call, ToolResult::new(CallOutcome::Denied, output), moment);
             }
         }
     }
@@ -93,7 +93,7 @@ impl Machine {
     }
 
     /// A call has its one result.
-    pub(super) fn settle_call(&mut self, id: CallId, given: Given, moment: Moment) {
+    pub(super) fn settle_call(&mut self, id: CallId, given: ToolResult, moment: Moment) {
         let Some(call) = self.call(id) else { return };
         // The try before, where this one has not started: its output is sealed as well.
         let tried = call.started_at.map_or(call.try_no - 1, |_| call.try_no);
@@ -108,11 +108,11 @@ impl Machine {
     }
 
     pub(super) fn settle_with(&mut self, id: CallId, outcome: CallOutcome, sentence: &str, moment: Moment) {
-        self.settle_call(id, Given::new(outcome, Content::text(BodyKind::Output, sentence)), moment);
+        self.settle_call(id, ToolResult::new(outcome, Content::text(BodyKind::Output, sentence)), moment);
     }
 
     /// The result of a call that was run or ended.
-    pub(super) fn call_ended(&mut self, id: CallId, given: Given, moment: Moment) {
+    pub(super) fn call_ended(&mut self, id: CallId, given: ToolResult, moment: Moment) {
         let why = match self.call(id).map(|call| &call.stage) {
             Some(Stage::Ending { why }) => Some(*why),
             _ => None,
@@ -122,23 +122,23 @@ impl Machine {
             (_, Some(EndingCause::Limit)) => CallOutcome::TimedOut,
             (_, Some(EndingCause::Run)) => CallOutcome::Aborted,
         };
-        self.settle_call(id, Given { outcome, ..given }, moment);
+        self.settle_call(id, ToolResult { outcome, ..given }, moment);
     }
 
     /// What the look-up of a lost call gave.
-    pub(super) fn call_found(&mut self, id: CallId, found: Found, ended: Option<Given>, moment: Moment) {
+    pub(super) fn call_found(&mut self, id: CallId, found: Found, ended: Option<ToolResult>, moment: Moment) {
         self.emit(CallFound { call: id, found }, moment.now);
         match (found, ended) {
             // One that is running has a result where it was put into the background.
             (Found::Ended | Found::Running, Some(given)) => self.settle_call(id, given, moment),
-            (Found::Running, None) => self.take_up(id, moment),
+            (Found::Running, None) => self.reopen(id, moment),
             (Found::Unknown | Found::Ended, _) => self.settle_with(id, CallOutcome::Interrupted, INTERRUPTED, moment),
             (Found::NeverStarted, _) => {}
         }
     }
 
     /// A command that outlived its runtime is this owner's now.
-    fn take_up(&mut self, id: CallId, moment: Moment) {
+    fn reopen(&mut self, id: CallId, moment: Moment) {
         let Some(epoch) = self.session.as_ref().map(|session| session.epoch) else { return };
         let Some(call) = self.call(id) else { return };
         let (effect, class) = (call.effect(EffectKind::RunCall), call.class);
@@ -150,8 +150,8 @@ impl Machine {
         for call in
             self.call_ids(|call| matches!(call.stage, Stage::Started { .. }) && call.class != ToolClass::ReadOnly)
         {
-            if planted(Mutant::LostCallRunAgain) {
-                self.take_up(call, moment);
+            if mutant!(LostCallRunAgain) {
+                self.reopen(call, moment);
             } else {
                 self.emit(CallLost { call }, moment.now);
             }

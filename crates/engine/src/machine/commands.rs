@@ -1,8 +1,8 @@
 //! What can be asked for. Each is refused before its first event, or recorded.
 
 use super::Machine;
+use super::model_notices::denied;
 use super::queue::Offered;
-use super::sentences::denied;
 use crate::body::{BodyKind, Content};
 use crate::event::{
     AskAnswered, CallOutcome, Created, CutCause, Event, LifecycleChanged, Outcome, OverrideSet, PauseCause, Paused,
@@ -10,13 +10,13 @@ use crate::event::{
 };
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{CallId, Hash, Moment, RunId, Timestamp};
-use crate::input::{Answer, Command, Given, Override, Refusal};
-use crate::mutants::{Mutant, planted};
+use crate::input::{Acknowledgement, Command, Override, Refusal, ToolResult};
+use crate::mutant;
 use crate::state::{Lifecycle, Session, Stage};
 use crate::tables::lifecycle::{LifecycleCause, LifecycleKind};
 
 impl Machine {
-    pub(super) fn handle_command(&mut self, command: Command, moment: Moment) -> Result<Answer, Refusal> {
+    pub(super) fn handle_command(&mut self, command: Command, moment: Moment) -> Result<Acknowledgement, Refusal> {
         let command = match command {
             Command::Create { session, key, agent, branch } => {
                 return self.create(Created { session, key, agent, branch }, moment);
@@ -34,7 +34,7 @@ impl Machine {
             Command::Cancel { message, leg } => self.cancel(message, leg, moment),
             Command::Clear => {
                 self.clear(moment);
-                Ok(Answer::Done)
+                Ok(Acknowledgement::Done)
             }
             Command::Abort { run } => self.abort(run, moment),
             Command::Pause { run, freeze } => self.pause(run, freeze, moment),
@@ -45,7 +45,7 @@ impl Machine {
             Command::Override(change) => self.override_one(change, moment),
             Command::Recover { force } => self.recover_lifecycle(force, moment),
             Command::Terminate => self.terminate(moment),
-            Command::EndIdle { before } => self.end_idle(before, moment),
+            Command::TerminateIdle { before } => self.terminate_idle(before, moment),
             Command::Budget { scope, change } => self.set_budget(scope, change, moment),
             Command::Compact { message, focus, queue } => self.compact(message, focus, queue, moment),
             Command::Uncompact { compaction, restored } => self.uncompact(compaction, restored, moment),
@@ -54,7 +54,7 @@ impl Machine {
         }
     }
 
-    fn create(&mut self, created: Created, moment: Moment) -> Result<Answer, Refusal> {
+    fn create(&mut self, created: Created, moment: Moment) -> Result<Acknowledgement, Refusal> {
         if let Some(session) = &self.session {
             return Err(state_refusal(session, "it exists already"));
         }
@@ -62,10 +62,10 @@ impl Machine {
         self.apply(&event, moment.now);
         self.record(event, moment.now);
         self.change_lifecycle(LifecycleKind::Ready, LifecycleCause::Initialised, moment);
-        Ok(Answer::Done)
+        Ok(Acknowledgement::Done)
     }
 
-    fn abort(&mut self, run: Option<RunId>, moment: Moment) -> Result<Answer, Refusal> {
+    fn abort(&mut self, run: Option<RunId>, moment: Moment) -> Result<Acknowledgement, Refusal> {
         let session = self.session.as_ref().ok_or_else(no_session)?;
         let current = session.run().filter(|current| run.is_none_or(|run| run == current.id));
         let Some(current) = current else {
@@ -81,16 +81,16 @@ impl Machine {
             Lifecycle::Suspended(_) => self.emit(Resumed {}, moment.now),
             _ => {}
         }
-        if let Some(request) = request.filter(|_| planted(Mutant::AbortFallsBack)) {
+        if let Some(request) = request.filter(|_| mutant!(AbortFallsBack)) {
             self.request_failed(request, Failure::new(FailureClass::Network, "aborted"), moment);
-        } else if !ending && !planted(Mutant::AbortForgotten) {
+        } else if !ending && !mutant!(AbortForgotten) {
             self.begin_ending(Outcome::Aborted, CutCause::Abort, moment);
         }
         self.advance(moment);
-        Ok(Answer::Done)
+        Ok(Acknowledgement::Done)
     }
 
-    fn pause(&mut self, run: Option<RunId>, freeze: bool, moment: Moment) -> Result<Answer, Refusal> {
+    fn pause(&mut self, run: Option<RunId>, freeze: bool, moment: Moment) -> Result<Acknowledgement, Refusal> {
         let session = self.under_way(run)?;
         let run = match &session.lifecycle {
             Lifecycle::Active(run) => run,
@@ -105,10 +105,10 @@ impl Machine {
         }
         self.cut_stream(CutCause::Pause, moment);
         self.emit(Paused { cause: PauseCause::User, freeze, call: None, state: None }, moment.now);
-        Ok(Answer::Done)
+        Ok(Acknowledgement::Done)
     }
 
-    fn resume(&mut self, run: Option<RunId>, drop: bool, moment: Moment) -> Result<Answer, Refusal> {
+    fn resume(&mut self, run: Option<RunId>, drop: bool, moment: Moment) -> Result<Acknowledgement, Refusal> {
         let session = self.under_way(run)?;
         if !matches!(session.lifecycle, Lifecycle::Suspended(_)) {
             return Err(state_refusal(session, "it is not paused"));
@@ -120,7 +120,7 @@ impl Machine {
             self.send_again(moment);
         }
         self.advance(moment);
-        Ok(Answer::Done)
+        Ok(Acknowledgement::Done)
     }
 
     /// The session, if this run is the one in it.
@@ -139,13 +139,13 @@ impl Machine {
         allow: bool,
         by: String,
         moment: Moment,
-    ) -> Result<Answer, Refusal> {
+    ) -> Result<Acknowledgement, Refusal> {
         if let Some(session) = self.session.as_ref().filter(|s| matches!(s.lifecycle, Lifecycle::Error { .. })) {
             return Err(state_refusal(session, "its run is held; `limulus resume KEY --force` takes it up again"));
         }
         let asked = self.call(call);
         if !asked.is_some_and(|asked| {
-            asked.stage == Stage::Asking && (asked.fingerprint == Some(fingerprint) || planted(Mutant::ApprovalUnbound))
+            asked.stage == Stage::Asking && (asked.fingerprint == Some(fingerprint) || mutant!(ApprovalUnbound))
         }) {
             return Err(Refusal::Stale);
         }
@@ -153,13 +153,13 @@ impl Machine {
         self.emit(AskAnswered { call, allow, by }, moment.now);
         if !allow {
             let output = Content::text(BodyKind::Output, &told);
-            self.settle_call(call, Given::new(CallOutcome::Denied, output), moment);
+            self.settle_call(call, ToolResult::new(CallOutcome::Denied, output), moment);
         }
         self.advance(moment);
-        Ok(Answer::Done)
+        Ok(Acknowledgement::Done)
     }
 
-    fn recover_lifecycle(&mut self, force: bool, moment: Moment) -> Result<Answer, Refusal> {
+    fn recover_lifecycle(&mut self, force: bool, moment: Moment) -> Result<Acknowledgement, Refusal> {
         let session = self.session.as_ref().ok_or_else(no_session)?;
         let Lifecycle::Error { run, remedy, .. } = &session.lifecycle else {
             return Err(state_refusal(session, "there is nothing to mend"));
@@ -168,16 +168,16 @@ impl Machine {
             return Err(state_refusal(session, &format!("mend it with `{remedy}`")));
         }
         let held = run.is_some();
-        self.mend(held, moment);
+        self.repair(held, moment);
         if held {
             self.send_again(moment);
         }
         self.advance(moment);
-        Ok(Answer::Done)
+        Ok(Acknowledgement::Done)
     }
 
     /// Begins the conversation anew: at once, or when the run that is under way has ended.
-    fn reset(&mut self, moment: Moment) -> Result<Answer, Refusal> {
+    fn reset(&mut self, moment: Moment) -> Result<Acknowledgement, Refusal> {
         let session = self.session.as_ref().ok_or_else(no_session)?;
         match &session.lifecycle {
             Lifecycle::Terminated => {
@@ -197,11 +197,11 @@ impl Machine {
             }
         }
         self.advance(moment);
-        Ok(Answer::Done)
+        Ok(Acknowledgement::Done)
     }
 
     /// Changes one setting of the session; all of them are recorded.
-    fn override_one(&mut self, change: Override, moment: Moment) -> Result<Answer, Refusal> {
+    fn override_one(&mut self, change: Override, moment: Moment) -> Result<Acknowledgement, Refusal> {
         let session = self.session.as_ref().ok_or_else(no_session)?;
         let (thinking, verbose, queue_mode) = (session.thinking, session.verbose, session.queue_mode);
         let set = OverrideSet { model: session.model.clone(), thinking, verbose, queue_mode };
@@ -212,11 +212,11 @@ impl Machine {
             Override::QueueMode(queue_mode) => OverrideSet { queue_mode, ..set },
         };
         self.emit(set, moment.now);
-        Ok(Answer::Done)
+        Ok(Acknowledgement::Done)
     }
 
     /// Takes a session out of its trouble, and its held run up. Nobody watched the calls of that run meanwhile.
-    fn mend(&mut self, held: bool, moment: Moment) {
+    fn repair(&mut self, held: bool, moment: Moment) {
         self.change_lifecycle(LifecycleKind::Recovering, LifecycleCause::Recover, moment);
         self.change_lifecycle(LifecycleKind::Ready, LifecycleCause::Recovered, moment);
         if held {
@@ -225,17 +225,17 @@ impl Machine {
         }
     }
 
-    fn terminate(&mut self, moment: Moment) -> Result<Answer, Refusal> {
+    fn terminate(&mut self, moment: Moment) -> Result<Acknowledgement, Refusal> {
         let session = self.session.as_ref().ok_or_else(no_session)?;
         if matches!(session.lifecycle, Lifecycle::Terminated) || session.is_active() && session.is_terminating() {
-            return Ok(Answer::Done);
+            return Ok(Acknowledgement::Done);
         }
         self.clear(moment);
         self.end_or_terminate(moment);
-        Ok(Answer::Done)
+        Ok(Acknowledgement::Done)
     }
 
-    fn end_idle(&mut self, before: Timestamp, moment: Moment) -> Result<Answer, Refusal> {
+    fn terminate_idle(&mut self, before: Timestamp, moment: Moment) -> Result<Acknowledgement, Refusal> {
         let session = self.session.as_ref().ok_or_else(no_session)?;
         let rests =
             matches!(session.lifecycle, Lifecycle::Idle) && session.queue.is_empty() && session.processes.is_empty();
@@ -243,7 +243,7 @@ impl Machine {
             return Err(state_refusal(session, "it is under way, or was not long ago"));
         }
         self.change_lifecycle(LifecycleKind::Terminated, LifecycleCause::IdleTimeout, moment);
-        Ok(Answer::Done)
+        Ok(Acknowledgement::Done)
     }
 
     /// Ends the session: at once, or with the run in it when nothing of that runs any more.
@@ -253,7 +253,7 @@ impl Machine {
         };
         match session.lifecycle {
             Lifecycle::Suspended(_) => self.emit(Resumed {}, moment.now),
-            Lifecycle::Error { .. } => self.mend(true, moment),
+            Lifecycle::Error { .. } => self.repair(true, moment),
             _ => {}
         }
         self.begin_terminating(moment);

@@ -3,7 +3,7 @@
 
 use super::commands::{no_session, state_refusal};
 use super::queue::Offered;
-use super::{Machine, sentences};
+use super::{Machine, model_notices};
 use crate::body::Content;
 use crate::event::{
     Compacted, CompactionAsked, CompactionBegun, CompactionCause, CompactionFailed, CutResult, Failed, Note, Outcome,
@@ -11,17 +11,17 @@ use crate::event::{
 };
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{CallId, EffectId, EffectKind, MessageId, Moment, Seq};
-use crate::input::{Answer, Refusal, Shortened};
-use crate::mutants::{Mutant, planted};
+use crate::input::{Acknowledgement, CompactionResult, Refusal};
+use crate::mutant;
 use crate::queue::QueueSettings;
 use crate::settings::Candidate;
-use crate::state::{Compacting, Item, ItemAt, Lifecycle, Phase, Run, Session, Transcript, Winding};
+use crate::state::{Compacting, Item, ItemAt, Lifecycle, Phase, Run, Session, Transcript, WrapUp};
 use crate::tables::budget::Spent;
-use crate::tables::compaction::{Flush, History, Rung, Window};
+use crate::tables::compaction::{CompactionStep, Flush, History, Window};
 use crate::tables::limits::{FLUSH_TOKENS, MESSAGE_TOKENS};
 
 /// What is to be done: which way, and how many items a summary stands for.
-type Plan = (Rung, usize);
+type Plan = (CompactionStep, usize);
 
 impl Machine {
     /// About how many tokens the next request to this candidate holds.
@@ -44,7 +44,7 @@ impl Machine {
     /// Shortens the history before the next request, if that is wanted and there is a way. Says whether anything came of it.
     pub(super) fn compact_first(&mut self, candidate: u32, moment: Moment) -> bool {
         let Some(run) = self.session.as_ref().and_then(Session::run) else { return false };
-        let by_wish = run.summary.is_some().then(|| self.plan_of_wish(candidate)).flatten();
+        let by_wish = run.summary.is_some().then(|| self.plan_of_request(candidate)).flatten();
         if let Some(plan) = by_wish {
             self.begin_compaction(plan, CompactionCause::Command, candidate, moment);
             return true;
@@ -55,7 +55,7 @@ impl Machine {
             return true;
         }
         if self.flush_wanted(run, candidate) {
-            self.note(Note::MemoryFlush, sentences::MEMORY_FLUSH, moment);
+            self.note(Note::MemoryFlush, model_notices::MEMORY_FLUSH, moment);
             return true;
         }
         let wanted = self.compaction_wanted(run, candidate);
@@ -72,7 +72,11 @@ impl Machine {
         let is_auto = self.settings.as_ref().is_some_and(|settings| settings.compaction.auto);
         let Window { threshold, most, .. } =
             self.window(candidate).filter(|_| is_auto && room.history != History::GoesOut)?;
-        let cause = if room.rung == Rung::Summarise { CompactionCause::Threshold } else { CompactionCause::Again };
+        let cause = if room.compaction_step == CompactionStep::Summarise {
+            CompactionCause::Threshold
+        } else {
+            CompactionCause::Again
+        };
         // What asks for the writing down goes out first, where there is room for it.
         let is_asked = self.session.as_ref().is_some_and(|session| session.transcript.flush() == Flush::Asked);
         (self.request_tokens(candidate) > if is_asked { most } else { threshold }).then_some(cause)
@@ -84,14 +88,15 @@ impl Machine {
         let (Some(session), Some(settings)) = (&self.session, &self.settings) else { return false };
         let Some(Window { flush: Some(from), most, .. }) = self.window(candidate) else { return false };
         let room = &run.counters.room;
-        let is_first = session.transcript.flush() == Flush::Not && (room.rung, room.history) == <_>::default();
+        let is_first =
+            session.transcript.flush() == Flush::Not && (room.compaction_step, room.history) == <_>::default();
         let tokens = self.request_tokens(candidate);
-        let may_call = !matches!(run.winding, Winding::Closing | Winding::Closed);
+        let may_call = !matches!(run.winding, WrapUp::Closing | WrapUp::Closed);
         is_first
             && settings.compaction.auto
             && may_call
             && (from..=most.saturating_sub(FLUSH_TOKENS)).contains(&tokens)
-            && matches!(self.plan(candidate), Some((Rung::Summarise, _)))
+            && matches!(self.plan(candidate), Some((CompactionStep::Summarise, _)))
     }
 
     /// The first way from here on that promises anything.
@@ -100,43 +105,58 @@ impl Machine {
         let run = session.run()?;
         let (room, transcript) = (&run.counters.room, &session.transcript);
         let keep = room.keep(self.window(candidate)?);
-        let mut ways = Rung::ALL.into_iter().filter(|rung| *rung >= room.rung);
-        ways.find_map(|rung| Some((rung, items_before(rung, transcript, keep, &run.inputs)?)))
+        let mut ways =
+            CompactionStep::ALL.into_iter().filter(|compaction_step| *compaction_step >= room.compaction_step);
+        ways.find_map(|compaction_step| {
+            Some((compaction_step, items_before(compaction_step, transcript, keep, &run.inputs)?))
+        })
     }
 
     /// A summary that the user asked for: of two thirds at least.
-    fn plan_of_wish(&self, candidate: u32) -> Option<Plan> {
+    fn plan_of_request(&self, candidate: u32) -> Option<Plan> {
         let session = self.session.as_ref()?;
         let transcript = &session.transcript;
         let keep = self.window(candidate)?.keep.min(transcript.tokens() / 3);
-        Some((Rung::Summarise, items_before(Rung::Summarise, transcript, keep, &session.run()?.inputs)?))
+        Some((
+            CompactionStep::Summarise,
+            items_before(CompactionStep::Summarise, transcript, keep, &session.run()?.inputs)?,
+        ))
     }
 
     fn begin_compaction(&mut self, plan: Plan, cause: CompactionCause, candidate: u32, moment: Moment) {
-        let (rung, items) = plan;
+        let (compaction_step, items) = plan;
         let tokens = self.request_tokens(candidate);
         let Some(run) = self.session.as_ref().and_then(Session::run) else { return };
         let compaction = run.effect(EffectKind::Compact, run.compactions + 1, 1);
-        let failed = if rung == run.counters.room.rung { run.counters.room.failed } else { 0 };
+        let failed = if compaction_step == run.counters.room.compaction_step { run.counters.room.failed } else { 0 };
         let focus = run.summary.and_then(|summary| summary.focus);
-        let reserved = self.reserved_for_summary(rung, candidate, tokens, moment);
+        let reserved = self.reserved_for_summary(compaction_step, candidate, tokens, moment);
         let (try_no, items) = (failed + 1, items as u32);
-        self.emit(CompactionBegun { try_no, compaction, cause, rung, items, tokens, focus, reserved }, moment.now);
+        self.emit(
+            CompactionBegun { try_no, compaction, cause, compaction_step, items, tokens, focus, reserved },
+            moment.now,
+        );
         self.check_summary(moment);
     }
 
     /// What is set aside for a summary, where anything is limited. It reads about as much as the request would have held.
-    fn reserved_for_summary(&self, rung: Rung, candidate: u32, tokens: u64, moment: Moment) -> Option<Spent> {
-        let asked = self.summariser().filter(|_| rung == Rung::Summarise)?;
+    fn reserved_for_summary(
+        &self,
+        compaction_step: CompactionStep,
+        candidate: u32,
+        tokens: u64,
+        moment: Moment,
+    ) -> Option<Spent> {
+        let asked = self.summariser().filter(|_| compaction_step == CompactionStep::Summarise)?;
         self.is_limited(candidate, moment).then(|| Spent::expected(asked, tokens))
     }
 
     /// A summary that too little is left for is not asked for: what follows is what follows when one cannot be had.
     pub(super) fn check_summary(&mut self, moment: Moment) {
-        let Some(Compacting { rung, reserved: Some(_), .. }) = self.compacting() else { return };
+        let Some(Compacting { compaction_step, reserved: Some(_), .. }) = self.compacting() else { return };
         if let Some(limit) = self.limit_reached(moment) {
-            let failure = Failure::new(FailureClass::Refused, sentences::no_summary(&limit));
-            self.fail_compaction(failure, rung, moment);
+            let failure = Failure::new(FailureClass::Refused, model_notices::no_summary(&limit));
+            self.fail_compaction(failure, compaction_step, moment);
         }
     }
 
@@ -147,7 +167,7 @@ impl Machine {
         let candidate = run.counters.candidate;
         match self.plan(candidate) {
             Some(plan) => self.begin_compaction(plan, CompactionCause::Overflow, candidate, moment),
-            None => self.fail_compaction(self.too_long(), Rung::Nothing, moment),
+            None => self.fail_compaction(self.too_long(), CompactionStep::Nothing, moment),
         }
     }
 
@@ -162,14 +182,14 @@ impl Machine {
         Failure::new(FailureClass::ContextOverflow, message)
     }
 
-    pub(super) fn fail_compaction(&mut self, failure: Failure, rung: Rung, moment: Moment) {
-        self.fail_after(failure, rung, Usage::default(), moment);
+    pub(super) fn fail_compaction(&mut self, failure: Failure, compaction_step: CompactionStep, moment: Moment) {
+        self.fail_after(failure, compaction_step, Usage::default(), moment);
     }
 
     /// The same where a part of it was answered.
-    fn fail_after(&mut self, failure: Failure, rung: Rung, usage: Usage, moment: Moment) {
+    fn fail_after(&mut self, failure: Failure, compaction_step: CompactionStep, usage: Usage, moment: Moment) {
         let cost = self.summariser().map_or(0, |candidate| candidate.cost(&usage));
-        self.emit(CompactionFailed { failure, rung, usage, cost }, moment.now);
+        self.emit(CompactionFailed { failure, compaction_step, usage, cost }, moment.now);
     }
 
     /// Who is asked for a summary.
@@ -188,23 +208,23 @@ impl Machine {
 
     /// The compaction under way has failed, however.
     pub(super) fn compaction_failed(&mut self, failure: Failure, usage: Usage, moment: Moment) {
-        if let Some(Compacting { rung, .. }) = self.compacting() {
-            if planted(Mutant::CompactionEndsRun) {
+        if let Some(Compacting { compaction_step, .. }) = self.compacting() {
+            if mutant!(CompactionEndsRun) {
                 return self.end_run(Outcome::Completed, None, moment);
             }
-            self.fail_after(failure, rung, usage, moment);
+            self.fail_after(failure, compaction_step, usage, moment);
         }
     }
 
     /// A history was made shorter: what is not really shorter is not taken.
-    pub(super) fn shortened(&mut self, effect: EffectId, made: Shortened, moment: Moment) {
-        let Some(Compacting { rung, items, .. }) = self.compacting() else { return };
+    pub(super) fn shortened(&mut self, effect: EffectId, made: CompactionResult, moment: Moment) {
+        let Some(Compacting { compaction_step, items, .. }) = self.compacting() else { return };
         match made {
-            Shortened::Summary { text, by, usage } if rung != Rung::Truncate => {
+            CompactionResult::Summary { text, by, usage } if compaction_step != CompactionStep::Truncate => {
                 let is_blank = text.bytes.iter().all(u8::is_ascii_whitespace);
                 let Some((kept_from, pinned, before, after)) = self.replaced(items as usize, &text) else { return };
                 if let Some(failure) = no_gain(is_blank, before, after) {
-                    return self.fail_after(failure, rung, usage, moment);
+                    return self.fail_after(failure, compaction_step, usage, moment);
                 }
                 let summary = self.keep(text);
                 let run = self.session.as_ref().and_then(Session::run);
@@ -227,8 +247,10 @@ impl Machine {
                     self.end_run(Outcome::Completed, None, moment);
                 }
             }
-            Shortened::Results(results) if rung == Rung::Truncate => self.results_cut(effect, results, moment),
-            Shortened::Summary { .. } | Shortened::Results(_) => self.late += 1,
+            CompactionResult::Results(results) if compaction_step == CompactionStep::Truncate => {
+                self.results_cut(effect, results, moment)
+            }
+            CompactionResult::Summary { .. } | CompactionResult::Results(_) => self.late += 1,
         }
     }
 
@@ -262,7 +284,7 @@ impl Machine {
         let gains: Vec<_> = results.into_iter().filter_map(|result| Some((gain(&result)?, result))).collect();
         let after = before - gains.iter().map(|(gain, _)| gain).sum::<u64>();
         if let Some(failure) = no_gain(false, before, after) {
-            return self.fail_compaction(failure, Rung::Truncate, moment);
+            return self.fail_compaction(failure, CompactionStep::Truncate, moment);
         }
         let cut = |(_, (call, cut)): (u64, (_, Content))| CutResult { call, output: self.keep(cut) };
         let results = gains.into_iter().map(cut).collect();
@@ -276,14 +298,14 @@ impl Machine {
         focus: Content,
         queue: QueueSettings,
         moment: Moment,
-    ) -> Result<Answer, Refusal> {
+    ) -> Result<Acknowledgement, Refusal> {
         let session = self.session.as_ref().ok_or_else(no_session)?;
         match &session.lifecycle {
             Lifecycle::Active(run) | Lifecycle::Suspended(run) if run.ending.is_none() => {
                 let focus = (!focus.bytes.is_empty()).then(|| self.keep(focus));
                 self.emit(CompactionAsked { focus }, moment.now);
                 self.advance(moment);
-                Ok(Answer::Done)
+                Ok(Acknowledgement::Done)
             }
             Lifecycle::Ready | Lifecycle::Idle if session.queue.is_empty() && !has_history(&session.transcript) => {
                 Err(state_refusal(session, NOTHING_TO_SUMMARISE))
@@ -310,7 +332,7 @@ impl Machine {
         compaction: EffectId,
         restored: Vec<ItemAt>,
         moment: Moment,
-    ) -> Result<Answer, Refusal> {
+    ) -> Result<Acknowledgement, Refusal> {
         let session = self.session.as_ref().ok_or_else(no_session)?;
         if session.run().is_some() {
             return Err(state_refusal(session, "its run must have ended first; `limulus runs wait`"));
@@ -319,7 +341,7 @@ impl Machine {
             return Err(state_refusal(session, "there is no compaction that could be taken back"));
         }
         self.emit(Uncompacted { compaction, restored }, moment.now);
-        Ok(Answer::Done)
+        Ok(Acknowledgement::Done)
     }
 }
 
@@ -330,24 +352,29 @@ fn has_history(transcript: &Transcript) -> bool {
 }
 
 /// How many items a way is about; none if nothing would come of it.
-fn items_before(rung: Rung, transcript: &Transcript, keep: u64, inputs: &[MessageId]) -> Option<usize> {
+fn items_before(
+    compaction_step: CompactionStep,
+    transcript: &Transcript,
+    keep: u64,
+    inputs: &[MessageId],
+) -> Option<usize> {
     let all = transcript.items().len();
     let gains = |cut: &usize| {
         let pinned = transcript.pinned(*cut, inputs);
         transcript.dropped(*cut, &pinned) > transcript.tokens() / 10
     };
-    match rung {
-        Rung::Summarise => transcript.cut(keep).filter(gains),
-        Rung::Truncate => transcript.has_long_results().then_some(all),
+    match compaction_step {
+        CompactionStep::Summarise => transcript.cut(keep).filter(gains),
+        CompactionStep::Truncate => transcript.has_long_results().then_some(all),
         // Everything, if need be: what the extract holds of it is still more than a run that cannot go on.
-        Rung::Tail => transcript.cut(keep / 4).filter(gains).or_else(|| Some(all).filter(gains)),
-        Rung::Nothing => None,
+        CompactionStep::Tail => transcript.cut(keep / 4).filter(gains).or_else(|| Some(all).filter(gains)),
+        CompactionStep::Nothing => None,
     }
 }
 
 /// Why a history is not replaced by another of this size.
 fn no_gain(is_blank: bool, before: u64, after: u64) -> Option<Failure> {
-    if planted(Mutant::CompactionUnchecked) {
+    if mutant!(CompactionUnchecked) {
         return None;
     }
     let message = if is_blank {

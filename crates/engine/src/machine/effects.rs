@@ -27,7 +27,7 @@ impl Machine {
             _ => {}
         }
         wanted.extend(session.processes.iter().filter_map(process));
-        wanted.extend(session.owed.iter().cloned().map(Effect::report));
+        wanted.extend(session.pending_reports.iter().cloned().map(Effect::report));
         wanted
     }
 
@@ -56,9 +56,10 @@ fn request(session: &Session, run: &Run) -> Option<Effect> {
         }
         Phase::Preparing { stage: PrepareStage::Sent(sent) } => sent,
         Phase::Streaming(stream) => &stream.sent,
-        Phase::Compacting(Some(Compacting { effect, rung, items, focus, .. })) => {
-            let (id, rung, items, focus, candidate) = (*effect, *rung, *items, *focus, run.counters.candidate);
-            return Some(Effect::Compact { id, rung, items, focus, candidate });
+        Phase::Compacting(Some(Compacting { effect, compaction_step, items, focus, .. })) => {
+            let (id, compaction_step, items, focus, candidate) =
+                (*effect, *compaction_step, *items, *focus, run.counters.candidate);
+            return Some(Effect::Compact { id, compaction_step, items, focus, candidate });
         }
         _ => return None,
     };

@@ -4,7 +4,7 @@ use super::Machine;
 use crate::event::{CallOutcome, CutCause, EndingCause, EndingSet, Outcome, Reset, RunEnded};
 use crate::failure::{Failure, FailureClass};
 use crate::ids::Moment;
-use crate::mutants::{Mutant, planted};
+use crate::mutant;
 use crate::state::{Call, Phase, Run, Session, Stage};
 use crate::tables::lifecycle::{LifecycleCause, LifecycleKind};
 
@@ -76,13 +76,13 @@ impl Machine {
         let compacted = compacted && outcome == Outcome::Completed;
         let ended = RunEnded { run, outcome, failure, text, usage, checkpoint, compacted };
         self.emit(ended.clone(), moment.now);
-        if planted(Mutant::TerminalTwice) {
+        if mutant!(TerminalTwice) {
             let again = ended.into();
             self.apply(&again, moment.now);
             self.record(again, moment.now);
         }
         self.settings = None;
-        if reset && !planted(Mutant::ResetForgotten) {
+        if reset && !mutant!(ResetForgotten) {
             self.emit(Reset {}, moment.now);
         }
         if terminate {

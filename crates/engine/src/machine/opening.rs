@@ -5,12 +5,12 @@ use super::Machine;
 use crate::event::{Closed, CutCause, LifecycleChanged, Opened};
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{Epoch, Moment};
-use crate::ledger::Cooled;
+use crate::ledger::CooldownSet;
 use crate::state::{Lifecycle, Session};
 use crate::tables::lifecycle::{LifecycleCause, LifecycleKind};
 
 impl Machine {
-    pub(super) fn opened(&mut self, epoch: Epoch, cooling: &[Cooled], moment: Moment) {
+    pub(super) fn opened(&mut self, epoch: Epoch, cooling: &[CooldownSet], moment: Moment) {
         if !self.take_over(epoch, moment) {
             return;
         }

@@ -9,15 +9,15 @@ use crate::ids::{CallId, EffectId, EffectKind, Moment};
 use crate::input::{Part, Report};
 use crate::settings::Settings;
 use crate::state::{Call, Phase, Session};
-use crate::tables::compaction::Rung;
+use crate::tables::compaction::CompactionStep;
 
 impl Machine {
     pub(super) fn handle_report(&mut self, report: Report, moment: Moment) {
         match report {
             Report::Opened { epoch, cooling } => self.opened(epoch, &cooling, moment),
             // What is left alone is asked for by nobody sooner: nothing follows before the next request is decided on.
-            Report::Cooled { cooling } => self.leave_alone(&cooling, moment),
-            Report::Cleared { cleared } => self.ask_again(&cleared, moment),
+            Report::CooldownSet { cooling } => self.leave_alone(&cooling, moment),
+            Report::CooldownLifted { cleared } => self.ask_again(&cleared, moment),
             Report::OpenedToWait { epoch } => self.opened_to_wait(epoch, moment),
             Report::Closing => self.closing(moment),
             Report::Due => self.expire(moment),
@@ -55,11 +55,11 @@ impl Machine {
                 self.request_ended(effect, usage, moment);
                 self.finish_answered(moment);
             }
-            Report::Shortened { made, .. } => self.shortened(effect, made, moment),
+            Report::Compacted { made, .. } => self.shortened(effect, made, moment),
             Report::RequestFailed { failure, .. } if effect.kind == EffectKind::Compact => {
                 self.compaction_failed(failure, Usage::default(), moment);
             }
-            Report::NotShortened { failure, usage, .. } => self.compaction_failed(failure, usage, moment),
+            Report::NotCompacted { failure, usage, .. } => self.compaction_failed(failure, usage, moment),
             Report::RequestFailed { failure, .. } => self.request_failed(effect, failure, moment),
             Report::ProcessEnded { outcome, how, .. } => self.process_ended(effect, outcome, how, moment),
             call_report => self.handle_call(effect, call_report, moment),
@@ -112,7 +112,7 @@ impl Machine {
         self.run_started(lane, settings, moment);
         self.emit(Failed { request: None, failure: failure.clone(), text: None }, moment.now);
         if matches!(self.phase(), Some(Phase::Compacting(_))) {
-            self.fail_compaction(failure.clone(), Rung::Nothing, moment);
+            self.fail_compaction(failure.clone(), CompactionStep::Nothing, moment);
         }
         self.end_run(Outcome::Failed, Some(failure), moment);
     }
@@ -146,7 +146,7 @@ fn effect_of(report: &Report) -> Option<EffectId> {
             (effect, &[Request])
         }
         Report::RequestFailed { effect, .. } => (effect, &[Request, Prepare, Compact]),
-        Report::Shortened { effect, .. } | Report::NotShortened { effect, .. } => (effect, &[Compact]),
+        Report::Compacted { effect, .. } | Report::NotCompacted { effect, .. } => (effect, &[Compact]),
         Report::CallChecked { effect, .. } => (effect, &[CheckCall]),
         Report::CallOutput { effect, .. } => (effect, &[RunCall]),
         Report::CallEnded { effect, .. } => (effect, &[RunCall, EndCall]),

@@ -9,10 +9,10 @@ use crate::event::{
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{CallId, EffectId, EffectKind, Moment};
 use crate::input::Part;
-use crate::machine::sentences::NOT_RUN;
-use crate::mutants::{Mutant, planted};
+use crate::machine::model_notices::NOT_RUN;
+use crate::mutant;
 use crate::settings::{Candidate, ResumeMode, ToolClass};
-use crate::state::{Blocks, PartialCall, Phase, PrepareStage, Session, Stream, Winding};
+use crate::state::{Blocks, PartialCall, Phase, PrepareStage, Session, Stream, WrapUp};
 use crate::tables::limits::{CALLS_PER_MESSAGE, STREAM_BYTES, WINDOW_LEAST};
 use crate::tables::recovery::{Pick, pick};
 
@@ -45,7 +45,7 @@ impl Machine {
         };
         let (epoch, probe) = (session.epoch, run.counters.is_probe(candidate));
         let tokens = self.request_tokens(candidate);
-        let reserved = self.reserved(candidate, tokens, moment).filter(|_| !planted(Mutant::BudgetNotReserved));
+        let reserved = self.reserved(candidate, tokens, moment).filter(|_| !mutant!(BudgetNotReserved));
         self.emit(RequestSent { request, epoch, candidate, items, tokens, probe, reserved }, moment.now);
     }
 
@@ -134,7 +134,7 @@ impl Machine {
             return self.request_failed(request, failure, moment);
         }
         let stream = stream.clone();
-        let closes = self.session.as_ref().and_then(Session::run).is_some_and(|run| run.winding == Winding::Closing);
+        let closes = self.session.as_ref().and_then(Session::run).is_some_and(|run| run.winding == WrapUp::Closing);
         let next = match (stream.calls.is_empty(), self.steer_waits() || closes) {
             (false, _) => Next::Calls,
             (true, false) => Next::Finish,
@@ -201,14 +201,14 @@ impl Machine {
         let Some(Phase::Streaming(stream)) = self.phase() else { return };
         let stream = stream.clone();
         let request = stream.sent.request;
-        let keeps = !stream.text.is_empty() && !planted(Mutant::CutTextLost);
+        let keeps = !stream.text.is_empty() && !mutant!(CutTextLost);
         let text = keeps.then(|| self.keep_text(BodyKind::Message, &stream.text));
         self.emit(StreamCut { request, cause, text }, moment.now);
-        let strike = match cause {
+        let failure_report = match cause {
             CutCause::Crash | CutCause::Shutdown | CutCause::Pause => self.resume_mode() == ResumeMode::Restart,
             CutCause::Steer | CutCause::Interrupt | CutCause::Abort | CutCause::Deadline => false,
         };
-        if !strike {
+        if !failure_report {
             self.seal(&stream, Usage::default(), Next::Cut, self.not_run(cause), moment);
         } else if text.is_some() {
             self.emit(TextStruck { request }, moment.now);

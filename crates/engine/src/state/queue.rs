@@ -8,7 +8,7 @@ use super::transcript::Item;
 use crate::body::{Attachment, Body};
 use crate::event::{Leg, Overrides, QueueMode, ReceiptState};
 use crate::ids::{MessageId, RunId, Timestamp};
-use crate::mutants::{Mutant, planted};
+use crate::mutant;
 
 /// A leg of a message that waits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -139,7 +139,7 @@ impl Session {
     pub(crate) fn group(&self) -> Vec<MessageId> {
         let Some(head) = self.head().filter(|head| head.leg == Leg::Collect) else { return vec![] };
         let others = self.queue.iter().filter(|queued| queued.leg != Leg::Steer);
-        let across = planted(Mutant::GroupAcross);
+        let across = mutant!(GroupAcross);
         let group = others.filter(|queued| !across || queued.leg == Leg::Collect);
         let group = group.take_while(|queued| queued.leg == Leg::Collect && queued.is_gathered == head.is_gathered);
         group.map(|queued| queued.message).collect()

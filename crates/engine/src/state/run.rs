@@ -10,7 +10,7 @@ use crate::event::{Breakpoint, Outcome, PauseCause, Usage, WaitFor};
 use crate::failure::Failure;
 use crate::ids::{CallId, EffectId, EffectKind, Epoch, Hash, MessageId, RunId, Seq, Timestamp};
 use crate::tables::budget::{Allowance, Spent};
-use crate::tables::compaction::Rung;
+use crate::tables::compaction::CompactionStep;
 use crate::tables::recovery::Counters;
 use crate::tables::transitions::RunState;
 
@@ -46,7 +46,7 @@ pub struct Run {
     /// How often it began to shorten the history; numbers these effects.
     pub compactions: u32,
     /// The user asked for a summary.
-    pub summary: Option<SummaryWish>,
+    pub summary: Option<SummaryRequest>,
     /// The failures so far.
     pub trace: Vec<Failure>,
     /// What it took so far, as the providers say.
@@ -58,7 +58,7 @@ pub struct Run {
     /// What it may spend, where somebody has said so.
     pub allowance: Allowance,
     /// How far it is with coming to an end because a budget is used up.
-    pub winding: Winding,
+    pub winding: WrapUp,
     /// The leave that it asks for its next request.
     pub asked: Option<Asked>,
     /// How often it has asked; numbers these effects.
@@ -76,13 +76,13 @@ pub struct Run {
     /// While it is held: why, and since when.
     pub pause: Option<Pause>,
     /// Its own clock.
-    pub clock: Clock,
+    pub clock: RunClock,
 }
 
 /// How far a run is with coming to an end because a budget is used up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Winding {
+pub enum WrapUp {
     /// Nothing was said.
     #[default]
     Not,
@@ -156,7 +156,7 @@ pub enum Phase {
 
 /// A summary that the user asked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SummaryWish {
+pub struct SummaryRequest {
     /// What it is to keep above all.
     pub focus: Option<Body>,
 }
@@ -167,7 +167,8 @@ pub struct Compacting {
     /// The effect that does it.
     pub effect: EffectId,
     /// Which way.
-    pub rung: Rung,
+    #[serde(rename = "rung")]
+    pub compaction_step: CompactionStep,
     /// How many items a summary is to stand for.
     pub items: u32,
     /// What the user wants it to keep above all.
@@ -273,14 +274,14 @@ pub struct Ending {
 
 /// The run's own clock. It stands still in awaiting, retry, paused, and while no process owns the session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Clock {
+pub struct RunClock {
     /// Milliseconds that it has run before `since`.
     pub spent_ms: u64,
     /// Since when it runs.
     pub since: Option<Timestamp>,
 }
 
-impl Clock {
+impl RunClock {
     pub(crate) fn set_running(&mut self, running: bool, at: Timestamp) {
         match (self.since, running) {
             (None, true) => self.since = Some(at),
@@ -316,7 +317,7 @@ impl Run {
             spent: Spent::default(),
             at_answer: Spent::default(),
             allowance: Allowance::default(),
-            winding: Winding::default(),
+            winding: WrapUp::default(),
             asked: None,
             asks: 0,
             repeats: Repeats::default(),
@@ -325,7 +326,7 @@ impl Run {
             breakpoints: vec![],
             passed: None,
             pause: None,
-            clock: Clock { spent_ms: 0, since: Some(at) },
+            clock: RunClock { spent_ms: 0, since: Some(at) },
         }
     }
 

@@ -12,7 +12,7 @@ use crate::body::Body;
 use crate::event::QueueMode;
 use crate::failure::Failure;
 use crate::ids::{BranchId, Epoch, MessageId, Seq, SessionId, Timestamp};
-use crate::ledger::Strike;
+use crate::ledger::FailureReport;
 use crate::settings::Thinking;
 use crate::tables::budget::{Allowance, Spent};
 use crate::tables::lifecycle::LifecycleKind;
@@ -50,7 +50,8 @@ pub struct Session {
     /// The conversation.
     pub transcript: Transcript,
     /// Strikes that the ledger has not confirmed yet, in order.
-    pub owed: Vec<Strike>,
+    #[serde(rename = "owed")]
+    pub pending_reports: Vec<FailureReport>,
     /// Commands in the background, in the order in which they came there.
     pub processes: Vec<Process>,
     /// The model for its next runs, `PROVIDER/MODEL`; none = the agent's.

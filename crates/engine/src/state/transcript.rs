@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::body::{Attachment, Body, BodyKind};
 use crate::ids::{CallId, EffectId, Hash, MessageId, Seq};
-use crate::mutants::{Mutant, planted};
+use crate::mutant;
 use crate::settings::Settings;
 use crate::tables::compaction::Flush;
 use crate::tables::limits::{IMAGE_TOKENS, LONG_RESULT_TOKENS, MESSAGE_TOKENS, PINNED_TOKENS};
@@ -270,7 +270,7 @@ impl Transcript {
     pub(crate) fn cut(&self, keep: u64) -> Option<usize> {
         let is_place = |at: &usize| {
             let begins = matches!(self.items[*at], Item::User { .. } | Item::Assistant { .. });
-            begins && self.seqs[*at] != self.seqs[*at - 1] || planted(Mutant::CompactionSplitsCall)
+            begins && self.seqs[*at] != self.seqs[*at - 1] || mutant!(CompactionSplitsCall)
         };
         let mut kept = 0;
         let fits = |at: &usize| {
@@ -314,7 +314,7 @@ impl Transcript {
             Item::Assistant { .. } | Item::Note { .. } | Item::Result { .. } => *at >= kept_from,
         };
         let mut kept: Vec<_> = self.take().filter(stays).collect();
-        if planted(Mutant::CompactionTellsTwice) {
+        if mutant!(CompactionTellsTwice) {
             let again = kept.iter().find(|(_, item)| matches!(item, Item::User { .. })).cloned();
             kept.extend(again);
         }

@@ -12,7 +12,7 @@ use crate::tables::recovery::{First, Strategy, backoff_ms, rule_of};
 /// A way to make room.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Rung {
+pub enum CompactionStep {
     /// A model's summary stands for all but the newest part of the history.
     #[default]
     Summarise,
@@ -24,7 +24,7 @@ pub enum Rung {
     Nothing,
 }
 
-impl Rung {
+impl CompactionStep {
     /// All of them, in order.
     pub const ALL: [Self; 4] = [Self::Summarise, Self::Truncate, Self::Tail, Self::Nothing];
 
@@ -103,9 +103,10 @@ pub enum History {
 
 /// How far a run is with making room.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Room {
+pub struct CompactionProgress {
     /// The way that is tried next.
-    pub rung: Rung,
+    #[serde(rename = "rung")]
+    pub compaction_step: CompactionStep,
     /// How often it has failed.
     pub failed: u32,
     /// How often the provider said that a request is too long, in the whole run.
@@ -120,7 +121,7 @@ pub struct Room {
     pub tokens: u64,
 }
 
-impl Room {
+impl CompactionProgress {
     /// Of the newest part of the history, that stays as it is: half as much each time that it was still too long.
     pub(crate) fn keep(&self, window: Window) -> u64 {
         window.keep >> self.overflows.saturating_sub(1).min(OVERFLOW_SUMMARIES)
@@ -129,27 +130,27 @@ impl Room {
     /// The provider said that a request is too long.
     pub(crate) fn overflow(&mut self) {
         self.overflows += 1;
-        (self.rung, self.failed) = (Rung::after_overflows(self.overflows), 0);
+        (self.compaction_step, self.failed) = (CompactionStep::after_overflows(self.overflows), 0);
         self.history = History::TooLong;
     }
 
     /// This way has made room.
-    pub(crate) fn made(&mut self, rung: Rung) {
-        (self.rung, self.failed, self.history) = (rung.next(), 0, History::Estimated);
+    pub(crate) fn made(&mut self, compaction_step: CompactionStep) {
+        (self.compaction_step, self.failed, self.history) = (compaction_step.next(), 0, History::Estimated);
     }
 
     /// This way has not.
-    pub(crate) fn fail(&mut self, rung: Rung) {
-        self.failed = if rung == self.rung { self.failed + 1 } else { 1 };
-        (self.rung, self.broke) = (rung, true);
+    pub(crate) fn fail(&mut self, compaction_step: CompactionStep) {
+        self.failed = if compaction_step == self.compaction_step { self.failed + 1 } else { 1 };
+        (self.compaction_step, self.broke) = (compaction_step, true);
     }
 
     /// It goes on so after that.
-    pub(crate) fn go_on(&mut self, rung: Rung, as_it_is: bool) {
-        if rung != self.rung {
+    pub(crate) fn go_on(&mut self, compaction_step: CompactionStep, as_it_is: bool) {
+        if compaction_step != self.compaction_step {
             self.failed = 0;
         }
-        (self.rung, self.broke) = (rung, false);
+        (self.compaction_step, self.broke) = (compaction_step, false);
         if as_it_is {
             self.history = History::GoesOut;
         }
@@ -163,25 +164,27 @@ impl Room {
 
 /// What follows when a way has failed: it is tried once more where the reason may pass, then the request goes out with
 /// the old history if that may fit, else the next way follows.
-pub(crate) fn after(failure: &Failure, room: &Room, window: Option<Window>, moment: Moment) -> Strategy {
+pub(crate) fn after(failure: &Failure, room: &CompactionProgress, window: Option<Window>, moment: Moment) -> Strategy {
     let again = matches!(rule_of(failure.class).first, First::Retry | First::RetryOnce);
     // One that used up all its time is not given it again.
     if again && failure.class != FailureClass::Timeout && room.failed <= 1 {
-        let delay_ms = failure.retry_after_ms.unwrap_or_else(|| backoff_ms(room.failed, moment.draw));
+        let delay_ms = failure.retry_after_ms.unwrap_or_else(|| backoff_ms(room.failed, moment.random));
         if delay_ms <= BACKOFF_MOST_MS {
-            return Strategy::MakeRoom { delay_ms, rung: room.rung, as_it_is: false };
+            return Strategy::MakeRoom { delay_ms, compaction_step: room.compaction_step, as_it_is: false };
         }
     }
     if room.alone {
         return Strategy::Fail;
     }
-    let rung = room.rung.next();
+    let compaction_step = room.compaction_step.next();
     let fits = window.is_some_and(|window| room.tokens <= window.most);
-    match (rung, room.history == History::TooLong) {
-        (Rung::Nothing, true) => Strategy::Fail,
-        (_, too_long) => {
-            Strategy::MakeRoom { delay_ms: 0, rung, as_it_is: !too_long && (fits || rung == Rung::Nothing) }
-        }
+    match (compaction_step, room.history == History::TooLong) {
+        (CompactionStep::Nothing, true) => Strategy::Fail,
+        (_, too_long) => Strategy::MakeRoom {
+            delay_ms: 0,
+            compaction_step,
+            as_it_is: !too_long && (fits || compaction_step == CompactionStep::Nothing),
+        },
     }
 }
 
@@ -224,12 +227,12 @@ mod tests {
 
     #[test]
     fn r52_three_summaries_then_each_other_way_once_then_none() {
-        use Rung::{Nothing, Summarise, Tail, Truncate};
-        let mut room = Room::default();
+        use CompactionStep::{Nothing, Summarise, Tail, Truncate};
+        let mut room = CompactionProgress::default();
         let window = Window { threshold: 100, most: 120, keep: 40, flush: None };
         let mut next = || {
             room.overflow();
-            (room.rung, room.keep(window))
+            (room.compaction_step, room.keep(window))
         };
         let ways: Vec<_> = (0..7).map(|_| next()).collect();
         let summaries = [(Summarise, 40), (Summarise, 20), (Summarise, 10)];
@@ -237,31 +240,49 @@ mod tests {
         assert_eq!(ways[3..], [(Truncate, 5), (Tail, 5), (Nothing, 5), (Nothing, 5)]);
         // An answer begins with the first way again, but not with the count of the run.
         room.made(Tail);
-        assert_eq!(room.answered(), Room { overflows: 7, ..Room::default() });
+        assert_eq!(room.answered(), CompactionProgress { overflows: 7, ..CompactionProgress::default() });
     }
 
     #[test]
     fn r14_what_follows_a_failed_summary() {
-        let moment = Moment { now: crate::ids::Timestamp(1), draw: 0 };
+        let moment = Moment { now: crate::ids::Timestamp(1), random: 0 };
         let window = Some(Window { threshold: 70, most: 100, keep: 10, flush: None });
         let with = |class, room| after(&Failure::new(class, "no"), &room, window, moment);
-        let room = |rung, failed, too_long, tokens| {
+        let room = |compaction_step, failed, too_long, tokens| {
             let history = if too_long { History::TooLong } else { History::Estimated };
-            Room { rung, failed, history, tokens, ..Room::default() }
+            CompactionProgress { compaction_step, failed, history, tokens, ..CompactionProgress::default() }
         };
-        let next = |delay_ms, rung, as_it_is| Strategy::MakeRoom { delay_ms, rung, as_it_is };
+        let next = |delay_ms, compaction_step, as_it_is| Strategy::MakeRoom { delay_ms, compaction_step, as_it_is };
         // Once more where the reason may pass.
-        assert_eq!(with(FailureClass::Server, room(Rung::Summarise, 1, false, 90)), next(0, Rung::Summarise, false));
+        assert_eq!(
+            with(FailureClass::Server, room(CompactionStep::Summarise, 1, false, 90)),
+            next(0, CompactionStep::Summarise, false)
+        );
         // Then with the old history, if that may fit.
-        assert_eq!(with(FailureClass::Server, room(Rung::Summarise, 2, false, 90)), next(0, Rung::Truncate, true));
-        assert_eq!(with(FailureClass::Timeout, room(Rung::Summarise, 1, false, 90)), next(0, Rung::Truncate, true));
+        assert_eq!(
+            with(FailureClass::Server, room(CompactionStep::Summarise, 2, false, 90)),
+            next(0, CompactionStep::Truncate, true)
+        );
+        assert_eq!(
+            with(FailureClass::Timeout, room(CompactionStep::Summarise, 1, false, 90)),
+            next(0, CompactionStep::Truncate, true)
+        );
         // Else the next way.
-        assert_eq!(with(FailureClass::Timeout, room(Rung::Summarise, 1, false, 101)), next(0, Rung::Truncate, false));
-        assert_eq!(with(FailureClass::Auth, room(Rung::Truncate, 1, true, 90)), next(0, Rung::Tail, false));
+        assert_eq!(
+            with(FailureClass::Timeout, room(CompactionStep::Summarise, 1, false, 101)),
+            next(0, CompactionStep::Truncate, false)
+        );
+        assert_eq!(
+            with(FailureClass::Auth, room(CompactionStep::Truncate, 1, true, 90)),
+            next(0, CompactionStep::Tail, false)
+        );
         // An estimate alone never ends a run, the provider's word does.
-        assert_eq!(with(FailureClass::Refused, room(Rung::Tail, 1, false, 101)), next(0, Rung::Nothing, true));
-        assert_eq!(with(FailureClass::Refused, room(Rung::Tail, 1, true, 101)), Strategy::Fail);
-        let alone = Room { alone: true, ..room(Rung::Summarise, 2, false, 90) };
+        assert_eq!(
+            with(FailureClass::Refused, room(CompactionStep::Tail, 1, false, 101)),
+            next(0, CompactionStep::Nothing, true)
+        );
+        assert_eq!(with(FailureClass::Refused, room(CompactionStep::Tail, 1, true, 101)), Strategy::Fail);
+        let alone = CompactionProgress { alone: true, ..room(CompactionStep::Summarise, 2, false, 90) };
         assert_eq!(with(FailureClass::Server, alone), Strategy::Fail);
     }
 }

@@ -45,7 +45,7 @@ pub const DISABLED_MOST_MS: u64 = 24 * 60 * 60_000;
 
 /// Failures of which the ledger knows that they have counted, the last ones: a session tells of one twice only where its process
 /// died before it knew that it had been told, and then when it is next opened.
-pub const COUNTED_STRIKES: usize = 1_024;
+pub const COUNTED_REPORTS: usize = 1_024;
 
 /// How often in a run a summary follows when the provider says that a request is too long: more would go round in a circle.
 pub const OVERFLOW_SUMMARIES: u32 = 3;

@@ -4,10 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{Moment, Timestamp};
-use crate::ledger::{Cleared, Cooled};
-use crate::mutants::{Mutant, planted};
+use crate::ledger::{CooldownLifted, CooldownSet};
+use crate::mutant;
 use crate::settings::{Candidate, Limits, Thinking};
-use crate::tables::compaction::{self, Room, Rung, Window};
+use crate::tables::compaction::{self, CompactionProgress, CompactionStep, Window};
 use crate::tables::limits::{
     BACKOFF_BASE_MS, BACKOFF_MOST_MS, COOLDOWNS_MS, DISABLED_MOST_MS, DISABLED_MS, WINDOW_LEAST,
 };
@@ -202,7 +202,7 @@ pub struct Counters {
     /// Milliseconds that were waited for candidates to cool down.
     pub waited_ms: u64,
     /// How far it is with making room in the model's window.
-    pub room: Room,
+    pub room: CompactionProgress,
 }
 
 impl Counters {
@@ -277,13 +277,13 @@ impl Counters {
     }
 
     /// Whether a candidate is left alone for as long as that already.
-    pub(crate) fn knows(&self, cooled: &Cooled) -> bool {
+    pub(crate) fn knows(&self, cooled: &CooldownSet) -> bool {
         let mut of_it = self.cooling.iter().filter(|cooling| cooling.candidate == cooled.candidate);
         of_it.any(|cooling| cooling.until.is_none_or(|until| until >= cooled.until))
     }
 
     /// Whether a candidate is left alone for what was known when it was cleared.
-    pub(crate) fn knew(&self, cleared: &Cleared) -> bool {
+    pub(crate) fn knew(&self, cleared: &CooldownLifted) -> bool {
         let mut of_it = self.cooling.iter().filter(|cooling| cooling.candidate == cleared.candidate);
         of_it.any(|cooling| cooling.since <= cleared.at)
     }
@@ -353,7 +353,7 @@ pub enum Strategy {
         /// When, from now.
         delay_ms: u64,
         /// The way that is tried next.
-        rung: Rung,
+        compaction_step: CompactionStep,
         /// The next request goes out with the history as it is.
         as_it_is: bool,
     },
@@ -434,7 +434,7 @@ fn first(
     if counters.failed > most {
         return None;
     }
-    let delay_ms = failure.retry_after_ms.unwrap_or_else(|| backoff_ms(counters.failed, moment.draw));
+    let delay_ms = failure.retry_after_ms.unwrap_or_else(|| backoff_ms(counters.failed, moment.random));
     // What is not over in a moment is not waited for here, where another can answer meanwhile or sooner, or the wait is one for
     // a quota: that one ends with whoever is free first.
     let free = next(&[counters.candidate], counters, chain, moment.now).is_some();
@@ -450,9 +450,8 @@ fn first(
 /// The first candidate that may be tried, when these may not.
 fn next(gone: &[u32], counters: &Counters, chain: &[Candidate], now: Timestamp) -> Option<u32> {
     let stays = |at: &u32| same_model(&chain[*at as usize], &chain[counters.candidate as usize]);
-    let fits = |at: &u32| {
-        chain[*at as usize].context_window >= WINDOW_LEAST && (!planted(Mutant::NextModelForgotten) || stays(at))
-    };
+    let fits =
+        |at: &u32| chain[*at as usize].context_window >= WINDOW_LEAST && (!mutant!(NextModelForgotten) || stays(at));
     (0..chain.len() as u32).find(|at| !gone.contains(at) && !counters.cools(*at, now) && fits(at))
 }
 
@@ -473,7 +472,7 @@ pub fn given_up(failure: &Failure, counters: &Counters, chain: &[Candidate]) -> 
         let candidate = &chain[*at as usize];
         *at == counters.candidate
             || then == Then::NextModel && same_model(candidate, failed)
-            || cools >= Cools::Profile && same_profile(candidate, failed) && !planted(Mutant::KeyAskedAgain)
+            || cools >= Cools::Profile && same_profile(candidate, failed) && !mutant!(KeyAskedAgain)
     };
     (0..chain.len() as u32).filter(goes).collect()
 }
@@ -523,8 +522,8 @@ fn lower(level: Thinking, levels: &[Thinking]) -> Option<Thinking> {
 }
 
 /// Full jitter: anywhere between nothing and 1 s · 2^(n−1), at most 60 s.
-pub(crate) fn backoff_ms(failed: u32, draw: u64) -> u64 {
+pub(crate) fn backoff_ms(failed: u32, random: u64) -> u64 {
     let doublings = failed.saturating_sub(1).min(16);
     let most = (BACKOFF_BASE_MS << doublings).min(BACKOFF_MOST_MS);
-    draw % (most + 1)
+    random % (most + 1)
 }

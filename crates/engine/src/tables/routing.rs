@@ -2,7 +2,7 @@
 //! for each cell of the state, a column for each mode; the machine obeys it, `limulus queue --table` prints it, tests walk it.
 
 use super::transitions::named;
-use crate::event::{Place, QueueMode, WaitFor};
+use crate::event::{QueueMode, QueuePlace, WaitFor};
 use crate::state::{Lifecycle, Phase, Run, Session};
 use serde::{Deserialize, Serialize};
 
@@ -208,25 +208,25 @@ impl Route {
     }
 
     /// Where a message of this mode is put; why it is not taken, and the way out.
-    pub fn place(self, mode: QueueMode) -> Result<Place, &'static str> {
+    pub fn place(self, mode: QueueMode) -> Result<QueuePlace, &'static str> {
         Ok(match self {
-            Self::Start | Self::Queue => Place::Back,
-            Self::StartGathered | Self::Gather => Place::Gather,
+            Self::Start | Self::Queue => QueuePlace::Back,
+            Self::StartGathered | Self::Gather => QueuePlace::Gather,
             Self::Join
             | Self::ThisRequest
             | Self::NextBoundary
             | Self::SkipCalls
             | Self::Withdraw
             | Self::Deliver
-            | Self::Keep => Place::Steer,
-            Self::Both => Place::Both,
-            Self::Ahead | Self::Interrupt | Self::EndHeld => Place::Front,
+            | Self::Keep => QueuePlace::Steer,
+            Self::Both => QueuePlace::Both,
+            Self::Ahead | Self::Interrupt | Self::EndHeld => QueuePlace::Front,
             Self::Hold => match mode {
-                QueueMode::Steer => Place::Steer,
-                QueueMode::Followup => Place::Back,
-                QueueMode::Collect => Place::Gather,
-                QueueMode::SteerBacklog => Place::Both,
-                QueueMode::Interrupt => Place::Front,
+                QueueMode::Steer => QueuePlace::Steer,
+                QueueMode::Followup => QueuePlace::Back,
+                QueueMode::Collect => QueuePlace::Gather,
+                QueueMode::SteerBacklog => QueuePlace::Both,
+                QueueMode::Interrupt => QueuePlace::Front,
             },
             Self::RefuseError => return Err("it needs a human; `limulus resume KEY --force` takes it up again"),
             Self::RefuseTerminated => return Err("it was ended for good; use another session key"),

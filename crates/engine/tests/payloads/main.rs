@@ -1,7 +1,7 @@
 //! What is on disk: every kind of event as payload and back, ids as text and back. A change here is a change of the
 //! format, and the page that describes it (`page`) says the same.
 
-use engine::tables::compaction::Rung;
+use engine::tables::compaction::CompactionStep;
 use engine::tables::lifecycle::{LifecycleCause, LifecycleKind};
 use engine::tables::transitions::RunState;
 use engine::{
@@ -11,12 +11,12 @@ use engine::{
     CompactionCause, CompactionFailed, Created, CutCause, CutResult, DeliveryEnded, DeliveryStarted, EffectId,
     EffectKind, EndingCause, EndingSet, Epoch, Event, Failed, Failure, FailureClass, Forked, Found, Gathered, Hash,
     ImageMade, Item, ItemAt, LedgerBegun, Leg, LifecycleChanged, MessageAccepted, MessageId, MessageSealed,
-    MessageSettled, Next, Note, Noted, Opened, Outcome, OutputAdded, OverrideSet, Overrides, PauseCause, Paused, Place,
+    MessageSettled, Next, Note, Noted, Opened, Outcome, OutputAdded, OverrideSet, Overrides, PauseCause, Paused,
     Policy, ProcessAdopted, ProcessCause, ProcessEnded, ProcessEnding, ProcessForgotten, ProfileAnswered,
-    ProfileCleared, ProfileCooled, ProfilePreferred, QueueMode, ReasoningAdded, ReceiptState, Reported, RequestOpened,
-    RequestSent, Reset, ResultsCut, Resumed, RetryScheduled, RunEnded, RunId, RunStarted, Scope, SealedCall, Seq,
-    SessionId, Spent, StepBegun, StreamCut, TextAdded, TextStruck, Thinking, Timestamp, ToolClass, Uncompacted,
-    UnreadableEvent, Usage, VERSION, WaitBegan, WaitEnded, WaitFor,
+    ProfileCleared, ProfileCooled, ProfilePreferred, QueueMode, QueuePlace, ReasoningAdded, ReceiptState, Reported,
+    RequestOpened, RequestSent, Reset, ResultsCut, Resumed, RetryScheduled, RunEnded, RunId, RunStarted, Scope,
+    SealedCall, Seq, SessionId, Spent, StepBegun, StreamCut, TextAdded, TextStruck, Thinking, Timestamp, ToolClass,
+    Uncompacted, UnreadableEvent, Usage, VERSION, WaitBegan, WaitEnded, WaitFor,
 };
 use uuid::Uuid;
 
@@ -91,7 +91,7 @@ fn session_samples() -> Vec<Event> {
             key: Some("k".into()),
             overrides,
             attachments: vec![attachment()],
-            place: Place::Both,
+            place: QueuePlace::Both,
             debounce_ms: Some(1_000),
         }
         .into(),
@@ -191,7 +191,7 @@ fn run_samples() -> Vec<Event> {
             candidate: Some(1),
             model: Some("acme/two".into()),
             thinking: Some(Thinking::Low),
-            rung: Some(Rung::Truncate),
+            compaction_step: Some(CompactionStep::Truncate),
             as_it_is: true,
         }
         .into(),
@@ -283,14 +283,15 @@ fn written_samples() -> Vec<Event> {
             try_no: 1,
             compaction: EFFECT,
             cause: CompactionCause::Threshold,
-            rung: Rung::Summarise,
+            compaction_step: CompactionStep::Summarise,
             items: 4,
             tokens: 100,
             focus: Some(BODY),
             reserved: Some(SPENT),
         }
         .into(),
-        CompactionFailed { failure: failure(), rung: Rung::Summarise, usage: usage(), cost: 4 }.into(),
+        CompactionFailed { failure: failure(), compaction_step: CompactionStep::Summarise, usage: usage(), cost: 4 }
+            .into(),
         Failed { request: Some(EFFECT), failure: failure(), text: Some(BODY) }.into(),
         Reported { request: EFFECT }.into(),
         LedgerBegun { branch: BranchId(Uuid::nil()) }.into(),

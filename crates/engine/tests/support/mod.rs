@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use engine::{
     Batch, BranchId, Candidate, Command, Compaction, Content, Do, Effect, EffectId, Epoch, Event, Hash, Input, Limits,
-    Line, Machine, Moment, Policy, Pump, QueueSettings, Record, Report, ResumeMode, RunRow, Segment, Session,
+    Lineage, LineageSegment, Machine, Moment, Policy, Pump, QueueSettings, Record, Report, ResumeMode, RunRow, Session,
     SessionId, SessionRow, Settings, Timestamp, ToolClass, ToolSpec,
 };
 use uuid::Uuid;
@@ -42,7 +42,7 @@ pub(crate) struct World {
     /// The time, milliseconds.
     pub(crate) now: i64,
     /// The number that jitter comes from.
-    pub(crate) draw: u64,
+    pub(crate) random: u64,
     /// The number of the owner.
     pub(crate) epoch: u64,
     /// Effects that were started and not stopped, by the owner that lives.
@@ -83,7 +83,7 @@ impl World {
             settings: settings(),
             queue: QueueSettings::default(),
             now: 0,
-            draw: 500,
+            random: 500,
             epoch: 0,
             running: BTreeMap::new(),
             started: vec![],
@@ -129,7 +129,7 @@ impl World {
         if matches!(input, Input::Report(Report::Due)) {
             self.armed = None;
         }
-        self.pump.offer(input, Moment { now: Timestamp(self.now), draw: self.draw }, caller);
+        self.pump.offer(input, Moment { now: Timestamp(self.now), random: self.random }, caller);
     }
 
     /// Decides on all that was offered, appends it, and does what follows.
@@ -203,8 +203,8 @@ impl World {
             Record { event: event.expect("what was written can be read"), ..record.clone() }
         };
         let settings = |hash: Hash| self.settings_by_hash.get(&hash).cloned();
-        let segment = Segment { branch: BRANCH, entries: records.iter().map(stored).collect() };
-        let line = Line { start, segments: vec![segment], progress: vec![] };
+        let segment = LineageSegment { branch: BRANCH, entries: records.iter().map(stored).collect() };
+        let line = Lineage { start, segments: vec![segment], progress: vec![] };
         Machine::recover(line, &settings).expect("what was recorded can be recovered")
     }
 

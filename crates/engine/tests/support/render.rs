@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use engine::{Answer, Do, Effect, Flags, LegState, Message, MessageId, Process, QueueState, Queued, Record, Session};
+use engine::{
+    Acknowledgement, Do, Effect, Flags, LegState, Message, MessageId, Process, QueueState, Queued, Record, Session,
+};
 use serde_json::Value;
 
 use super::World;
@@ -92,8 +94,8 @@ pub(crate) fn todo(todo: &Do<String>) -> String {
             (Some(first), Some(last)) => format!("publish {first}..={last}"),
             _ => "publish progress".into(),
         },
-        Do::Answer(_, Ok(Answer::Done)) => "answer done".into(),
-        Do::Answer(_, Ok(Answer::Receipt(receipt))) => {
+        Do::Answer(_, Ok(Acknowledgement::Done)) => "answer done".into(),
+        Do::Answer(_, Ok(Acknowledgement::Receipt(receipt))) => {
             let (run, ahead) = (short(&receipt.run.to_string()), receipt.ahead);
             let ahead = ahead.map_or_else(String::new, |ahead| format!(", {ahead} in the queue"));
             let steer = receipt.steer.map(|steer| format!(", steer {:?}", steer.state)).unwrap_or_default();
@@ -125,7 +127,9 @@ fn start(effect: &Effect) -> String {
         Effect::Reserve { expected, closing, .. } => {
             format!("tokens={}{}", expected.tokens, if *closing { " closing" } else { "" })
         }
-        Effect::Compact { rung, items, .. } => format!("rung={rung:?} items={items}").to_lowercase(),
+        Effect::Compact { compaction_step, items, .. } => {
+            format!("rung={compaction_step:?} items={items}").to_lowercase()
+        }
         Effect::Request { candidate, thinking, items, .. } => {
             let at = thinking.map(|level| format!(" thinking={level:?}")).unwrap_or_default();
             format!("candidate={candidate} items={items}{at}")
@@ -137,10 +141,15 @@ fn start(effect: &Effect) -> String {
         Effect::EndCall { call, started, why, .. } => {
             format!("call={} started={} why={why:?}", short(&call.to_string()), short(&started.to_string()))
         }
-        Effect::Report { strike, .. } => {
-            let profile = strike.profile.as_deref().unwrap_or("-");
-            let probe = if strike.probe { " probe" } else { "" };
-            format!("{}/{}@{profile} {}{probe}", strike.provider, strike.model, word(&strike.class))
+        Effect::Report { failure_report, .. } => {
+            let profile = failure_report.profile.as_deref().unwrap_or("-");
+            let probe = if failure_report.probe { " probe" } else { "" };
+            format!(
+                "{}/{}@{profile} {}{probe}",
+                failure_report.provider,
+                failure_report.model,
+                word(&failure_report.class)
+            )
         }
         Effect::HoldProcess { process, .. } | Effect::EndProcess { process, .. } => {
             format!("process={}", short(&process.to_string()))

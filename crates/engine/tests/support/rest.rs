@@ -1,6 +1,6 @@
 //! A world that is left alone until nothing of it goes on, and how often a message came to its end there.
 
-use engine::{Effect, Event, Leg, MessageId, ReceiptState, Rung};
+use engine::{CompactionStep, Effect, Event, Leg, MessageId, ReceiptState};
 
 use super::World;
 use super::script::run_line;
@@ -36,7 +36,7 @@ fn carried_out(effect: &Effect) -> Vec<String> {
         Effect::Prepare { .. } => lines(&["prepared"]),
         Effect::Reserve { .. } => lines(&["reserved"]),
         Effect::Request { .. } => lines(&["say text \"That is all.\"", "end"]),
-        Effect::Compact { rung: Rung::Truncate, .. } => lines(&["shortened results"]),
+        Effect::Compact { compaction_step: CompactionStep::Truncate, .. } => lines(&["shortened results"]),
         Effect::Compact { .. } => lines(&["shortened summary \"in short\" by=acme/one"]),
         Effect::CheckCall { call, .. } => vec![format!("checked {} allow", call.index)],
         Effect::RunCall { call, .. } => vec![format!("ended {} done \"ok\"", call.index)],

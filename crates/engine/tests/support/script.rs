@@ -5,10 +5,10 @@ use std::sync::Arc;
 use engine::BodyKind;
 use engine::tables::budget::NO_LIMIT;
 use engine::{
-    Allowance, Attached, BlockOf, Breakpoint, CallId, CallOutcome, Candidate, Cleared, Command, Content, Cooled,
-    Effect, EffectId, EffectKind, Epoch, Event, Failure, FailureClass, Found, Given, Hash, Input, Item, Limit,
-    MessageId, Override, Overrides, Part, Policy, Price, Report, Resource, ResumeMode, RunId, Scope, Shortened, Spent,
-    Timestamp, Usage,
+    Allowance, Attached, BlockOf, Breakpoint, CallId, CallOutcome, Candidate, Command, CompactionResult, Content,
+    CooldownLifted, CooldownSet, Effect, EffectId, EffectKind, Epoch, Event, Failure, FailureClass, Found, Hash, Input,
+    Item, Limit, MessageId, Override, Overrides, Part, Policy, Price, Report, Resource, ResumeMode, RunId, Scope,
+    Spent, Timestamp, ToolResult, Usage,
 };
 use uuid::Uuid;
 
@@ -200,7 +200,7 @@ fn set(world: &mut World, key: &str, value: &str) {
         "stopped" => limits.repeats_most = number() as u32,
         "retries" => limits.retries = number() as u32,
         "poison" => limits.poison_after = number() as u32,
-        "draw" => world.draw = number(),
+        "draw" => world.random = number(),
         "queue_mode" => world.queue.mode = word(value).expect("a mode"),
         "debounce" => world.queue.debounce_ms = number(),
         "cap" => world.queue.cap = number() as u32,
@@ -277,7 +277,7 @@ fn command(world: &mut World, words: &Words) -> Option<Command> {
         }),
         "recover" => Command::Recover { force: words.at(1) == "force" },
         "terminate" => Command::Terminate,
-        "end-idle" => Command::EndIdle { before: Timestamp(words.at(1).parse().expect("a time")) },
+        "end-idle" => Command::TerminateIdle { before: Timestamp(words.at(1).parse().expect("a time")) },
         _ => return None,
     })
 }
@@ -304,15 +304,15 @@ pub(crate) fn undo(world: &World) -> Command {
 }
 
 /// What a compaction makes: a summary, or all long results cut.
-fn shortened(world: &World, words: &Words) -> Shortened {
+fn shortened(world: &World, words: &Words) -> CompactionResult {
     let usage = Usage { input: 7, output: 3, ..Usage::default() };
     if words.at(1) == "results" {
         let items = world.session().transcript.items().iter();
         let cut = |(call, _)| (call, Content::text(BodyKind::Output, "cut"));
-        return Shortened::Results(items.filter_map(Item::long_result).map(cut).collect());
+        return CompactionResult::Results(items.filter_map(Item::long_result).map(cut).collect());
     }
     let text = Content::text(BodyKind::Message, &sized(words, 2));
-    Shortened::Summary { text, by: words.option("by").map(str::to_owned), usage }
+    CompactionResult::Summary { text, by: words.option("by").map(str::to_owned), usage }
 }
 
 /// A text as it is written, or of so many bytes.
@@ -349,8 +349,8 @@ fn report(world: &World, words: &Words) -> Option<Report> {
             cooling: cooling(words.option("cooling").unwrap_or_default()),
         },
         "open-to-wait" => Report::OpenedToWait { epoch: Epoch(words.number(1)) },
-        "cooled" => Report::Cooled { cooling: cooling(words.at(1)) },
-        "cleared" => Report::Cleared { cleared: cleared(words.at(1)) },
+        "cooled" => Report::CooldownSet { cooling: cooling(words.at(1)) },
+        "cleared" => Report::CooldownLifted { cleared: cleared(words.at(1)) },
         "closing" => Report::Closing,
         "due" => Report::Due,
         "store-full" => Report::StoreFull,
@@ -383,7 +383,7 @@ fn report(world: &World, words: &Words) -> Option<Report> {
             effect: effect(&[EffectKind::Request, EffectKind::Prepare, EffectKind::Compact]),
             failure: of_candidate(world, failure(words, 1)),
         },
-        "shortened" => Report::Shortened { effect: effect(&[EffectKind::Compact]), made: shortened(world, words) },
+        "shortened" => Report::Compacted { effect: effect(&[EffectKind::Compact]), made: shortened(world, words) },
         "process-ended" => Report::ProcessEnded {
             effect: effect(&[EffectKind::HoldProcess, EffectKind::EndProcess]),
             outcome: serde_json::from_value(words.at(1).into()).expect("an outcome"),
@@ -402,11 +402,11 @@ fn lane(world: &World, words: &Words, effect: EffectId) -> Report {
 }
 
 /// What the ledger says: `CANDIDATE@UNTIL@CLASS …`.
-fn cooling(words: &str) -> Vec<Cooled> {
+fn cooling(words: &str) -> Vec<CooldownSet> {
     let cooled = |word: &str| {
         let parts: Vec<&str> = word.split('@').collect();
         let [candidate, until, class] = parts[..] else { panic!("not CANDIDATE@UNTIL@CLASS: {word}") };
-        Cooled {
+        CooldownSet {
             candidate: candidate.parse().expect("a number"),
             until: Timestamp(until.parse().expect("a time")),
             class: serde_json::from_value(class.into()).expect("a class of failure"),
@@ -416,10 +416,10 @@ fn cooling(words: &str) -> Vec<Cooled> {
 }
 
 /// Whom a user has cleared: `CANDIDATE@TIME …`.
-fn cleared(words: &str) -> Vec<Cleared> {
+fn cleared(words: &str) -> Vec<CooldownLifted> {
     let cleared = |word: &str| {
         let (candidate, at) = word.split_once('@').expect("CANDIDATE@TIME");
-        Cleared { candidate: candidate.parse().expect("a number"), at: Timestamp(at.parse().expect("a time")) }
+        CooldownLifted { candidate: candidate.parse().expect("a number"), at: Timestamp(at.parse().expect("a time")) }
     };
     words.split_whitespace().map(cleared).collect()
 }
@@ -496,16 +496,16 @@ fn call_report(world: &World, words: &Words) -> Option<Report> {
             effect: effect(&[EffectKind::RunCall, EffectKind::EndCall]),
             given: match words.at(2) {
                 "background" => in_background(output(3)),
-                _ => Given {
+                _ => ToolResult {
                     whole: words.option("whole").map(|whole| Content::text(BodyKind::Output, whole)),
-                    ..Given::new(outcome(2), output(3))
+                    ..ToolResult::new(outcome(2), output(3))
                 },
             },
         },
         "found" => {
             let found: Found = serde_json::from_value(words.at(2).into()).expect("a finding");
             let ended = match found {
-                Found::Ended => Some(Given::new(CallOutcome::Done, output(3))),
+                Found::Ended => Some(ToolResult::new(CallOutcome::Done, output(3))),
                 Found::Running if !words.at(3).is_empty() => Some(in_background(output(3))),
                 _ => None,
             };
@@ -515,8 +515,8 @@ fn call_report(world: &World, words: &Words) -> Option<Report> {
     })
 }
 
-fn in_background(output: Content) -> Given {
-    Given { in_background: true, ..Given::new(CallOutcome::Done, output) }
+fn in_background(output: Content) -> ToolResult {
+    ToolResult { in_background: true, ..ToolResult::new(CallOutcome::Done, output) }
 }
 
 fn call(world: &World, index: u64) -> Option<&engine::Call> {

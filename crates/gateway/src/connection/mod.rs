@@ -1,7 +1,7 @@
 //! One client: the handshake, its requests, what it is sent. It is one task; whatever the client does harms only itself.
 //! What may not live here: where the stream comes from, what a method does.
 
-mod outbox;
+mod send_buffer;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use journal::ROOM_BYTES;
+use journal::SPACE_BYTES;
 use protocol::limits::{FIRST_FRAME_BYTES, FRAME_BYTES, HANDSHAKE_MS, REQUESTS, TICK_MS};
 use protocol::method::{
     Cap, ClientInfo, Connect, ConnectParams, Features, HelloOk, METHODS, Method, Policy, ServerInfo,
@@ -24,7 +24,7 @@ use crate::error::Error;
 use crate::methods;
 use crate::service::Service;
 
-pub(crate) use outbox::{Chunk, Outbox, Slow};
+pub(crate) use send_buffer::{Chunk, SendBuffer, Slow};
 
 /// How long a client that is being closed has to read what waits for it.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -39,7 +39,7 @@ pub(crate) struct Caller {
     pub(crate) client: ClientInfo,
     /// Whether a person can answer questions there.
     pub(crate) asks: bool,
-    pub(crate) outbox: Arc<Outbox>,
+    pub(crate) outbox: Arc<SendBuffer>,
     /// A large answer is made when the one before it is on its way.
     pub(crate) reads: Semaphore,
     next_subscription: AtomicU64,
@@ -59,7 +59,7 @@ impl Caller {
     }
 
     /// An event of its own; a client without room for it is closed.
-    pub(crate) fn tell<N: Notice>(&self, notice: &N) {
+    pub(crate) fn notify<N: Notice>(&self, notice: &N) {
         if self.outbox.offer([Chunk::Own(frame(notice))]) == Err(Slow) {
             self.service.hub.drop_slow(self);
         }
@@ -92,7 +92,7 @@ where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
-    let outbox = Arc::new(Outbox::default());
+    let outbox = Arc::new(SendBuffer::default());
     let writing = write_out(&outbox, write);
     let serving = async {
         let mut frames = FrameReader::new(read, FIRST_FRAME_BYTES);
@@ -124,7 +124,7 @@ impl Drop for Admitted<'_> {
     }
 }
 
-async fn write_out(outbox: &Outbox, mut write: impl AsyncWrite + Unpin) {
+async fn write_out(outbox: &SendBuffer, mut write: impl AsyncWrite + Unpin) {
     while let Some(bytes) = outbox.take().await {
         if write.write_all(&bytes).await.is_err() {
             return;
@@ -138,7 +138,7 @@ async fn write_out(outbox: &Outbox, mut write: impl AsyncWrite + Unpin) {
 async fn shake_hands<R: AsyncRead + Unpin>(
     service: &Arc<Service>,
     frames: &mut FrameReader<R>,
-    outbox: &Arc<Outbox>,
+    outbox: &Arc<SendBuffer>,
 ) -> Result<Option<Arc<Caller>>, ErrorShape> {
     let mut leaving = service.leaving();
     let first = tokio::select! {
@@ -222,7 +222,7 @@ async fn answer<R: AsyncRead + Unpin>(caller: &Arc<Caller>, frames: &mut FrameRe
     let mut leaving = caller.service.leaving();
     let mut parked = caller.service.runtime.parked();
     if !parked.borrow_and_update().is_empty() {
-        caller.tell(&waiting(&parked));
+        caller.notify(&waiting(&parked));
     }
     let mut tick = tokio::time::interval(Duration::from_millis(TICK_MS));
     tick.tick().await;
@@ -232,7 +232,7 @@ async fn answer<R: AsyncRead + Unpin>(caller: &Arc<Caller>, frames: &mut FrameRe
             Some(()) = requests.next(), if !requests.is_empty() => {}
             () = caller.dropped.notified() => return,
             Ok(_) = leaving.wait_for(|leaving| *leaving) => {
-                caller.tell(&Shutdown { reason: "the owner of the home leaves".to_owned() });
+                caller.notify(&Shutdown { reason: "the owner of the home leaves".to_owned() });
                 return;
             }
             frame = next_frame(caller, frames), if reads && requests.len() < REQUESTS => match frame {
@@ -241,20 +241,20 @@ async fn answer<R: AsyncRead + Unpin>(caller: &Arc<Caller>, frames: &mut FrameRe
                     reads = false;
                     caller.service.asks.detach(caller.number);
                 }
-                Err(error) => return caller.tell(&error),
+                Err(error) => return caller.notify(&error),
             },
             Ok(()) = parked.changed() => {
-                caller.tell(&waiting(&parked));
+                caller.notify(&waiting(&parked));
             }
-            _ = tick.tick() => caller.tell(&Tick { ts: caller.service.runtime.clock().now() }),
+            _ = tick.tick() => caller.notify(&Tick { ts: caller.service.runtime.clock().now() }),
         }
     }
 }
 
 /// The sessions that wait for space.
-fn waiting(parked: &watch::Receiver<BTreeMap<String, runtime::Parked>>) -> Parked {
+fn waiting(parked: &watch::Receiver<BTreeMap<String, runtime::DiskFullWait>>) -> Parked {
     let sessions = parked.borrow();
-    let session = |(key, parked): (&String, &runtime::Parked)| ParkedSession {
+    let session = |(key, parked): (&String, &runtime::DiskFullWait)| ParkedSession {
         session_key: key.clone(),
         error: match &parked.error {
             // It goes on by itself: what its error says of `resume` is for whoever has ended.
@@ -264,7 +264,7 @@ fn waiting(parked: &watch::Receiver<BTreeMap<String, runtime::Parked>>) -> Parke
         since: parked.since,
         next_look: parked.next_look,
     };
-    Parked { sessions: sessions.iter().map(session).collect(), needs_bytes: ROOM_BYTES }
+    Parked { sessions: sessions.iter().map(session).collect(), needs_bytes: SPACE_BYTES }
 }
 
 /// The next request, as soon as what waits for the client is not too much; none when no more will come.
@@ -288,7 +288,7 @@ mod tests {
     use journal::Memory;
     use models::{Endpoint, ModelSet};
     use protocol::limits::BUFFERED_BYTES;
-    use runtime::{Linger, Resolver};
+    use runtime::{IdlePolicy, Resolver};
 
     use super::*;
     use crate::ServiceOptions;
@@ -298,7 +298,7 @@ mod tests {
     struct Nothing;
 
     impl Resolver for Nothing {
-        fn settings(&self, _: &str, _: runtime::Wants<'_>, _: &Overrides) -> Result<Settings, Failure> {
+        fn settings(&self, _: &str, _: runtime::ModelPreferences<'_>, _: &Overrides) -> Result<Settings, Failure> {
             Err(Failure::new(FailureClass::Refused, "nothing runs here"))
         }
 
@@ -316,7 +316,7 @@ mod tests {
             supervisor: "/nowhere".into(),
             resolver: Box::new(Nothing),
             models: ModelSet::new(),
-            linger: Linger::default(),
+            idle: IdlePolicy::default(),
             version: "0".to_owned(),
         };
         let service = Service::start(Arc::new(journal), options);
@@ -338,15 +338,15 @@ mod tests {
     #[tokio::test]
     async fn r43_whatever_finds_no_room_drops_a_client_with_the_cursors_of_its_subscriptions() {
         let notices: [fn(&Caller); 2] =
-            [|caller| caller.tell(&Tick { ts: Timestamp(1) }), |caller| caller.tell(&Parked::default())];
-        for tell in notices {
+            [|caller| caller.notify(&Tick { ts: Timestamp(1) }), |caller| caller.notify(&Parked::default())];
+        for notify in notices {
             let home = tempfile::tempdir().unwrap();
             let caller = caller(home.path());
             let hub = &caller.service.hub;
             hub.begin(&caller, 7, Target::Home, "").unwrap();
             hub.begin_at(caller.number, 7, "home:1.4");
             caller.outbox.offer([Chunk::Own(vec![b'\n'; BUFFERED_BYTES])]).unwrap();
-            tell(&caller);
+            notify(&caller);
             let mut bytes = vec![];
             while let Some(more) = caller.outbox.take().await {
                 bytes.extend(more);

@@ -69,7 +69,7 @@ impl CatchUp {
         if let Some(to) = from.rewound_in_home(store)? {
             reading.position = to;
             // Of which sessions it was is not known: it is gone.
-            reading.tell(store, ("", None), |to| StateLine::Rewound { to })?;
+            reading.notify(store, ("", None), |to| StateLine::Rewound { to })?;
         }
         reading.gaps = reading.position.gaps().to_vec();
         reading.read = reading.position.head();
@@ -121,7 +121,7 @@ impl CatchUp {
             let entries = usize::try_from(until - from + 1).unwrap_or(PAGE).saturating_add(KEPT_BACK);
             let page = store.page(Position(from - 1), entries)?;
             let within = page.entries.partition_point(|placed| placed.position.0 <= until);
-            self.tell_entries(store, &page.entries, within)?;
+            self.notify_entries(store, &page.entries, within)?;
             self.flush();
             // What is not there any more is not missed.
             self.position.see_range((Position(from), Position(until)), self.position.epoch());
@@ -138,7 +138,7 @@ impl CatchUp {
                 if let Some(open) = self.read_page(store)?.open {
                     self.flush();
                     open.iter().try_for_each(|open| self.show(store, open))?;
-                    return self.tell_states(store);
+                    return self.notify_states(store);
                 }
             },
         }
@@ -150,10 +150,10 @@ impl CatchUp {
         let last = tail.progress.last().map(|record| record.at).or(tail.entries.last().map(|entry| entry.at));
         let placed = |entry: Entry| Placed { position: entry.position, epoch: entry.epoch, branch, entry: Ok(entry) };
         let entries: Vec<Placed> = tail.entries.into_iter().map(placed).collect();
-        self.tell_entries(store, &entries, entries.len())?;
+        self.notify_entries(store, &entries, entries.len())?;
         let head = (self.position.seq(), self.position.epoch());
         self.show(store, &Open { branch, head, progress: tail.progress })?;
-        self.tell_state(store, session, |missed, source, lines| missed.state(source, last, lines))
+        self.notify_state(store, session, |missed, source, lines| missed.state(source, last, lines))
     }
 
     /// What was read since this was called last.
@@ -187,7 +187,7 @@ impl CatchUp {
                 self.position.stand(branch, to.clone());
                 self.standing.insert(branch, to);
                 if let Some(key) = self.keys.get(&branch).cloned() {
-                    self.tell(store, (&key, position.run()), |to| StateLine::Rewound { to })?;
+                    self.notify(store, (&key, position.run()), |to| StateLine::Rewound { to })?;
                 }
             }
             Err(error) => self.leave_out(store, branch, &error)?,
@@ -199,7 +199,7 @@ impl CatchUp {
         let page = store.page(self.read, PAGE)?;
         let all = page.entries.len();
         let told = if page.open.is_some() { all } else { all.saturating_sub(KEPT_BACK) };
-        self.tell_entries(store, &page.entries, told)?;
+        self.notify_entries(store, &page.entries, told)?;
         if let Some(last) = page.entries[..told].last() {
             self.read = last.position;
         }
@@ -207,7 +207,7 @@ impl CatchUp {
     }
 
     /// Tells so many of these; the others say what they led to.
-    fn tell_entries(&mut self, store: &dyn Read, entries: &[Placed], told: usize) -> Result<(), Error> {
+    fn notify_entries(&mut self, store: &dyn Read, entries: &[Placed], told: usize) -> Result<(), Error> {
         for (at, Placed { position, epoch, branch, entry }) in entries[..told].iter().enumerate() {
             if self.last != Some(*branch) {
                 self.flush();
@@ -225,7 +225,7 @@ impl CatchUp {
                 Ok(entry) => {
                     let behind = entries[at + 1..].iter().filter(|placed| placed.branch == *branch);
                     let following = behind.filter_map(|placed| placed.entry.as_ref().ok()).map(|entry| &entry.event);
-                    self.tell_entry(store, *branch, entry, following)?;
+                    self.notify_entry(store, *branch, entry, following)?;
                 }
                 // From the beginning is from what is still there.
                 Err(Error::Erased { .. }) => {}
@@ -238,7 +238,7 @@ impl CatchUp {
         Ok(())
     }
 
-    fn tell_entry<'e>(
+    fn notify_entry<'e>(
         &mut self,
         store: &dyn Read,
         branch: BranchId,
@@ -250,7 +250,7 @@ impl CatchUp {
         let told = self.lines.len();
         let batch = BatchPosition::of_entry(branch, entry);
         let done =
-            self.with(store, batch, before, |missed, source, lines| missed.tell(source, entry, following, lines));
+            self.with(store, batch, before, |missed, source, lines| missed.notify(source, entry, following, lines));
         self.place(branch, told);
         if let Event::RunEnded(_) = entry.event {
             self.owed = Some(entry.position);
@@ -283,11 +283,11 @@ impl CatchUp {
     }
 
     /// The states of the sessions of which something was missed.
-    fn tell_states(&mut self, store: &dyn Read) -> Result<(), Error> {
+    fn notify_states(&mut self, store: &dyn Read) -> Result<(), Error> {
         let touched = |row: &SessionRow| self.touched.contains(&row.branch) && !self.unreadable.contains(&row.branch);
         for row in store.sessions()?.into_iter().filter(touched).collect::<Vec<_>>() {
             let at = row.last_activity;
-            self.tell_state(store, &row, |missed, source, lines| {
+            self.notify_state(store, &row, |missed, source, lines| {
                 if is_at_rest(&row) {
                     lines.push(missed.projection.line(source, at, Stream::State(changed(AT_REST))));
                 } else {
@@ -299,7 +299,7 @@ impl CatchUp {
     }
 
     /// The state of a session; the reader has read all of it then.
-    fn tell_state(
+    fn notify_state(
         &mut self,
         store: &dyn Read,
         row: &SessionRow,
@@ -332,7 +332,7 @@ impl CatchUp {
             let _ = missed.projection.find_run(source);
             missed
         });
-        tell(missed, source, &mut self.lines)
+        notify(missed, source, &mut self.lines)
     }
 
     /// The end of a run is told when all is told that was recorded with it.
@@ -366,12 +366,12 @@ impl CatchUp {
         }
         let key = self.keys.get(&branch).cloned();
         if let Some(key) = key.filter(|_| self.unreadable.insert(branch)) {
-            self.tell(store, (&key, None), |_| StateLine::Unreadable { reason: error.to_string() })?;
+            self.notify(store, (&key, None), |_| StateLine::Unreadable { reason: error.to_string() })?;
         }
         Ok(())
     }
 
-    fn tell(
+    fn notify(
         &mut self,
         store: &dyn Read,
         (key, run): (&str, Option<RunId>),

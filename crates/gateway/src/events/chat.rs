@@ -16,11 +16,11 @@ use super::telling::{Projection, Source};
 /// The answers that are under way, as one subscriber has been told of them.
 #[derive(Debug, Default)]
 pub(crate) struct Chats {
-    runs: BTreeMap<RunId, Answer>,
+    runs: BTreeMap<RunId, ChatReply>,
 }
 
 #[derive(Debug, Default)]
-struct Answer {
+struct ChatReply {
     /// The text of each request, in order; what was struck is not there.
     pieces: Vec<(EffectId, String)>,
     /// When it was told last.
@@ -31,7 +31,7 @@ struct Answer {
     is_answered: bool,
 }
 
-impl Answer {
+impl ChatReply {
     fn piece(&mut self, effect: EffectId) -> &mut String {
         if self.is_answered && !self.pieces.iter().any(|(of, _)| *of == effect) {
             self.pieces.clear();
@@ -99,7 +99,7 @@ impl Chats {
     }
 
     /// What is told of a line, if anything.
-    pub(crate) fn hear(&mut self, line: &protocol::Event) -> Option<Chat> {
+    pub(crate) fn observe(&mut self, line: &protocol::Event) -> Option<Chat> {
         let run = line.run?;
         match &line.what {
             Stream::Assistant(AssistantLine::Delta(delta)) => {

@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use engine::{Batch, Event, MessageId, ReceiptState, RunEnded, RunId, Timestamp};
 use protocol::notice::{Dropped, Stand};
-use runtime::{LaneNews, Published};
+use runtime::{LaneUpdate, Published};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::place::BatchPosition;
 use super::subscription::{Encoded, Subscription, Target};
 use super::{Chats, Line, Lines, StreamPosition};
-use crate::asks::Asks;
+use crate::approvals::Approvals;
 use crate::connection::{Caller, Slow};
 use crate::error::Error;
 
@@ -45,7 +45,7 @@ pub(crate) enum End {
 pub(crate) struct Hub {
     told: Mutex<Told>,
     /// Changes whenever something was recorded.
-    heard: watch::Sender<()>,
+    observed: watch::Sender<()>,
     ending: mpsc::UnboundedSender<Ended>,
 }
 
@@ -74,35 +74,35 @@ impl Hub {
     /// A hub, and what its task hears of it.
     pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<Ended>) {
         let (ending, ended) = mpsc::unbounded_channel();
-        (Self { told: Mutex::default(), heard: watch::Sender::new(()), ending }, ended)
+        (Self { told: Mutex::default(), observed: watch::Sender::new(()), ending }, ended)
     }
 
     /// Hears everything until it is ended, or the runtime is gone.
     pub(crate) async fn run(
         self: Arc<Self>,
         (mut published, mut ending): (mpsc::UnboundedReceiver<Published>, mpsc::UnboundedReceiver<Ended>),
-        mut waits: mpsc::UnboundedReceiver<LaneNews>,
+        mut waits: mpsc::UnboundedReceiver<LaneUpdate>,
         mut lines: Lines,
-        asks: Arc<Asks>,
+        asks: Arc<Approvals>,
     ) {
         loop {
             tokio::select! {
                 biased;
                 batch = published.recv() => {
                     let Some(batch) = batch else { return };
-                    asks.hear(&batch);
+                    asks.observe(&batch);
                     // Who begins to listen from here on finds the batch in the journal.
                     let told = if self.has_listener(&batch.key) { lines.of(&batch) } else {
                         lines.pass_over(&batch);
                         vec![]
                     };
-                    self.hear(&batch, told);
+                    self.observe(&batch, told);
                 }
                 // After what was recorded before it.
                 Some(news) = waits.recv() => {
                     let session = news.session();
                     if let Some(line) = self.has_listener(session).then(|| lines.of_wait(&news)).flatten() {
-                        self.lock().tell(line);
+                        self.lock().notify(line);
                     }
                 }
                 // Taken only where nothing that was recorded before waits.
@@ -117,7 +117,7 @@ impl Hub {
     }
 
     /// Ends it when everything is told that was recorded by now.
-    pub(crate) async fn end_hearing(&self) {
+    pub(crate) async fn drain(&self) {
         let (ended, told) = oneshot::channel();
         if self.ending.send(ended).is_ok() {
             let _ = told.await;
@@ -125,8 +125,8 @@ impl Hub {
     }
 
     /// Changes whenever something is recorded: whoever waits for what the journal tells looks there again.
-    pub(crate) fn heard(&self) -> watch::Receiver<()> {
-        self.heard.subscribe()
+    pub(crate) fn observed(&self) -> watch::Receiver<()> {
+        self.observed.subscribe()
     }
 
     /// Begins to wait for the end of a run. What ended before is in the journal: look there after this.
@@ -217,9 +217,9 @@ impl Hub {
         self.lock().subscriptions.values().any(|subscription| subscription.listens_to(session))
     }
 
-    fn hear(&self, published: &Published, lines: Vec<Line>) {
+    fn observe(&self, published: &Published, lines: Vec<Line>) {
         let mut told = self.lock();
-        lines.into_iter().for_each(|line| told.tell(line));
+        lines.into_iter().for_each(|line| told.notify(line));
         let batch = BatchPosition::of(published);
         told.subscriptions.values_mut().for_each(|subscription| subscription.pass(&batch));
         // After its lines: whoever is answered has been told all of the run.
@@ -243,8 +243,8 @@ impl Hub {
                 let _ = waits.send(end.clone());
             }
         }
-        if self.heard.receiver_count() > 0 {
-            self.heard.send_replace(());
+        if self.observed.receiver_count() > 0 {
+            self.observed.send_replace(());
         }
     }
 
@@ -266,13 +266,13 @@ impl Told {
         }
     }
 
-    fn tell(&mut self, line: Line) {
+    fn notify(&mut self, line: Line) {
         let (mut encoded, mut slow) = (None, vec![]);
         let line = Arc::new(line);
         for subscription in self.subscriptions.values_mut().filter(|subscription| subscription.wants(&line)) {
             let Some(caller) = subscription.caller.upgrade() else { continue };
             let encoded = encoded.get_or_insert_with(|| Encoded::of(&line));
-            if subscription.hear(&caller.outbox, &line, encoded) == Err(Slow) {
+            if subscription.observe(&caller.outbox, &line, encoded) == Err(Slow) {
                 slow.push(caller);
             }
         }

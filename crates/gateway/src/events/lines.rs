@@ -8,7 +8,7 @@ use engine::tables::transitions::RunState;
 use engine::{Compacted, Event, Flags, MessageSealed, Record, Seq, SessionId, SessionRow, StreamCut, Timestamp, Usage};
 use journal::Read;
 use protocol::event::{StateLine, Stream};
-use runtime::{LaneNews, Published};
+use runtime::{LaneUpdate, Published};
 
 use super::place::BatchPosition;
 use super::position::{Reached, StreamPosition};
@@ -51,21 +51,21 @@ impl Lines {
         let Published { session, batch, .. } = published;
         let (mut projection, _) = self.told.remove(session).unwrap_or_default();
         let source = source(self.store.as_ref(), published);
-        take_up(&mut projection, published, source);
+        resume(&mut projection, published, source);
         projection.pass(&batch.records, published.epoch);
         self.keep(published, projection);
     }
 
     /// The line of a wait for a place in a lane; none where the session cannot be read.
-    pub fn of_wait(&self, news: &LaneNews) -> Option<Line> {
-        let (wish, at, what) = wait::told(news);
-        let session = self.store.session(&wish.session).ok()??;
+    pub fn of_wait(&self, news: &LaneUpdate) -> Option<Line> {
+        let (request, at, what) = wait::told(news);
+        let session = self.store.session(&request.session).ok()??;
         let cursor = match self.told.get(&session.session) {
             Some((projection, _)) => projection.position.clone(),
             // It waits before it is taken up.
             None => StreamPosition::now(self.store.as_ref(), session.branch).ok()?,
         };
-        Some(wait::line(&cursor, wish, at, what))
+        Some(wait::line(&cursor, request, at, what))
     }
 
     /// The lines of a batch, in order.
@@ -77,10 +77,10 @@ impl Lines {
             told.unwrap_or_else(|| if begins { Default::default() } else { (Projection::at_rest(), Some(AT_REST)) });
         let source = source(self.store.as_ref(), published);
         let mut lines = vec![];
-        take_up(&mut projection, published, source);
+        resume(&mut projection, published, source);
         for (at, record) in batch.records.iter().enumerate() {
             let following = batch.records[at + 1..].iter().map(|record| &record.event);
-            projection.tell(source, (record, published.epoch), following, &mut lines);
+            projection.notify(source, (record, published.epoch), following, &mut lines);
         }
         let spends = batch.records.iter().rfind(|record| is_spent(&record.event));
         if let Some((record, run)) = spends.zip(batch.views.runs.last()) {
@@ -127,7 +127,7 @@ fn state_of(published: &Published) -> State {
 }
 
 /// What another process began is learned from the journal when this one takes it up: its run, and the answer that it cut.
-fn take_up(projection: &mut Projection, published: &Published, source: Source<'_>) {
+fn resume(projection: &mut Projection, published: &Published, source: Source<'_>) {
     let records = &published.batch.records;
     let Some(Record { seq: Some(seq), event: Event::Opened(_), .. }) = records.first() else { return };
     projection.position = StreamPosition::at(published.epoch, Seq(seq.0.saturating_sub(1)));

@@ -26,7 +26,7 @@ impl Missed {
     }
 
     /// Tells an entry, behind what was missed of the text that it seals. `following` is what was recorded after it.
-    pub(super) fn tell<'e>(
+    pub(super) fn notify<'e>(
         &mut self,
         source: Source<'_>,
         entry: &Entry,
@@ -38,13 +38,13 @@ impl Missed {
         }
         self.rest_of(source, entry, lines)?;
         let record = Record { seq: Some(entry.seq), at: entry.at, event: entry.event.clone() };
-        self.projection.tell(source, (&record, entry.epoch), following, lines);
+        self.projection.notify(source, (&record, entry.epoch), following, lines);
         Ok(())
     }
 
     /// Tells progress, of which the owner is not known.
     pub(super) fn show(&mut self, source: Source<'_>, record: &Record, lines: &mut Vec<Line>) {
-        self.projection.tell(source, (record, engine::Epoch(0)), std::iter::empty(), lines);
+        self.projection.notify(source, (record, engine::Epoch(0)), std::iter::empty(), lines);
     }
 
     /// What was missed of the text that this entry seals.

@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::hub::Whose;
 use super::place::{BatchPosition, LinePosition};
 use super::{Chats, Line, StreamPosition, StreamScope};
-use crate::connection::{Chunk, Outbox, Slow};
+use crate::connection::{Chunk, SendBuffer, Slow};
 use protocol::limits::BUFFERED_BYTES;
 
 /// What stands between the cursor of a line and the numbers of its subscriber.
@@ -83,7 +83,7 @@ impl CaughtUp {
     }
 
     /// The cursor of a subscriber that is told this line; none if it was read back.
-    fn tell<'a>(&mut self, line: &'a Line) -> Option<Cow<'a, str>> {
+    fn notify<'a>(&mut self, line: &'a Line) -> Option<Cow<'a, str>> {
         // What stands for no entry cannot have been read, and moves nobody on.
         let is_wait = line.event.is_lane_wait();
         match self.position.scope() {
@@ -195,7 +195,7 @@ impl Subscription {
     }
 
     /// Something happened: it is told, or that is kept until it has caught up.
-    pub(crate) fn hear(&mut self, outbox: &Outbox, line: &Arc<Line>, encoded: &Encoded) -> Result<(), Slow> {
+    pub(crate) fn observe(&mut self, outbox: &SendBuffer, line: &Arc<Line>, encoded: &Encoded) -> Result<(), Slow> {
         match &mut self.stage {
             Stage::Reads => Ok(()),
             Stage::Keeps(kept) => {
@@ -206,7 +206,7 @@ impl Subscription {
                 kept.buffered.push(Buffered::Line((Arc::clone(line), encoded.clone())));
                 Ok(())
             }
-            Stage::Live(_) => self.tell(outbox, line, encoded),
+            Stage::Live(_) => self.notify(outbox, line, encoded),
         }
     }
 
@@ -220,12 +220,12 @@ impl Subscription {
     }
 
     /// It has caught up and stands here: what was kept and is behind it follows.
-    pub(crate) fn go_live(&mut self, outbox: &Outbox, position: StreamPosition) -> Result<(), Slow> {
+    pub(crate) fn go_live(&mut self, outbox: &SendBuffer, position: StreamPosition) -> Result<(), Slow> {
         let stage = std::mem::replace(&mut self.stage, Stage::Live(CaughtUp::new(position)));
         let Stage::Keeps(kept) = stage else { return Ok(()) };
         for buffered in kept.buffered {
             match buffered {
-                Buffered::Line((line, encoded)) => self.tell(outbox, &line, &encoded)?,
+                Buffered::Line((line, encoded)) => self.notify(outbox, &line, &encoded)?,
                 Buffered::BatchEnd(batch) => self.pass(&batch),
             }
         }
@@ -233,24 +233,24 @@ impl Subscription {
     }
 
     /// Tells a line, unless it was read in the journal.
-    fn tell(&mut self, outbox: &Outbox, line: &Line, encoded: &Encoded) -> Result<(), Slow> {
+    fn notify(&mut self, outbox: &SendBuffer, line: &Line, encoded: &Encoded) -> Result<(), Slow> {
         let Stage::Live(caught_up) = &mut self.stage else { return Ok(()) };
-        let Some(cursor) = caught_up.tell(line) else { return Ok(()) };
+        let Some(cursor) = caught_up.notify(line) else { return Ok(()) };
         self.send_at(outbox, line, encoded, &cursor)
     }
 
     /// Sends a line under its next number, if it is wanted.
-    pub(crate) fn send(&mut self, outbox: &Outbox, line: &Line, encoded: &Encoded) -> Result<(), Slow> {
+    pub(crate) fn send(&mut self, outbox: &SendBuffer, line: &Line, encoded: &Encoded) -> Result<(), Slow> {
         self.send_at(outbox, line, encoded, &line.event.cursor)
     }
 
-    fn send_at(&mut self, outbox: &Outbox, line: &Line, encoded: &Encoded, cursor: &str) -> Result<(), Slow> {
+    fn send_at(&mut self, outbox: &SendBuffer, line: &Line, encoded: &Encoded, cursor: &str) -> Result<(), Slow> {
         if !self.wants(line) {
             return Ok(());
         }
         let (name, shared) = match &mut self.chats {
             None => ("agent", Arc::clone(&encoded.0)),
-            Some(chats) => match chats.hear(&line.event) {
+            Some(chats) => match chats.observe(&line.event) {
                 Some(chat) => (Chat::NAME, behind_cursor(&chat)),
                 None => return Ok(()),
             },
@@ -339,7 +339,7 @@ mod tests {
     }
 
     /// What was sent: number and cursor of each.
-    async fn sent(outbox: &Outbox) -> Vec<(u64, String)> {
+    async fn sent(outbox: &SendBuffer) -> Vec<(u64, String)> {
         outbox.finish();
         let mut bytes = vec![];
         while let Some(more) = outbox.take().await {
@@ -358,11 +358,11 @@ mod tests {
 
     #[tokio::test]
     async fn r43_what_happens_while_it_catches_up_follows_it_and_is_not_told_twice() {
-        let (outbox, run) = (Outbox::default(), Some(RunId(uuid::Uuid::from_u128(1))));
+        let (outbox, run) = (SendBuffer::default(), Some(RunId(uuid::Uuid::from_u128(1))));
         let mut subscription = subscription(Target::Session("agent:main:main".to_owned()), "");
         for seq in 3..6 {
             let line = line(run, seq);
-            subscription.hear(&outbox, &line, &Encoded::of(&line)).unwrap();
+            subscription.observe(&outbox, &line, &Encoded::of(&line)).unwrap();
         }
         // Of these the first two are in what it read back.
         for seq in 1..5 {
@@ -371,7 +371,7 @@ mod tests {
         }
         subscription.go_live(&outbox, StreamPosition::at(Epoch(1), Seq(4))).unwrap();
         let last = line(run, 6);
-        subscription.hear(&outbox, &last, &Encoded::of(&last)).unwrap();
+        subscription.observe(&outbox, &last, &Encoded::of(&last)).unwrap();
         let sent = sent(&outbox).await;
         assert_eq!(sent.iter().map(|(seq, _)| *seq).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
         assert!(sent.iter().zip(1..).all(|((_, cursor), seq)| cursor.starts_with(&format!("1.{seq}#"))), "{sent:?}");
@@ -381,12 +381,12 @@ mod tests {
     /// Found by `serve-kills`: the journal is ahead of whoever tells what happens.
     #[tokio::test]
     async fn r43_what_it_read_back_is_not_told_again_by_a_batch_that_is_heard_late() {
-        let (outbox, run) = (Outbox::default(), Some(RunId(uuid::Uuid::from_u128(1))));
+        let (outbox, run) = (SendBuffer::default(), Some(RunId(uuid::Uuid::from_u128(1))));
         let mut subscription = subscription(Target::Session("agent:main:main".to_owned()), "");
         subscription.go_live(&outbox, StreamPosition::at(Epoch(1), Seq(4))).unwrap();
         for seq in 3..7 {
             let line = line(run, seq);
-            subscription.hear(&outbox, &line, &Encoded::of(&line)).unwrap();
+            subscription.observe(&outbox, &line, &Encoded::of(&line)).unwrap();
         }
         let cursors: Vec<_> = sent(&outbox).await.into_iter().map(|(_, cursor)| split(&cursor).0.to_owned()).collect();
         assert_eq!(cursors, ["1.5", "1.6"]);
@@ -395,12 +395,12 @@ mod tests {
     #[tokio::test]
     async fn r43_numbers_are_of_each_run_and_go_on_with_the_cursor() {
         let (one, two) = (Some(RunId(uuid::Uuid::from_u128(1))), Some(RunId(uuid::Uuid::from_u128(2))));
-        let outbox = Outbox::default();
+        let outbox = SendBuffer::default();
         let mut first = subscription(Target::Home, "");
         first.go_live(&outbox, StreamPosition::beginning(StreamScope::Home)).unwrap();
         for (run, seq) in [(one, 1), (two, 2), (None, 3), (one, 4)] {
             let line = line(run, seq);
-            first.hear(&outbox, &line, &Encoded::of(&line)).unwrap();
+            first.observe(&outbox, &line, &Encoded::of(&line)).unwrap();
             first.pass(line.at.batch());
         }
         let told = sent(&outbox).await;
@@ -408,12 +408,12 @@ mod tests {
         let (cursor, numbers) = split(&told[3].1);
         assert_eq!(cursor, "home:1.4");
 
-        let outbox = Outbox::default();
+        let outbox = SendBuffer::default();
         let mut back = subscription(Target::Run("agent:main:main".to_owned(), one.unwrap()), numbers);
         back.go_live(&outbox, StreamPosition::at(Epoch(1), Seq(4))).unwrap();
         for (run, seq) in [(two, 5), (one, 6)] {
             let line = line(run, seq);
-            back.hear(&outbox, &line, &Encoded::of(&line)).unwrap();
+            back.observe(&outbox, &line, &Encoded::of(&line)).unwrap();
         }
         assert_eq!(sent(&outbox).await.iter().map(|(seq, _)| *seq).collect::<Vec<_>>(), [3], "of the one run alone");
     }

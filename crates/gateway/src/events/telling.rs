@@ -93,9 +93,9 @@ impl Asked {
     /// A request went to this candidate.
     fn sent(&mut self, candidate: u32, probe: bool) -> Option<Stream> {
         let told = self.told.replace(candidate)?;
-        let is_news = told != candidate || probe && !self.probe;
+        let is_update = told != candidate || probe && !self.probe;
         self.probe = probe;
-        let model = self.names.get(candidate as usize).filter(|_| is_news)?.clone();
+        let model = self.names.get(candidate as usize).filter(|_| is_update)?.clone();
         Some(Stream::State(StateLine::Asks { model, probe }))
     }
 }
@@ -152,7 +152,7 @@ impl Projection {
     }
 
     /// Tells a record. `following` is what was recorded together with it and after it.
-    pub(super) fn tell<'e>(
+    pub(super) fn notify<'e>(
         &mut self,
         source: Source<'_>,
         (record, epoch): (&Record, Epoch),
@@ -371,7 +371,7 @@ fn plain(source: Source<'_>, event: &Event) -> Option<Stream> {
         }),
         Event::CompactionBegun(e) => Stream::Compaction(CompactionLine::Begun {
             cause: e.cause,
-            rung: e.rung,
+            compaction_step: e.compaction_step,
             try_no: e.try_no,
             tokens: e.tokens,
         }),

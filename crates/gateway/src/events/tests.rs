@@ -23,7 +23,7 @@ use uuid::Uuid;
 use super::place::BatchPosition;
 use super::subscription::{Encoded, Subscription, Target, split};
 use super::{CatchUp, Lines, StreamPosition, StreamScope};
-use crate::connection::Outbox;
+use crate::connection::SendBuffer;
 
 const SESSIONS: usize = 3;
 
@@ -177,7 +177,7 @@ fn message(request: EffectId, text: &Content, calls: Vec<SealedCall>) -> Message
 /// Who follows the home, with what was read by whoever had its cursor before.
 struct Reader {
     subscription: Subscription,
-    outbox: Outbox,
+    outbox: SendBuffer,
     /// Its lines so far, each with its number.
     lines: Vec<(u64, protocol::Event)>,
 }
@@ -248,22 +248,22 @@ impl Home {
     }
 
     /// What a hub does with a batch.
-    fn hear(&mut self, nth: usize) {
+    fn observe(&mut self, nth: usize) {
         let Some(published) = self.unheard[nth].pop_front() else { return };
         let batch = BatchPosition::of(&published);
         let lines: Vec<_> = self.lines.of(&published).into_iter().map(Arc::new).collect();
         for reader in &mut self.readers {
             for line in &lines {
-                reader.subscription.hear(&reader.outbox, line, &Encoded::of(line)).unwrap();
+                reader.subscription.observe(&reader.outbox, line, &Encoded::of(line)).unwrap();
             }
             reader.subscription.pass(&batch);
         }
     }
 
-    fn hear_all(&mut self) {
+    fn observe_all(&mut self) {
         for nth in 0..SESSIONS {
             while !self.unheard[nth].is_empty() {
-                self.hear(nth);
+                self.observe(nth);
             }
         }
     }
@@ -276,7 +276,7 @@ impl Home {
         let cursor = StreamPosition::parse(StreamScope::Home, cursor).unwrap();
         let mut subscription = Subscription::new(Weak::new(), 5, Target::Home, numbers);
         subscription.begin_at(&cursor.to_string());
-        self.readers.push(Reader { subscription, outbox: Outbox::default(), lines: before });
+        self.readers.push(Reader { subscription, outbox: SendBuffer::default(), lines: before });
         let at = self.readers.len() - 1;
         let journal = Arc::clone(&self.journal);
         let mut reading = CatchUp::of_home(journal.as_ref(), &cursor).unwrap();
@@ -319,7 +319,7 @@ impl Home {
                 self.record(nth, next);
             }
         }
-        self.hear_all();
+        self.observe_all();
         self.readers.iter_mut().for_each(Reader::read);
     }
 }
@@ -406,7 +406,7 @@ fn step() -> impl Strategy<Value = Step> {
         10 => (0..SESSIONS, 0..6usize).prop_map(|(nth, draw)| Step::Record(nth, draw)),
         8 => (0..SESSIONS).prop_map(Step::Hear),
         3 => (any::<prop::sample::Index>(), any::<prop::sample::Index>(), prop::collection::vec(0..SESSIONS, 0..4))
-            .prop_map(|(who, at, heard)| Step::Back(who, at, heard)),
+            .prop_map(|(who, at, observed)| Step::Back(who, at, observed)),
         1 => Just(Step::Kill),
     ]
 }
@@ -422,12 +422,12 @@ fn play(steps: &[Step]) {
                 let next = home.sessions[*nth].next(*draw);
                 home.record(*nth, next);
             }
-            Step::Hear(nth) => home.hear(*nth),
-            Step::Back(who, at, heard) => {
+            Step::Hear(nth) => home.observe(*nth),
+            Step::Back(who, at, observed) => {
                 home.readers.iter_mut().for_each(Reader::read);
                 let lines = &home.readers[who.index(home.readers.len())].lines;
                 let before = lines[..at.index(lines.len() + 1)].to_vec();
-                home.subscribe(before, |home| heard.iter().for_each(|nth| home.hear(*nth)));
+                home.subscribe(before, |home| observed.iter().for_each(|nth| home.observe(*nth)));
             }
             Step::Kill => home.kill(),
         }
@@ -468,7 +468,7 @@ fn r43_a_home_of_many_pages_is_read_back_in_the_order_in_which_it_was_recorded()
             for _ in 0..400 {
                 let next = home.sessions[nth].next(0);
                 home.record(nth, next);
-                home.hear(nth);
+                home.observe(nth);
             }
         }
     }

@@ -18,7 +18,7 @@ use crate::connection::Caller;
 use crate::error::Error;
 
 pub use acting::{before, states};
-pub(crate) use acting::{end_idle, erase};
+pub(crate) use acting::{erase, terminate_idle};
 
 /// Carries a request out, and answers it.
 pub(crate) async fn carry_out(caller: Arc<Caller>, request: Request) {

@@ -3,7 +3,7 @@
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
 use engine::{Epoch, Event, Hash, RunId, Session};
-use journal::check::{Audited, Content, Flaw, Replay, Segment};
+use journal::check::{Audited, BranchSpan, Defect, EntryContent, Replay};
 use journal::{Entry, Reader};
 use protocol::show::AuditLine;
 
@@ -59,7 +59,7 @@ impl<'a> Auditor<'a> {
     pub(crate) fn walk(
         mut self,
         reader: &Reader,
-        line: &[Segment],
+        line: &[BranchSpan],
         mut visit: impl FnMut(AuditLine, &Replay),
     ) -> Result<(), Error> {
         for segment in line {
@@ -83,20 +83,20 @@ impl<'a> Auditor<'a> {
             lifecycle_from: None,
             lifecycle_to: None,
             detail: None,
-            damage: audited.flaws.iter().map(ToString::to_string).collect(),
+            damage: audited.defects.iter().map(ToString::to_string).collect(),
         };
         let begins = self.replay.is_empty().then_some(Stands::BEFORE);
         let before = self.replay.session().map(Stands::of).or(begins);
         if let Err(detail) = self.replay.take(reader, audited) {
-            line.damage.push(Flaw::Order { detail }.to_string());
+            line.damage.push(Defect::Order { detail }.to_string());
         }
         let after = self.replay.session().map(Stands::of);
         (line.from, line.lifecycle_from) = before.map(|at| (at.run_state, at.lifecycle)).unzip();
         (line.to, line.lifecycle_to) = after.map(|at| (at.run_state, at.lifecycle)).unzip();
         match (&audited.content, before, self.replay.session()) {
-            (Content::Event(event), Some(before), Some(session)) => {
+            (EntryContent::Event(event), Some(before), Some(session)) => {
                 line.run = before.run.or_else(|| session.run().map(|run| run.id));
-                self.tell(audited, event, before, &mut line);
+                self.notify(audited, event, before, &mut line);
             }
             (content, _, session) => {
                 // The state is a snapshot's: names that were given before it are in it.
@@ -104,13 +104,13 @@ impl<'a> Auditor<'a> {
                     self.narrator.learn(session);
                     self.narrator.models = session.run().map(|run| (self.models)(run.settings)).unwrap_or_default();
                 }
-                line.detail = matches!(content, Content::Removed).then(|| removed(session.is_some()));
+                line.detail = matches!(content, EntryContent::Removed).then(|| removed(session.is_some()));
             }
         }
         line
     }
 
-    fn tell(&mut self, audited: &Audited, event: &Event, before: Stands, line: &mut AuditLine) {
+    fn notify(&mut self, audited: &Audited, event: &Event, before: Stands, line: &mut AuditLine) {
         let Some(session) = self.replay.session() else { return };
         let Audited { seq, position, epoch, at, payload_hash, chain, .. } = *audited;
         let entry = Entry { seq, position, epoch, at, event: event.clone(), payload_hash, chain };
@@ -121,7 +121,7 @@ impl<'a> Auditor<'a> {
             self.narrator.models = (self.models)(started.settings);
         }
         let transition = Transition { entry: &entry, from, to, run: line.run, owner: before.owner, session };
-        match self.narrator.tell(&transition) {
+        match self.narrator.notify(&transition) {
             Ok(detail) => line.detail = detail,
             Err(error) => self.failed = self.failed.take().or(Some(error)),
         }

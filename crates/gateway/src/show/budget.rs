@@ -54,7 +54,7 @@ fn shared_lines(read: &dyn Read, agent: &str, configured: &Budget) -> Result<Vec
         return Ok(vec![]);
     }
     let now = Timestamp(jiff::Timestamp::now().as_millisecond());
-    let (by_agent, by_all) = runtime::purse(read, now)?.spent_by(agent);
+    let (by_agent, by_all) = runtime::budget_pool(read, now)?.spent_by(agent);
     let limited = [(Scope::Agent, of_agent, by_agent), (Scope::Day, of_day, by_all)].into_iter();
     let limited = limited.filter(|(_, allowance, _)| !allowance.is_unlimited());
     let lines = limited.flat_map(|(scope, allowance, spent)| lines(scope, allowance, &spent));

@@ -16,8 +16,8 @@ mod sentence;
 pub(crate) mod session;
 mod trace;
 pub(crate) mod usage;
+mod vocabulary;
 pub(crate) mod waiting;
-mod words;
 
 use std::cell::Cell;
 use std::path::Path;
@@ -34,7 +34,7 @@ pub use sentence::name;
 pub(crate) use sentence::names;
 pub use session::fold_branch;
 pub use trace::trace;
-pub use words::{count, excerpt, never_began, printable, tokens};
+pub use vocabulary::{count, excerpt, never_began, printable, tokens};
 
 /// A home that is read.
 #[derive(Clone, Copy)]
@@ -71,7 +71,7 @@ impl<'a> Source<'a> {
 
     /// The wait of this run for its place, if it waits.
     pub(crate) fn lane_wait(&self, run: RunId) -> Option<protocol::show::LaneWait> {
-        self.waits.iter().find(|wait| wait.wish.run == run).map(wait::shape)
+        self.waits.iter().find(|wait| wait.request.run == run).map(wait::shape)
     }
 
     /// The texts of this home, until there are more than an answer may have: that is seen before they are read.

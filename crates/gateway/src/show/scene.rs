@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use engine::{
     BodyKind, BranchId, CallOutcome, Candidate, Command, Content, Effect, EffectId, EffectKind, Epoch, Event, Failure,
-    Found, Given, Hash, Input, Limits, Machine, MessageId, Moment, Overrides, Part, Policy, QueueSettings, Report,
-    ResumeMode, Seq, SessionId, Settings, Timestamp, Usage,
+    Found, Hash, Input, Limits, Machine, MessageId, Moment, Overrides, Part, Policy, QueueSettings, Report, ResumeMode,
+    Seq, SessionId, Settings, Timestamp, ToolResult, Usage,
 };
 use journal::{Append, Journal as _, Memory, Read as _};
 use uuid::Uuid;
@@ -49,7 +49,7 @@ impl Scene {
     /// Handles an input and keeps what follows from it.
     pub fn offer(&mut self, input: impl Into<Input>) {
         self.now += 1000;
-        let moment = Moment { now: Timestamp(self.now), draw: 7 };
+        let moment = Moment { now: Timestamp(self.now), random: 7 };
         self.machine.handle(input.into(), moment).unwrap();
         if let Some(batch) = self.machine.take_batch() {
             let append = Append { batch: Arc::new(batch), epoch: self.epoch };
@@ -145,7 +145,7 @@ impl Scene {
     pub fn settle(&mut self, output: &str) {
         let effect = self.effect(EffectKind::RunCall);
         let output = Content::text(BodyKind::Output, output);
-        self.offer(Report::CallEnded { effect, given: Given::new(CallOutcome::Done, output) });
+        self.offer(Report::CallEnded { effect, given: ToolResult::new(CallOutcome::Done, output) });
     }
 
     /// The lost call was looked up.

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use engine::{
-    Body, CallId, CallOutcome, Candidate, Event, Failure, FailureClass, Found, Item, MessageSealed, Opened,
-    ProcessCause, Rung, Session, ToolClass, WaitFor,
+    Body, CallId, CallOutcome, Candidate, CompactionStep, Event, Failure, FailureClass, Found, Item, MessageSealed,
+    Opened, ProcessCause, Session, ToolClass, WaitFor,
 };
 use serde::Serialize;
 
 use super::Texts;
 use super::fold::{Left, Transition};
-use super::words::{count, excerpt, tokens};
+use super::vocabulary::{count, excerpt, tokens};
 use crate::error::Error;
 
 const EXCERPT_CHARS: usize = 60;
@@ -46,7 +46,7 @@ impl<'a> Narrator<'a> {
     }
 
     /// What happened; none where the event's name says it all.
-    pub(crate) fn tell(&mut self, transition: &Transition<'_>) -> Result<Option<String>, Error> {
+    pub(crate) fn notify(&mut self, transition: &Transition<'_>) -> Result<Option<String>, Error> {
         let event = &transition.entry.event;
         if let Event::MessageSealed(sealed) = event {
             self.tools.extend(sealed.calls.iter().map(|call| (call.id, call.tool.clone())));
@@ -107,9 +107,9 @@ impl<'a> Narrator<'a> {
             Event::RetryScheduled(e) => {
                 let with = e.model.as_ref().map(|model| format!(" with {model}")).unwrap_or_default();
                 let at = e.thinking.map(|level| format!(" at thinking level {}", name(&level))).unwrap_or_default();
-                let how = match e.rung {
+                let how = match e.compaction_step {
                     Some(_) if e.as_it_is => " with the history as it is".to_owned(),
-                    Some(rung) => format!(" to make room ({})", rung.name()),
+                    Some(compaction_step) => format!(" to make room ({})", compaction_step.name()),
                     None => String::new(),
                 };
                 format!("tries again{with}{at}{how} in {} ms", e.until.since(transition.entry.at))
@@ -229,9 +229,9 @@ fn of_run(event: &Event) -> Result<Option<String>, Error> {
 fn of_history(event: &Event) -> String {
     match event {
         Event::CompactionBegun(e) => {
-            let way = match e.rung {
-                Rung::Summarise => format!("a summary of {}", count(e.items as usize, "item")),
-                rung => rung.name().to_owned(),
+            let way = match e.compaction_step {
+                CompactionStep::Summarise => format!("a summary of {}", count(e.items as usize, "item")),
+                compaction_step => compaction_step.name().to_owned(),
             };
             let again = if e.try_no > 1 { format!(", try {}", e.try_no) } else { String::new() };
             format!("{way}{again} ({}); the next request would hold about {} tokens", name(&e.cause), e.tokens)

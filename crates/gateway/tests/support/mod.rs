@@ -13,7 +13,7 @@ use journal::{Journal, Sqlite};
 use models::{Endpoint, ModelSet, Offline};
 use protocol::method::{AgentParams, Cap, ClientInfo, ConnectParams, HelloOk};
 use protocol::{Client, EventFrame, Events};
-use runtime::{Linger, Resolver};
+use runtime::{IdlePolicy, Resolver};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
@@ -27,7 +27,12 @@ pub const KEY: &str = "agent:main:main";
 struct Here(String);
 
 impl Resolver for Here {
-    fn settings(&self, agent: &str, _: runtime::Wants<'_>, overrides: &Overrides) -> Result<Settings, Failure> {
+    fn settings(
+        &self,
+        agent: &str,
+        _: runtime::ModelPreferences<'_>,
+        overrides: &Overrides,
+    ) -> Result<Settings, Failure> {
         if overrides.model.as_deref() == Some("none/such") {
             return Err(Failure::new(engine::FailureClass::Refused, "there is no provider none"));
         }
@@ -88,7 +93,7 @@ impl Home {
             supervisor: "/nowhere".into(),
             resolver: Box::new(Here(workspace.display().to_string())),
             models: ModelSet::new().with_offline(Offline::with_pace(pace)),
-            linger: Linger::default(),
+            idle: IdlePolicy::default(),
             version: "0.0.0".to_owned(),
         };
         let service = Service::start(journal, options);
@@ -155,7 +160,7 @@ pub fn message(session: &str, key: &str, text: &str) -> AgentParams {
 }
 
 /// The next event that says something.
-pub async fn hear(events: &mut Events) -> Option<EventFrame> {
+pub async fn observe(events: &mut Events) -> Option<EventFrame> {
     loop {
         let event = events.recv().await?;
         if event.event != "tick" {
@@ -191,7 +196,7 @@ impl Raw {
     }
 
     /// The next frame that says something; none at the end.
-    pub async fn hear(&mut self) -> Option<Value> {
+    pub async fn observe(&mut self) -> Option<Value> {
         loop {
             let mut line = String::new();
             let bytes = self.read.read_line(&mut line).await.unwrap_or(0);
@@ -205,7 +210,7 @@ impl Raw {
     /// All that comes until the end.
     pub async fn rest(&mut self) -> Vec<Value> {
         let mut all = vec![];
-        while let Some(frame) = self.hear().await {
+        while let Some(frame) = self.observe().await {
             all.push(frame);
         }
         all

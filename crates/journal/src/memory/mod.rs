@@ -7,7 +7,7 @@ mod tables;
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use engine::mutants::{Mutant, planted};
+use engine::mutant;
 use engine::tables::lifecycle::LifecycleKind;
 use engine::{
     ApprovalRow, BranchId, Durability, Epoch, Hash, MessageId, Position, ReceiptRow, Record, RunId, RunRow, Seq,
@@ -15,7 +15,7 @@ use engine::{
 };
 
 use crate::ends::only_ends;
-use crate::line::leave_out_sealed;
+use crate::lineage::leave_out_sealed;
 use crate::{Append, Done, Entry, Error, Journal, LAST, Page, Read, Segment, Snapshot, Tail};
 use tables::{Logged, Tables};
 
@@ -114,7 +114,7 @@ impl State {
     }
 
     fn append(&mut self, append: Append) -> Result<Position, Error> {
-        if let Some(cause) = self.poisoned.as_ref().filter(|_| !planted(Mutant::PoisonIgnored)) {
+        if let Some(cause) = self.poisoned.as_ref().filter(|_| !mutant!(PoisonIgnored)) {
             return Err(Error::Poisoned { cause: cause.clone() });
         }
         if let Some(error) = self.failing.take() {
@@ -123,7 +123,7 @@ impl State {
             }
             return Err(error);
         }
-        if append.epoch != self.epoch && !planted(Mutant::EpochNotChecked) {
+        if append.epoch != self.epoch && !mutant!(EpochNotChecked) {
             return Err(Error::Fenced { epoch: append.epoch, owner: self.epoch });
         }
         if self.full && !only_ends(&append.batch) {
@@ -161,7 +161,7 @@ impl Journal for Memory {
         self.lock().epoch
     }
 
-    fn has_room(&self) -> bool {
+    fn has_space(&self) -> bool {
         !self.lock().full
     }
 }

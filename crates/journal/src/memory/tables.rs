@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use engine::mutants::{Mutant, planted};
+use engine::mutant;
 use engine::{
     ApprovalRow, Batch, BranchId, CallId, Content, EffectId, Event, Hash, Ledger, MessageId, Position, ReceiptRow,
     Record, RunId, RunRow, Seq, SessionId, SessionRow, Timestamp,
 };
 
 use crate::chain::{self, Head};
-use crate::{Append, Entry, Error, Open, Page, Placed, Snapshot};
+use crate::{Append, Entry, Error, HomeEntry, Open, Page, Snapshot};
 
 /// One append as it was kept.
 #[derive(Debug)]
@@ -154,7 +154,7 @@ impl Tables {
         entries.truncate(limit);
         let placed = |(branch, entry): (BranchId, &Arc<Entry>)| {
             let Entry { position, epoch, .. } = **entry;
-            Placed { position, epoch, branch, entry: Ok(Entry::clone(entry)) }
+            HomeEntry { position, epoch, branch, entry: Ok(Entry::clone(entry)) }
         };
         Page { entries: entries.into_iter().map(placed).collect(), open: is_last.then(|| self.open()) }
     }
@@ -249,7 +249,7 @@ impl Tables {
 impl Branch {
     fn keep(&mut self, entry: Arc<Entry>) {
         self.head = Head { seq: entry.seq, chain: entry.chain };
-        if let Some(sealed) = entry.event.seals().filter(|_| !planted(Mutant::ProgressKept)) {
+        if let Some(sealed) = entry.event.seals().filter(|_| !mutant!(ProgressKept)) {
             self.progress.retain(|(effect, _), _| !sealed.covers(*effect));
         }
         self.entries.push(entry);

@@ -19,7 +19,7 @@ const FEW_PAGES: u32 = 8;
 
 /// How far a checkpoint goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reach {
+pub(super) enum CheckpointMode {
     /// As far as nobody is hindered.
     Passive,
     /// All of it, and the file is emptied, if nobody reads just now.
@@ -62,12 +62,12 @@ impl Wal {
     }
 
     /// Brings it over. Whoever reads is never waited for.
-    pub(super) fn checkpoint(&mut self, connection: &Connection, reach: Reach) -> rusqlite::Result<()> {
+    pub(super) fn checkpoint(&mut self, connection: &Connection, reach: CheckpointMode) -> rusqlite::Result<()> {
         self.last = self.pages.load(Ordering::Relaxed);
         let run = |sql: &str| connection.prepare_cached(sql)?.query_row([], |_| Ok(()));
         match reach {
-            Reach::Passive => run("PRAGMA wal_checkpoint(PASSIVE)"),
-            Reach::Empty => {
+            CheckpointMode::Passive => run("PRAGMA wal_checkpoint(PASSIVE)"),
+            CheckpointMode::Empty => {
                 connection.busy_timeout(Duration::ZERO)?;
                 let emptied = run("PRAGMA wal_checkpoint(TRUNCATE)");
                 connection.busy_timeout(super::schema::BUSY)?;

@@ -7,11 +7,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use engine::mutants::{Mutant, planted};
+use engine::mutant;
 use engine::{Durability, Epoch, Position};
 use rusqlite::Connection;
 
-use super::checkpoint::{Reach, Wal};
+use super::checkpoint::{CheckpointMode, Wal};
 use super::collect::{Collectable, Collection};
 use super::encode::Encoded;
 use super::failed;
@@ -57,12 +57,12 @@ enum Rest {
 
 /// What is written with. The connection closes before the home is given up.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct WriterState {
     connection: Connection,
     state: State,
 }
 
-impl Held {
+impl WriterState {
     pub(super) fn new(connection: Connection, home: Owned, wal: Wal, start: Start) -> Self {
         let Start { epoch, last, space, quiet, collectable, pace: _ } = start;
         let state = State {
@@ -136,7 +136,7 @@ impl Group<'_> {
         }
         self.state.rest = Rest::Checkpoint;
         if self.state.wal.is_long() {
-            self.checkpoint(Reach::Passive);
+            self.checkpoint(CheckpointMode::Passive);
         }
         works
     }
@@ -163,12 +163,12 @@ impl Group<'_> {
         self.state.rest = match self.state.rest {
             Rest::Checkpoint => {
                 if self.state.wal.is_worth() {
-                    self.checkpoint(Reach::Passive);
+                    self.checkpoint(CheckpointMode::Passive);
                 }
                 Rest::Empty
             }
             Rest::Empty => {
-                self.checkpoint(Reach::Empty);
+                self.checkpoint(CheckpointMode::Empty);
                 if self.state.collectable.is_some() || self.state.collection.is_some() {
                     Rest::Collect
                 } else {
@@ -197,7 +197,7 @@ impl Group<'_> {
     }
 
     /// A failed write is one also where it loses nothing, but for space: then all stays in the WAL.
-    fn checkpoint(&mut self, reach: Reach) {
+    fn checkpoint(&mut self, reach: CheckpointMode) {
         if self.state.poisoned.is_some() {
             return;
         }
@@ -231,7 +231,7 @@ impl Group<'_> {
 
     /// Takes a group back that failed as a whole. No space is the one failure that all goes on after.
     fn give_back(&mut self, error: &Error) {
-        if planted(Mutant::DiskEndsKept) {
+        if mutant!(DiskEndsKept) {
             self.state.ends.keep();
         }
         self.state.ends.back_to(0);
@@ -241,8 +241,8 @@ impl Group<'_> {
         if undone && matches!(error, Error::Full { .. }) {
             self.state.space.give_up();
             // The blocks that the WAL has serve again once it begins anew.
-            self.checkpoint(Reach::Passive);
-        } else if !planted(Mutant::DiskPoisonIgnored) {
+            self.checkpoint(CheckpointMode::Passive);
+        } else if !mutant!(DiskPoisonIgnored) {
             self.state.poisoned = Some(error.to_string());
         }
     }
@@ -255,7 +255,7 @@ impl Group<'_> {
             Some(results) => results,
             None => self.apart(members)?,
         };
-        if planted(Mutant::DiskMarkLeads) {
+        if mutant!(DiskMarkLeads) {
             let (position, chain) = self.state.ends.last;
             self.state.home.set_mark(position, chain)?;
         }
@@ -358,7 +358,7 @@ impl Group<'_> {
             return Ok(());
         }
         let sql = match strength {
-            _ if planted(Mutant::DiskGroupNotSynced) => "PRAGMA synchronous = NORMAL",
+            _ if mutant!(DiskGroupNotSynced) => "PRAGMA synchronous = NORMAL",
             Durability::Written => "PRAGMA synchronous = NORMAL",
             Durability::Synced => "PRAGMA synchronous = FULL",
         };

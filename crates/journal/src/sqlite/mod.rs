@@ -14,11 +14,11 @@ mod group;
 mod home;
 mod mark;
 mod member;
-pub mod mend;
 mod migrations;
 mod page;
 mod reader;
 mod remake;
+pub mod repair;
 mod retain;
 mod rows;
 mod schema;
@@ -44,7 +44,7 @@ use rusqlite::Connection;
 
 pub use files::{FileStep, FileWatch, watch_files};
 pub use reader::Reader;
-pub use space::ROOM_BYTES;
+pub use space::SPACE_BYTES;
 
 use crate::{Append, Collected, Done, Entry, Error, Journal, Old, Page, Read, Snapshot, Tail};
 use collect::{Collectable, Collection};
@@ -55,7 +55,7 @@ use migrations::Target;
 use schema::Format;
 use snapshot::Packed;
 use space::{Outlook, Space};
-use writer::{Answer, Job, Pace, Start, Work, Writer};
+use writer::{CommitReply, Job, Pace, Start, Work, Writer};
 
 /// The oldest SQLite without the WAL-reset bug (<https://sqlite.org/wal.html#walresetbug>), as SQLite numbers itself.
 const SQLITE_AT_LEAST: i32 = 3_051_003;
@@ -84,14 +84,14 @@ impl Sqlite {
     /// # Panics
     /// If it was linked with an SQLite that may lose commits, which the bundled one is not.
     pub fn own(home: &Path) -> Result<Self, Error> {
-        Self::own_at(home, Pace::Thread, space::has_room)
+        Self::own_at(home, Pace::Thread, space::has_space)
     }
 
     /// The same without a thread: an append is written and answered before it returns, and what quiet moments are for is
     /// done by [`Sqlite::rest`]. Whether a full disk has room again is asked of the caller. For worlds in which everything
     /// has one order, and no clock but their own.
-    pub fn own_stepped(home: &Path, has_room: fn(&Path) -> bool) -> Result<Self, Error> {
-        Self::own_at(home, Pace::Caller, has_room)
+    pub fn own_stepped(home: &Path, has_space: fn(&Path) -> bool) -> Result<Self, Error> {
+        Self::own_at(home, Pace::Caller, has_space)
     }
 
     /// Uses a quiet moment of a journal that was taken without a thread: the WAL goes into the database, next time it is
@@ -100,16 +100,16 @@ impl Sqlite {
         self.writer.rest();
     }
 
-    fn own_at(home: &Path, pace: Pace, has_room: fn(&Path) -> bool) -> Result<Self, Error> {
+    fn own_at(home: &Path, pace: Pace, has_space: fn(&Path) -> bool) -> Result<Self, Error> {
         let version = rusqlite::version_number();
         assert!(
             version >= SQLITE_AT_LEAST,
             "SQLite {} may lose commits: build with the bundled one",
             rusqlite::version()
         );
-        match Self::take(home, pace, has_room) {
+        match Self::take(home, pace, has_space) {
             // The reserve is what it is for: a run can still be ended in a home that is full.
-            Err(Error::Full { .. }) if space::give_up(home) => Self::take(home, pace, has_room),
+            Err(Error::Full { .. }) if space::give_up(home) => Self::take(home, pace, has_space),
             taken => taken,
         }
     }
@@ -121,12 +121,12 @@ impl Sqlite {
         remake::remake(&self.home, self.epoch, &self.reader)
     }
 
-    fn take(home: &Path, pace: Pace, has_room: fn(&Path) -> bool) -> Result<Self, Error> {
+    fn take(home: &Path, pace: Pace, has_space: fn(&Path) -> bool) -> Result<Self, Error> {
         let home = Owned::take(home)?;
         let Opened { connection, head } = opened(&home, &migrations::THIS)?;
         let epoch = schema::become_owner(&connection, &home.database(), now())?;
         let reader = Reader::beside(home.path())?;
-        let space = Space::open(home.path(), has_room)?;
+        let space = Space::open(home.path(), has_space)?;
         let outlook = space.outlook();
         let collectable = Collectable::new(&connection, epoch).map_err(failed(&home.database()))?;
         let path = home.path().to_owned();
@@ -212,13 +212,13 @@ fn failed(path: &Path) -> impl Fn(rusqlite::Error) -> Error {
 
 impl Journal for Sqlite {
     fn append(&self, append: Append, done: Done) {
-        let done = Answer::new(done);
+        let done = CommitReply::new(done);
         self.writer.queue(Job { work: Work::Append(Encoded::new(append)), done });
     }
 
     fn keep_snapshot(&self, snapshot: Snapshot) {
         if let Some(packed) = Packed::of(&snapshot) {
-            self.writer.queue(Job { work: Work::Snapshot(packed), done: Answer::to_nobody() });
+            self.writer.queue(Job { work: Work::Snapshot(packed), done: CommitReply::to_nobody() });
         }
     }
 
@@ -226,7 +226,7 @@ impl Journal for Sqlite {
         self.epoch
     }
 
-    fn has_room(&self) -> bool {
+    fn has_space(&self) -> bool {
         self.outlook.is_clear()
     }
 

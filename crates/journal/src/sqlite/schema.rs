@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::path::Path;
 use std::time::Duration;
 
-use engine::mutants::{Mutant, planted};
+use engine::mutant;
 use engine::{Epoch, Hash, Position, Timestamp};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Row, TransactionBehavior};
@@ -238,7 +238,7 @@ pub(super) fn check_head(
 
 /// The next owner, durably.
 pub(super) fn become_owner(connection: &Connection, path: &Path, now: Timestamp) -> Result<Epoch, Error> {
-    let strength = if planted(Mutant::DiskEpochNotSynced) { "NORMAL" } else { "FULL" };
+    let strength = if mutant!(DiskEpochNotSynced) { "NORMAL" } else { "FULL" };
     connection.pragma_update(None, "synchronous", strength).map_err(failed(path))?;
     let sql = "UPDATE owner SET epoch = epoch + 1, pid = ?1, host = ?2, started_at = ?3 RETURNING epoch";
     let owner = (std::process::id(), home::host(), now.0);

@@ -1,6 +1,6 @@
 //! Snapshots on disk: always packed, the newest of each branch. What may not live here: when one is made, what is in it.
 
-use engine::mutants::{Mutant, planted};
+use engine::mutant;
 use engine::{BranchId, Hash, Seq};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
@@ -22,7 +22,7 @@ impl Packed {
     pub(super) fn of(snapshot: &Snapshot) -> Option<Self> {
         let Snapshot { branch, seq, state_hash, .. } = *snapshot;
         let content = encode::compress(&snapshot.content)?;
-        let seq = if planted(Mutant::DiskSnapshotEarly) { Seq(seq.0 - 1) } else { seq };
+        let seq = if mutant!(DiskSnapshotEarly) { Seq(seq.0 - 1) } else { seq };
         Some(Self { branch, seq, state_hash, content })
     }
 

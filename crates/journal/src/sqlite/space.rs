@@ -23,14 +23,14 @@ const RESERVE: &str = "journal.reserve";
 /// Enough for the ends of some dozens of runs: each takes a few pages of 4 KiB.
 const RESERVE_BYTES: u64 = 1 << 20;
 /// What must be free on a full disk before all goes on: the reserve, and something for what then begins.
-pub const ROOM_BYTES: u64 = RESERVE_BYTES + (256 << 10);
+pub const SPACE_BYTES: u64 = RESERVE_BYTES + (256 << 10);
 
 /// Whether there is space, as the writer knows it.
 #[derive(Debug)]
 pub(super) struct Space {
     home: PathBuf,
     /// Whether there is room again.
-    has_room: fn(&Path) -> bool,
+    has_space: fn(&Path) -> bool,
     tight: Arc<AtomicBool>,
 }
 
@@ -38,22 +38,22 @@ pub(super) struct Space {
 #[derive(Debug)]
 pub(super) struct Outlook {
     home: PathBuf,
-    has_room: fn(&Path) -> bool,
+    has_space: fn(&Path) -> bool,
     tight: Arc<AtomicBool>,
 }
 
 impl Outlook {
     /// Whether all would be taken now.
     pub(super) fn is_clear(&self) -> bool {
-        !self.tight.load(Ordering::Relaxed) || (self.has_room)(&self.home)
+        !self.tight.load(Ordering::Relaxed) || (self.has_space)(&self.home)
     }
 }
 
 impl Space {
     /// Sees to the reserve. A disk that has no room for it is full from the beginning.
-    pub(super) fn open(home: &Path, has_room: fn(&Path) -> bool) -> Result<Self, Error> {
+    pub(super) fn open(home: &Path, has_space: fn(&Path) -> bool) -> Result<Self, Error> {
         let path = home.join(RESERVE);
-        let space = Self { home: home.to_owned(), has_room, tight: Arc::default() };
+        let space = Self { home: home.to_owned(), has_space, tight: Arc::default() };
         if !is_whole(&path) {
             match space.reserve() {
                 Err(error) if is_full(&error) => space.set_tight(true),
@@ -65,7 +65,7 @@ impl Space {
 
     /// For whoever waits for space.
     pub(super) fn outlook(&self) -> Outlook {
-        Outlook { home: self.home.clone(), has_room: self.has_room, tight: Arc::clone(&self.tight) }
+        Outlook { home: self.home.clone(), has_space: self.has_space, tight: Arc::clone(&self.tight) }
     }
 
     /// Whether only the ends of runs are taken.
@@ -85,7 +85,7 @@ impl Space {
 
     /// Looks whether there is space again; if so, makes the reserve anew.
     pub(super) fn look(&self) {
-        if self.is_tight() && (self.has_room)(&self.home) {
+        if self.is_tight() && (self.has_space)(&self.home) {
             // What cannot be made now is tried at the next look.
             self.set_tight(self.reserve().is_err());
         }
@@ -113,8 +113,8 @@ pub(super) fn give_up(home: &Path) -> bool {
 }
 
 /// Whether the disk of this home has room for the reserve and more.
-pub(super) fn has_room(home: &Path) -> bool {
-    statvfs(home).is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) >= ROOM_BYTES)
+pub(super) fn has_space(home: &Path) -> bool {
+    statvfs(home).is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) >= SPACE_BYTES)
 }
 
 /// Whether the reserve is there with its blocks.
@@ -136,16 +136,16 @@ mod tests {
     fn the_reserve_holds_its_blocks_and_is_made_once() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(RESERVE);
-        let space = Space::open(folder.path(), has_room).unwrap();
+        let space = Space::open(folder.path(), has_space).unwrap();
         assert!(!space.is_tight());
         let meta = fs::metadata(&path).unwrap();
         assert!(meta.blocks() * 512 >= RESERVE_BYTES);
         assert_eq!(meta.mode() & 0o777, 0o600);
-        Space::open(folder.path(), has_room).unwrap();
+        Space::open(folder.path(), has_space).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().ino(), meta.ino(), "it was made anew");
         // What a crash left of it is not the reserve.
         File::create(&path).unwrap().set_len(RESERVE_BYTES).unwrap();
-        Space::open(folder.path(), has_room).unwrap();
+        Space::open(folder.path(), has_space).unwrap();
         assert!(is_whole(&path));
 
         space.give_up();

@@ -12,16 +12,16 @@ use super::checkpoint::Wal;
 use super::collect::Collectable;
 use super::encode::Encoded;
 use super::failed;
-use super::group::{Held, Quiet};
+use super::group::{Quiet, WriterState};
 use super::home::Owned;
 use super::snapshot::Packed;
 use super::space::Space;
 use crate::{Done, Error};
 
 /// Whom to tell; told [`Error::Gone`] if it is dropped untold, so that nobody waits for a writer that panicked.
-pub(super) struct Answer(Option<Done>);
+pub(super) struct CommitReply(Option<Done>);
 
-impl Answer {
+impl CommitReply {
     pub(super) fn new(done: Done) -> Self {
         Self(Some(done))
     }
@@ -38,7 +38,7 @@ impl Answer {
     }
 }
 
-impl Drop for Answer {
+impl Drop for CommitReply {
     fn drop(&mut self) {
         if let Some(done) = self.0.take() {
             done(Err(Error::Gone));
@@ -46,9 +46,9 @@ impl Drop for Answer {
     }
 }
 
-impl fmt::Debug for Answer {
+impl fmt::Debug for CommitReply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Answer")
+        f.write_str("CommitReply")
     }
 }
 
@@ -74,7 +74,7 @@ impl Work {
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) work: Work,
-    pub(super) done: Answer,
+    pub(super) done: CommitReply,
 }
 
 /// Who writes what is queued.
@@ -83,7 +83,7 @@ pub(super) enum Writer {
     /// A thread of its own.
     Thread(Queue),
     /// Whoever queues it, before it returns; quiet moments are its to give.
-    Caller(Box<Mutex<Held>>),
+    Caller(Box<Mutex<WriterState>>),
 }
 
 /// Which of them.
@@ -128,7 +128,7 @@ impl Writer {
         let path = home.database();
         let wal = Wal::watch(&mut connection).map_err(failed(&path))?;
         let pace = start.pace;
-        let mut held = Held::new(connection, home, wal, start);
+        let mut held = WriterState::new(connection, home, wal, start);
         if pace == Pace::Caller {
             return Ok(Self::Caller(Box::new(Mutex::new(held))));
         }
@@ -160,7 +160,7 @@ impl Writer {
     }
 }
 
-fn lock(held: &Mutex<Held>) -> MutexGuard<'_, Held> {
+fn lock(held: &Mutex<WriterState>) -> MutexGuard<'_, WriterState> {
     held.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

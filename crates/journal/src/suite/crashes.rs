@@ -104,7 +104,7 @@ fn r10_a_full_disk_fails_one_append_and_no_more() {
     assert_eq!(append(&memory, Epoch(1), batch), Ok(Position(5)));
 
     memory.fill();
-    assert!(!memory.has_room());
+    assert!(!memory.has_space());
     let begins = append(&memory, Epoch(1), script.clone().batch(vec![struck(5)], vec![]));
     assert!(matches!(begins, Err(Error::Full { .. })), "{begins:?}");
     let ends = script.batch(vec![engine::Closed { epoch: Epoch(1) }.into()], vec![]);

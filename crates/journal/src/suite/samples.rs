@@ -1,6 +1,6 @@
 //! One of every kind of event, and rows for the views. What may not live here: tests.
 
-use engine::tables::compaction::Rung;
+use engine::tables::compaction::CompactionStep;
 use engine::tables::lifecycle::{LifecycleCause, LifecycleKind};
 use engine::tables::transitions::RunState;
 use engine::{
@@ -10,9 +10,9 @@ use engine::{
     CompactionBegun, CompactionCause, CompactionFailed, Content, CutCause, CutResult, DeliveryEnded, DeliveryStarted,
     EffectId, EffectKind, EndingCause, EndingSet, Epoch, Event, Failed, Failure, FailureClass, Found, Gathered, Hash,
     ImageMade, Item, ItemAt, Leg, LifecycleChanged, MessageAccepted, MessageId, MessageSealed, MessageSettled, Next,
-    Note, Noted, Opened, Outcome, OutputAdded, OverrideSet, Overrides, PauseCause, Paused, Place, Policy,
-    ProcessAdopted, ProcessCause, ProcessEnded, ProcessEnding, ProcessForgotten, ProfileAnswered, ProfileCleared,
-    ProfileCooled, ProfilePreferred, QueueMode, ReasoningAdded, ReceiptRow, ReceiptState, Reported, RequestOpened,
+    Note, Noted, Opened, Outcome, OutputAdded, OverrideSet, Overrides, PauseCause, Paused, Policy, ProcessAdopted,
+    ProcessCause, ProcessEnded, ProcessEnding, ProcessForgotten, ProfileAnswered, ProfileCleared, ProfileCooled,
+    ProfilePreferred, QueueMode, QueuePlace, ReasoningAdded, ReceiptRow, ReceiptState, Reported, RequestOpened,
     RequestSent, Reset, ResultsCut, Resumed, RetryScheduled, RunEnded, RunId, RunRow, RunStarted, Scope, SealedCall,
     Seq, SessionRow, Spent, StepBegun, StreamCut, TextAdded, TextStruck, Thinking, Timestamp, ToolClass, Uncompacted,
     Usage, WaitBegan, WaitEnded, WaitFor,
@@ -63,7 +63,7 @@ pub(crate) fn accepted(body: Body) -> Event {
         key,
         overrides,
         attachments: vec![],
-        place: Place::Steer,
+        place: QueuePlace::Steer,
         debounce_ms: None,
     }
     .into()
@@ -194,7 +194,7 @@ fn of_histories(body: Body) -> Vec<Event> {
             try_no: 1,
             compaction,
             cause: CompactionCause::Threshold,
-            rung: Rung::Summarise,
+            compaction_step: CompactionStep::Summarise,
             items: 4,
             tokens: 100,
             focus: None,
@@ -220,7 +220,7 @@ fn of_histories(body: Body) -> Vec<Event> {
         CompactionAsked { focus: Some(body) }.into(),
         Noted { note: Note::Repeats, body }.into(),
         BudgetSet { scope: Scope::Session, allowance: Allowance { cost: Some(7), ..Allowance::default() } }.into(),
-        CompactionFailed { failure, rung: Rung::Summarise, usage: USAGE, cost: 4 }.into(),
+        CompactionFailed { failure, compaction_step: CompactionStep::Summarise, usage: USAGE, cost: 4 }.into(),
     ]
 }
 
@@ -234,8 +234,13 @@ fn of_waits(body: Body) -> Vec<Event> {
         Failed { request: None, failure: failure.clone(), text: Some(body) }.into(),
         WaitBegan { on: WaitFor::Quota, until: Some(Timestamp(99)) }.into(),
         WaitEnded { on: WaitFor::Quota }.into(),
-        RetryScheduled { until: Timestamp(5), try_no: 2, rung: Some(Rung::Truncate), ..RetryScheduled::default() }
-            .into(),
+        RetryScheduled {
+            until: Timestamp(5),
+            try_no: 2,
+            compaction_step: Some(CompactionStep::Truncate),
+            ..RetryScheduled::default()
+        }
+        .into(),
         RetryScheduled {
             until: Timestamp(5),
             try_no: 3,

@@ -10,8 +10,8 @@ use engine::tables::transitions::RunState;
 use engine::{
     Batch, Body, BodyKind, BranchId, CallId, CallOutcome, CallSettled, CallStarted, Closed, Content, Created,
     Durability, EffectId, EffectKind, Event, Hash, MessageAccepted, MessageId, MessageSealed, Next, Opened, Outcome,
-    OutputAdded, Overrides, Place, QueueMode, Record, RequestOpened, RequestSent, RunEnded, RunId, RunStarted, Seq,
-    SessionId, SessionRow, StepBegun, TextAdded, TextStruck, Timestamp, ToolClass, Usage, Views,
+    OutputAdded, Overrides, QueueMode, QueuePlace, Record, RequestOpened, RequestSent, RunEnded, RunId, RunStarted,
+    Seq, SessionId, SessionRow, StepBegun, TextAdded, TextStruck, Timestamp, ToolClass, Usage, Views,
 };
 use faulty_vfs::Disk;
 use journal::{Append, Error, Journal, Snapshot, Sqlite};
@@ -329,7 +329,7 @@ impl Script {
             key: None,
             overrides: Overrides::default(),
             attachments: vec![],
-            place: Place::Back,
+            place: QueuePlace::Back,
             debounce_ms: None,
         }
         .into()

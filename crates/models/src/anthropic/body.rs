@@ -9,8 +9,8 @@ use serde_json::Value;
 use super::{REDACTED, thinking};
 use crate::endpoint::Api;
 use crate::files::Shown;
-use crate::hygiene::{self, Turn};
-use crate::model::{Answer, Block, CallOf, File, Held, Message, Request};
+use crate::model::{AssistantMessage, BlockContent, CallOf, ContentBlock, File, Message, Request};
+use crate::normalize::{self, Turn};
 use crate::rendering::{Dialect, List, Object};
 
 #[derive(Serialize)]
@@ -76,7 +76,7 @@ struct Source<'a> {
 /// What the API takes as an image.
 const IMAGES: &[&str] = &["image/jpeg", "image/png", "image/gif", "image/webp"];
 
-/// Said of an error that says nothing itself, or that shows more than text: the API takes an error only with text, and only
+/// ModelEvent of an error that says nothing itself, or that shows more than text: the API takes an error only with text, and only
 /// as text.
 const FAILED: &str = "The call failed.";
 
@@ -85,18 +85,18 @@ const BREAKPOINT: &str = r#""cache_control":{"type":"ephemeral"}"#;
 
 /// The request as JSON.
 pub(super) fn render(request: &Request) -> Vec<u8> {
-    let model = hygiene::model_of(&request.candidate);
+    let model = normalize::model_of(&request.candidate);
     let dialect = Dialect::new(Api::Anthropic, &model);
     let tools = request.tools.items(&dialect, |tools, list| tools.iter().for_each(|tool| list.value(&wire_tool(tool))));
     let system = request.system.items(&dialect, |system, list| write_text(system, list));
-    let repeats = hygiene::repeats(&request.messages);
+    let repeats = normalize::repeats(&request.messages);
     let messages = request.messages.iter().zip(repeats).map(|(message, repeat)| {
         let write = |message: &Message, list: &mut List<'_>| Writer { model: &model, repeat }.message(message, list);
         message.items(&dialect.of_repeat(repeat), write)
     });
     let messages: Vec<Arc<[u8]>> = messages.collect();
-    let go_on = serde_json::to_vec(&Part::Text { text: hygiene::GO_ON }).expect("strings can be written");
-    let turns = hygiene::turns(&request.messages, &messages, &go_on);
+    let go_on = serde_json::to_vec(&Part::Text { text: normalize::GO_ON }).expect("strings can be written");
+    let turns = normalize::turns(&request.messages, &messages, &go_on);
     let can_begin = can_begin_thinking(request, &messages, &model);
     Object::document(&head(request, can_begin), &messages, |body| {
         // The API reads tools, system, messages in this order, and a breakpoint covers all that is before it.
@@ -137,7 +137,8 @@ fn can_begin_thinking(request: &Request, rendered: &[Arc<[u8]>], model: &str) ->
         }
     }
     first.is_none_or(|answer| {
-        let thought = |block: &Block| matches!(block.held, Held::Reasoning(_)) && block.signature.is_some();
+        let thought =
+            |block: &ContentBlock| matches!(block.held, BlockContent::Reasoning(_)) && block.signature.is_some();
         *answer.model == *model && answer.blocks.first().is_some_and(thought)
     })
 }
@@ -208,7 +209,7 @@ impl Writer<'_> {
             }
             Message::Assistant(answer) => self.answer(answer, list),
             Message::Result { provider_id, text, is_error, files, .. } => {
-                let tool_use_id = hygiene::id(provider_id, self.repeat);
+                let tool_use_id = normalize::id(provider_id, self.repeat);
                 let shows = files.iter().any(|file| matches!(file.shown(), Shown::Image(_) | Shown::Document(_)));
                 let is_wordless = text.trim().is_empty();
                 list.object(&Part::ToolResult { tool_use_id, is_error: *is_error && !shows }, |result| {
@@ -224,26 +225,26 @@ impl Writer<'_> {
         }
     }
 
-    fn answer(&self, answer: &Answer, list: &mut List<'_>) {
+    fn answer(&self, answer: &AssistantMessage, list: &mut List<'_>) {
         let is_own = *answer.model == *self.model;
-        for Block { held, signature } in hygiene::said(answer) {
+        for ContentBlock { held, signature } in normalize::said(answer) {
             match held {
-                Held::Text(text) => write_text(text, list),
-                Held::Reasoning(text) => {
+                BlockContent::Text(text) => write_text(text, list),
+                BlockContent::Reasoning(text) => {
                     if let Some(signature) = signature.as_ref().filter(|_| is_own) {
                         list.value(&thought(text, signature));
                     }
                 }
-                Held::Call(call) => self.call(call, list),
-                Held::Image(file) => write_text(&file.note(), list),
+                BlockContent::Call(call) => self.call(call, list),
+                BlockContent::Image(file) => write_text(&file.note(), list),
             }
         }
     }
 
     fn call(&self, call: &CallOf, list: &mut List<'_>) {
         let part =
-            Part::ToolUse { id: hygiene::id(&call.provider_id, self.repeat), name: hygiene::tool_name(&call.tool) };
-        list.object(&part, |part| part.json("input", hygiene::arguments(&call.arguments)));
+            Part::ToolUse { id: normalize::id(&call.provider_id, self.repeat), name: normalize::tool_name(&call.tool) };
+        list.object(&part, |part| part.json("input", normalize::arguments(&call.arguments)));
     }
 }
 

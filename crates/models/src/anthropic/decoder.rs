@@ -8,11 +8,11 @@ use super::REDACTED;
 use super::frame::{ContentBlock, Delta, Event, StopDetails, WireUsage};
 use crate::classify::ErrorBody;
 use crate::fault::Fault;
-use crate::wire::{self, Answer, Decode, Stop, malformed};
+use crate::wire::{self, Decode, DecodedResponse, Stop, malformed};
 
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
-    answer: Answer,
+    answer: DecodedResponse,
     /// The blocks of which something must be known until they end, by their index.
     open: BTreeMap<u64, Open>,
     usage: Option<Usage>,
@@ -52,7 +52,7 @@ impl Decode for Decoder {
         self.take_event(event)
     }
 
-    fn answer(&mut self) -> &mut Answer {
+    fn answer(&mut self) -> &mut DecodedResponse {
         &mut self.answer
     }
 

@@ -7,12 +7,12 @@ use engine::ToolSpec;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::manner::{Generation, Manner, ThinkingConfig, thinking};
+use super::schema_dialect::{Generation, Manner, ThinkingConfig, thinking};
 use super::signature::{SignedPart, tail};
 use crate::endpoint::Api;
 use crate::files::Shown;
-use crate::hygiene;
-use crate::model::{Answer, Block, CallOf, File, Held, Message, Request};
+use crate::model::{AssistantMessage, BlockContent, CallOf, ContentBlock, File, Message, Request};
+use crate::normalize;
 use crate::rendering::{Dialect, List, Object};
 use crate::wire::Json;
 
@@ -118,14 +118,14 @@ const IMAGES: &[&str] = &["image/png", "image/jpeg", "image/webp", "image/heic",
 
 /// The request as JSON.
 pub(super) fn render(request: &Request) -> Vec<u8> {
-    let manner = Manner::of(request);
-    let dialect = Dialect::new(Api::Gemini, &manner.details());
+    let schema_dialect = Manner::of(request);
+    let dialect = Dialect::new(Api::Gemini, &schema_dialect.details());
     let tools = request.tools.items(&dialect, |tools, list| {
         if !tools.is_empty() {
             list.value(&Tools { function_declarations: tools.iter().map(declaration).collect() });
         }
     });
-    let parts = |message: &Message, list: &mut List<'_>| write_parts(message, &manner, list);
+    let parts = |message: &Message, list: &mut List<'_>| write_parts(message, &schema_dialect, list);
     let items: Vec<_> = request.messages.iter().map(|message| message.items(&dialect, parts)).collect();
     let said: Vec<_> = request.messages.iter().map(|message| role(message)).zip(&items).collect();
     let said: Vec<_> = said.into_iter().filter(|(_, items)| !items.is_empty()).collect();
@@ -166,7 +166,7 @@ fn role(message: &Message) -> &'static str {
 
 /// One content for what one side said without the other; the user begins and ends.
 fn write_contents(said: &[(&'static str, &Arc<[u8]>)], list: &mut List<'_>) {
-    let go_on = || json!({ "role": USER, "parts": [{ "text": hygiene::GO_ON }] });
+    let go_on = || json!({ "role": USER, "parts": [{ "text": normalize::GO_ON }] });
     if said.first().is_none_or(|(role, _)| *role == MODEL) {
         list.value(&go_on());
     }
@@ -180,7 +180,7 @@ fn write_contents(said: &[(&'static str, &Arc<[u8]>)], list: &mut List<'_>) {
     }
 }
 
-fn write_parts(message: &Message, manner: &Manner, list: &mut List<'_>) {
+fn write_parts(message: &Message, schema_dialect: &Manner, list: &mut List<'_>) {
     match message {
         Message::User { text, files } => {
             write_text(text, list);
@@ -188,14 +188,15 @@ fn write_parts(message: &Message, manner: &Manner, list: &mut List<'_>) {
                 list.value(&WirePart::from(wire_file(file)));
             }
         }
-        Message::Assistant(answer) => write_answer(answer, manner, list),
+        Message::Assistant(answer) => write_answer(answer, schema_dialect, list),
         Message::Result { provider_id, tool, text, is_error, files } => {
             let (texts, shown) = parted(text, files);
             let shown = shown.into_iter().map(WirePart::from);
             // Only the newer models look into a result; others see what stands beside it.
-            let (inside, beside): (Vec<_>, Vec<_>) = shown.partition(|_| manner.generation == Generation::ByLevel);
+            let (inside, beside): (Vec<_>, Vec<_>) =
+                shown.partition(|_| schema_dialect.generation == Generation::ByLevel);
             let response = if *is_error { Response::Error(texts) } else { Response::Output(texts) };
-            let id = manner.with_ids.then_some(&**provider_id);
+            let id = schema_dialect.with_ids.then_some(&**provider_id);
             let result = FunctionResponse { id, name: function_name(tool), response, parts: inside };
             list.value(&WirePart::from(Data::FunctionResponse(result)));
             for part in &beside {
@@ -235,30 +236,30 @@ fn parted<'a>(text: &str, files: &'a [File]) -> (String, Vec<Data<'a>>) {
 }
 
 /// Blocks in their order. Reasoning without a signature says nothing to the API and is left out.
-fn write_answer(answer: &Answer, manner: &Manner, list: &mut List<'_>) {
-    let is_own = *answer.model == *manner.model;
+fn write_answer(answer: &AssistantMessage, schema_dialect: &Manner, list: &mut List<'_>) {
+    let is_own = *answer.model == *schema_dialect.model;
     let signed = |block| signed(block).filter(|_| is_own);
     let of_images = |(part, signature)| (part == SignedPart::Image).then_some(signature);
     let mut of_images = answer.blocks.iter().filter_map(signed).filter_map(of_images);
     // The first call of an answer carries the signature for all that are beside it.
-    let mut missing = (manner.generation == Generation::ByLevel).then_some(NO_SIGNATURE);
+    let mut missing = (schema_dialect.generation == Generation::ByLevel).then_some(NO_SIGNATURE);
     for block in &answer.blocks {
         match &block.held {
-            Held::Text(text) => write_said(text, signed(block), list),
-            Held::Reasoning(text) => write_thought(text, signed(block), list),
-            Held::Call(call) => {
+            BlockContent::Text(text) => write_said(text, signed(block), list),
+            BlockContent::Reasoning(text) => write_thought(text, signed(block), list),
+            BlockContent::Call(call) => {
                 let thought_signature = signed(block).map(|(_, signature)| signature).or(missing);
                 missing = None;
-                list.value(&WirePart { thought_signature, ..wire_call(call, manner).into() });
+                list.value(&WirePart { thought_signature, ..wire_call(call, schema_dialect).into() });
             }
-            Held::Image(file) => {
+            BlockContent::Image(file) => {
                 list.value(&WirePart { thought_signature: of_images.next(), ..wire_file(file).into() });
             }
         }
     }
 }
 
-fn signed(block: &Block) -> Option<(SignedPart, &str)> {
+fn signed(block: &ContentBlock) -> Option<(SignedPart, &str)> {
     block.signature.as_deref().and_then(SignedPart::read)
 }
 
@@ -276,9 +277,9 @@ fn write_thought(text: &str, signed: Option<(SignedPart, &str)>, list: &mut List
     }
 }
 
-fn wire_call<'a>(call: &'a CallOf, manner: &Manner) -> Data<'a> {
+fn wire_call<'a>(call: &'a CallOf, schema_dialect: &Manner) -> Data<'a> {
     Data::FunctionCall(FunctionCall {
-        id: manner.with_ids.then_some(&*call.provider_id),
+        id: schema_dialect.with_ids.then_some(&*call.provider_id),
         name: function_name(&call.tool),
         args: Json::arguments(&call.arguments),
     })
@@ -286,6 +287,6 @@ fn wire_call<'a>(call: &'a CallOf, manner: &Manner) -> Data<'a> {
 
 /// A name that the API takes, which begins with a letter.
 fn function_name(tool: &str) -> String {
-    let name = hygiene::tool_name(tool);
+    let name = normalize::tool_name(tool);
     if name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') { name } else { format!("_{name}") }
 }

@@ -8,11 +8,11 @@ use super::frame::{Blob, Candidate, Frame, FunctionCall, Part};
 use super::signature::SignedPart;
 use crate::classify::ErrorBody;
 use crate::fault::Fault;
-use crate::wire::{self, Answer, Decode, Stop, malformed};
+use crate::wire::{self, Decode, DecodedResponse, Stop, malformed};
 
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
-    answer: Answer,
+    answer: DecodedResponse,
     images: u32,
 }
 
@@ -30,7 +30,7 @@ impl Decode for Decoder {
         self.take_frame(frame)
     }
 
-    fn answer(&mut self) -> &mut Answer {
+    fn answer(&mut self) -> &mut DecodedResponse {
         &mut self.answer
     }
 }

@@ -3,7 +3,7 @@
 mod body;
 mod decoder;
 mod frame;
-mod manner;
+mod schema_dialect;
 mod signature;
 
 use engine::Candidate;

@@ -15,13 +15,13 @@ use crate::wire::{Clients, broken, refusal, unreachable};
 
 /// An access token, and until when it is used.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Held {
+pub(super) struct AccessToken {
     pub(super) token: Secret,
     /// None = until the provider refuses it.
     until: Option<SystemTime>,
 }
 
-impl Held {
+impl AccessToken {
     pub(super) fn new(token: Secret, asked_at: SystemTime, lifetime: Option<Duration>) -> Self {
         // One that lives for less than two such moments would never be used.
         let used_for = |lifetime: Duration| lifetime.saturating_sub(TOKEN_EARLY.min(lifetime / 2));
@@ -37,7 +37,7 @@ impl Held {
 #[derive(Debug)]
 pub(super) struct Granted {
     /// The access token, or what is wrong with it.
-    pub(super) access: Result<Held, Fault>,
+    pub(super) access: Result<AccessToken, Fault>,
     /// The refresh token that counts from now on, if it is another one.
     pub(super) refresh: Option<Secret>,
 }
@@ -104,7 +104,7 @@ fn granted(body: &[u8], asked_at: SystemTime) -> Option<Granted> {
     let kind = value.get("token_type").and_then(Value::as_str).unwrap_or("bearer");
     let access = match token("access_token") {
         Some(_) if !kind.eq_ignore_ascii_case("bearer") => Err("gave an access token of another type than `bearer`"),
-        Some(access) => Ok(Held::new(access, asked_at, value.get("expires_in").and_then(lifetime))),
+        Some(access) => Ok(AccessToken::new(access, asked_at, value.get("expires_in").and_then(lifetime))),
         None if refresh.is_none() => return None,
         None => Err("gave no access token"),
     };

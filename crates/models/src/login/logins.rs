@@ -9,7 +9,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Shared, join_all};
 use tokio::time::timeout;
 
-use super::grant::{self, Held};
+use super::grant::{self, AccessToken};
 use super::token_file::{NotHad, TokenFile};
 use super::{Login, step};
 use crate::endpoint::{Endpoint, Secret};
@@ -33,7 +33,7 @@ struct Tokens {
 /// What is known of one login.
 #[derive(Debug, Default)]
 struct Slot {
-    held: Option<Held>,
+    held: Option<AccessToken>,
     refreshing: Option<Refreshing>,
     unkept: Option<Unkept>,
 }
@@ -47,7 +47,7 @@ struct Unkept {
     /// What the file held: used up by now.
     spent: Secret,
     refresh: Secret,
-    access: Result<Held, Fault>,
+    access: Result<AccessToken, Fault>,
 }
 
 impl Logins {
@@ -108,7 +108,7 @@ impl Logins {
         async move { task.await.unwrap_or_else(|_| Err(lost())) }.boxed().shared()
     }
 
-    async fn refresh(&self, login: &Login, unkept: &mut Option<Unkept>) -> Result<Held, Fault> {
+    async fn refresh(&self, login: &Login, unkept: &mut Option<Unkept>) -> Result<AccessToken, Fault> {
         let file = TokenFile::lock(&login.place, login.limit).await.map_err(|why| not_had(login, why))?;
         // Another process may have put a new one there, and so may a person.
         let mut refresh = file.read().map_err(|why| not_had(login, why))?;

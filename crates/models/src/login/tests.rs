@@ -114,12 +114,12 @@ async fn body(socket: &mut TcpStream) -> String {
     }
 }
 
-struct Place {
+struct LoginFolder {
     folder: TempDir,
     login: Login,
 }
 
-fn place(address: &str) -> Place {
+fn place(address: &str) -> LoginFolder {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("refresh-token");
     fs::write(&place, "refresh-1\n").unwrap();
@@ -132,7 +132,7 @@ fn place(address: &str) -> Place {
         proxy: None,
         limit: Duration::from_mins(1),
     };
-    Place { folder, login }
+    LoginFolder { folder, login }
 }
 
 fn text(path: &Path) -> String {
@@ -169,7 +169,7 @@ fn failure(login: &Login, fault: Fault) -> Failure {
 #[tokio::test]
 async fn r50_however_many_want_a_token_one_refresh_is_made() {
     let server = Server::held(Says::Grants).await;
-    let Place { folder: _folder, login } = place(&server.address);
+    let LoginFolder { folder: _folder, login } = place(&server.address);
     let logins = Logins::default();
     let wanted: Vec<_> = (0..20)
         .map(|_| {
@@ -193,7 +193,7 @@ async fn r50_however_many_want_a_token_one_refresh_is_made() {
 #[tokio::test]
 async fn r50_a_token_that_was_refused_is_replaced_once_whoever_says_so() {
     let server = Server::start(Says::Grants).await;
-    let Place { folder: _folder, login } = place(&server.address);
+    let LoginFolder { folder: _folder, login } = place(&server.address);
     let logins = Logins::default();
     let first = endpoint(&login, &token(&logins, &login).await);
     logins.told(&first, FailureClass::RateLimit);
@@ -211,7 +211,7 @@ async fn r50_a_token_that_was_refused_is_replaced_once_whoever_says_so() {
 #[tokio::test]
 async fn r50_who_stops_waiting_does_not_stop_the_refresh() {
     let server = Server::held(Says::Grants).await;
-    let Place { folder: _folder, login } = place(&server.address);
+    let LoginFolder { folder: _folder, login } = place(&server.address);
     let logins = Logins::default();
     let want = || {
         let (logins, login) = (logins.clone(), login.clone());
@@ -230,7 +230,7 @@ async fn r50_who_stops_waiting_does_not_stop_the_refresh() {
 #[tokio::test]
 async fn r50_a_refresh_that_nobody_waits_for_any_more_is_kept() {
     let server = Server::held(Says::Grants).await;
-    let Place { folder: _folder, login } = place(&server.address);
+    let LoginFolder { folder: _folder, login } = place(&server.address);
     let logins = Logins::default();
     let only = tokio::spawn({
         let (logins, login) = (logins.clone(), login.clone());
@@ -246,7 +246,7 @@ async fn r50_a_refresh_that_nobody_waits_for_any_more_is_kept() {
 #[tokio::test]
 async fn r50_who_leaves_in_order_waits_for_a_refresh_under_way_but_not_for_ever() {
     let server = Server::held(Says::Grants).await;
-    let Place { folder: _folder, login } = place(&server.address);
+    let LoginFolder { folder: _folder, login } = place(&server.address);
     let logins = Logins::default();
     let only = tokio::spawn({
         let (logins, login) = (logins.clone(), login.clone());
@@ -277,7 +277,7 @@ fn r50_r10_who_dies_in_a_refresh_leaves_a_token_that_is_used_again_only_where_no
             });
         });
         let server = server.recv().unwrap();
-        let Place { folder: _folder, login } = place(&server.address);
+        let LoginFolder { folder: _folder, login } = place(&server.address);
         let first = process();
         first.block_on(async {
             let logins = Logins::default();
@@ -323,7 +323,7 @@ fn process() -> tokio::runtime::Runtime {
 #[tokio::test]
 async fn r50_two_processes_with_one_file_do_not_use_a_token_twice() {
     let server = Server::start(Says::Grants).await;
-    let Place { folder: _folder, login } = place(&server.address);
+    let LoginFolder { folder: _folder, login } = place(&server.address);
     let wanted: Vec<_> = (0..2)
         .map(|_| {
             let login = login.clone();
@@ -341,7 +341,7 @@ async fn r50_two_processes_with_one_file_do_not_use_a_token_twice() {
 #[tokio::test]
 async fn r50_a_new_refresh_token_that_cannot_be_written_is_not_forgotten() {
     let server = Server::start(Says::Grants).await;
-    let Place { folder, login } = place(&server.address);
+    let LoginFolder { folder, login } = place(&server.address);
     let logins = Logins::default();
     // Where the new file is to be made there is a folder: as good as a full disk.
     let obstacle = folder.path().join("refresh-token.new");
@@ -411,7 +411,7 @@ async fn r50_r51_what_a_refusal_of_the_token_server_means() {
     ];
     for (says, class, what, remedy) in cases {
         let server = Server::start(says).await;
-        let Place { folder: _folder, login } = place(&server.address);
+        let LoginFolder { folder: _folder, login } = place(&server.address);
         let logins = Logins::default();
         let failure = failure(&login, logins.token(&login).await.unwrap_err());
         let message = failure.message.replace(&login.place.display().to_string(), "PLACE");
@@ -426,7 +426,7 @@ async fn r50_r51_what_a_refusal_of_the_token_server_means() {
 async fn r50_r51_who_cannot_be_asked_or_says_nothing() {
     let class = async |login: &Login| Logins::default().token(login).await.unwrap_err().class;
     let server = Server::start(Says::Nothing).await;
-    let Place { folder: _folder, mut login } = place(&server.address);
+    let LoginFolder { folder: _folder, mut login } = place(&server.address);
     login.limit = Duration::from_millis(200);
     assert_eq!(class(&login).await, FailureClass::Timeout);
     assert_eq!(

@@ -16,7 +16,7 @@ use std::time::Duration;
 use engine::{Part, Usage, estimate_tokens};
 use futures_util::{StreamExt, stream};
 
-use crate::model::{Message, Model, Request, Said, SaidStream};
+use crate::model::{Message, Model, ModelEvent, Request, ResponseStream};
 use plan::Next;
 use turn::Turn;
 
@@ -39,7 +39,7 @@ impl Offline {
 }
 
 impl Model for Offline {
-    fn stream(&self, request: Request) -> SaidStream {
+    fn stream(&self, request: Request) -> ResponseStream {
         let pace = self.pace;
         let said = answer(&request);
         stream::iter(said)
@@ -56,19 +56,19 @@ impl Model for Offline {
     }
 }
 
-fn answer(request: &Request) -> Vec<Said> {
-    let mut said = vec![Said::Opened];
+fn answer(request: &Request) -> Vec<ModelEvent> {
+    let mut said = vec![ModelEvent::Opened];
     let output = match plan::next(&Turn::of(&request.messages)) {
         Next::Call { tool, arguments } => {
             let calls = request.messages.iter().filter(|message| is_result(message)).count();
             let arguments = arguments.to_string();
             let bytes = tool.len() + arguments.len();
             let provider_id = Some(format!("offline_{}", calls + 1));
-            said.push(Said::Part(Part::Call { index: 0, provider_id, name: Some(tool.to_owned()), arguments }));
+            said.push(ModelEvent::Part(Part::Call { index: 0, provider_id, name: Some(tool.to_owned()), arguments }));
             bytes
         }
         Next::Answer(text) => {
-            said.extend(pieces(&text).map(|piece| Said::Part(Part::Text(piece.to_owned()))));
+            said.extend(pieces(&text).map(|piece| ModelEvent::Part(Part::Text(piece.to_owned()))));
             text.len()
         }
     };
@@ -76,7 +76,7 @@ fn answer(request: &Request) -> Vec<Said> {
     let messages = request.messages.iter().map(|message| message.bytes()).sum::<usize>();
     let input = request.system.len() + tools + messages;
     let [input, output] = [input, output].map(|bytes| estimate_tokens(bytes as u64));
-    said.push(Said::Ended { usage: Usage { input, output, ..Usage::default() }, is_counted: false });
+    said.push(ModelEvent::Ended { usage: Usage { input, output, ..Usage::default() }, is_counted: false });
     said
 }
 

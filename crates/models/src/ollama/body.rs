@@ -5,8 +5,8 @@ use serde::Serialize;
 
 use crate::endpoint::Api;
 use crate::files::{SHOWN_BY_TOOLS, Shown, files_of_results};
-use crate::hygiene;
-use crate::model::{Answer, CallOf, File, Message, Request};
+use crate::model::{AssistantMessage, CallOf, File, Message, Request};
+use crate::normalize;
 use crate::rendering::{Dialect, List, Object, items};
 use crate::wire::{Json, Tool};
 
@@ -85,7 +85,7 @@ pub(super) fn render(request: &Request) -> Vec<u8> {
         }
     });
     let mut messages = vec![system];
-    for ((at, cached), repeat) in request.messages.iter().enumerate().zip(hygiene::repeats(&request.messages)) {
+    for ((at, cached), repeat) in request.messages.iter().enumerate().zip(normalize::repeats(&request.messages)) {
         let write = |message: &Message, list: &mut List<'_>| write_message(message, repeat, list);
         messages.push(cached.items(&dialect.of_repeat(repeat), write));
         let files = files_of_results(&request.messages, at);
@@ -152,7 +152,7 @@ fn write_message(message: &Message, repeat: usize, list: &mut List<'_>) {
         Message::User { text, files } => user(text, files),
         Message::Assistant(answer) => assistant(answer, repeat),
         Message::Result { provider_id, tool, text, .. } => {
-            let tool_call_id = Some(hygiene::id(provider_id, repeat));
+            let tool_call_id = Some(normalize::id(provider_id, repeat));
             WireMessage { tool_name: Some(tool), tool_call_id, ..text_message("tool", text) }
         }
     };
@@ -163,7 +163,7 @@ fn write_message(message: &Message, repeat: usize, list: &mut List<'_>) {
 }
 
 /// The reasoning of a turn goes back with its calls, as the API documents it; alone it is of no use.
-fn assistant(answer: &Answer, repeat: usize) -> WireMessage<'_> {
+fn assistant(answer: &AssistantMessage, repeat: usize) -> WireMessage<'_> {
     let tool_calls: Vec<_> = answer.calls().map(|call| wire_call(call, repeat)).collect();
     let thinking = if tool_calls.is_empty() { String::new() } else { answer.reasoning() };
     WireMessage { thinking, tool_calls, ..text_message("assistant", &answer.text()) }
@@ -171,7 +171,7 @@ fn assistant(answer: &Answer, repeat: usize) -> WireMessage<'_> {
 
 fn wire_call(call: &CallOf, repeat: usize) -> WireCall<'_> {
     let function = WireFunction { name: &call.tool, arguments: Json::arguments(&call.arguments) };
-    WireCall { id: hygiene::id(&call.provider_id, repeat), function }
+    WireCall { id: normalize::id(&call.provider_id, repeat), function }
 }
 
 #[cfg(test)]

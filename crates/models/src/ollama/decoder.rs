@@ -3,11 +3,11 @@
 use super::frame::{Call, Frame, Message};
 use crate::classify::ErrorBody;
 use crate::fault::Fault;
-use crate::wire::{self, Answer, Decode, Stop, malformed};
+use crate::wire::{self, Decode, DecodedResponse, Stop, malformed};
 
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
-    answer: Answer,
+    answer: DecodedResponse,
 }
 
 impl Decode for Decoder {
@@ -32,7 +32,7 @@ impl Decode for Decoder {
         Ok(())
     }
 
-    fn answer(&mut self) -> &mut Answer {
+    fn answer(&mut self) -> &mut DecodedResponse {
         &mut self.answer
     }
 }

@@ -5,11 +5,11 @@ use engine::Usage;
 use super::frame::{CallDelta, Choice, Frame};
 use crate::classify::ErrorBody;
 use crate::fault::Fault;
-use crate::wire::{self, Answer, Decode, Stop, malformed};
+use crate::wire::{self, Decode, DecodedResponse, Stop, malformed};
 
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
-    answer: Answer,
+    answer: DecodedResponse,
     calls: Vec<OpenCall>,
 }
 
@@ -42,7 +42,7 @@ impl Decode for Decoder {
         self.take_frame(frame, data)
     }
 
-    fn answer(&mut self) -> &mut Answer {
+    fn answer(&mut self) -> &mut DecodedResponse {
         &mut self.answer
     }
 

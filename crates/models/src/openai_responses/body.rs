@@ -9,8 +9,8 @@ use serde_json::Value;
 use super::item::{self, Mark, Reasoning};
 use crate::endpoint::Api;
 use crate::files::Shown;
-use crate::hygiene;
-use crate::model::{Answer, Block, CallOf, File, Held, Message, Request};
+use crate::model::{AssistantMessage, BlockContent, CallOf, ContentBlock, File, Message, Request};
+use crate::normalize;
 use crate::rendering::{Dialect, List, Object};
 
 #[derive(Serialize)]
@@ -115,10 +115,10 @@ const MADE: &str = "What you have made:";
 
 /// The request as JSON.
 pub(super) fn render(request: &Request) -> Vec<u8> {
-    let model = hygiene::model_of(&request.candidate);
+    let model = normalize::model_of(&request.candidate);
     let dialect = Dialect::new(Api::OpenAiResponses, &model);
     let tools = request.tools.items(&dialect, |tools, list| tools.iter().for_each(|tool| list.value(&wire_tool(tool))));
-    let repeats = hygiene::repeats(&request.messages);
+    let repeats = normalize::repeats(&request.messages);
     let messages = request.messages.iter().zip(repeats).map(|(message, repeat)| {
         let write = |message: &Message, list: &mut List<'_>| Writer { model: &model, repeat }.write(message, list);
         message.items(&dialect.of_repeat(repeat), write)
@@ -194,12 +194,12 @@ impl Writer<'_> {
             Message::Result { provider_id, text, files, .. } => {
                 let output =
                     if files.is_empty() { TextOrParts::Text(text) } else { TextOrParts::Parts(parts(text, files)) };
-                list.value(&Item::FunctionCallOutput { call_id: hygiene::id(provider_id, self.repeat), output });
+                list.value(&Item::FunctionCallOutput { call_id: normalize::id(provider_id, self.repeat), output });
             }
         }
     }
 
-    fn assistant(&self, answer: &Answer, list: &mut List<'_>) {
+    fn assistant(&self, answer: &AssistantMessage, list: &mut List<'_>) {
         let is_own = &*answer.model == self.model;
         let has_calls = answer.calls().next().is_some();
         // Between a call and its result nothing may come.
@@ -208,14 +208,14 @@ impl Writer<'_> {
         }
         for (at, block) in answer.blocks.iter().enumerate() {
             match &block.held {
-                Held::Text(text) if !text.is_empty() => list.value(&said(text, mark(block, is_own))),
-                Held::Call(call) => list.value(&self.call(call, mark(block, is_own))),
-                Held::Reasoning(_) if is_own && is_followed(&answer.blocks[at + 1..]) => {
+                BlockContent::Text(text) if !text.is_empty() => list.value(&said(text, mark(block, is_own))),
+                BlockContent::Call(call) => list.value(&self.call(call, mark(block, is_own))),
+                BlockContent::Reasoning(_) if is_own && is_followed(&answer.blocks[at + 1..]) => {
                     if let Some(reasoning) = item::read::<Reasoning>(block.signature.as_deref()) {
                         list.value(&reasoning);
                     }
                 }
-                Held::Text(_) | Held::Reasoning(_) | Held::Image(_) => {}
+                BlockContent::Text(_) | BlockContent::Reasoning(_) | BlockContent::Image(_) => {}
             }
         }
         if !has_calls {
@@ -226,9 +226,9 @@ impl Writer<'_> {
     fn call<'a>(&self, call: &'a CallOf, mark: Option<Mark>) -> Item<'a> {
         Item::FunctionCall {
             id: mark.and_then(|mark| mark.id),
-            call_id: hygiene::id(&call.provider_id, self.repeat),
-            name: hygiene::tool_name(&call.tool),
-            arguments: hygiene::arguments(&call.arguments),
+            call_id: normalize::id(&call.provider_id, self.repeat),
+            name: normalize::tool_name(&call.tool),
+            arguments: normalize::arguments(&call.arguments),
         }
     }
 }
@@ -263,10 +263,10 @@ fn shown(file: &File) -> Content<'_> {
     }
 }
 
-fn images(answer: &Answer, list: &mut List<'_>) {
+fn images(answer: &AssistantMessage, list: &mut List<'_>) {
     let images = answer.blocks.iter().filter_map(|block| match &block.held {
-        Held::Image(file) => Some(file),
-        Held::Text(_) | Held::Reasoning(_) | Held::Call(_) => None,
+        BlockContent::Image(file) => Some(file),
+        BlockContent::Text(_) | BlockContent::Reasoning(_) | BlockContent::Call(_) => None,
     });
     let images: Vec<_> = images.collect();
     if !images.is_empty() {
@@ -275,13 +275,13 @@ fn images(answer: &Answer, list: &mut List<'_>) {
 }
 
 /// The mark of a text or a call, if this model made it and it was whole.
-fn mark(block: &Block, is_own: bool) -> Option<Mark> {
+fn mark(block: &ContentBlock, is_own: bool) -> Option<Mark> {
     item::read(block.signature.as_deref().filter(|_| is_own))
 }
 
 /// Reasoning goes back only with the whole item that followed it: alone, or with a text that was cut, it is refused.
-fn is_followed(rest: &[Block]) -> bool {
-    let next = rest.iter().find(|block| !matches!(block.held, Held::Reasoning(_)));
+fn is_followed(rest: &[ContentBlock]) -> bool {
+    let next = rest.iter().find(|block| !matches!(block.held, BlockContent::Reasoning(_)));
     next.is_some_and(|next| mark(next, true).is_some())
 }
 

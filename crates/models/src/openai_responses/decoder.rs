@@ -8,11 +8,11 @@ use super::frame::{Event, Item, Kind, Response};
 use super::item::{self, BETWEEN};
 use crate::classify::ErrorBody;
 use crate::fault::Fault;
-use crate::wire::{Answer, Decode, Frame, Stop, malformed};
+use crate::wire::{Decode, DecodedResponse, Frame, Stop, malformed};
 
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
-    answer: Answer,
+    answer: DecodedResponse,
     open: Vec<OpenItem>,
 }
 
@@ -56,7 +56,7 @@ impl Decode for Decoder {
         self.take_event(event, data)
     }
 
-    fn answer(&mut self) -> &mut Answer {
+    fn answer(&mut self) -> &mut DecodedResponse {
         &mut self.answer
     }
 }
@@ -128,7 +128,7 @@ impl Decoder {
 
     fn begin(&mut self, output_index: Option<u64>, mut item: Item) -> Result<(), Fault> {
         let is_told = !item.arguments.as_deref().unwrap_or_default().is_empty();
-        let call = if item.r#type == "function_call" { Some(self.tell_call(&mut item)?) } else { None };
+        let call = if item.r#type == "function_call" { Some(self.notify_call(&mut item)?) } else { None };
         *self.open(output_index)? = OpenItem { output_index, is_told: is_told && call.is_some(), call };
         Ok(())
     }
@@ -157,7 +157,7 @@ impl Decoder {
     }
 
     /// Tells the id, the name and the arguments that are there; nothing without the name.
-    fn tell_call(&mut self, item: &mut Item) -> Result<Call, Fault> {
+    fn notify_call(&mut self, item: &mut Item) -> Result<Call, Fault> {
         let Some(name) = item.name.take().filter(|name| !name.is_empty()) else { return Ok(Call::Nameless) };
         let (place, arguments) = (self.answer.place()?, item.arguments.take().unwrap_or_default());
         self.answer.call(place, item.call_id(), name, arguments)?;
@@ -212,7 +212,7 @@ impl Decoder {
                 self.answer.arguments(place, arguments.unwrap_or_default())?;
                 place
             }
-            Some(Call::Nameless) | None => match self.tell_call(&mut item)? {
+            Some(Call::Nameless) | None => match self.notify_call(&mut item)? {
                 Call::Told(place) => place,
                 Call::Nameless => return Err(nameless()),
             },

@@ -6,7 +6,7 @@ use engine::{Attached, BlockOf, FailureClass, Part, Usage};
 
 use crate::fault::Fault;
 use crate::limits::{ANSWER_BYTES, CALLS};
-use crate::model::Said;
+use crate::model::ModelEvent;
 
 /// How the provider says that it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,8 +23,8 @@ pub(crate) enum Stop {
 
 /// What a decoder fills and the exchange hands on.
 #[derive(Debug, Default)]
-pub(crate) struct Answer {
-    said: VecDeque<Said>,
+pub(crate) struct DecodedResponse {
+    said: VecDeque<ModelEvent>,
     is_open: bool,
     stop: Option<Stop>,
     is_done: bool,
@@ -35,11 +35,11 @@ pub(crate) struct Answer {
     has_substance: bool,
 }
 
-impl Answer {
+impl DecodedResponse {
     /// A frame of the answer has come.
     pub(crate) fn open(&mut self) {
         if !std::mem::replace(&mut self.is_open, true) {
-            self.said.push_back(Said::Opened);
+            self.said.push_back(ModelEvent::Opened);
         }
     }
 
@@ -120,7 +120,7 @@ impl Answer {
 
     fn part(&mut self, part: Part) {
         self.open();
-        self.said.push_back(Said::Part(part));
+        self.said.push_back(ModelEvent::Part(part));
     }
 
     /// The provider said why it stopped; only the usage may follow.
@@ -143,7 +143,7 @@ impl Answer {
         self.usage.is_some()
     }
 
-    pub(crate) fn next_said(&mut self) -> Option<Said> {
+    pub(crate) fn next_said(&mut self) -> Option<ModelEvent> {
         self.said.pop_front()
     }
 

@@ -12,7 +12,7 @@ use crate::classify::ErrorBody;
 use crate::fault::{Fault, Subject};
 use crate::limits::{BODY_BYTES, DRAIN, EVENT_BYTES, TAIL};
 use crate::login::Logins;
-use crate::model::{Request, Said};
+use crate::model::{ModelEvent, Request};
 
 /// ```text
 /// Ready ──sent──▶ Reading ──end mark, end of the body──▶ Closing ──▶ Over
@@ -21,7 +21,7 @@ use crate::model::{Request, Said};
 enum Stage {
     Ready(Vec<u8>),
     Reading(Box<Reading>),
-    Closing(Result<Said, Fault>),
+    Closing(Result<ModelEvent, Fault>),
     Over,
 }
 
@@ -98,7 +98,7 @@ impl Exchange {
         }
     }
 
-    pub(super) async fn next(&mut self) -> Option<Result<Said, Failure>> {
+    pub(super) async fn next(&mut self) -> Option<Result<ModelEvent, Failure>> {
         loop {
             if let Some(said) = self.decoder.answer().next_said() {
                 return Some(Ok(said));
@@ -191,7 +191,7 @@ impl Exchange {
     fn end(&mut self) -> Stage {
         let end = self.decoder.end(self.request_bytes);
         let is_counted = self.decoder.answer().is_counted();
-        Stage::Closing(end.map(|usage| Said::Ended { usage, is_counted }))
+        Stage::Closing(end.map(|usage| ModelEvent::Ended { usage, is_counted }))
     }
 }
 

@@ -17,7 +17,7 @@ pub(crate) mod usage;
 use engine::{Candidate, Usage};
 use futures_util::{StreamExt, stream};
 
-pub(crate) use answer::{Answer, Stop, malformed};
+pub(crate) use answer::{DecodedResponse, Stop, malformed};
 pub(crate) use client::{Clients, broken, refusal, unreachable};
 pub(crate) use function::Tool;
 pub(crate) use json::Json;
@@ -27,7 +27,7 @@ use crate::endpoint::Api;
 use crate::fault::Fault;
 use crate::gemini::Gemini;
 use crate::login::Logins;
-use crate::model::{Request, SaidStream};
+use crate::model::{Request, ResponseStream};
 use crate::ollama::Ollama;
 use crate::openai_chat::OpenAiChat;
 use crate::openai_responses::OpenAiResponses;
@@ -90,7 +90,7 @@ pub(crate) trait Decode: Send {
     fn take(&mut self, frame: &Frame<'_>) -> Result<(), Fault>;
 
     /// The answer as far as it has come.
-    fn answer(&mut self) -> &mut Answer;
+    fn answer(&mut self) -> &mut DecodedResponse;
 
     /// The end of the body, or of the patience with it: is the answer whole, and what did it cost? `request_bytes` is what
     /// an estimate of the usage begins with.
@@ -117,7 +117,7 @@ pub(crate) fn exchange(
     logins: &Logins,
     format: &'static dyn Format,
     request: Request,
-) -> SaidStream {
+) -> ResponseStream {
     let exchange = Box::new(exchange::Exchange::new(clients.clone(), logins.clone(), format, request));
     stream::unfold(exchange, |mut exchange| async move { exchange.next().await.map(|said| (said, exchange)) }).boxed()
 }

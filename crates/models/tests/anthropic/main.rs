@@ -10,7 +10,7 @@ mod failures;
 mod support;
 
 use engine::Usage;
-use models::{Api, Block, CallOf, Held, Model, ModelSet};
+use models::{Api, BlockContent, CallOf, ContentBlock, Model, ModelSet};
 use support::{Answer, Reply, chunked, read, request_of, serve, sized};
 
 const CALLS: &str = include_str!("../wire/anthropic/calls.txt");
@@ -30,23 +30,23 @@ async fn said(body: &str) -> Answer {
     ask(move || Reply::Close(bytes.clone())).await
 }
 
-fn call(id: &str, tool: &str, arguments: &str) -> Held {
-    Held::Call(CallOf { provider_id: id.into(), tool: tool.into(), arguments: arguments.into() })
+fn call(id: &str, tool: &str, arguments: &str) -> BlockContent {
+    BlockContent::Call(CallOf { provider_id: id.into(), tool: tool.into(), arguments: arguments.into() })
 }
 
 #[tokio::test]
 async fn r12_thinking_text_and_parallel_calls_come_in_their_order_with_their_signatures() {
     let answer = said(CALLS).await;
-    let reasoning = |text: &str| Held::Reasoning(text.into());
+    let reasoning = |text: &str| BlockContent::Reasoning(text.into());
     let expected = [
         (reasoning("Two places to look: 潮."), Some("EqQBCgIYAhIMfirst+/==")),
-        (Held::Text("I look at both.".into()), None),
+        (BlockContent::Text("I look at both.".into()), None),
         (call("toolu_01A", "ls", r#"{"path":"src","x":1.0}"#), None),
         (reasoning(""), Some("redacted:EmwKAhgBEgyhidden==")),
         (reasoning(""), Some("EuYBCgIYunseen==")),
         (call("toolu_01B", "look", "{}"), None),
     ];
-    let expected = expected.map(|(held, signature)| Block { held, signature: signature.map(Into::into) });
+    let expected = expected.map(|(held, signature)| ContentBlock { held, signature: signature.map(Into::into) });
     assert_eq!(answer.blocks, expected);
     assert_eq!(answer.usage(), Usage { input: 12, cached: 0, cache_written: 1800, output: 90, reasoning: 41 });
 }

@@ -12,7 +12,7 @@ mod failures;
 mod support;
 
 use engine::Usage;
-use models::{Api, Block, CallOf, File, Held, Model, ModelSet, Request};
+use models::{Api, BlockContent, CallOf, ContentBlock, File, Model, ModelSet, Request};
 use support::{Answer, Reply, read, request_of, serve, sized};
 
 use crate::cuts::{Canned, check_cuts, check_pieces};
@@ -39,20 +39,20 @@ async fn said(body: &str) -> Answer {
     replied(sized(body.as_bytes())).await
 }
 
-fn block(held: Held, signature: Option<&str>) -> Block {
-    Block { held, signature: signature.map(Into::into) }
+fn block(held: BlockContent, signature: Option<&str>) -> ContentBlock {
+    ContentBlock { held, signature: signature.map(Into::into) }
 }
 
-fn call(id: &str, tool: &str, arguments: &str) -> Held {
-    Held::Call(CallOf { provider_id: id.into(), tool: tool.into(), arguments: arguments.into() })
+fn call(id: &str, tool: &str, arguments: &str) -> BlockContent {
+    BlockContent::Call(CallOf { provider_id: id.into(), tool: tool.into(), arguments: arguments.into() })
 }
 
 #[tokio::test]
 async fn r69_reasoning_text_and_parallel_calls_come_with_their_signatures_and_usage() {
     let answer = said(CALLS).await;
     let expected = [
-        block(Held::Reasoning("**Looking**\n\nFirst the 潮汐 folder.".into()), None),
-        block(Held::Text("I look into both.".into()), None),
+        block(BlockContent::Reasoning("**Looking**\n\nFirst the 潮汐 folder.".into()), None),
+        block(BlockContent::Text("I look into both.".into()), None),
         block(call("q1w2e3", "ls", r#"{"path":"src","deep":1.0}"#), Some("0 c2lnbmVkLW9uZQ==")),
         block(call("r4t5y6", "grep", r#"{"pattern":"TODO"}"#), None),
     ];
@@ -65,10 +65,10 @@ async fn r69_reasoning_text_and_parallel_calls_come_with_their_signatures_and_us
 async fn r69_blocks_that_alternate_keep_their_order_and_what_their_signatures_stood_on() {
     let answer = said(INTERLEAVED).await;
     let expected = [
-        block(Held::Reasoning("Read it.".into()), Some("8 dGhvdWdodA==")),
-        block(Held::Text("One more: ".into()), Some("6 dGV4dA==")),
+        block(BlockContent::Reasoning("Read it.".into()), Some("8 dGhvdWdodA==")),
+        block(BlockContent::Text("One more: ".into()), Some("6 dGV4dA==")),
         block(call("u7i8o9", "read", "{}"), Some("0 c2lnbmVkLXR3bw==")),
-        block(Held::Text("and that.".into()), None),
+        block(BlockContent::Text("and that.".into()), None),
     ];
     assert_eq!(answer.blocks, expected);
 }
@@ -83,7 +83,8 @@ async fn r69_an_image_comes_whole_beside_the_text() {
 }
 
 fn image(answer: &Answer) -> File {
-    let image = |block: &Block| if let Held::Image(file) = &block.held { Some(file.clone()) } else { None };
+    let image =
+        |block: &ContentBlock| if let BlockContent::Image(file) = &block.held { Some(file.clone()) } else { None };
     answer.blocks.iter().find_map(image).unwrap()
 }
 
@@ -115,7 +116,7 @@ data: [DONE]
 
 "#;
     let answer = said(body).await;
-    assert_eq!(answer.blocks, [block(Held::Text("a".into()), None)]);
+    assert_eq!(answer.blocks, [block(BlockContent::Text("a".into()), None)]);
     assert!(answer.usage().input > 0, "estimated");
 }
 

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 
 use engine::FailureClass;
 use futures_util::StreamExt;
-use models::{Model, ModelSet, Said};
+use models::{Model, ModelEvent, ModelSet};
 use support::{Answer, Reply, ask, chunked, read, request_to, serve, sized, until_close};
 
 const TEXT: &str = include_str!("../wire/text.txt");
@@ -147,8 +147,8 @@ async fn r15_dropping_the_stream_closes_the_connection() {
     let begin: String = TEXT.split_inclusive("\n\n").take(2).collect();
     let server = serve(move |_| Reply::Hang(until_close(begin.as_bytes()))).await;
     let mut stream = ModelSet::new().stream(request_to(&server.base_url));
-    assert_eq!(stream.next().await, Some(Ok(Said::Opened)));
-    assert!(matches!(stream.next().await, Some(Ok(Said::Part(_)))));
+    assert_eq!(stream.next().await, Some(Ok(ModelEvent::Opened)));
+    assert!(matches!(stream.next().await, Some(Ok(ModelEvent::Part(_)))));
     drop(stream);
     server.seen.gone.notified().await;
 }

@@ -12,7 +12,7 @@ mod support;
 
 use cuts::{Canned, check_cuts, check_pieces, cuts};
 use engine::FailureClass;
-use models::{Api, Block, CallOf, File, Held, ModelSet, Request};
+use models::{Api, BlockContent, CallOf, ContentBlock, File, ModelSet, Request};
 use serde_json::{Value, json};
 use support::{Answer, Reply, read, request_of, serve, sized, until_close};
 
@@ -50,12 +50,12 @@ fn completed() -> Value {
     json!({ "type": "response.completed", "response": {} })
 }
 
-fn block(held: Held, signature: Option<&str>) -> Block {
-    Block { held, signature: signature.map(Into::into) }
+fn block(held: BlockContent, signature: Option<&str>) -> ContentBlock {
+    ContentBlock { held, signature: signature.map(Into::into) }
 }
 
-fn call(id: &str, tool: &str, arguments: &str) -> Held {
-    Held::Call(CallOf { provider_id: id.into(), tool: tool.into(), arguments: arguments.into() })
+fn call(id: &str, tool: &str, arguments: &str) -> BlockContent {
+    BlockContent::Call(CallOf { provider_id: id.into(), tool: tool.into(), arguments: arguments.into() })
 }
 
 #[tokio::test]
@@ -64,10 +64,10 @@ async fn r66_r69_blocks_come_in_order_with_what_each_is_sent_back_with() {
     let first = r#"{"type":"reasoning","id":"rs_1","summary":[{"type":"summary_text","text":"**Looking** 潮"},{"type":"summary_text","text":"Then grep."}],"encrypted_content":"gAAAA-first=="}"#;
     let second = r#"{"type":"reasoning","id":"rs_2","summary":[],"encrypted_content":"gAAAA-second=="}"#;
     let expected = [
-        block(Held::Reasoning("**Looking** 潮\n\nThen grep.".into()), Some(first)),
-        block(Held::Text("I look at the 🦀s.\n".into()), Some(r#"{"id":"msg_1","phase":"commentary"}"#)),
+        block(BlockContent::Reasoning("**Looking** 潮\n\nThen grep.".into()), Some(first)),
+        block(BlockContent::Text("I look at the 🦀s.\n".into()), Some(r#"{"id":"msg_1","phase":"commentary"}"#)),
         block(call("call_a1", "ls", r#"{"path":"src"}"#), Some(r#"{"id":"fc_1"}"#)),
-        block(Held::Reasoning("".into()), Some(second)),
+        block(BlockContent::Reasoning("".into()), Some(second)),
         block(call("call_b2", "grep", r#"{"pattern":"TODO","x":1.0}"#), Some(r#"{"id":"fc_2"}"#)),
     ];
     assert_eq!(answer.blocks, expected);
@@ -78,10 +78,12 @@ async fn r66_r69_blocks_come_in_order_with_what_each_is_sent_back_with() {
 #[tokio::test]
 async fn r69_an_image_comes_whole_and_its_previews_do_not() {
     let answer = said(IMAGE).await;
-    let Held::Image(File { media_type, name, bytes }) = &answer.blocks[0].held else { panic!("{:?}", answer.blocks) };
+    let BlockContent::Image(File { media_type, name, bytes }) = &answer.blocks[0].held else {
+        panic!("{:?}", answer.blocks)
+    };
     assert_eq!((&**media_type, &**name), ("image/png", "image.png"));
     assert!(bytes.starts_with(b"\x89PNG") && bytes.len() == 70, "{bytes:?}");
-    let text = block(Held::Text("A crab.".into()), Some(r#"{"id":"msg_2","phase":"final_answer"}"#));
+    let text = block(BlockContent::Text("A crab.".into()), Some(r#"{"id":"msg_2","phase":"final_answer"}"#));
     assert_eq!(answer.blocks[1..], [text]);
 }
 
@@ -133,8 +135,8 @@ async fn items_that_come_only_whole_are_told_at_their_end() {
     .await;
     let reasoning = r#"{"type":"reasoning","summary":[],"content":[{"type":"reasoning_text","text":"Hm."}]}"#;
     let expected = [
-        block(Held::Reasoning("Hm.".into()), Some(reasoning)),
-        block(Held::Text("So.No.".into()), Some("{}")),
+        block(BlockContent::Reasoning("Hm.".into()), Some(reasoning)),
+        block(BlockContent::Text("So.No.".into()), Some("{}")),
         block(call("c1", "ls", "{}"), Some("{}")),
     ];
     assert_eq!(answer.blocks, expected);
@@ -173,7 +175,10 @@ async fn reasoning_that_its_server_knows_by_its_id_alone_is_not_signed() {
         completed(),
     ])
     .await;
-    assert_eq!(answer.blocks, [block(Held::Reasoning("Hm.".into()), None), block(Held::Text("So.".into()), None)]);
+    assert_eq!(
+        answer.blocks,
+        [block(BlockContent::Reasoning("Hm.".into()), None), block(BlockContent::Text("So.".into()), None)]
+    );
 }
 
 #[tokio::test]

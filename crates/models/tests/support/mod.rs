@@ -8,7 +8,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use engine::{BlockOf, Candidate, Failure, Part};
 use futures_util::StreamExt;
-use models::{Api, Block, Cached, CallOf, Endpoint, File, Held, Message, Model, Request, Said, SaidStream, Secret};
+use models::{
+    Api, BlockContent, Cached, CallOf, ContentBlock, Endpoint, File, Message, Model, ModelEvent, Request,
+    ResponseStream, Secret,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
@@ -172,23 +175,23 @@ pub(crate) struct Answer {
     /// id, name, arguments.
     pub(crate) calls: Vec<(String, String, String)>,
     /// All of it in the order in which it came, with the signatures.
-    pub(crate) blocks: Vec<Block>,
+    pub(crate) blocks: Vec<ContentBlock>,
     /// How it ended.
     pub(crate) end: Option<Result<engine::Usage, Failure>>,
 }
 
 /// Reads a stream to its end and checks its shape: opened once and first, ended once and last.
-pub(crate) async fn read(mut stream: SaidStream) -> Answer {
+pub(crate) async fn read(mut stream: ResponseStream) -> Answer {
     let mut answer = Answer::default();
     while let Some(said) = stream.next().await {
         assert!(answer.end.is_none(), "nothing follows the end: {said:?}");
         match said {
-            Ok(Said::Opened) => assert!(!std::mem::replace(&mut answer.opened, true), "opened twice"),
-            Ok(Said::Part(part)) => {
+            Ok(ModelEvent::Opened) => assert!(!std::mem::replace(&mut answer.opened, true), "opened twice"),
+            Ok(ModelEvent::Part(part)) => {
                 assert!(answer.opened, "a part before the opening");
                 answer.take(part);
             }
-            Ok(Said::Ended { usage, .. }) => answer.end = Some(Ok(usage)),
+            Ok(ModelEvent::Ended { usage, .. }) => answer.end = Some(Ok(usage)),
             Err(failure) => answer.end = Some(Err(failure)),
         }
     }
@@ -201,16 +204,16 @@ impl Answer {
         match part {
             Part::Text(text) => {
                 self.text += &text;
-                self.extend(Held::Text(text.into()));
+                self.extend(BlockContent::Text(text.into()));
             }
             Part::Reasoning(text) => {
                 self.reasoning += &text;
-                self.extend(Held::Reasoning(text.into()));
+                self.extend(BlockContent::Reasoning(text.into()));
             }
             Part::Signature { block, signature } => self.sign(block, &signature),
             Part::Image(image) => {
                 let (media_type, name) = (image.media_type.into(), image.name.into());
-                self.push(Held::Image(File { media_type, name, bytes: image.content.bytes }));
+                self.push(BlockContent::Image(File { media_type, name, bytes: image.content.bytes }));
             }
             Part::Call { index, provider_id, name, arguments } => self.take_call(index, provider_id, name, &arguments),
         }
@@ -223,7 +226,7 @@ impl Answer {
             let call =
                 CallOf { provider_id: id.as_str().into(), tool: name.as_str().into(), arguments: arguments.into() };
             self.calls.push((id, name, arguments.to_owned()));
-            self.push(Held::Call(call));
+            self.push(BlockContent::Call(call));
         } else {
             assert_eq!((provider_id, name), (None, None), "id and name come once");
             self.calls[at].2 += arguments;
@@ -232,15 +235,16 @@ impl Answer {
         }
     }
 
-    fn push(&mut self, held: Held) {
-        self.blocks.push(Block { held, signature: None });
+    fn push(&mut self, held: BlockContent) {
+        self.blocks.push(ContentBlock { held, signature: None });
     }
 
     /// Adds to the last block if it is of this kind and not signed, as the engine does.
-    fn extend(&mut self, more: Held) {
+    fn extend(&mut self, more: BlockContent) {
         let last = self.blocks.last_mut().filter(|block| block.signature.is_none());
         match (last.map(|block| &mut block.held), &more) {
-            (Some(Held::Text(known)), Held::Text(text)) | (Some(Held::Reasoning(known)), Held::Reasoning(text)) => {
+            (Some(BlockContent::Text(known)), BlockContent::Text(text))
+            | (Some(BlockContent::Reasoning(known)), BlockContent::Reasoning(text)) => {
                 *known = format!("{known}{text}").into();
             }
             _ => self.push(more),
@@ -249,7 +253,7 @@ impl Answer {
 
     fn call_block(&mut self, index: u32) -> (&mut CallOf, &mut Option<Arc<str>>) {
         let calls = self.blocks.iter_mut().filter_map(|block| match &mut block.held {
-            Held::Call(call) => Some((call, &mut block.signature)),
+            BlockContent::Call(call) => Some((call, &mut block.signature)),
             _ => None,
         });
         calls.into_iter().nth(index as usize).expect("it has begun")
@@ -262,21 +266,21 @@ impl Answer {
             return;
         }
         let last = self.blocks.last_mut().filter(|block| block.signature.is_none());
-        let fits = |held: &Held| match of {
-            BlockOf::Text => matches!(held, Held::Text(_)),
-            _ => matches!(held, Held::Reasoning(_)),
+        let fits = |held: &BlockContent| match of {
+            BlockOf::Text => matches!(held, BlockContent::Text(_)),
+            _ => matches!(held, BlockContent::Reasoning(_)),
         };
         if let Some(block) = last.filter(|block| fits(&block.held)) {
             block.signature = Some(signature.into());
             return;
         }
-        let held = if of == BlockOf::Text { Held::Text } else { Held::Reasoning };
-        self.blocks.push(Block { held: held("".into()), signature: Some(signature.into()) });
+        let held = if of == BlockOf::Text { BlockContent::Text } else { BlockContent::Reasoning };
+        self.blocks.push(ContentBlock { held: held("".into()), signature: Some(signature.into()) });
     }
 
     /// The answer as it is in the next request of the conversation.
     pub(crate) fn sealed(&self, model: &str) -> Message {
-        Message::Assistant(models::Answer { model: model.into(), blocks: self.blocks.clone() })
+        Message::Assistant(models::AssistantMessage { model: model.into(), blocks: self.blocks.clone() })
     }
 
     pub(crate) fn failure(&self) -> &Failure {

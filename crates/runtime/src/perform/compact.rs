@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use engine::{
-    BodyKind, Candidate, Content, Failure, FailureClass, Item, Leave, Part, PurseWish, Report, Rung, Shortened,
-    Transcript, Usage,
+    BodyKind, BudgetRequest, Candidate, CompactionResult, CompactionStep, Content, Failure, FailureClass, Grant, Item,
+    Part, Report, Transcript, Usage,
 };
 use futures_util::StreamExt as _;
-use models::{Cached, Message, Model as _, Request, Said};
+use models::{Cached, Message, Model as _, ModelEvent, Request};
 
 use super::Reporter;
 use crate::conversation::{self, Conversation};
 use crate::runtime::Shared;
-use crate::summary::{self, Told, Wish};
+use crate::summary::{self, PieceRequest, Told};
 
 /// Tokens of a summary at most.
 const SUMMARY_TOKENS: u64 = 8_192;
@@ -22,14 +22,14 @@ const CHARS_PER_TOKEN: u64 = 3;
 
 /// A history that is to be made shorter.
 pub(super) struct Order {
-    pub(super) rung: Rung,
+    pub(super) compaction_step: CompactionStep,
     /// How many items a summary stands for.
     pub(super) items: usize,
     pub(super) transcript: Transcript,
     pub(super) candidate: Candidate,
     pub(super) focus: Option<String>,
     /// The leave that a model's summary needs of those who spend with its run.
-    pub(super) leave: Option<PurseWish>,
+    pub(super) grant: Option<BudgetRequest>,
 }
 
 /// Why there is none, and what was taken all the same.
@@ -47,37 +47,38 @@ impl From<Failure> for Failed {
 pub(super) async fn perform(shared: Arc<Shared>, order: Order, reporter: Reporter) {
     let effect = reporter.effect();
     let report = match shorten(&shared, order).await {
-        Ok(made) => Report::Shortened { effect, made },
-        Err(Failed { failure, usage }) => Report::NotShortened { effect, failure, usage },
+        Ok(made) => Report::Compacted { effect, made },
+        Err(Failed { failure, usage }) => Report::NotCompacted { effect, failure, usage },
     };
     reporter.report(report).await;
 }
 
-async fn shorten(shared: &Arc<Shared>, order: Order) -> Result<Shortened, Failed> {
-    let Order { rung, items, transcript, candidate, focus, leave } = order;
+async fn shorten(shared: &Arc<Shared>, order: Order) -> Result<CompactionResult, Failed> {
+    let Order { compaction_step, items, transcript, candidate, focus, grant } = order;
     let of = Arc::clone(shared);
-    if rung == Rung::Truncate {
+    if compaction_step == CompactionStep::Truncate {
         return Ok(beside(move || results(&of, &transcript)).await?);
     }
-    let endpoint = if rung == Rung::Summarise { Some(shared.resolver.endpoint(&candidate)?) } else { None };
+    let endpoint =
+        if compaction_step == CompactionStep::Summarise { Some(shared.resolver.endpoint(&candidate)?) } else { None };
     if let Some(endpoint) = endpoint.filter(|endpoint| endpoint.api != models::Api::Offline) {
         let told = beside(move || told(&of, &transcript, items)).await?;
-        if let Some(wish) = leave {
-            ask_leave(shared, &wish)?;
+        if let Some(request) = grant {
+            ask_leave(shared, &request)?;
         }
         return ask(shared, candidate, endpoint, told, focus.as_deref()).await;
     }
     let text = beside(move || Ok(summary::extract(&told(&of, &transcript, items)?))).await?;
     let text = Content::text(BodyKind::Message, &text);
-    Ok(Shortened::Summary { text, by: None, usage: Usage::default() })
+    Ok(CompactionResult::Summary { text, by: None, usage: Usage::default() })
 }
 
 /// A summary that is denied is not waited for: there are other ways, and the request that follows asks for itself.
-fn ask_leave(shared: &Shared, wish: &PurseWish) -> Result<(), Failure> {
+fn ask_leave(shared: &Shared, request: &BudgetRequest) -> Result<(), Failure> {
     let denied = |why: String| Err(Failure::new(FailureClass::Refused, why));
-    match shared.ask_to_spend(wish) {
-        Ok(Leave::Granted { .. }) => Ok(()),
-        Ok(Leave::Denied { limit, .. }) => denied(format!("no leave for a summary: {}", limit.in_words())),
+    match shared.ask_to_spend(request) {
+        Ok(Grant::Granted { .. }) => Ok(()),
+        Ok(Grant::Denied { limit, .. }) => denied(format!("no leave for a summary: {}", limit.in_words())),
         Err(error) => Err(Failure::new(FailureClass::Store, error.to_string())),
     }
 }
@@ -95,7 +96,7 @@ fn told(shared: &Shared, transcript: &Transcript, items: usize) -> Result<Vec<To
     let (mark, store) = (shared.resolver.mark(), shared.journal.as_ref());
     let mut conversation = Conversation::default();
     let messages = conversation.render(transcript, items, &mark, store)?;
-    // What limulus itself told the model was for its time, and is no wish of the user.
+    // What limulus itself told the model was for its time, and is no request of the user.
     let notes = transcript.items().iter().take(items).filter_map(|item| match item {
         Item::Note { body } => Some(conversation.text(body, store)),
         _ => None,
@@ -106,7 +107,7 @@ fn told(shared: &Shared, transcript: &Transcript, items: usize) -> Result<Vec<To
 }
 
 /// All long results, each as its beginning and its end.
-fn results(shared: &Shared, transcript: &Transcript) -> Result<Shortened, journal::Error> {
+fn results(shared: &Shared, transcript: &Transcript) -> Result<CompactionResult, journal::Error> {
     let store = shared.journal.as_ref();
     let long = transcript.items().iter().filter_map(Item::long_result);
     let cut = |(call, output): (engine::CallId, engine::Body)| {
@@ -114,7 +115,7 @@ fn results(shared: &Shared, transcript: &Transcript) -> Result<Shortened, journa
         let hash = output.hash.to_string();
         Ok((call, Content::text(BodyKind::Output, &summary::cut(&text, &hash[..12]))))
     };
-    Ok(Shortened::Results(long.map(cut).collect::<Result<_, journal::Error>>()?))
+    Ok(CompactionResult::Results(long.map(cut).collect::<Result<_, journal::Error>>()?))
 }
 
 /// A model's summary, piece after piece where the history is too large for one request.
@@ -124,7 +125,7 @@ async fn ask(
     endpoint: models::Endpoint,
     told: Vec<Told>,
     focus: Option<&str>,
-) -> Result<Shortened, Failed> {
+) -> Result<CompactionResult, Failed> {
     let candidate = Candidate { max_output: candidate.max_output.min(SUMMARY_TOKENS), ..candidate };
     // A summary so far, and the words around it, are in a request as well.
     let room =
@@ -137,8 +138,8 @@ async fn ask(
     .await?;
     let (mut before, mut usage) = (None::<String>, Usage::default());
     for (at, chunk) in chunks.iter().enumerate() {
-        let wish = Wish { focus, piece: (at + 1, chunks.len()), before: before.as_deref() };
-        let (system, question) = summary::question(wish, chunk);
+        let request = PieceRequest { focus, piece: (at + 1, chunks.len()), before: before.as_deref() };
+        let (system, question) = summary::question(request, chunk);
         let request = Request {
             candidate: candidate.clone(),
             system: Arc::<str>::from(system).into(),
@@ -157,7 +158,7 @@ async fn ask(
     }
     let text = beside(move || Ok(summary::completed(&before.unwrap_or_default(), &told))).await?;
     let by = Some(format!("{}/{}", candidate.provider, candidate.model));
-    Ok(Shortened::Summary { text: Content::text(BodyKind::Message, &text), by, usage })
+    Ok(CompactionResult::Summary { text: Content::text(BodyKind::Message, &text), by, usage })
 }
 
 fn named(failure: Failure, candidate: &Candidate) -> Failure {
@@ -171,9 +172,9 @@ async fn answer(shared: &Shared, request: Request) -> Result<(String, Usage), Fa
     let mut text = String::new();
     while let Some(said) = stream.next().await {
         match said? {
-            Said::Part(Part::Text(part)) => text.push_str(&part),
-            Said::Ended { usage, .. } => return Ok((text, usage)),
-            Said::Opened | Said::Part(_) => {}
+            ModelEvent::Part(Part::Text(part)) => text.push_str(&part),
+            ModelEvent::Ended { usage, .. } => return Ok((text, usage)),
+            ModelEvent::Opened | ModelEvent::Part(_) => {}
         }
         if text.len() as u64 > engine::tables::limits::STREAM_BYTES {
             return Err(Failure::new(FailureClass::Malformed, "the summary has no end; it was cut off"));

@@ -5,18 +5,18 @@ use std::sync::Arc;
 use engine::{Effect, EffectId, MessageId, Overrides, Report, RunId, Session, Settings, Thinking};
 
 use super::Reporter;
-use crate::lanes::{Of, Turn};
-use crate::runtime::{Shared, Wants};
+use crate::lanes::{LaneTicket, Of};
+use crate::runtime::{ModelPreferences, Shared};
 
 /// What decides the settings of the next run.
-pub(crate) struct Wish {
+pub(crate) struct SettingsRequest {
     pub(crate) agent: String,
     pub(crate) model: Option<String>,
     pub(crate) thinking: Option<Thinking>,
     pub(crate) overrides: Overrides,
 }
 
-impl Wish {
+impl SettingsRequest {
     pub(super) fn new(session: &Session, message: MessageId) -> Self {
         let queued = session.queue.iter().find(|queued| queued.message == message);
         let overrides = queued.map(|queued| queued.overrides.clone()).unwrap_or_default();
@@ -24,29 +24,34 @@ impl Wish {
     }
 }
 
-pub(super) async fn perform(shared: Arc<Shared>, (wish, turn): (Wish, Turn), reporter: Reporter) {
+pub(super) async fn perform(shared: Arc<Shared>, (request, ticket): (SettingsRequest, LaneTicket), reporter: Reporter) {
     let effect = reporter.effect();
-    turn.come().await;
-    reporter.report(entered(&shared, wish, effect)).await;
+    ticket.come().await;
+    reporter.report(entered(&shared, request, effect)).await;
 }
 
 /// A lane that is free answers within the offer of the message: its acceptance and the start of its run are one batch.
-pub(crate) fn enter_free(shared: &Shared, wish: Wish, message: MessageId, session: &str) -> Option<Report> {
+pub(crate) fn enter_free(
+    shared: &Shared,
+    request: SettingsRequest,
+    message: MessageId,
+    session: &str,
+) -> Option<Report> {
     let run = RunId::from(message);
-    let is_in = shared.enter_free_lane(run, Of { session, agent: &wish.agent });
-    is_in.then(|| entered(shared, wish, Effect::lane(message).id()))
+    let is_in = shared.enter_free_lane(run, Of { session, agent: &request.agent });
+    is_in.then(|| entered(shared, request, Effect::lane(message).id()))
 }
 
-fn entered(shared: &Shared, wish: Wish, effect: EffectId) -> Report {
-    let wants = Wants { model: wish.model.as_deref(), thinking: wish.thinking };
-    match shared.resolver.settings(&wish.agent, wants, &wish.overrides) {
+fn entered(shared: &Shared, request: SettingsRequest, effect: EffectId) -> Report {
+    let wants = ModelPreferences { model: request.model.as_deref(), thinking: request.thinking };
+    match shared.resolver.settings(&request.agent, wants, &request.overrides) {
         Ok(mut settings) => {
             shared.ledger.order(&mut settings.candidates);
             let cooling = shared.ledger.cooling(&settings.candidates, effect.run, shared.clock.now());
             Report::LaneEntered { effect, settings: shared.latest.settings(settings), cooling }
         }
         Err(failure) => {
-            let settings = Settings { agent: wish.agent, ..Settings::default() };
+            let settings = Settings { agent: request.agent, ..Settings::default() };
             Report::LaneRefused { effect, settings: Arc::new(settings), failure }
         }
     }

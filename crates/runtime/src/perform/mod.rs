@@ -18,8 +18,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use engine::{
-    Body, CallId, Candidate, Effect, EffectId, Failure, FailureClass, Hash, ProcessState, PurseWish, Report, Run,
-    RunId, Rung, Session, Settings,
+    Body, BudgetRequest, CallId, Candidate, CompactionStep, Effect, EffectId, Failure, FailureClass, Hash,
+    ProcessState, Report, Run, RunId, Session, Settings,
 };
 use futures_util::FutureExt as _;
 use tokio::sync::mpsc;
@@ -27,9 +27,9 @@ use tokio::task::AbortHandle;
 
 use crate::actor::Offer;
 use crate::conversation::Conversation;
-use crate::lanes::Turn;
+use crate::lanes::LaneTicket;
 use crate::perform::freeze_call::Freezing;
-use crate::runtime::{Shared, Withheld};
+use crate::runtime::{Redaction, Shared};
 
 /// What an effect needs of its session, taken when it starts.
 pub(crate) struct Job<'a> {
@@ -39,7 +39,7 @@ pub(crate) struct Job<'a> {
     pub(crate) conversation: &'a mut Conversation,
     pub(crate) data: &'a mpsc::Sender<Offer>,
     /// The turn of a run that has asked for its place already.
-    pub(crate) turn: Option<Turn>,
+    pub(crate) ticket: Option<LaneTicket>,
 }
 
 /// The way back into the engine.
@@ -87,27 +87,27 @@ pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<Underway, jour
     let shared = Arc::clone(job.shared);
     let task = match effect {
         Effect::Lane { message, .. } => {
-            let (wish, run) = (lane::Wish::new(job.session, *message), RunId::from(*message));
-            let turn = job.turn.take().unwrap_or_else(|| shared.ask_lane(run, job.session.into()));
-            spawn(reporter.clone(), lane::perform(shared, (wish, turn), reporter))
+            let (request, run) = (lane::SettingsRequest::new(job.session, *message), RunId::from(*message));
+            let ticket = job.ticket.take().unwrap_or_else(|| shared.ask_lane(run, job.session.into()));
+            spawn(reporter.clone(), lane::perform(shared, (request, ticket), reporter))
         }
         Effect::Prepare { .. } => spawn(reporter.clone(), prepare::perform(settings(job), reporter)),
         Effect::Reserve { id, expected, closing } => {
             let (run, agent) = (id.run, job.session.agent.clone());
             if shared.is_tight(&agent) {
                 *job.conversation = Conversation::default();
-                shared.resting.clear();
+                shared.conversations.clear();
             }
-            let wish = PurseWish { run, agent, expected: *expected, closing: *closing };
-            spawn(reporter.clone(), reserve::perform(shared, wish, reporter))
+            let request = BudgetRequest { run, agent, expected: *expected, closing: *closing };
+            spawn(reporter.clone(), reserve::perform(shared, request, reporter))
         }
         Effect::Request { candidate, thinking, prompt, items, .. } => {
             let mut order = order(job, *candidate, prompt, *items as usize)?;
             order.candidate.thinking = thinking.or(order.candidate.thinking);
             spawn(reporter.clone(), request::perform(shared, order, reporter))
         }
-        Effect::Compact { rung, items, focus, candidate, .. } => {
-            let order = shortening(job, *rung, *items as usize, focus.as_ref(), *candidate)?;
+        Effect::Compact { compaction_step, items, focus, candidate, .. } => {
+            let order = shortening(job, *compaction_step, *items as usize, focus.as_ref(), *candidate)?;
             spawn(reporter.clone(), compact::perform(shared, order, reporter))
         }
         Effect::CheckCall { id, call } => {
@@ -135,7 +135,9 @@ pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<Underway, jour
             let task = spawn(reporter, freeze_call::perform(Arc::clone(&freezing)));
             return Ok(Underway { task, freezing: Some(freezing) });
         }
-        Effect::Report { strike, .. } => spawn(reporter.clone(), report::perform(shared, strike.clone(), reporter)),
+        Effect::Report { failure_report, .. } => {
+            spawn(reporter.clone(), report::perform(shared, failure_report.clone(), reporter))
+        }
         Effect::HoldProcess { process, .. } => spawn(reporter.clone(), process::hold(shared, *process, reporter)),
         Effect::EndProcess { process, .. } => spawn(reporter.clone(), process::end(shared, *process, reporter)),
     };
@@ -161,7 +163,7 @@ fn settings(job: &Job<'_>) -> Arc<Settings> {
 fn order(job: &mut Job<'_>, candidate: u32, prompt: &Body, items: usize) -> Result<request::Order, journal::Error> {
     let store = job.shared.journal.as_ref();
     let settings = settings(job);
-    job.conversation.go_on_from(|| job.shared.resting.take(job.session.branch));
+    job.conversation.go_on_from(|| job.shared.conversations.take(job.session.branch));
     let head = job.conversation.head(prompt, &settings, &job.shared.latest, store)?;
     let (system, tools) = (head.system.clone(), head.tools.clone());
     let mark = job.shared.resolver.mark();
@@ -174,7 +176,7 @@ fn order(job: &mut Job<'_>, candidate: u32, prompt: &Body, items: usize) -> Resu
 
 fn shortening(
     job: &Job<'_>,
-    rung: Rung,
+    compaction_step: CompactionStep,
     items: usize,
     focus: Option<&Body>,
     candidate: u32,
@@ -185,9 +187,9 @@ fn shortening(
     let focus = focus.map(|focus| job.conversation.text(focus, job.shared.journal.as_ref())).transpose()?;
     let (transcript, focus) = (job.session.transcript.clone(), focus.map(|focus| focus.to_string()));
     let agent = job.session.agent.clone();
-    let wish = |run: &Run| PurseWish { run: run.id, agent, expected: run.summary_out(), closing: false };
-    let leave = job.session.run().filter(|_| settings.budget.is_shared()).map(wish);
-    Ok(compact::Order { rung, items, transcript, candidate, focus, leave })
+    let request = |run: &Run| BudgetRequest { run: run.id, agent, expected: run.summary_out(), closing: false };
+    let grant = job.session.run().filter(|_| settings.budget.is_shared()).map(request);
+    Ok(compact::Order { compaction_step, items, transcript, candidate, focus, grant })
 }
 
 /// The same for every request of a session, and nothing of it can be read there.
@@ -218,7 +220,7 @@ fn call_request(
     let call =
         job.session.run().and_then(|run| run.call(call)).expect("effects of a call are wanted only while it is there");
     let arguments = job.conversation.text(&call.arguments, job.shared.journal.as_ref())?;
-    let Withheld { secrets, secret_env, reach } = job.shared.resolver.withheld();
+    let Redaction { secrets, secret_env, reach } = job.shared.resolver.redaction();
     let context = tools::Context {
         workspace: PathBuf::from(&settings.workspace),
         calls: job.shared.calls(),

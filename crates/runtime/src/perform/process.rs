@@ -11,12 +11,12 @@ use super::end_call::GRACE;
 use crate::runtime::Shared;
 
 pub(super) async fn hold(shared: Arc<Shared>, process: EffectId, reporter: Reporter) {
-    let end = tools::hold_process(&shared.calls(), &shared.resolver.withheld().secrets, process).await;
+    let end = tools::hold_process(&shared.calls(), &shared.resolver.redaction().secrets, process).await;
     ended(end, reporter).await;
 }
 
 pub(super) async fn end(shared: Arc<Shared>, process: EffectId, reporter: Reporter) {
-    let end = tools::end_process(&shared.calls(), &shared.resolver.withheld().secrets, process, GRACE).await;
+    let end = tools::end_process(&shared.calls(), &shared.resolver.redaction().secrets, process, GRACE).await;
     ended(end, reporter).await;
 }
 

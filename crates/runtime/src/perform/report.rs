@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Report, Strike};
+use engine::{FailureReport, Report};
 
 use super::Reporter;
 use crate::ledger;
@@ -12,11 +12,11 @@ use crate::runtime::Shared;
 /// Between two looks at a disk that is full.
 const LOOK: Duration = Duration::from_secs(1);
 
-pub(super) async fn perform(shared: Arc<Shared>, strike: Strike, reporter: Reporter) {
+pub(super) async fn perform(shared: Arc<Shared>, failure_report: FailureReport, reporter: Reporter) {
     let effect = reporter.effect();
     loop {
-        let strike = strike.clone();
-        match ledger::record(&shared, move |ledger, now| ledger.strike(&strike, now)).await {
+        let failure_report = failure_report.clone();
+        match ledger::record(&shared, move |ledger, now| ledger.record_failure(&failure_report, now)).await {
             Ok(()) => return reporter.report(Report::Reported { effect }).await,
             Err(journal::Error::Full { .. }) => tokio::time::sleep(LOOK).await,
             // The next owner tells it: the session owes it until it is recorded.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use engine::{Candidate, Failure, FailureClass, Report, Timestamp, ToolSpec};
 use futures_util::StreamExt as _;
-use models::{Cached, Message, Model as _, Request, Said};
+use models::{Cached, Message, Model as _, ModelEvent, Request};
 
 use super::Reporter;
 use crate::crashpoint;
@@ -42,9 +42,9 @@ pub(super) async fn perform(shared: Arc<Shared>, order: Order, reporter: Reporte
     crashpoint::hit("request_sent");
     while let Some(said) = stream.next().await {
         let report = match said {
-            Ok(Said::Opened) => Report::RequestOpened { effect },
-            Ok(Said::Part(part)) => Report::Said { effect, part },
-            Ok(Said::Ended { usage, .. }) => {
+            Ok(ModelEvent::Opened) => Report::RequestOpened { effect },
+            Ok(ModelEvent::Part(part)) => Report::Said { effect, part },
+            Ok(ModelEvent::Ended { usage, .. }) => {
                 // Told at once: the effect is stopped when its end is decided on.
                 answered(&shared, asked, alone, since);
                 return reporter.report(Report::RequestEnded { effect, usage }).await;
@@ -59,12 +59,12 @@ pub(super) async fn perform(shared: Arc<Shared>, order: Order, reporter: Reporte
 
 /// Lets the ledger know, where that changes whom anyone asks.
 fn answered(shared: &Arc<Shared>, candidate: Candidate, alone: bool, since: Timestamp) {
-    if shared.ledger.is_news(&candidate, alone, since) {
+    if shared.ledger.is_update(&candidate, alone, since) {
         let shared = Arc::clone(shared);
         tokio::spawn(async move {
             // One that is lost is told by the next answer.
             let _ = ledger::record(&shared, move |ledger, now| {
-                if ledger.is_news(&candidate, alone, since) {
+                if ledger.is_update(&candidate, alone, since) {
                     ledger.answered(&candidate, since, now);
                 }
             })

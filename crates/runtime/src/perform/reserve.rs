@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Failure, FailureClass, Leave, PurseWish, Report};
+use engine::{BudgetRequest, Failure, FailureClass, Grant, Report};
 
 use super::Reporter;
 use crate::runtime::Shared;
@@ -12,14 +12,14 @@ use crate::runtime::Shared;
 /// Between two looks at what nobody tells of: the configuration, and the next day.
 const LOOK: Duration = Duration::from_secs(2);
 
-pub(super) async fn perform(shared: Arc<Shared>, wish: PurseWish, reporter: Reporter) {
+pub(super) async fn perform(shared: Arc<Shared>, request: BudgetRequest, reporter: Reporter) {
     let effect = reporter.effect();
     let mut is_told = false;
     loop {
-        let changed = shared.purse.changed();
-        match shared.ask_to_go_on(&wish) {
-            Ok(Leave::Granted { near }) => return reporter.report(Report::Reserved { effect, near }).await,
-            Ok(Leave::Denied { limit, until }) => {
+        let changed = shared.budget_pool.changed();
+        match shared.ask_to_go_on(&request) {
+            Ok(Grant::Granted { near }) => return reporter.report(Report::Reserved { effect, near }).await,
+            Ok(Grant::Denied { limit, until }) => {
                 if !is_told {
                     is_told = true;
                     reporter.report(Report::Denied { effect, limit, until }).await;

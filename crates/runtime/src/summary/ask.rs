@@ -19,7 +19,7 @@ Keep file paths, commands, ids, numbers and error messages exactly as they are. 
 
 /// What is asked for.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Wish<'a> {
+pub(crate) struct PieceRequest<'a> {
     /// What the user wants kept above all.
     pub(crate) focus: Option<&'a str>,
     /// Which piece of how many, from 1.
@@ -45,17 +45,17 @@ pub(crate) fn chunks(told: &[Told], chars: usize) -> Vec<String> {
 }
 
 /// The system prompt and the question.
-pub(crate) fn question(wish: Wish<'_>, chunk: &str) -> (&'static str, String) {
-    let (piece, of) = wish.piece;
-    let before = wish
+pub(crate) fn question(request: PieceRequest<'_>, chunk: &str) -> (&'static str, String) {
+    let (piece, of) = request.piece;
+    let before = request
         .before
         .map(|before| format!("The summary so far, of what was before:\n\n<summary>\n{before}\n</summary>\n\n"));
     let which = if of > 1 { format!(", piece {piece} of {of}") } else { String::new() };
-    let asked = match wish.before {
+    let asked = match request.before {
         Some(_) => "Write the summary anew, so that it stands for both.",
         None => "Write its summary.",
     };
-    let focus = wish.focus.map(|focus| format!("\n\nThe user wants this kept above all: {focus}"));
+    let focus = request.focus.map(|focus| format!("\n\nThe user wants this kept above all: {focus}"));
     let (before, focus) = (before.unwrap_or_default(), focus.unwrap_or_default());
     let conversation = format!("The conversation{which}:\n\n<conversation>\n{chunk}</conversation>\n\n");
     (SYSTEM, format!("{before}{conversation}{asked} {SHAPE}{focus}"))
@@ -102,12 +102,12 @@ mod tests {
 
     #[test]
     fn r25_the_question_names_the_piece_the_summary_so_far_and_the_focus() {
-        let wish = Wish { focus: Some("the tide table"), piece: (2, 3), before: Some("They began.") };
-        let (_, text) = question(wish, "[user]\nhello\n\n");
+        let request = PieceRequest { focus: Some("the tide table"), piece: (2, 3), before: Some("They began.") };
+        let (_, text) = question(request, "[user]\nhello\n\n");
         for part in ["They began.", "piece 2 of 3", "[user]\nhello", "kept above all: the tide table", "## Goal"] {
             assert!(text.contains(part), "{part}");
         }
-        let (_, text) = question(Wish { focus: None, piece: (1, 1), before: None }, "");
+        let (_, text) = question(PieceRequest { focus: None, piece: (1, 1), before: None }, "");
         assert!(!text.contains("piece") && !text.contains("above all"), "{text}");
     }
 

@@ -184,8 +184,8 @@ fn is_exact(word: &str) -> bool {
     }
     let is_address = word.starts_with("https://") || word.starts_with("http://");
     let digits = word.chars().filter(char::is_ascii_digit).count();
-    let letters = word.chars().filter(char::is_ascii_alphabetic).count();
-    let is_id = digits >= 3 && letters >= 1 && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_:/#.".contains(c));
+    let notices = word.chars().filter(char::is_ascii_alphabetic).count();
+    let is_id = digits >= 3 && notices >= 1 && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_:/#.".contains(c));
     is_address || is_id && !word.contains("..") && digits * 8 >= length
 }
 

@@ -6,7 +6,7 @@ mod cut;
 mod extract;
 mod told;
 
-pub(crate) use ask::{Wish, chunks, completed, question};
+pub(crate) use ask::{PieceRequest, chunks, completed, question};
 pub(crate) use cut::cut;
 pub(crate) use extract::extract;
 pub(crate) use told::{Told, told};

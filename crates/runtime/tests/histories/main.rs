@@ -5,7 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on is to fail where it stands")]
 
 mod case;
-mod planted;
+mod mutants;
 mod rules;
 mod says;
 mod sdks;
@@ -68,7 +68,7 @@ fn r41_no_history_makes_a_request_that_a_provider_refuses() {
 fn r41_results_stand_in_the_order_of_their_calls() {
     let mut orders = BTreeSet::new();
     for picks in [vec![0], vec![1], vec![2], vec![2, 1, 0], vec![0, 2, 1, 1], vec![3, 1]] {
-        let history = play(&planted::three_calls(picks)).unwrap();
+        let history = play(&mutants::three_calls(picks)).unwrap();
         let ids = |of: fn(&Message) -> Vec<Arc<str>>| history.messages.iter().flat_map(|m| of(m)).collect::<Vec<_>>();
         let asked = ids(|message| match message {
             Message::Assistant(answer) => answer.calls().map(|call| Arc::clone(&call.provider_id)).collect(),
@@ -88,14 +88,14 @@ fn r41_results_stand_in_the_order_of_their_calls() {
 #[test]
 fn r41_each_rule_refuses_the_request_that_breaks_it() {
     for (at, served) in SERVED.iter().enumerate() {
-        let good = planted::good(at);
+        let good = mutants::good(at);
         assert_eq!(rules::broken(&good), [""; 0], "{}: {:#}", served.name(), good.body);
     }
     for (api, name) in Api::ALL {
-        let bad = planted::bad(api);
+        let bad = mutants::bad(api);
         let rules: Vec<_> = rules::of(api).iter().map(|(rule, _)| *rule).collect();
         assert_eq!(bad.iter().map(|bad| bad.rule).collect::<Vec<_>>(), rules, "{name}");
-        for planted::Bad { rule, sent } in bad {
+        for mutants::Bad { rule, sent } in bad {
             let broken = rules::broken(&sent);
             assert!(broken.contains(&rule), "{name}: {rule} takes what breaks it, {broken:?} do not: {:#}", sent.body);
         }

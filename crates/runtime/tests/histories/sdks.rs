@@ -17,7 +17,7 @@ use models::{Api, Cached};
 use serde_json::{Value, json};
 
 use crate::served::{SERVED, Sent};
-use crate::{each_history, planted, rules};
+use crate::{each_history, mutants, rules};
 
 /// Histories that are sent if nobody says how many.
 const HISTORIES: u32 = 500;
@@ -91,7 +91,7 @@ fn requests() -> Vec<(Sent, bool)> {
     });
     let mut sent = sent.into_inner();
     for api in [Api::Anthropic, Api::OpenAiChat, Api::OpenAiResponses] {
-        sent.extend(planted::bad(api).into_iter().map(|bad| (bad.sent, true)));
+        sent.extend(mutants::bad(api).into_iter().map(|bad| (bad.sent, true)));
     }
     sent
 }

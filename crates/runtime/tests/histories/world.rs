@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use engine::tables::lifecycle::LifecycleKind;
 use engine::{
-    Attached, BodyKind, BranchId, CallOutcome, Command, Content, Do, Effect, EffectId, Failure, Found, Given, Hash,
-    Limits, Machine, MessageId, Moment, Overrides, Policy, Pump, QueueSettings, Report, Session, SessionId, Settings,
-    Stage, Timestamp, Usage,
+    Attached, BodyKind, BranchId, CallOutcome, Command, Content, Do, Effect, EffectId, Failure, Found, Hash, Limits,
+    Machine, MessageId, Moment, Overrides, Policy, Pump, QueueSettings, Report, Session, SessionId, Settings, Stage,
+    Timestamp, ToolResult, Usage,
 };
 use journal::{Append, Journal as _, Memory, Read as _};
 use models::{Cached, Message};
@@ -99,7 +99,7 @@ impl<'a> World<'a> {
     }
 
     fn take(&mut self, input: impl Into<engine::Input>) {
-        self.pump.offer(input, Moment { now: Timestamp(self.now), draw: 500 }, None);
+        self.pump.offer(input, Moment { now: Timestamp(self.now), random: 500 }, None);
         while let Some(batch) = self.pump.next_batch() {
             self.events.extend(batch.records.iter().map(|record| record.event.kind()));
             let epoch = self.journal.epoch();
@@ -241,8 +241,8 @@ impl<'a> World<'a> {
             Effect::Reserve { .. } => [Report::Reserved { effect: id, near: None }].into(),
             Effect::Compact { .. } => {
                 let text = Content::text(BodyKind::Message, "They talked.");
-                let made = engine::Shortened::Summary { text, by: None, usage: Usage::default() };
-                [Report::Shortened { effect: id, made }].into()
+                let made = engine::CompactionResult::Summary { text, by: None, usage: Usage::default() };
+                [Report::Compacted { effect: id, made }].into()
             }
             Effect::CheckCall { call, .. } => {
                 let decision = match self.planned(call.index).decision {
@@ -299,11 +299,11 @@ impl<'a> World<'a> {
         &self.case.calls[index as usize % self.case.calls.len()]
     }
 
-    fn given(&self) -> Given {
+    fn given(&self) -> ToolResult {
         let Called { fails, output, files, .. } = &self.case.calls[self.calls % self.case.calls.len()];
         let outcome = if *fails { CallOutcome::Failed } else { CallOutcome::Done };
         let output = Content::text(BodyKind::Output, output);
-        Given { attachments: attached(files), ..Given::new(outcome, output) }
+        ToolResult { attachments: attached(files), ..ToolResult::new(outcome, output) }
     }
 }
 

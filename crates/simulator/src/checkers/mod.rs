@@ -176,7 +176,7 @@ pub fn acknowledged(outside: &Outside, entries: &[Entry]) -> Result<(), Violatio
             Caller::Leave(call) => any(&|event| matches!(event, Event::AskAnswered(e) if e.call == *call)),
             Caller::Abort(index) => ending_of(entries, message_id(*index).into()),
             Caller::Pause(_) => any(&|event| matches!(event, Event::Paused(_))),
-            Caller::Resume(seq) | Caller::Mend(seq) => entries
+            Caller::Resume(seq) | Caller::Repair(seq) => entries
                 .iter()
                 .any(|entry| entry.seq > *seq && matches!(entry.event, Event::Resumed(_) | Event::LifecycleChanged(_))),
             Caller::Raise(_, scope) => any(&|event| matches!(event, Event::BudgetSet(e) if e.scope == *scope)),

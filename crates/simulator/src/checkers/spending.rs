@@ -162,7 +162,7 @@ impl Account {
             }
             Event::StreamCut(_) | Event::WaitBegan(_) => self.lose(),
             Event::Failed(e) => {
-                self.out = self.out.filter(|(_, heard)| *heard || is_unknown(&e.failure));
+                self.out = self.out.filter(|(_, observed)| *observed || is_unknown(&e.failure));
                 self.lose();
             }
             Event::CallStarted(e) => self.run[1] += u64::from(self.started.insert(e.call)),

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use engine::tables::compaction::Rung;
+use engine::tables::compaction::CompactionStep;
 use engine::{
-    Answer, ApprovalRow, Batch, CallId, CallOutcome, CandidateCooled, CompactionBegun, CompactionCause, EffectId,
-    Failed, Failure, FailureClass, Hash, Note, Noted, ProcessAdopted, ProcessEnded, ReceiptState, Record, RequestSent,
-    ResultsCut, RetryScheduled, Seq, Spent, TextAdded, Thinking, Timestamp, ToolClass, Views, WaitBegan, WaitEnded,
-    WaitFor,
+    Acknowledgement, ApprovalRow, Batch, CallId, CallOutcome, CandidateCooled, CompactionBegun, CompactionCause,
+    EffectId, Failed, Failure, FailureClass, Hash, Note, Noted, ProcessAdopted, ProcessEnded, ReceiptState, Record,
+    RequestSent, ResultsCut, RetryScheduled, Seq, Spent, TextAdded, Thinking, Timestamp, ToolClass, Views, WaitBegan,
+    WaitEnded, WaitFor,
 };
 
 use super::*;
@@ -23,7 +23,7 @@ pub(crate) const PLANTED: &[Planted] = &[
     (Invariant::Published, |outside| outside.view = View::default()),
     (Invariant::Acknowledged, |outside| {
         let call = CallId { run: message_id(2).into(), step: 9, index: 9 };
-        outside.callers.answered(Caller::Leave(call), Ok(Answer::Done), outside.now).unwrap();
+        outside.callers.answered(Caller::Leave(call), Ok(Acknowledgement::Done), outside.now).unwrap();
     }),
     (Invariant::Terminal, |outside| append(outside, event_of(outside, "run_ended"))),
     (Invariant::Terminal, |outside| {
@@ -71,13 +71,13 @@ pub(crate) const PLANTED: &[Planted] = &[
         outside.model.silent.insert(request_of(outside), Timestamp(0));
     }),
     (Invariant::Abort, |outside| {
-        outside.callers.answered(Caller::Abort(0), Ok(Answer::Done), outside.now).unwrap();
+        outside.callers.answered(Caller::Abort(0), Ok(Acknowledgement::Done), outside.now).unwrap();
     }),
     (Invariant::Abort, |outside| {
         // It ended as it was told, but long after.
         let aborted = Caller::Abort(2);
         assert!(outside.callers.was_promised(aborted));
-        outside.callers.answered(aborted, Ok(Answer::Done), Timestamp(0)).unwrap();
+        outside.callers.answered(aborted, Ok(Acknowledgement::Done), Timestamp(0)).unwrap();
         outside.past.until = Timestamp(0);
     }),
     (Invariant::Counters, |outside| {
@@ -85,7 +85,7 @@ pub(crate) const PLANTED: &[Planted] = &[
             outside,
             RetryScheduled {
                 as_it_is: false,
-                rung: None,
+                compaction_step: None,
                 until: outside.now.plus(1_000),
                 try_no: 2,
                 candidate: None,
@@ -116,7 +116,7 @@ pub(crate) const PLANTED: &[Planted] = &[
             outside,
             RetryScheduled {
                 as_it_is: false,
-                rung: None,
+                compaction_step: None,
                 until: outside.now,
                 try_no: 2,
                 candidate: None,
@@ -227,8 +227,8 @@ fn end_of(outside: &Outside) -> RunEnded {
 
 fn begun(outside: &Outside) -> CompactionBegun {
     let compaction = EffectId { kind: EffectKind::Compact, try_no: 9, ..request_of(outside) };
-    let (cause, rung) = (CompactionCause::Threshold, Rung::Truncate);
-    CompactionBegun { try_no: 1, compaction, cause, rung, items: 1, tokens: 9, focus: None, reserved: None }
+    let (cause, compaction_step) = (CompactionCause::Threshold, CompactionStep::Truncate);
+    CompactionBegun { try_no: 1, compaction, cause, compaction_step, items: 1, tokens: 9, focus: None, reserved: None }
 }
 
 /// The model is asked to write down what must not be lost.

@@ -2,7 +2,7 @@
 //! resets, restarts and what is asked of the queue, judged by a second model of the routing that shares nothing with the engine's.
 
 mod legs;
-mod naive;
+mod oracle;
 mod play;
 
 use std::ops::AddAssign;

@@ -7,13 +7,14 @@ use engine::{Allowance, AtLimit, Budget, FailureClass, Limits, ResumeMode, Think
 
 use super::trial::{Mode, Part, Trial};
 use crate::case::Form;
-use crate::fault::{Fault, Lost, Strike};
+use crate::fault::{Fault, Lost, PlannedFault};
 use crate::hit::{Harm, Hit};
 use crate::plan::Plan;
 use crate::workload::{
-    After, Again, Asked, Ends, Flaw, Leave, Odd, Pause, Script, Seed, Then, Turn, TurnCall, TurnFailure, When, Workload,
+    After, Again, Asked, Defect, Ends, Leave, Odd, Pause, Script, Seed, Then, Turn, TurnCall, TurnFailure, When,
+    Workload,
 };
-use crate::world::Chance;
+use crate::world::Rng;
 
 /// Words of the model; their lengths differ.
 const WORDS: [&str; 6] = ["I ", "look ", "around ", "and ", "then ", "decide "];
@@ -23,7 +24,7 @@ const JUMPS: [i64; 6] = [-1_000, 1_000, -3_600_000, 3_600_000, -315_576_000_000,
 
 /// The workload of a case, without what it leaves out.
 pub fn plan_of(trial: &Trial) -> Plan {
-    let row = |of: &str| Chance::new(trial.seed, of);
+    let row = |of: &str| Rng::new(trial.seed, of);
     let mut settings = row("settings");
     let mode = trial.mode;
     let seed = Seed {
@@ -61,30 +62,30 @@ pub fn plan_of(trial: &Trial) -> Plan {
     Plan::of(workload, seed)
 }
 
-fn limits(chance: &mut Chance) -> Limits {
+fn limits(rng: &mut Rng) -> Limits {
     let limits = Limits::default();
     Limits {
-        deadline_ms: if chance.one_in(6) { 50 + chance.pick(800) as u64 } else { limits.deadline_ms },
-        first_byte_ms: chance.of(&[limits.first_byte_ms, 30_000]),
-        silent_ms: chance.of(&[limits.silent_ms, 20_000]),
-        call_ms: if chance.one_in(6) { 10 + chance.pick(200) as u64 } else { limits.call_ms },
-        retries: chance.pick(4) as u32,
-        poison_after: chance.of(&[3, 3, 2, 0]),
+        deadline_ms: if rng.one_in(6) { 50 + rng.pick(800) as u64 } else { limits.deadline_ms },
+        first_byte_ms: rng.of(&[limits.first_byte_ms, 30_000]),
+        silent_ms: rng.of(&[limits.silent_ms, 20_000]),
+        call_ms: if rng.one_in(6) { 10 + rng.pick(200) as u64 } else { limits.call_ms },
+        retries: rng.pick(4) as u32,
+        poison_after: rng.of(&[3, 3, 2, 0]),
         ..limits
     }
 }
 
 /// What may be spent: a few requests of the some 1,300 tokens that each of the script is taken to have, or a few calls.
-fn budget(chance: &mut Chance) -> Budget {
+fn budget(rng: &mut Rng) -> Budget {
     let run = Allowance {
-        tokens: (!chance.one_in(3)).then(|| 900 + chance.pick(6_000) as u64),
-        calls: chance.one_in(3).then(|| 1 + chance.pick(4) as u64),
+        tokens: (!rng.one_in(3)).then(|| 900 + rng.pick(6_000) as u64),
+        calls: rng.one_in(3).then(|| 1 + rng.pick(4) as u64),
         ..Allowance::default()
     };
-    let tokens = (run.is_unlimited() || chance.one_in(3)).then(|| 1_200 + chance.pick(12_000) as u64);
+    let tokens = (run.is_unlimited() || rng.one_in(3)).then(|| 1_200 + rng.pick(12_000) as u64);
     let session = Allowance { tokens, ..Allowance::default() };
-    let at_limit = chance.of(&[AtLimit::Wait, AtLimit::Wait, AtLimit::End]);
-    Budget { run, session, at_limit, wrap_up: chance.of(&[0, 80]), ..Budget::default() }
+    let at_limit = rng.of(&[AtLimit::Wait, AtLimit::Wait, AtLimit::End]);
+    Budget { run, session, at_limit, wrap_up: rng.of(&[0, 80]), ..Budget::default() }
 }
 
 /// What a provider says of a key or a model, some of it only once.
@@ -99,41 +100,41 @@ const FLAWS: [(FailureClass, u32); 7] = [
 ];
 
 /// One to three keys of one or two models; one of them at least is in order.
-fn asked(chance: &mut Chance) -> Vec<Asked> {
-    let models = &["script", "other"][..=chance.pick(2)];
-    let profiles = &["first", "second", "third"][..=chance.pick(3)];
+fn asked(rng: &mut Rng) -> Vec<Asked> {
+    let models = &["script", "other"][..=rng.pick(2)];
+    let profiles = &["first", "second", "third"][..=rng.pick(3)];
     let mut asked: Vec<Asked> =
         models.iter().flat_map(|model| profiles.iter().map(|profile| Asked::new(model, profile))).collect();
-    let sound = chance.pick(asked.len());
+    let sound = rng.pick(asked.len());
     for (at, asked) in asked.iter_mut().enumerate() {
-        asked.can_refresh = chance.one_in(2);
-        if chance.one_in(3) {
-            asked.thinking = Some(chance.of(&[Thinking::Xhigh, Thinking::High, Thinking::Low]));
+        asked.can_refresh = rng.one_in(2);
+        if rng.one_in(3) {
+            asked.thinking = Some(rng.of(&[Thinking::Xhigh, Thinking::High, Thinking::Low]));
             let accepts = [Thinking::Medium, Thinking::Minimal, Thinking::Off];
-            asked.accepts = chance.one_in(2).then(|| chance.of(&accepts));
+            asked.accepts = rng.one_in(2).then(|| rng.of(&accepts));
         }
-        let (class, times) = chance.of(&FLAWS);
-        asked.flaw = (chance.one_in(2) && at != sound).then_some(Flaw { class, times });
+        let (class, times) = rng.of(&FLAWS);
+        asked.flaw = (rng.one_in(2) && at != sound).then_some(Defect { class, times });
     }
     asked
 }
 
 /// Every answer is preceded by the provider's word that the request is too long, some more often than can be mended.
-fn make_long(runs: &mut [Script], chance: &mut Chance) {
+fn make_long(runs: &mut [Script], rng: &mut Rng) {
     for turn in runs.iter_mut().flat_map(|run| &mut run.turns) {
         let class = FailureClass::ContextOverflow;
-        let times = 1 + chance.pick(5) as u32;
+        let times = 1 + rng.pick(5) as u32;
         turn.failure = Some(TurnFailure { class, after: 0, cut: 0, retry_after_ms: None, times });
     }
 }
 
-fn script(index: usize, chance: &mut Chance) -> Script {
-    let count = 1 + chance.pick(3);
-    let mut turns: Vec<Turn> = (0..count).map(|_| turn(chance)).collect();
+fn script(index: usize, rng: &mut Rng) -> Script {
+    let count = 1 + rng.pick(3);
+    let mut turns: Vec<Turn> = (0..count).map(|_| turn(rng)).collect();
     // What asks for calls goes on after them, what does not is the end: all but the last have some.
     for turn in &mut turns[..count - 1] {
         if turn.calls.is_empty() {
-            turn.calls.push(call(chance));
+            turn.calls.push(call(rng));
         }
     }
     turns[count - 1].calls.clear();
@@ -148,22 +149,22 @@ fn script(index: usize, chance: &mut Chance) -> Script {
     }
 }
 
-fn turn(chance: &mut Chance) -> Turn {
-    let chunks = (0..=chance.pick(6)).map(|_| chance.of(&WORDS).to_owned()).collect();
-    let calls = (0..chance.pick(4)).map(|_| call(chance)).collect();
-    let failure = chance.one_in(4).then(|| failure(chance));
+fn turn(rng: &mut Rng) -> Turn {
+    let chunks = (0..=rng.pick(6)).map(|_| rng.of(&WORDS).to_owned()).collect();
+    let calls = (0..rng.pick(4)).map(|_| call(rng)).collect();
+    let failure = rng.one_in(4).then(|| failure(rng));
     Turn { chunks, calls, failure, odd: None }
 }
 
-fn call(chance: &mut Chance) -> TurnCall {
-    let tool = chance.of(&["look", "look", "put", "post", "command", "command"]);
-    let ends = match chance.pick(12) {
+fn call(rng: &mut Rng) -> TurnCall {
+    let tool = rng.of(&["look", "look", "put", "post", "command", "command"]);
+    let ends = match rng.pick(12) {
         0 => Ends::Failed,
         1 => Ends::Hangs,
-        2 if chance.one_in(3) => Ends::Stubborn,
+        2 if rng.one_in(3) => Ends::Stubborn,
         _ => Ends::Done,
     };
-    TurnCall { tool: tool.to_owned(), asks: tool != "look" && chance.one_in(4), ends, background: false }
+    TurnCall { tool: tool.to_owned(), asks: tool != "look" && rng.one_in(4), ends, background: false }
 }
 
 /// What goes by when it is tried again.
@@ -194,41 +195,41 @@ const OTHERS: &[FailureClass] = &[
     FailureClass::Unknown,
 ];
 
-fn failure(chance: &mut Chance) -> TurnFailure {
-    let class = if chance.one_in(3) { chance.of(OTHERS) } else { chance.of(GOING_BY) };
-    let (after, cut) = (chance.pick(8), chance.pick(12));
+fn failure(rng: &mut Rng) -> TurnFailure {
+    let class = if rng.one_in(3) { rng.of(OTHERS) } else { rng.of(GOING_BY) };
+    let (after, cut) = (rng.pick(8), rng.pick(12));
     let (after, cut) = if class == FailureClass::Timeout { (0, 0) } else { (after, cut) };
     // Nothing said, at once, soon, longer than there is patience while others can be asked, longer than there is at all.
-    let retry_after_ms = chance.of(&[None, None, None, Some(0), Some(700), Some(60_001), Some(3_600_001)]);
-    TurnFailure { class, after, cut, retry_after_ms, times: 1 + chance.pick(3) as u32 }
+    let retry_after_ms = rng.of(&[None, None, None, Some(0), Some(700), Some(60_001), Some(3_600_001)]);
+    TurnFailure { class, after, cut, retry_after_ms, times: 1 + rng.pick(3) as u32 }
 }
 
 /// Some commands go on when their calls are settled. One that cannot be ended either would stay for ever.
-fn put_into_the_background(runs: &mut [Script], chance: &mut Chance) {
+fn put_into_the_background(runs: &mut [Script], rng: &mut Rng) {
     let calls = runs.iter_mut().flat_map(|run| &mut run.turns).flat_map(|turn| &mut turn.calls);
     for call in calls.filter(|call| call.tool == "command" && call.ends != Ends::Stubborn) {
-        call.background = chance.one_in(3);
+        call.background = rng.one_in(3);
     }
 }
 
-fn users_of(script: &mut Script, mode: Mode, chance: &mut Chance) {
+fn users_of(script: &mut Script, mode: Mode, rng: &mut Rng) {
     let signs = [When::Begun, When::Streaming, When::Settled, When::Asked, When::Call];
-    if chance.one_in(4) {
+    if rng.one_in(4) {
         script.after = After::Ended;
     }
-    if chance.one_in(3) {
-        script.again = Some(chance.of(&[Again::Same, Again::Key, Again::Key, Again::Conflict]));
+    if rng.one_in(3) {
+        script.again = Some(rng.of(&[Again::Same, Again::Key, Again::Key, Again::Conflict]));
     }
-    script.cancel = chance.one_in(8);
-    if chance.one_in(4) {
+    script.cancel = rng.one_in(8);
+    if rng.one_in(4) {
         let then = match mode {
-            Mode::Random | Mode::Disk => chance.of(&[Then::GoesOn, Then::GoesOn, Then::Dropped]),
-            Mode::Liveness => chance.of(&[Then::GoesOn, Then::Dropped, Then::Stays]),
+            Mode::Random | Mode::Disk => rng.of(&[Then::GoesOn, Then::GoesOn, Then::Dropped]),
+            Mode::Liveness => rng.of(&[Then::GoesOn, Then::Dropped, Then::Stays]),
         };
-        script.pause = Some(Pause { when: chance.of(&signs), then });
+        script.pause = Some(Pause { when: rng.of(&signs), then });
     }
-    if chance.one_in(4) {
-        script.abort = Some(chance.of(&signs));
+    if rng.one_in(4) {
+        script.abort = Some(rng.of(&signs));
     }
 }
 
@@ -280,55 +281,51 @@ fn change(workload: &mut Workload, run: usize, turn: usize, change: impl FnOnce(
 }
 
 /// The faults of a case, soonest first.
-pub fn strikes_of(trial: &Trial) -> Vec<Strike> {
-    if let Some(strikes) = &trial.strikes {
-        return strikes.clone();
+pub fn faults_of(trial: &Trial) -> Vec<PlannedFault> {
+    if let Some(faults) = &trial.faults {
+        return faults.clone();
     }
-    let mut chance = Chance::new(trial.seed, "faults");
+    let mut rng = Rng::new(trial.seed, "faults");
     let (count, within) = match trial.mode {
-        Mode::Random => (chance.pick(7), 60 + chance.pick(500)),
-        Mode::Liveness => (5 + chance.pick(20), 60 + chance.pick(300)),
-        Mode::Disk => (1 + chance.pick(6), 1 + chance.pick(300)),
+        Mode::Random => (rng.pick(7), 60 + rng.pick(500)),
+        Mode::Liveness => (5 + rng.pick(20), 60 + rng.pick(300)),
+        Mode::Disk => (1 + rng.pick(6), 1 + rng.pick(300)),
     };
-    let mut strikes: Vec<Strike> = (0..count)
+    let mut faults: Vec<PlannedFault> = (0..count)
         .flat_map(|_| {
-            let at = chance.pick(within) as u32;
-            if trial.mode == Mode::Disk && !chance.one_in(4) {
-                vec![hit(at, &mut chance)]
-            } else {
-                fault(at, &mut chance)
-            }
+            let at = rng.pick(within) as u32;
+            if trial.mode == Mode::Disk && !rng.one_in(4) { vec![hit(at, &mut rng)] } else { fault(at, &mut rng) }
         })
         .collect();
-    strikes.sort_by_key(|strike| strike.at);
-    strikes
+    faults.sort_by_key(|inject| inject.at);
+    faults
 }
 
 /// Something at one of the next operations of the disk: an append has some twenty, a new journal some hundred.
-fn hit(at: u32, chance: &mut Chance) -> Strike {
+fn hit(at: u32, rng: &mut Rng) -> PlannedFault {
     let harms: Vec<Harm> = Harm::all().collect();
-    let (harm, within) = (chance.of(&harms), chance.of(&[10, 50, 400]));
-    Strike { at, fault: Fault::Disk(Hit { harm, nth: 1 + chance.pick(within) as u64 }) }
+    let (harm, within) = (rng.of(&harms), rng.of(&[10, 50, 400]));
+    PlannedFault { at, fault: Fault::Disk(Hit { harm, nth: 1 + rng.pick(within) as u64 }) }
 }
 
-fn fault(at: u32, chance: &mut Chance) -> Vec<Strike> {
-    let power = Form::Power { keep: chance.pick(4) };
-    let form = chance.of(&[Form::Process, Form::Ended, power]);
-    let fault = match chance.pick(14) {
+fn fault(at: u32, rng: &mut Rng) -> Vec<PlannedFault> {
+    let power = Form::Power { keep: rng.pick(4) };
+    let form = rng.of(&[Form::Process, Form::Ended, power]);
+    let fault = match rng.pick(14) {
         0..=4 => Fault::Crash(form),
         5 => Fault::Store(Lost::All),
         6 => Fault::Store(Lost::Word),
-        7 => Fault::Full(1 << chance.pick(14)),
-        8 => Fault::Slow(chance.of(&[4, 100, 5_000])),
+        7 => Fault::Full(1 << rng.pick(14)),
+        8 => Fault::Slow(rng.of(&[4, 100, 5_000])),
         9 => {
-            let jump = Strike { at, fault: Fault::Jump(chance.of(&JUMPS)) };
-            return vec![jump, Strike { at, fault: Fault::Crash(form) }];
+            let jump = PlannedFault { at, fault: Fault::Jump(rng.of(&JUMPS)) };
+            return vec![jump, PlannedFault { at, fault: Fault::Crash(form) }];
         }
-        10 | 11 => Fault::Echo(chance.pick(3)),
+        10 | 11 => Fault::Echo(rng.pick(3)),
         12 => Fault::Late,
         _ => Fault::Close,
     };
-    vec![Strike { at, fault }]
+    vec![PlannedFault { at, fault }]
 }
 
 #[cfg(test)]
@@ -343,24 +340,24 @@ mod tests {
         trial.seed =
             (0..1_000).find(|seed| plan_of(&Trial { seed: *seed, ..trial.clone() }).workload.runs.len() > 2).unwrap();
         let whole = plan_of(&trial).workload;
-        let strikes = strikes_of(&trial);
+        let faults = faults_of(&trial);
         trial.dropped = vec![Part::Message(1), Part::Failure(0, 0), Part::User(2)];
         let less = plan_of(&trial).workload;
         assert_eq!(less.runs.len() + 1, whole.runs.len());
         assert_eq!(less.runs[1].message, whole.runs[2].message);
         assert!(less.runs[0].turns[0].failure.is_none() && less.runs[1].abort.is_none());
-        assert_eq!(strikes_of(&trial), strikes);
+        assert_eq!(faults_of(&trial), faults);
     }
 
     #[test]
     fn every_kind_of_fault_is_drawn() {
         let mut names = BTreeSet::new();
         for seed in 0..200 {
-            names.extend(strikes_of(&Trial::new(Mode::Random, seed)).iter().map(|strike| strike.fault.name()));
+            names.extend(faults_of(&Trial::new(Mode::Random, seed)).iter().map(|inject| inject.fault.name()));
         }
         assert_eq!(names.len(), 11, "{names:?}");
         for seed in 0..200 {
-            names.extend(strikes_of(&Trial::new(Mode::Disk, seed)).iter().map(|strike| strike.fault.name()));
+            names.extend(faults_of(&Trial::new(Mode::Disk, seed)).iter().map(|inject| inject.fault.name()));
         }
         assert_eq!(names.len(), 11 + Harm::all().count(), "{names:?}");
     }

@@ -3,7 +3,7 @@
 use super::run::{Counts, run};
 use super::trial::{Failed, Mode, Trial};
 use crate::explore::Tell;
-use crate::fault::{Fault, Strike};
+use crate::fault::{Fault, PlannedFault};
 use crate::hit::{Harm, Hit};
 use crate::world::File;
 
@@ -13,7 +13,7 @@ pub const SMALL: u64 = 24;
 /// The cases of a seed's workload: each harm at the first operation that it can happen to, at the second, and so on to
 /// the last one that there is without it.
 pub fn every_operation(seed: u64) -> Result<Vec<Trial>, Failed> {
-    let whole = Trial { strikes: Some(vec![]), ..Trial::new(Mode::Disk, seed) };
+    let whole = Trial { faults: Some(vec![]), ..Trial::new(Mode::Disk, seed) };
     let world = run(&whole, Tell::Nothing, &mut Counts::default()).1;
     let world = world.map_err(|violation| Failed { trial: whole.clone(), violation })?;
     let operations = world.outside().disk.file().map_or_else(Vec::new, File::log);
@@ -22,8 +22,8 @@ pub fn every_operation(seed: u64) -> Result<Vec<Trial>, Failed> {
         let what = Hit { harm, nth: 1 }.fault().what;
         let reached = operations.iter().filter(|operation| what.applies_to(operation.kind)).count() as u64;
         trials.extend((1..=reached).map(|nth| {
-            let strike = Strike { at: 0, fault: Fault::Disk(Hit { harm, nth }) };
-            Trial { strikes: Some(vec![strike]), ..whole.clone() }
+            let inject = PlannedFault { at: 0, fault: Fault::Disk(Hit { harm, nth }) };
+            Trial { faults: Some(vec![inject]), ..whole.clone() }
         }));
     }
     Ok(trials)
@@ -78,15 +78,15 @@ mod tests {
     /// R14, R25: the old history or the new one, never half, whenever it is: all that must hold is checked after each.
     #[test]
     fn r14_r25_a_crash_before_every_operation_of_a_compaction_leaves_one_history_whole() {
-        let whole = |seed| Trial { strikes: Some(vec![]), ..Trial::new(Mode::Random, seed) };
+        let whole = |seed| Trial { faults: Some(vec![]), ..Trial::new(Mode::Random, seed) };
         let seeds = (1..).filter(|seed| is_made_shorter(&events(&whole(*seed)).0)).take(WORKLOADS);
         let mut between = [0; FORMS.len()];
         for seed in seeds {
             let operations = events(&whole(seed)).1 as u32;
             for (form, between) in FORMS.iter().zip(&mut between) {
                 for at in 1..=operations {
-                    let strikes = Some(vec![Strike { at, fault: Fault::Crash(*form) }]);
-                    *between += came_in_between(&events(&Trial { strikes, ..whole(seed) }).0);
+                    let faults = Some(vec![PlannedFault { at, fault: Fault::Crash(*form) }]);
+                    *between += came_in_between(&events(&Trial { faults, ..whole(seed) }).0);
                 }
             }
         }

@@ -9,7 +9,7 @@ mod run;
 mod shrink;
 mod trial;
 
-pub use draw::{plan_of, strikes_of};
+pub use draw::{faults_of, plan_of};
 pub use every::{SMALL, every_operation};
 #[cfg(test)]
 pub(crate) use run::comes_to_rest_in_time;

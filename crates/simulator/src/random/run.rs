@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use engine::tables::limits::{BACKOFF_MOST_MS, END_GRACE_MS};
 
-use super::draw::{plan_of, strikes_of};
+use super::draw::{faults_of, plan_of};
 use super::trial::{Failed, Mode, Trial};
 use crate::checkers;
 use crate::explore::{Tell, same};
-use crate::fault::{Fault, Strike};
+use crate::fault::{Fault, PlannedFault};
 use crate::invariant::{Invariant, Violation};
 use crate::world::{Disk, Watch, World};
 
@@ -115,9 +115,9 @@ pub fn twice(trial: &Trial, counts: &mut Counts) -> Result<(), Violation> {
 /// Runs a case once, and tells it if that is wanted. A panic anywhere is a step outside of the tables.
 pub fn run(trial: &Trial, tell: Tell, counts: &mut Counts) -> (Vec<String>, Result<World, Violation>) {
     let plan = Arc::new(plan_of(trial));
-    let mut strikes = strikes_of(trial);
+    let mut faults = faults_of(trial);
     let mut disk = Disk::new(trial.mode.medium(), trial.seed);
-    strikes.retain(|strike| !is_set_before(*strike, &mut disk, counts));
+    faults.retain(|inject| !is_set_before(*inject, &mut disk, counts));
     let mut world = match World::begin_on(disk, &plan, Watch::Ends) {
         Ok(world) => world,
         Err(violation) => return (vec![], Err(violation)),
@@ -125,7 +125,7 @@ pub fn run(trial: &Trial, tell: Tell, counts: &mut Counts) -> (Vec<String>, Resu
     if tell == Tell::Story {
         world.tell();
     }
-    let done = catch_unwind(AssertUnwindSafe(|| strike_and_settle(&mut world, &strikes, counts)));
+    let done = catch_unwind(AssertUnwindSafe(|| inject_and_settle(&mut world, &faults, counts)));
     let done = done.unwrap_or_else(|_| Err(Invariant::Edge.violated("the machine panicked")));
     counts.operations += u64::from(world.operations());
     let mut story = world.story().to_vec();
@@ -137,21 +137,21 @@ pub fn run(trial: &Trial, tell: Tell, counts: &mut Counts) -> (Vec<String>, Resu
 }
 
 /// What hits the disk before the first operation of the world meets the making of the journal, if it is a file.
-fn is_set_before(strike: Strike, disk: &mut Disk, counts: &mut Counts) -> bool {
-    let Strike { at: 0, fault: Fault::Disk(hit) } = strike else { return false };
-    *counts.faults.entry(strike.fault.name()).or_default() += 1;
+fn is_set_before(inject: PlannedFault, disk: &mut Disk, counts: &mut Counts) -> bool {
+    let PlannedFault { at: 0, fault: Fault::Disk(hit) } = inject else { return false };
+    *counts.faults.entry(inject.fault.name()).or_default() += 1;
     disk.set(hit);
     true
 }
 
-fn strike_and_settle(world: &mut World, strikes: &[Strike], counts: &mut Counts) -> Result<(), Violation> {
-    for strike in strikes {
-        while world.operations() < strike.at && world.step()?.is_some() {}
-        if world.operations() < strike.at {
+fn inject_and_settle(world: &mut World, faults: &[PlannedFault], counts: &mut Counts) -> Result<(), Violation> {
+    for inject in faults {
+        while world.operations() < inject.at && world.step()?.is_some() {}
+        if world.operations() < inject.at {
             break;
         }
-        *counts.faults.entry(strike.fault.name()).or_default() += 1;
-        world.strike(strike.fault)?;
+        *counts.faults.entry(inject.fault.name()).or_default() += 1;
+        world.inject(inject.fault)?;
     }
     world.settle()?;
     comes_to_rest_in_time(world)?;

@@ -1,10 +1,10 @@
 //! Makes a failing case smaller: what can go without the same invariant holding again, goes.
 
-use super::draw::{plan_of, strikes_of};
+use super::draw::{faults_of, plan_of};
 use super::run::{Counts, run};
 use super::trial::{Failed, Part, Trial};
 use crate::explore::Tell;
-use crate::fault::Strike;
+use crate::fault::PlannedFault;
 use crate::invariant::Invariant;
 
 /// Cases that are tried at most on the way.
@@ -49,33 +49,33 @@ impl Search {
 
 /// Every case that is one step smaller, the largest steps first.
 fn smaller(trial: &Trial) -> Vec<Trial> {
-    let strikes = strikes_of(trial);
-    let with = |strikes: Vec<Strike>| Trial { strikes: Some(strikes), ..trial.clone() };
+    let faults = faults_of(trial);
+    let with = |faults: Vec<PlannedFault>| Trial { faults: Some(faults), ..trial.clone() };
     let mut found = vec![];
-    if strikes.len() > 1 {
-        let half = strikes.len() / 2;
-        found.push(with(strikes[..half].to_vec()));
-        found.push(with(strikes[half..].to_vec()));
+    if faults.len() > 1 {
+        let half = faults.len() / 2;
+        found.push(with(faults[..half].to_vec()));
+        found.push(with(faults[half..].to_vec()));
     }
-    for at in 0..strikes.len() {
-        let mut less = strikes.clone();
+    for at in 0..faults.len() {
+        let mut less = faults.clone();
         less.remove(at);
         found.push(with(less));
     }
     found.extend(parts(trial).into_iter().filter(|part| !trial.dropped.contains(part)).map(|part| {
         let dropped = trial.dropped.iter().copied().chain([part]).collect();
-        Trial { dropped, strikes: Some(strikes.clone()), ..trial.clone() }
+        Trial { dropped, faults: Some(faults.clone()), ..trial.clone() }
     }));
-    for (at, strike) in strikes.iter().enumerate() {
-        let mut changed = |strike: Strike| {
-            let mut less = strikes.clone();
-            less[at] = strike;
-            less.sort_by_key(|strike| strike.at);
+    for (at, inject) in faults.iter().enumerate() {
+        let mut changed = |inject: PlannedFault| {
+            let mut less = faults.clone();
+            less[at] = inject;
+            less.sort_by_key(|inject| inject.at);
             found.push(with(less));
         };
-        strike.fault.smaller().into_iter().for_each(|fault| changed(Strike { fault, ..*strike }));
-        let sooner = [strike.at / 2, strike.at - strike.at / 8, strike.at.saturating_sub(1)];
-        sooner.into_iter().filter(|at| *at < strike.at).for_each(|at| changed(Strike { at, ..*strike }));
+        inject.fault.smaller().into_iter().for_each(|fault| changed(PlannedFault { fault, ..*inject }));
+        let sooner = [inject.at / 2, inject.at - inject.at / 8, inject.at.saturating_sub(1)];
+        sooner.into_iter().filter(|at| *at < inject.at).for_each(|at| changed(PlannedFault { at, ..*inject }));
     }
     found
 }
@@ -110,7 +110,7 @@ mod tests {
         let found = smaller(&trial);
         assert!(found.len() > 10);
         for smaller in found {
-            assert_ne!(smaller, Trial { strikes: Some(strikes_of(&trial)), ..trial.clone() });
+            assert_ne!(smaller, Trial { faults: Some(faults_of(&trial)), ..trial.clone() });
             assert_eq!(smaller.to_string().parse(), Ok(smaller));
         }
     }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::case::InvalidCase;
-use crate::fault::Strike;
+use crate::fault::PlannedFault;
 use crate::invariant::Violation;
 use crate::world::Medium;
 
@@ -68,7 +68,7 @@ pub struct Trial {
     /// What it is drawn from.
     pub seed: u64,
     /// The faults, in order, where they are not those of the seed.
-    pub strikes: Option<Vec<Strike>>,
+    pub faults: Option<Vec<PlannedFault>>,
     /// The parts of the workload that are left out.
     pub dropped: Vec<Part>,
 }
@@ -76,7 +76,7 @@ pub struct Trial {
 impl Trial {
     /// The case of this seed as it is drawn.
     pub fn new(mode: Mode, seed: u64) -> Self {
-        Self { mode, seed, strikes: None, dropped: vec![] }
+        Self { mode, seed, faults: None, dropped: vec![] }
     }
 }
 
@@ -107,9 +107,9 @@ impl fmt::Display for Part {
 impl fmt::Display for Trial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "MODE={} SEED={}", self.mode.name(), self.seed)?;
-        if let Some(strikes) = &self.strikes {
-            let strikes: Vec<String> = strikes.iter().map(ToString::to_string).collect();
-            write!(f, " FAULTS={}", if strikes.is_empty() { "none".to_owned() } else { strikes.join(",") })?;
+        if let Some(faults) = &self.faults {
+            let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+            write!(f, " FAULTS={}", if faults.is_empty() { "none".to_owned() } else { faults.join(",") })?;
         }
         if !self.dropped.is_empty() {
             let dropped: Vec<String> = self.dropped.iter().map(ToString::to_string).collect();
@@ -151,9 +151,9 @@ impl FromStr for Trial {
         let mut trial = Self::new(mode, seed.parse().map_err(|_| wrong())?);
         for word in words {
             match word.split_once('=') {
-                Some(("FAULTS", "none")) => trial.strikes = Some(vec![]),
+                Some(("FAULTS", "none")) => trial.faults = Some(vec![]),
                 Some(("FAULTS", list)) => {
-                    trial.strikes = Some(list.split(',').map(str::parse).collect::<Result<_, _>>()?);
+                    trial.faults = Some(list.split(',').map(str::parse).collect::<Result<_, _>>()?);
                 }
                 Some(("DROP", list)) => trial.dropped = list.split(',').map(str::parse).collect::<Result<_, _>>()?,
                 _ => return Err(wrong()),

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use engine::{Event, FailureClass, Ledger, ProfileCooled, Record, Strike, Timestamp};
+use engine::{Event, FailureClass, FailureReport, Ledger, ProfileCooled, Record, Timestamp};
 
 use crate::invariant::{Invariant, Violation};
 
@@ -31,9 +31,9 @@ pub(crate) struct Book {
 
 impl Book {
     /// Takes an entry in that was decided of this strike, and judges it.
-    pub(crate) fn take(&mut self, record: &Record, strike: Option<&Strike>) -> Result<(), Violation> {
-        match (&record.event, strike) {
-            (Event::ProfileCooled(cooled), Some(strike)) => self.cooled(cooled, strike, record.at),
+    pub(crate) fn take(&mut self, record: &Record, failure_report: Option<&FailureReport>) -> Result<(), Violation> {
+        match (&record.event, failure_report) {
+            (Event::ProfileCooled(cooled), Some(failure_report)) => self.cooled(cooled, failure_report, record.at),
             (Event::ProfileAnswered(e), _) => {
                 let is_it = |of: &Account| of.0 == e.profile && of.1.as_ref().is_none_or(|model| *model == e.model);
                 self.alone.retain(|of, alone| !is_it(of) || alone.since > e.since);
@@ -47,16 +47,17 @@ impl Book {
         }
     }
 
-    fn cooled(&mut self, e: &ProfileCooled, strike: &Strike, at: Timestamp) -> Result<(), Violation> {
+    fn cooled(&mut self, e: &ProfileCooled, failure_report: &FailureReport, at: Timestamp) -> Result<(), Violation> {
         let account = (e.profile.clone(), e.model.clone());
         let before = self.alone.get(&account).copied();
         let still = before.filter(|alone| alone.until > at);
         self.expired += u64::from(before.is_some() && still.is_none());
         self.cooled += 1;
         // A time that is over counts no more; one that is not is longer only if somebody probed.
-        let strikes = still.map_or(1, |alone| alone.strikes + u32::from(strike.probe));
+        let strikes = still.map_or(1, |alone| alone.strikes + u32::from(failure_report.probe));
         let by_itself = at.plus(minutes(e.class, strikes) * MINUTE_MS);
-        let until = still.map_or(by_itself, |alone| alone.until.max(by_itself)).max(strike.until.unwrap_or(by_itself));
+        let until =
+            still.map_or(by_itself, |alone| alone.until.max(by_itself)).max(failure_report.until.unwrap_or(by_itself));
         Invariant::Cooldown.holds((e.strikes, e.until) == (strikes, until), || {
             format!("{e:?} at {at} follows {before:?}: it should be {strikes} in a row, until {until}")
         })?;
@@ -67,8 +68,9 @@ impl Book {
     /// Whether a ledger leaves everyone alone for as long as this one does.
     pub(crate) fn is_kept_by(&self, ledger: &Ledger, now: Timestamp) -> Result<(), Violation> {
         for (account, alone) in self.alone.iter().filter(|(_, alone)| alone.until > now) {
-            let mut rests = ledger.rests().filter(|(of, _)| (&of.profile, &of.model) == (&account.0, &account.1));
-            let rest = rests.next().map(|(_, rest)| (rest.until, rest.strikes));
+            let mut cooldowns =
+                ledger.cooldowns().filter(|(of, _)| (&of.profile, &of.model) == (&account.0, &account.1));
+            let rest = cooldowns.next().map(|(_, rest)| (rest.until, rest.strikes));
             Invariant::Cooldown.holds(rest.is_some_and(|(until, _)| until >= alone.until), || {
                 format!("{account:?} was left alone as {alone:?}, after the crash {rest:?}")
             })?;
@@ -78,7 +80,7 @@ impl Book {
 
     /// The same as a ledger that is all that is left: an answer may be forgotten, a cooldown may not.
     pub(crate) fn adopt(&mut self, ledger: &Ledger) {
-        let alone = ledger.rests().map(|(of, rest)| {
+        let alone = ledger.cooldowns().map(|(of, rest)| {
             let alone = Alone { until: rest.until, since: rest.since, strikes: rest.strikes };
             ((of.profile.clone(), of.model.clone()), alone)
         });

@@ -6,15 +6,15 @@ mod node;
 use std::sync::Arc;
 
 use engine::{
-    Batch, Candidate, Effect, EffectId, Event, Failure, FailureClass, Ledger, LedgerPump, Limits, Moment, Part, Report,
-    Settings, Strike, Timestamp, Usage,
+    Batch, Candidate, Effect, EffectId, Event, Failure, FailureClass, FailureReport, Ledger, LedgerPump, Limits,
+    Moment, Part, Report, Settings, Timestamp, Usage,
 };
 use journal::{Append, Journal as _, Memory, Read as _};
 
 use super::book::Book;
 use super::{Broken, Counts, Dies, Sharing};
 use crate::invariant::{Invariant, Violation};
-use crate::world::Chance;
+use crate::world::Rng;
 use node::Node;
 
 const SESSIONS: usize = 3;
@@ -49,12 +49,12 @@ pub fn play(case: Sharing, counts: &mut Counts) -> Result<Vec<usize>, Broken> {
 /// What the ledger is being asked to record, and who waits for that.
 struct Writing {
     batch: Arc<Batch>,
-    strike: Option<(usize, EffectId, Strike)>,
+    failure_report: Option<(usize, EffectId, FailureReport)>,
     is_kept: bool,
 }
 
 struct World {
-    chance: Chance,
+    rng: Rng,
     journal: Memory,
     now: Timestamp,
     nodes: Vec<Node>,
@@ -80,7 +80,7 @@ impl World {
         let journal = Memory::new();
         let epoch = journal.open();
         let mut world = Self {
-            chance: Chance::new(seed, "shared"),
+            rng: Rng::new(seed, "shared"),
             journal,
             now: Timestamp(0),
             nodes: (0..SESSIONS).map(Node::new).collect(),
@@ -111,7 +111,7 @@ impl World {
                 Next::Clear => self.clear(),
                 Next::Time => {
                     self.nodes.iter().try_for_each(|node| node.is_told(&self.ledger, self.now))?;
-                    let ms = self.chance.of(&[500, 60_000, 400_000, 20_000_000]);
+                    let ms = self.rng.of(&[500, 60_000, 400_000, 20_000_000]);
                     self.now = self.now.plus(ms);
                 }
             }
@@ -128,22 +128,22 @@ impl World {
         if self.writing.is_some() || !self.answered.is_empty() {
             could.push(Next::Ledger);
         }
-        if !self.ledger.is_appending() && self.ledger.recorded().rests().next().is_some() && self.chance.one_in(12) {
+        if !self.ledger.is_appending() && self.ledger.recorded().cooldowns().next().is_some() && self.rng.one_in(12) {
             could.push(Next::Clear);
         }
-        if self.nodes.iter().any(Node::waits) || !could.is_empty() && self.chance.one_in(12) {
+        if self.nodes.iter().any(Node::waits) || !could.is_empty() && self.rng.one_in(12) {
             could.push(Next::Time);
         }
-        if could.is_empty() { None } else { Some(self.chance.of(&could)) }
+        if could.is_empty() { None } else { Some(self.rng.of(&could)) }
     }
 
     fn step(&mut self, at: usize) -> Result<(), Violation> {
-        let moment = Moment { now: self.now, draw: self.chance.draw() };
+        let moment = Moment { now: self.now, random: self.rng.draw() };
         let node = &mut self.nodes[at];
         if node.is_writing() {
             return node.write(&self.journal, self.now);
         }
-        let Some(effect) = node.pick(&mut self.chance) else {
+        let Some(effect) = node.pick(&mut self.rng) else {
             return node.ask_or_wake(moment, &self.ledger);
         };
         let report = match effect {
@@ -155,7 +155,7 @@ impl World {
             }
             Effect::Prepare { id } => node::prepared(id),
             Effect::Request { id, candidate, .. } => return self.answer(at, (id, candidate), moment),
-            Effect::Report { id, strike } => return self.strike(at, id, strike, moment),
+            Effect::Report { id, failure_report } => return self.record_failure(at, id, failure_report, moment),
             other => return Err(Invariant::Edge.violated(format!("nothing here asks for {other:?}"))),
         };
         self.nodes[at].offer(report, moment, &self.ledger)
@@ -166,9 +166,9 @@ impl World {
         let node = &mut self.nodes[at];
         let Some(since) = node.sent(effect, self.now) else { return Ok(()) };
         let candidate = node.candidate(candidate);
-        if self.chance.one_in(2) {
-            let class = self.chance.of(&CLASSES);
-            let retry_after_ms = self.chance.one_in(4).then_some(90_000);
+        if self.rng.one_in(2) {
+            let class = self.rng.of(&CLASSES);
+            let retry_after_ms = self.rng.one_in(4).then_some(90_000);
             let Candidate { provider, model, profile, .. } = candidate;
             let failure = Failure {
                 retry_after_ms,
@@ -179,7 +179,7 @@ impl World {
             };
             return node.offer(Report::RequestFailed { effect, failure }, moment, &self.ledger);
         }
-        if self.ledger.recorded().is_news(&candidate, false, since) {
+        if self.ledger.recorded().is_update(&candidate, false, since) {
             self.answered.push((candidate, since));
         }
         node.offer(Report::Said { effect, part: Part::Text("Done.".into()) }, moment, &self.ledger)?;
@@ -187,15 +187,21 @@ impl World {
     }
 
     /// As the runtime's `report` does: it waits for its turn, decides, and tells its session when that is recorded.
-    fn strike(&mut self, at: usize, effect: EffectId, strike: Strike, moment: Moment) -> Result<(), Violation> {
+    fn record_failure(
+        &mut self,
+        at: usize,
+        effect: EffectId,
+        failure_report: FailureReport,
+        moment: Moment,
+    ) -> Result<(), Violation> {
         if self.ledger.is_appending() {
             return Ok(());
         }
-        let ((), batch) = self.ledger.decide(|ledger| ledger.strike(&strike, moment.now));
+        let ((), batch) = self.ledger.decide(|ledger| ledger.record_failure(&failure_report, moment.now));
         match batch {
             Some(batch) => {
-                let strike = Some((at, effect, strike));
-                self.writing = Some(Writing { batch: Arc::new(batch), strike, is_kept: false });
+                let failure_report = Some((at, effect, failure_report));
+                self.writing = Some(Writing { batch: Arc::new(batch), failure_report, is_kept: false });
                 Ok(())
             }
             None => self.nodes[at].offer(Report::Reported { effect }, moment, &self.ledger),
@@ -204,9 +210,9 @@ impl World {
 
     /// One profile, or all.
     fn clear(&mut self) {
-        let (profile, now) = (self.chance.of(&[None, Some("a"), Some("b")]), self.now);
+        let (profile, now) = (self.rng.of(&[None, Some("a"), Some("b")]), self.now);
         let (_, batch) = self.ledger.decide(|ledger| ledger.clear(None, profile, now));
-        self.writing = batch.map(|batch| Writing { batch: Arc::new(batch), strike: None, is_kept: false });
+        self.writing = batch.map(|batch| Writing { batch: Arc::new(batch), failure_report: None, is_kept: false });
     }
 
     /// What was decided is written, then known; else an answer is told.
@@ -215,27 +221,27 @@ impl World {
             let (candidate, since) = self.answered.remove(0);
             let now = self.now;
             let ((), batch) = self.ledger.decide(|ledger| {
-                if ledger.is_news(&candidate, false, since) {
+                if ledger.is_update(&candidate, false, since) {
                     ledger.answered(&candidate, since, now);
                 }
             });
-            self.writing = batch.map(|batch| Writing { batch: Arc::new(batch), strike: None, is_kept: false });
+            self.writing = batch.map(|batch| Writing { batch: Arc::new(batch), failure_report: None, is_kept: false });
             return Ok(());
         };
         if !std::mem::replace(&mut writing.is_kept, true) {
             append(&self.journal, &writing.batch)?;
             for record in &writing.batch.records {
-                self.book.take(record, writing.strike.as_ref().map(|(_, _, strike)| strike))?;
+                self.book.take(record, writing.failure_report.as_ref().map(|(_, _, failure_report)| failure_report))?;
             }
             return Ok(());
         }
-        let Some(Writing { batch, strike, .. }) = self.writing.take() else { return Ok(()) };
+        let Some(Writing { batch, failure_report, .. }) = self.writing.take() else { return Ok(()) };
         self.ledger.committed();
-        let moment = Moment { now: self.now, draw: self.chance.draw() };
+        let moment = Moment { now: self.now, random: self.rng.draw() };
         if batch.records.iter().any(|record| matches!(record.event, Event::ProfileCleared(_))) {
-            self.nodes.iter_mut().try_for_each(|node| node.hear(moment, &self.ledger))?;
+            self.nodes.iter_mut().try_for_each(|node| node.observe(moment, &self.ledger))?;
         }
-        let Some((at, effect, _)) = strike else { return Ok(()) };
+        let Some((at, effect, _)) = failure_report else { return Ok(()) };
         self.nodes[at].offer(Report::Reported { effect }, moment, &self.ledger)
     }
 

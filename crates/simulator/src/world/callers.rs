@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use engine::{
-    Allowance, Answer, BodyKind, CallId, Command, Content, Hash, MessageId, Overrides, QueueSettings, Refusal, RunId,
-    Scope, Seq, Timestamp,
+    Acknowledgement, Allowance, BodyKind, CallId, Command, Content, Hash, MessageId, Overrides, QueueSettings, Refusal,
+    RunId, Scope, Seq, Timestamp,
 };
 use uuid::Uuid;
 
@@ -38,7 +38,7 @@ pub enum Caller {
     /// The user who aborts a run.
     Abort(usize),
     /// The human who mends the session that this entry took out of service.
-    Mend(Seq),
+    Repair(Seq),
     /// The user who lets the run that waits since this entry, or its session, spend more.
     Raise(Seq, Scope),
 }
@@ -56,7 +56,7 @@ impl Caller {
             Self::Pause(_) => "send_pause",
             Self::Resume(_) => "send_resume",
             Self::Abort(_) => "send_abort",
-            Self::Mend(_) => "send_mend",
+            Self::Repair(_) => "send_mend",
             Self::Raise(..) => "send_raise",
         }
     }
@@ -66,7 +66,7 @@ impl Caller {
 #[derive(Debug, Clone)]
 pub struct Told {
     /// The answer.
-    pub answer: Result<Answer, Refusal>,
+    pub answer: Result<Acknowledgement, Refusal>,
     /// When.
     pub at: Timestamp,
 }
@@ -110,7 +110,7 @@ impl Callers {
             }
         }
         willing.extend(held(view, plan).map(Caller::Resume));
-        willing.extend(view.trouble.map(Caller::Mend));
+        willing.extend(view.trouble.map(Caller::Repair));
         willing.extend(
             view.poor.into_iter().flat_map(|seq| [Scope::Run, Scope::Session].map(|of| Caller::Raise(seq, of))),
         );
@@ -181,7 +181,7 @@ impl Callers {
                 Command::Resume { run: None, drop: then.is_some_and(|pause| pause.then == Then::Dropped) }
             }
             Caller::Abort(index) => Command::Abort { run: Some(message_id(index).into()) },
-            Caller::Mend(_) => Command::Recover { force: true },
+            Caller::Repair(_) => Command::Recover { force: true },
             Caller::Raise(_, scope) => {
                 Command::Budget { scope, change: Allowance { tokens: ENOUGH, calls: ENOUGH, ..Allowance::default() } }
             }
@@ -192,7 +192,7 @@ impl Callers {
     pub fn answered(
         &mut self,
         caller: Caller,
-        answer: Result<Answer, Refusal>,
+        answer: Result<Acknowledgement, Refusal>,
         at: Timestamp,
     ) -> Result<(), Violation> {
         self.waiting.remove(&caller);
@@ -218,7 +218,7 @@ impl Callers {
             (Caller::Abort(_) | Caller::Cancel(_), Err(Refusal::NotFound { .. }))
             | (Caller::Leave(_), Err(Refusal::Stale))
             | (
-                Caller::Pause(_) | Caller::Resume(_) | Caller::Mend(_) | Caller::Raise(..),
+                Caller::Pause(_) | Caller::Resume(_) | Caller::Repair(_) | Caller::Raise(..),
                 Err(Refusal::State { .. }),
             ) => true,
             (_, answer) => answer.is_ok(),

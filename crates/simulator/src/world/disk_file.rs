@@ -11,7 +11,7 @@ use faulty_vfs::{Cut, Disk, Fault, Operation, OperationKind, What};
 use journal::{Append, Error, Journal as _, Snapshot, Sqlite, check};
 use tempfile::TempDir;
 
-use super::Chance;
+use super::Rng;
 use crate::case::Form;
 use crate::fault::Lost;
 use crate::hit::{Harm, Hit};
@@ -45,7 +45,7 @@ pub struct File {
     before: u64,
     /// A batch that nobody was told of, and that may be there.
     pub doubtful: Option<(Arc<Batch>, Epoch)>,
-    chance: Chance,
+    rng: Rng,
 }
 
 /// What became of an append.
@@ -66,8 +66,8 @@ impl File {
     pub fn new(seed: u64) -> Self {
         let (home, disk) = installed(Disk::install);
         disk.limit(|home| !home.join(FULL).exists() || !home.join(RESERVE).exists());
-        let chance = Chance::new(seed, "disk");
-        Self { owner: None, disk: Arc::new(disk), home, crashes: vec![], before: 0, doubtful: None, chance }
+        let rng = Rng::new(seed, "disk");
+        Self { owner: None, disk: Arc::new(disk), home, crashes: vec![], before: 0, doubtful: None, rng }
     }
 
     /// Sets a harm.
@@ -127,8 +127,8 @@ impl File {
         }
         self.disk.resume();
         let answer = self.append_now(batch, epoch);
-        if answer.is_ok() && self.chance.one_in(QUIET_ONE_IN) {
-            (0..=self.chance.pick(8)).for_each(|_| self.owner().rest());
+        if answer.is_ok() && self.rng.one_in(QUIET_ONE_IN) {
+            (0..=self.rng.pick(8)).for_each(|_| self.owner().rest());
         }
         self.disk.suspend();
         match (answer, self.disk.is_crashed()) {
@@ -221,7 +221,7 @@ impl File {
         let struck = self.disk.is_crashed().then(|| self.crashes.iter().find(|(at, _)| *at == now)).flatten();
         drop(self.owner.take());
         let Some((_, harm)) = struck.copied() else { return before };
-        if let Some(cut) = harm.cut(self.chance.draw()) {
+        if let Some(cut) = harm.cut(self.rng.draw()) {
             self.cut(cut);
         }
         match (before, harm.crash()) {

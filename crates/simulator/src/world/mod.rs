@@ -5,12 +5,12 @@
 
 pub mod always;
 pub mod callers;
-pub mod chance;
 pub mod disk;
 pub mod disk_file;
 pub mod model;
 pub mod perform;
 pub mod process;
+pub mod rng;
 pub mod tools;
 pub mod view;
 
@@ -19,11 +19,11 @@ use std::sync::Arc;
 use engine::{Moment, Session, Timestamp};
 
 pub use callers::{Caller, Told};
-pub use chance::{Chance, Trace};
 pub use disk::{Disk, Medium, Recorded};
 pub use disk_file::File;
 pub use model::Model;
 pub use model::{only_closes, text_of};
+pub use rng::{Rng, Trace};
 pub use tools::{Start, Tools};
 pub use view::View;
 
@@ -63,9 +63,9 @@ pub struct Outside {
     /// How far the wall clock will be set when the next process looks at it, milliseconds.
     skew: i64,
     /// Which operation comes next.
-    order: Chance,
+    order: Rng,
     /// What the machine draws.
-    draws: Chance,
+    draws: Rng,
     trace: Trace,
     operations: u32,
 }
@@ -92,8 +92,8 @@ impl Outside {
             now: Timestamp(BEGINNING),
             past: Past { until: Timestamp(BEGINNING), gaps: 0 },
             skew: 0,
-            order: Chance::new(plan.seed.seed, "order"),
-            draws: Chance::new(plan.seed.seed, "machine"),
+            order: Rng::new(plan.seed.seed, "order"),
+            draws: Rng::new(plan.seed.seed, "machine"),
             trace: Trace::default(),
             operations: 0,
         }
@@ -127,7 +127,7 @@ impl Outside {
     }
 
     fn moment(&mut self) -> Moment {
-        Moment { now: self.now, draw: self.draws.draw() }
+        Moment { now: self.now, random: self.draws.draw() }
     }
 }
 
@@ -177,7 +177,7 @@ impl World {
     }
 
     /// Lets something go wrong.
-    pub fn strike(&mut self, fault: Fault) -> Result<(), Violation> {
+    pub fn inject(&mut self, fault: Fault) -> Result<(), Violation> {
         let outside = &mut self.outside;
         outside.trace.add(fault.name().as_bytes());
         outside.past.until = outside.now;

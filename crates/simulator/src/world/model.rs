@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use engine::tables::limits::CALLS_PER_MESSAGE;
 use engine::{
-    Body, BodyKind, CallId, Content, EffectId, Failure, FailureClass, Hash, Item, Part, Report, RunId, Shortened,
-    Thinking, Timestamp, Usage,
+    Body, BodyKind, CallId, CompactionResult, Content, EffectId, Failure, FailureClass, Hash, Item, Part, Report,
+    RunId, Thinking, Timestamp, Usage,
 };
 use journal::Read;
 
@@ -154,7 +154,7 @@ impl Model {
         let of_run = items.iter().any(asks);
         let told = of_run.then(|| Told::read(run, items, (plan, &self.summaries), journal)).transpose()?;
         let failed = |class| Report::RequestFailed { effect, failure: Failure::new(class, "no summary") };
-        let summary = |text: &str| Shortened::Summary {
+        let summary = |text: &str| CompactionResult::Summary {
             text: Content::text(BodyKind::Message, text),
             by: Some("scripted/script".into()),
             usage: Usage { input: items.len() as u64, output: 1, ..Usage::default() },
@@ -162,15 +162,15 @@ impl Model {
         Ok(match Hash::of(effect.to_string().as_bytes()).0[0] % 8 {
             0 => failed(FailureClass::Server),
             1 => failed(FailureClass::InvalidRequest),
-            2 => Report::Shortened { effect, made: summary(" ") },
-            3 => Report::Shortened { effect, made: summary(&"no shorter than before ".repeat(100)) },
+            2 => Report::Compacted { effect, made: summary(" ") },
+            3 => Report::Compacted { effect, made: summary(&"no shorter than before ".repeat(100)) },
             _ => {
                 // No two say the same, also where a summary tells nothing of the run.
                 let made = summary(&self.summaries.len().to_string());
-                if let Shortened::Summary { text, .. } = &made {
+                if let CompactionResult::Summary { text, .. } = &made {
                     self.summaries.insert(text.body.hash, (run, told.unwrap_or_default()));
                 }
-                Report::Shortened { effect, made }
+                Report::Compacted { effect, made }
             }
         })
     }

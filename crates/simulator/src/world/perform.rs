@@ -3,7 +3,8 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use engine::{
-    Body, BodyKind, Call, CallId, CallOutcome, Content, Effect, EffectId, Given, Item, Part, Policy, Report, Session,
+    Body, BodyKind, Call, CallId, CallOutcome, Content, Effect, EffectId, Item, Part, Policy, Report, Session,
+    ToolResult,
 };
 
 use super::Outside;
@@ -157,7 +158,7 @@ impl Performer {
                 let report = plan.call(&arguments.hash).map(|planned| {
                     let outcome = tools.end(*call, *started, planned);
                     let output = Content::text(BodyKind::Output, "ended before it was done");
-                    Report::CallEnded { effect, given: Given::new(outcome, output) }
+                    Report::CallEnded { effect, given: ToolResult::new(outcome, output) }
                 });
                 Stepped { name: "end_end_call", report, last: true }
             }
@@ -313,7 +314,7 @@ fn in_process(effect: EffectId, (call, arguments): (CallId, Body), step: usize, 
 }
 
 fn done(effect: EffectId, planned: &Planned) -> Report {
-    Report::CallEnded { effect, given: Given::new(planned.outcome(), planned.result()) }
+    Report::CallEnded { effect, given: ToolResult::new(planned.outcome(), planned.result()) }
 }
 
 /// The next thing that a watcher of a command sees, if there is anything new.
@@ -339,7 +340,7 @@ fn watched(effect: EffectId, arguments: &Body, reported: u64, outside: &Outside)
         Some(Record::Killed | Record::Barred) | None => CallOutcome::Failed,
     };
     let output = Content::text(BodyKind::Output, "it is not running any more");
-    Some(Report::CallEnded { effect, given: Given::new(outcome, output) })
+    Some(Report::CallEnded { effect, given: ToolResult::new(outcome, output) })
 }
 
 fn known_name(report: Option<&Report>) -> &'static str {

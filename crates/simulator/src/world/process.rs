@@ -13,8 +13,8 @@ use crate::checkers;
 use crate::invariant::{Invariant, Violation};
 use crate::plan::{SESSION_KEY, branch_id, session_id};
 use engine::{
-    Batch, CallOutcome, Command, Do, EffectId, Epoch, Event, Hash, Input, Line, Machine, Pump, Record, Report, Segment,
-    Session, Settings, Timestamp,
+    Batch, CallOutcome, Command, Do, EffectId, Epoch, Event, Hash, Input, Lineage, LineageSegment, Machine, Pump,
+    Record, Report, Session, Settings, Timestamp,
 };
 use journal::Unsaved;
 
@@ -33,7 +33,7 @@ pub struct Process {
     performers: BTreeMap<EffectId, Performer>,
     armed: Option<Timestamp>,
     /// The last reports, newest first.
-    heard: VecDeque<Report>,
+    observed: VecDeque<Report>,
     /// Whether the next effect that is stopped has one more report under way.
     one_more: bool,
     /// Why it can do nothing more.
@@ -114,7 +114,7 @@ impl Process {
             let create = Command::Create { session, key: SESSION_KEY.into(), agent: "main".into(), branch };
             process.offer(create.into(), None, outside);
         }
-        process.take_up(outside)?;
+        process.resume(outside)?;
         Ok(process)
     }
 
@@ -129,14 +129,14 @@ impl Process {
             unsaved: Unsaved::default(),
             performers: BTreeMap::new(),
             armed: None,
-            heard: VecDeque::new(),
+            observed: VecDeque::new(),
             one_more: false,
             end: None,
         }
     }
 
     /// Tells the machine that it has this owner.
-    pub(crate) fn take_up(&mut self, outside: &mut Outside) -> Result<(), Violation> {
+    pub(crate) fn resume(&mut self, outside: &mut Outside) -> Result<(), Violation> {
         self.offer(Report::Opened { epoch: self.epoch, cooling: vec![] }.into(), None, outside);
         self.decide()
     }
@@ -196,7 +196,7 @@ impl Process {
 
     /// A report comes a second time.
     pub fn echo(&mut self, back: usize, outside: &mut Outside) -> Result<(), Violation> {
-        if let (Some(report), None) = (self.heard.get(back).cloned(), self.end) {
+        if let (Some(report), None) = (self.observed.get(back).cloned(), self.end) {
             self.offer(report.into(), None, outside);
         }
         self.decide()
@@ -414,8 +414,8 @@ impl Process {
         if let Some(report) = report {
             // What streams comes once, in its order: its sender is one task.
             if !matches!(report, Report::Said { .. }) {
-                self.heard.push_front(report.clone());
-                self.heard.truncate(HEARD);
+                self.observed.push_front(report.clone());
+                self.observed.truncate(HEARD);
             }
             self.offer(report.into(), None, outside);
         }
@@ -487,13 +487,17 @@ fn recover(outside: &mut Outside, form: Form) -> Result<(Machine, Unsaved), Viol
     Ok((recovered, unsaved))
 }
 
-fn line(entries: &[journal::Entry], progress: &[Record]) -> Line {
+fn line(entries: &[journal::Entry], progress: &[Record]) -> Lineage {
     let record = |entry: &journal::Entry| Record { seq: Some(entry.seq), at: entry.at, event: entry.event.clone() };
     let entries = entries.iter().map(record).collect();
-    Line { start: None, segments: vec![Segment { branch: branch_id(), entries }], progress: progress.to_vec() }
+    Lineage {
+        start: None,
+        segments: vec![LineageSegment { branch: branch_id(), entries }],
+        progress: progress.to_vec(),
+    }
 }
 
-fn machine(line: Line, outside: &Outside) -> Result<Machine, Violation> {
+fn machine(line: Lineage, outside: &Outside) -> Result<Machine, Violation> {
     let settings = |hash: Hash| -> Option<Arc<Settings>> {
         let kept = outside.disk.journal().body(&hash).ok().flatten().is_some();
         (kept && hash == outside.plan.settings_hash).then(|| Arc::clone(&outside.plan.settings))

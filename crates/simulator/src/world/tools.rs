@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use engine::{CallId, CallOutcome, EffectId, Found, Given, Hash, ToolClass};
+use engine::{CallId, CallOutcome, EffectId, Found, Hash, ToolClass, ToolResult};
 
 use super::disk::{Disk, Recorded};
 use crate::case::Form;
@@ -75,7 +75,7 @@ pub struct Tools {
 }
 
 /// What a look-up gives, as the engine wants it.
-pub type Lookup = (Found, Option<Given>);
+pub type Lookup = (Found, Option<ToolResult>);
 
 impl Tools {
     /// A call begins to act.
@@ -176,7 +176,7 @@ impl Tools {
 
     /// What can be known of a call that a crash cut off.
     pub fn look_up(&mut self, call: CallId, started: EffectId, planned: &Planned) -> Lookup {
-        let ended = |outcome| Some(Given::new(outcome, planned.result()));
+        let ended = |outcome| Some(ToolResult::new(outcome, planned.result()));
         match (planned.life, planned.class) {
             (Life::Supervised, _) => match self.commands.get(&started).map(|command| command.record) {
                 None | Some(Record::Spawned | Record::Barred) => {

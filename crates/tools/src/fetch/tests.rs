@@ -37,7 +37,8 @@ async fn r45_a_page_that_does_not_come_to_its_end_is_given_up() {
     });
     for address in addresses {
         let url = format!("http://{address}/");
-        let error = fetch_within(&url, Reach::Anywhere, Duration::from_millis(100)).await.unwrap_err().to_string();
+        let error =
+            fetch_within(&url, NetworkPolicy::Anywhere, Duration::from_millis(100)).await.unwrap_err().to_string();
         assert!(error.contains(&url) && error.contains("it took longer than 0.1 s"), "{error}");
     }
 }
@@ -60,11 +61,14 @@ fn an_address_that_is_not_public_is_refused_in_every_form() {
         "http://0/",
     ] {
         let url = Url::parse(url).unwrap();
-        assert!(check(&url, Reach::Public).unwrap_err().to_string().contains("not on the public internet"), "{url}");
-        assert!(check(&url, Reach::Anywhere).is_ok(), "{url}");
+        assert!(
+            check(&url, NetworkPolicy::Public).unwrap_err().to_string().contains("not on the public internet"),
+            "{url}"
+        );
+        assert!(check(&url, NetworkPolicy::Anywhere).is_ok(), "{url}");
     }
     for url in ["ftp://site.example/", "file:///etc/passwd", "http://me:secret@site.example/"] {
-        assert!(check(&Url::parse(url).unwrap(), Reach::Anywhere).is_err(), "{url}");
+        assert!(check(&Url::parse(url).unwrap(), NetworkPolicy::Anywhere).is_err(), "{url}");
     }
 }
 
@@ -111,7 +115,7 @@ impl Site {
 #[tokio::test]
 async fn r45_a_redirect_is_checked_like_the_first_address() {
     let (open, inner) = (Site::at([127, 0, 0, 2]), Site::at([127, 0, 0, 1]));
-    let reach = Reach::Only(open.address.ip());
+    let reach = NetworkPolicy::Only(open.address.ip());
     let redirected = async |target: &str| fetch(&format!("http://{}/to/{target}", open.address), reach).await;
 
     let elsewhere = format!("http://{}/end", open.address);
@@ -141,6 +145,6 @@ async fn r45_a_redirect_is_checked_like_the_first_address() {
     assert_eq!(inner.asked(), [""; 0], "nothing of it was even connected to");
     // It is there: what is allowed to go anywhere is led to it.
     let anywhere = format!("http://{}/to/http://{}/", open.address, inner.address);
-    assert_eq!(fetch(&anywhere, Reach::Anywhere).await.unwrap().text, "page");
+    assert_eq!(fetch(&anywhere, NetworkPolicy::Anywhere).await.unwrap().text, "page");
     assert_eq!(inner.asked(), ["/"]);
 }

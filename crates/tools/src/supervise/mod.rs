@@ -83,7 +83,7 @@ fn supervise(folder: CallFolder) -> Result<(), String> {
     };
     let record = ExitRecord { started_at, ended_at: now_ms(), ..record };
     let recorded = claimed.record(&record);
-    tell_news();
+    notify_update();
     recorded.map_err(|error| format!("the end of the command could not be recorded: {error}"))
 }
 
@@ -126,7 +126,7 @@ fn start(job: &Job, call: &str, claimed: &ClaimedFolder) -> io::Result<Started> 
 }
 
 /// One byte for whoever follows: there is something new in the folder.
-fn tell_news() {
+fn notify_update() {
     let mut stdout = io::stdout();
     // Nobody may be there any more.
     let _ = stdout.write_all(b".").and_then(|()| stdout.flush());

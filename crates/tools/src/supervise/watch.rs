@@ -9,7 +9,7 @@ use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitStatus, pidfd_open};
 
 use super::output::OutputLog;
-use super::{Started, processes, tell_news};
+use super::{Started, notify_update, processes};
 use crate::folder::{CLOSE_INPUT, ClaimedFolder, END, EndedBy, ExitRecord, FREEZE, THAW};
 use crate::limits::{
     DRAIN_BYTES, ENDING_TICK_MS, FREEZE_LOOKS, KILL_MS, LIVE_BYTES, PIPE_BYTES, REAP_TICK_MS, TERM_MS,
@@ -229,7 +229,7 @@ impl<'a> Watch<'a> {
                     let _ = self.folder.note_written(self.log.bytes);
                 }
                 if live {
-                    tell_news();
+                    notify_update();
                 }
             }
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use engine::{CallId, EffectId, EffectKind, Given, Limits, Policy, ResumeMode, RunId, Settings};
+use engine::{CallId, EffectId, EffectKind, Limits, Policy, ResumeMode, RunId, Settings, ToolResult};
 use serde_json::Value;
 use tempfile::TempDir;
-use tools::{CallRequest, Context, Outputs, Reach, Secrets};
+use tools::{CallRequest, Context, NetworkPolicy, Outputs, Secrets};
 use uuid::Uuid;
 
 /// The secret of every world.
@@ -52,7 +52,7 @@ impl World {
             call_ms: 120_000,
             secrets: Secrets::new([SECRET]),
             outputs: Outputs::default(),
-            reach: Reach::Public,
+            reach: NetworkPolicy::Public,
             secret_env: Vec::new(),
             processes: Vec::new(),
             supervisor: PathBuf::from(env!("CARGO_BIN_EXE_limulus-supervise")),
@@ -76,13 +76,13 @@ impl World {
     }
 
     /// Checks, then runs, as the runtime does.
-    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Given {
+    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> ToolResult {
         let mut request = request(tool, arguments);
         request.evidence = tools::check(&self.settings, &self.context, &request).evidence;
         tools::run(&self.context, &request, |_, _| {}).await
     }
 
-    pub(crate) async fn run(&self, request: &CallRequest) -> Given {
+    pub(crate) async fn run(&self, request: &CallRequest) -> ToolResult {
         tools::run(&self.context, request, |_, _| {}).await
     }
 }
@@ -104,7 +104,7 @@ pub(crate) fn exec(command: &str) -> CallRequest {
     request("exec", serde_json::json!({ "command": command }))
 }
 
-pub(crate) fn output(ended: &Given) -> String {
+pub(crate) fn output(ended: &ToolResult) -> String {
     String::from_utf8(ended.output.bytes.to_vec()).unwrap()
 }
 
@@ -114,8 +114,8 @@ pub(crate) struct Heard(Arc<Mutex<Vec<(u64, String)>>>);
 
 impl Heard {
     pub(crate) fn listener(&self) -> impl FnMut(u64, String) + Send + 'static {
-        let heard = self.0.clone();
-        move |offset, text| heard.lock().unwrap().push((offset, text))
+        let observed = self.0.clone();
+        move |offset, text| observed.lock().unwrap().push((offset, text))
     }
 
     /// All of it; it must be gapless from `from` on.

@@ -7,7 +7,7 @@ use bench::model_server::{ModelServer, Script};
 use serde_json::Value;
 
 use super::Problem;
-use super::real::{Place, Resumed, resume, until};
+use super::real::{KillHome, Resumed, resume, until};
 use super::table::{Line, Row, Samples, Target};
 
 /// Kills of each kind.
@@ -20,9 +20,9 @@ pub(super) fn measure(binary: &Path, folder: &Path) -> Result<Vec<Line>, Problem
     let server = ModelServer::start()?;
     let (mut ms, mut in_tool, mut in_stream) = (vec![], vec![], vec![]);
     for time in 0..TIMES {
-        let place = Place::new(folder.join(format!("tool-{time}")), binary, &server, "restart")?;
+        let place = KillHome::new(folder.join(format!("tool-{time}")), binary, &server, "restart")?;
         in_tool.push(mid_tool(&place, &server, &mut ms)?);
-        let place = Place::new(folder.join(format!("stream-{time}")), binary, &server, "continue")?;
+        let place = KillHome::new(folder.join(format!("stream-{time}")), binary, &server, "continue")?;
         in_stream.push(mid_stream(&place, &server, &mut ms)?);
     }
     Ok(vec![
@@ -53,7 +53,7 @@ fn verdict(what: &'static str, asked: &'static str, came: &[Came]) -> Line {
 }
 
 /// The tool goes on under its supervisor; its result is taken up, and the tool is not run again.
-fn mid_tool(place: &Place<'_>, server: &ModelServer, ms: &mut Vec<f64>) -> Result<Came, Problem> {
+fn mid_tool(place: &KillHome<'_>, server: &ModelServer, ms: &mut Vec<f64>) -> Result<Came, Problem> {
     let (ledger, ended) = (place.folder.join("ledger"), place.folder.join("ended"));
     let command = format!("echo run >> {}; sleep 0.2; echo done; : > {}", ledger.display(), ended.display());
     let mut agent = place.start(&["agent", "--json", "--yes", "-m", &format!("tokens=8\nexec:{command}")])?;
@@ -79,7 +79,7 @@ fn mid_tool(place: &Place<'_>, server: &ModelServer, ms: &mut Vec<f64>) -> Resul
 }
 
 /// What was told of the answer stays its beginning, and the model goes on behind it.
-fn mid_stream(place: &Place<'_>, server: &ModelServer, ms: &mut Vec<f64>) -> Result<Came, Problem> {
+fn mid_stream(place: &KillHome<'_>, server: &ModelServer, ms: &mut Vec<f64>) -> Result<Came, Problem> {
     let mut agent = place.start(&["agent", "--json", "--yes", "-m", "tokens=200 delay_ms=2"])?;
     let mut lines = BufReader::new(agent.stdout.take().ok_or("no stdout")?).lines();
     let mut told = String::new();
@@ -111,7 +111,7 @@ fn piece(line: &str) -> Option<String> {
 }
 
 /// `runs show` of the only run.
-fn shown(place: &Place<'_>) -> Result<Value, Problem> {
+fn shown(place: &KillHome<'_>) -> Result<Value, Problem> {
     let runs = place.ask(&["runs", "list", "--json"])?;
     let run = runs[0]["run"].as_str().ok_or("no run is listed")?;
     place.ask(&["runs", "show", run, "--json"])

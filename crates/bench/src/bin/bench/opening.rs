@@ -18,7 +18,7 @@ use rustix::fs::{Advice, fadvise};
 use uuid::Uuid;
 
 use super::Problem;
-use super::real::{Place, Resumed, resume, until};
+use super::real::{KillHome, Resumed, resume, until};
 use super::table::{Line, Row, Samples, Target};
 use super::warm::{Warm, tokio};
 
@@ -34,7 +34,7 @@ const KEY: &str = "agent:main:long";
 /// The figures; homes are made in this folder, which must be on a disk.
 pub(super) fn measure(binary: &Path, folder: &Path) -> Result<Vec<Line>, Problem> {
     let server = ModelServer::start()?;
-    let place = Place::new(folder.join("killed"), binary, &server, "restart")?;
+    let place = KillHome::new(folder.join("killed"), binary, &server, "restart")?;
     let entries = live_home(&place)?;
     let snapshots = folds_all(&place)?;
     let mut dropped = vec![];
@@ -63,7 +63,7 @@ pub(super) fn measure(binary: &Path, folder: &Path) -> Result<Vec<Line>, Problem
 }
 
 /// One run with tool rounds, killed when it has so many entries. Gives their number.
-fn live_home(place: &Place<'_>) -> Result<u64, Problem> {
+fn live_home(place: &KillHome<'_>) -> Result<u64, Problem> {
     let mut agent =
         place.start(&["agent", "--json", "--yes", "--session", "long", "-m", "rounds=3000 tool=ls tokens=1"])?;
     // Nobody reads a pipe here: it must not fill.
@@ -90,12 +90,12 @@ struct Openings {
 }
 
 /// Takes the snapshots away, so that all entries are live. Gives how many there were.
-fn folds_all(place: &Place<'_>) -> Result<usize, Problem> {
+fn folds_all(place: &KillHome<'_>) -> Result<usize, Problem> {
     let connection = rusqlite::Connection::open(place.home().join("journal.db"))?;
     Ok(connection.execute("DELETE FROM snapshots", [])?)
 }
 
-fn openings(place: &Place<'_>, server: &ModelServer, dropped: &mut Vec<String>) -> Result<Openings, Problem> {
+fn openings(place: &KillHome<'_>, server: &ModelServer, dropped: &mut Vec<String>) -> Result<Openings, Problem> {
     let mut openings = Openings::default();
     for _ in 0..TIMES {
         let copy = place.with_home_of(place.folder.with_file_name("copy"))?;
@@ -110,7 +110,7 @@ fn openings(place: &Place<'_>, server: &ModelServer, dropped: &mut Vec<String>) 
     Ok(openings)
 }
 
-fn openings_inside(place: &Place<'_>, server: &ModelServer) -> Result<Vec<f64>, Problem> {
+fn openings_inside(place: &KillHome<'_>, server: &ModelServer) -> Result<Vec<f64>, Problem> {
     let mut times = vec![];
     for _ in 0..TIMES {
         let copy = place.with_home_of(place.folder.with_file_name("copy"))?;
@@ -135,7 +135,7 @@ fn openings_inside(place: &Place<'_>, server: &ModelServer) -> Result<Vec<f64>, 
 }
 
 /// Asks the kernel to forget the pages of the journal, and says what it kept of them.
-fn drop_cache(place: &Place<'_>) -> Result<String, Problem> {
+fn drop_cache(place: &KillHome<'_>) -> Result<String, Problem> {
     let files = ["journal.db", "journal.db-wal"].map(|file| place.home().join(file));
     for file in files.iter().filter(|file| file.exists()) {
         let file = File::open(file)?;

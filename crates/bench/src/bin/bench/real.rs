@@ -15,12 +15,12 @@ const LIMIT: Duration = Duration::from_mins(2);
 const LOOK: Duration = Duration::from_micros(100);
 
 /// A folder with a home and a workspace.
-pub(super) struct Place<'a> {
+pub(super) struct KillHome<'a> {
     pub(super) folder: PathBuf,
     binary: &'a Path,
 }
 
-impl<'a> Place<'a> {
+impl<'a> KillHome<'a> {
     /// Makes it, with a configuration in which every run is on this server and nothing is asked.
     pub(super) fn new(folder: PathBuf, binary: &'a Path, server: &ModelServer, resume: &str) -> Result<Self, Problem> {
         let place = Self { folder, binary };
@@ -95,7 +95,7 @@ pub(super) struct Resumed {
 }
 
 /// Starts `limulus resume` and waits for the next request.
-pub(super) fn resume(place: &Place<'_>, server: &ModelServer) -> Result<Resumed, Problem> {
+pub(super) fn resume(place: &KillHome<'_>, server: &ModelServer) -> Result<Resumed, Problem> {
     let before = server.requests();
     let started = Instant::now();
     let mut owner = place.start(&["resume", "--json"])?;

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use engine::{Candidate, Event, Part};
 use futures_util::StreamExt as _;
-use models::{Api, Cached, Endpoint, Message, Model as _, ModelSet, Request, Said};
+use models::{Api, Cached, Endpoint, Message, Model as _, ModelEvent, ModelSet, Request};
 
 use super::Problem;
 use super::table::{Line, Row, Samples, Target};
@@ -113,9 +113,9 @@ async fn seconds_alone(base_url: &str, text: &str) -> Result<f64, Problem> {
     let mut first = None;
     while let Some(said) = stream.next().await {
         match said.map_err(|failure| failure.to_string())? {
-            Said::Part(Part::Text(_)) => _ = first.get_or_insert_with(Instant::now),
-            Said::Ended { .. } => break,
-            Said::Opened | Said::Part(_) => {}
+            ModelEvent::Part(Part::Text(_)) => _ = first.get_or_insert_with(Instant::now),
+            ModelEvent::Ended { .. } => break,
+            ModelEvent::Opened | ModelEvent::Part(_) => {}
         }
     }
     Ok(first.ok_or("a reply without text")?.elapsed().as_secs_f64())

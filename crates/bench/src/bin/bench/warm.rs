@@ -11,7 +11,7 @@ use engine::{
     Policy, ResumeMode, Settings,
 };
 use journal::Sqlite;
-use runtime::{Linger, Options, Published, Runtime};
+use runtime::{IdlePolicy, Options, Published, Runtime};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::mpsc;
 use uuid::Uuid;
@@ -65,7 +65,7 @@ struct Local {
 }
 
 impl runtime::Resolver for Local {
-    fn settings(&self, agent: &str, _: runtime::Wants<'_>, _: &Overrides) -> Result<Settings, Failure> {
+    fn settings(&self, agent: &str, _: runtime::ModelPreferences<'_>, _: &Overrides) -> Result<Settings, Failure> {
         let candidate = Candidate {
             provider: "scripted".into(),
             model: "wire".into(),
@@ -133,7 +133,7 @@ impl Warm {
             events: Some(events),
             waits: None,
             questions: None,
-            linger: Linger::default(),
+            idle: IdlePolicy::default(),
         };
         let journal = Arc::new(Sqlite::own(&folder.join("home"))?);
         Ok(Self { runtime: Runtime::new(journal, options), published, sessions: 0 })

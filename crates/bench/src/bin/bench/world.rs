@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use engine::{
     Batch, BodyKind, BranchId, CallOutcome, Candidate, Command, Content, Do, Effect, EffectId, Epoch, Failure,
-    FailureClass, Found, Given, Hash, Input, Limits, Machine, MessageId, Moment, Override, Overrides, Part, Policy,
-    Pump, QueueSettings, Report, ResumeMode, SessionId, Settings, Timestamp, ToolClass, ToolSpec, Usage,
+    FailureClass, Found, Hash, Input, Limits, Machine, MessageId, Moment, Override, Overrides, Part, Policy, Pump,
+    QueueSettings, Report, ResumeMode, SessionId, Settings, Timestamp, ToolClass, ToolResult, ToolSpec, Usage,
 };
 use journal::{Append, Journal as _, Sqlite};
 use uuid::Uuid;
@@ -89,7 +89,7 @@ impl World {
     fn queue(&mut self, input: impl Into<Input>) {
         self.inputs += 1;
         self.now += 1;
-        self.pump.offer(input, Moment { now: Timestamp(self.now), draw: self.inputs }, Some(()));
+        self.pump.offer(input, Moment { now: Timestamp(self.now), random: self.inputs }, Some(()));
     }
 
     /// Commits until nothing is left to do.
@@ -168,7 +168,7 @@ impl World {
         self.offer(Report::CallChecked { effect, decision, fingerprint, evidence: None, reason: None });
         let effect = self.next().id();
         let output = Content::text(BodyKind::Output, output);
-        self.offer(Report::CallEnded { effect, given: Given::new(CallOutcome::Done, output) });
+        self.offer(Report::CallEnded { effect, given: ToolResult::new(CallOutcome::Done, output) });
         self.next().id()
     }
 
@@ -280,7 +280,7 @@ impl World {
     fn run_call(&mut self, effect: EffectId) {
         self.offer(Report::CallOutput { effect, offset: 0, text: "twenty bytes of text".into() });
         self.offer(Report::CallOutput { effect, offset: 20, text: "twenty bytes of text".into() });
-        self.offer(Report::CallEnded { effect, given: Given::new(CallOutcome::Done, output()) });
+        self.offer(Report::CallEnded { effect, given: ToolResult::new(CallOutcome::Done, output()) });
     }
 
     fn run_that_fails_once(&mut self) {
@@ -306,7 +306,7 @@ impl World {
         self.started.clear();
         self.offer(Report::Opened { epoch: Epoch(self.epoch), cooling: vec![] });
         let effect = self.next().id();
-        let ended = Some(Given::new(CallOutcome::Done, output()));
+        let ended = Some(ToolResult::new(CallOutcome::Done, output()));
         self.offer(Report::CallFound { effect, found: Found::Ended, ended });
         let request = self.next().id();
         self.words(request, 2);
@@ -320,7 +320,7 @@ impl World {
         self.offer(Command::Override(Override::Model(None)));
         self.offer(Command::Abort { run: None });
         let Effect::EndCall { id, .. } = self.next() else { panic!("a started call is ended") };
-        self.offer(Report::CallEnded { effect: id, given: Given::new(CallOutcome::Failed, output()) });
+        self.offer(Report::CallEnded { effect: id, given: ToolResult::new(CallOutcome::Failed, output()) });
         // What comes late is dropped and counted.
         self.offer(Report::CallOutput { effect: running, offset: 0, text: "late".into() });
     }

@@ -73,18 +73,18 @@ impl Truth {
     /// Checks all that is new, after a child that told this is dead; takes it as known.
     pub(super) fn check(&mut self, home: &Path, told: impl Iterator<Item = Told>) -> Findings {
         let mut findings = Findings::default();
-        let heard = self.hear(told, &mut findings.violations);
-        findings.acknowledged = heard.count;
-        if let Some(epoch) = heard.epoch {
+        let observed = self.observe(told, &mut findings.violations);
+        findings.acknowledged = observed.count;
+        if let Some(epoch) = observed.epoch {
             self.epoch = epoch;
             for known in &mut self.known {
                 known.epochs.push((known.done, epoch));
             }
         }
         match Reader::open(home) {
-            Ok(reader) => self.compare(home, &reader, &heard, &mut findings),
+            Ok(reader) => self.compare(home, &reader, &observed, &mut findings),
             // The kill came before there was a journal.
-            Err(Error::NotFound { .. }) if heard.epoch.is_none() && self.epoch == Epoch(0) => {}
+            Err(Error::NotFound { .. }) if observed.epoch.is_none() && self.epoch == Epoch(0) => {}
             Err(error) => findings.violations.push(Violation::Wrong(format!("it does not open: {error}"))),
         }
         findings
@@ -98,9 +98,9 @@ impl Truth {
         }
         let mut findings = Findings::default();
         let synced = Position(0);
-        let heard = Heard { epoch: None, done: self.done(), positions: vec![], synced, count: 0 };
+        let observed = Heard { epoch: None, done: self.done(), positions: vec![], synced, count: 0 };
         match Reader::open(home) {
-            Ok(reader) => anew.compare(home, &reader, &heard, &mut findings),
+            Ok(reader) => anew.compare(home, &reader, &observed, &mut findings),
             Err(Error::NotFound { .. }) if self.epoch == Epoch(0) => {}
             Err(error) => findings.violations.push(Violation::Wrong(format!("it does not open: {error}"))),
         }
@@ -111,41 +111,41 @@ impl Truth {
         findings
     }
 
-    fn hear(&self, told: impl Iterator<Item = Told>, violations: &mut Vec<Violation>) -> Heard {
+    fn observe(&self, told: impl Iterator<Item = Told>, violations: &mut Vec<Violation>) -> Heard {
         let (epoch, positions, synced) = (None, vec![], Position(0));
-        let mut heard = Heard { epoch, done: self.done(), positions, synced, count: 0 };
+        let mut observed = Heard { epoch, done: self.done(), positions, synced, count: 0 };
         for word in told {
             match word {
-                Told::Owned(epoch) if epoch > self.epoch => heard.epoch = Some(epoch),
+                Told::Owned(epoch) if epoch > self.epoch => observed.epoch = Some(epoch),
                 Told::Owned(epoch) => {
                     violations.push(Violation::Wrong(format!("owner {epoch} came after owner {}", self.epoch)));
                 }
                 Told::Done { session, step, position } => {
-                    heard.count += 1;
-                    let done = &mut heard.done[session];
+                    observed.count += 1;
+                    let done = &mut observed.done[session];
                     if step != *done {
                         let what = format!("session {session}: step {step} was acknowledged after {done} steps");
                         violations.push(Violation::Wrong(what));
                     }
                     *done = step + 1;
                     if script::has_entries(step) {
-                        heard.positions.push((session, step, position));
+                        observed.positions.push((session, step, position));
                     }
                     if script::is_synced(step) {
-                        heard.synced = heard.synced.max(position);
+                        observed.synced = observed.synced.max(position);
                     }
                 }
             }
         }
-        heard
+        observed
     }
 
-    fn compare(&mut self, home: &Path, reader: &Reader, heard: &Heard, findings: &mut Findings) {
+    fn compare(&mut self, home: &Path, reader: &Reader, observed: &Heard, findings: &mut Findings) {
         let mut positions = BTreeSet::new();
         let before: Vec<u64> = self.done();
         let mut added = vec![];
         for session in 0..self.known.len() {
-            match self.session(session, reader, heard.done[session], findings) {
+            match self.session(session, reader, observed.done[session], findings) {
                 Ok(entries) => added.push(entries),
                 Err(violation) => {
                     findings.violations.push(violation);
@@ -159,7 +159,7 @@ impl Truth {
                 findings.violations.push(Violation::Wrong(what));
             }
         }
-        for (session, step, position) in &heard.positions {
+        for (session, step, position) in &observed.positions {
             let last = script::entries_after(step + 1) - script::entries_after(before[*session]);
             let entry = added[*session].get(last.wrapping_sub(1) as usize);
             if entry.is_some_and(|entry| entry.position != *position) {
@@ -169,7 +169,7 @@ impl Truth {
         }
         findings.entries += positions.len() as u64;
         findings.violations.extend(self.positions(reader, &positions));
-        findings.violations.extend(mark(home, heard.synced, self.head));
+        findings.violations.extend(mark(home, observed.synced, self.head));
     }
 
     /// New entries stand behind the known ones, without a gap, up to the head.

@@ -84,14 +84,14 @@ impl Lane {
     fn strike(&mut self, home: &mut Home, report: &mut Report) -> io::Result<()> {
         let mut child = home.command(self.bug)?.spawn()?;
         let mut pipe = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
-        let mut heard = vec![];
+        let mut observed = vec![];
         let (words, then_us) = self.life();
         // A child that ends before its last word is seen below.
-        pipe.by_ref().take(words * told::BYTES as u64).read_to_end(&mut heard)?;
+        pipe.by_ref().take(words * told::BYTES as u64).read_to_end(&mut observed)?;
         // waits: for nothing; the kill comes at a random time
         std::thread::sleep(Duration::from_micros(then_us));
         child.kill()?;
-        pipe.read_to_end(&mut heard)?;
+        pipe.read_to_end(&mut observed)?;
         let output = child.wait_with_output()?;
         report.kills += 1;
         if let Some(code) = output.status.code() {
@@ -99,8 +99,8 @@ impl Lane {
             report.violate(home.locate(Violation::Wrong(format!("the owner ended by itself with {code}: {said}"))));
         }
         report.mid_commit += u64::from(wal::pages_without_commit(&home.path.join("journal.db-wal"))? > 0);
-        let findings = home.truth.check(&home.path, Told::all(&heard));
-        report.opening += u64::from(heard.is_empty());
+        let findings = home.truth.check(&home.path, Told::all(&observed));
+        report.opening += u64::from(observed.is_empty());
         report.unacknowledged_kills += u64::from(findings.unacknowledged > 0);
         home.count(findings, report);
         Ok(())

@@ -8,8 +8,8 @@ use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
 use engine::{
     Batch, Body, BodyKind, BranchId, Content, Created, EffectId, EffectKind, Epoch, Event, MessageAccepted, MessageId,
-    MessageSealed, Next, OverrideSet, Overrides, Place, QueueMode, ReceiptRow, ReceiptState, Record, RequestOpened,
-    RequestSent, RunId, Seq, SessionId, SessionRow, StepBegun, TextAdded, Timestamp, Usage, Views,
+    MessageSealed, Next, OverrideSet, Overrides, QueueMode, QueuePlace, ReceiptRow, ReceiptState, Record,
+    RequestOpened, RequestSent, RunId, Seq, SessionId, SessionRow, StepBegun, TextAdded, Timestamp, Usage, Views,
 };
 use journal::Snapshot;
 use uuid::Uuid;
@@ -157,7 +157,7 @@ impl Script {
                     key: Some(turn_key(turn)),
                     overrides: Overrides::default(),
                     attachments: vec![],
-                    place: Place::Back,
+                    place: QueuePlace::Back,
                     debounce_ms: None,
                 };
                 (vec![accepted.into()], vec![body])

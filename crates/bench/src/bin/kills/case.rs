@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::checks::Aftermath;
 use super::faults::{Address, Ends, FAULT_MS};
 use super::odd_calls::{self, OddMet};
-use super::place::{FILES, Place};
+use super::place::{FILES, KillHome};
 use super::plan::{Attack, Build, Case, Point, Work, token};
 use super::record::{Exit, Record};
 use super::truth::Truth;
@@ -43,7 +43,7 @@ impl Bench {
 
 /// One attack that struck, or did not.
 #[derive(Debug, Clone)]
-pub(super) struct Strike {
+pub(super) struct PlannedKill {
     /// What was tried.
     pub(super) attack: Attack,
     /// Whether the process was `resume`.
@@ -57,7 +57,7 @@ pub(super) struct Strike {
 /// What came of a case.
 #[derive(Debug, Default)]
 pub(super) struct Verdict {
-    pub(super) strikes: Vec<Strike>,
+    pub(super) strikes: Vec<PlannedKill>,
     pub(super) violations: Vec<String>,
     /// Bytes of text that clients recorded.
     pub(super) told_bytes: usize,
@@ -74,7 +74,7 @@ pub(super) struct Verdict {
 /// Runs a case. Whatever goes wrong on the way is a violation too.
 pub(super) fn run(case: &Case, bench: &Bench) -> Verdict {
     let mut verdict = Verdict::default();
-    let mut place = match Place::new(&case.setup, bench) {
+    let mut place = match KillHome::new(&case.setup, bench) {
         Ok(place) => place,
         Err(error) => {
             verdict.violations.push(format!("no place for the case: {error}"));
@@ -90,7 +90,7 @@ pub(super) fn run(case: &Case, bench: &Bench) -> Verdict {
     verdict
 }
 
-fn play(case: &Case, bench: &Bench, place: &mut Place, verdict: &mut Verdict) -> Result<(), String> {
+fn play(case: &Case, bench: &Bench, place: &mut KillHome, verdict: &mut Verdict) -> Result<(), String> {
     let binary = bench.binary(case.build);
     let message = message(case, place);
     let script = Script::parse(&message).ok_or("the message of the case is no script")?;
@@ -104,7 +104,7 @@ fn play(case: &Case, bench: &Bench, place: &mut Place, verdict: &mut Verdict) ->
         let killed = record.exit == Exit::Signal(SIGKILL);
         let amid_fault =
             killed && Truth::read(&place.home()).is_ok_and(|truth| amid(case, &script, &truth, has_struck()));
-        verdict.strikes.push(Strike { attack: attack.clone(), on_resume: at > 0, killed, amid_fault });
+        verdict.strikes.push(PlannedKill { attack: attack.clone(), on_resume: at > 0, killed, amid_fault });
         records.push(record);
     }
     // Whoever was not answered asks again, with the same key; a run that is there is taken up.
@@ -151,7 +151,7 @@ fn agent<'a>(message: &'a str, key: &'a str) -> [&'a str; 9] {
 }
 
 /// What the user asks for, as a script for the model server.
-fn message(case: &Case, place: &Place) -> String {
+fn message(case: &Case, place: &KillHome) -> String {
     let ledger = place.ledger();
     let command =
         |at, rest| format!("exec:echo {} >> '{}'; echo begun; {rest}", token(&case.name, at), ledger.display());
@@ -169,7 +169,7 @@ fn message(case: &Case, place: &Place) -> String {
 }
 
 /// Processes that ended otherwise than they were made to, or with a status that does not fit.
-fn exits(case: &Case, records: &[Record], strikes: &[Strike]) -> Vec<String> {
+fn exits(case: &Case, records: &[Record], strikes: &[PlannedKill]) -> Vec<String> {
     let ended_by_itself = |exit: Exit| match exit {
         // An aborted run is told by its own status.
         Exit::Code(0) => true,
@@ -187,7 +187,7 @@ fn exits(case: &Case, records: &[Record], strikes: &[Strike]) -> Vec<String> {
 }
 
 /// `runs show --json` of every run that the home lists, oldest first.
-fn shown(binary: &Path, place: &Place) -> Result<Vec<Value>, String> {
+fn shown(binary: &Path, place: &KillHome) -> Result<Vec<Value>, String> {
     let (code, list) = place.ask(binary, &["runs", "list", "--json"])?;
     let list = list.as_array().ok_or_else(|| format!("`runs list --json` ended with {code:?} and no array"))?;
     let show = |row: &Value| {
@@ -200,6 +200,6 @@ fn shown(binary: &Path, place: &Place) -> Result<Vec<Value>, String> {
 }
 
 /// Whether an attack of this verdict hit the point.
-pub(super) fn hits(verdict: &Verdict, point: Point) -> impl Iterator<Item = &Strike> {
+pub(super) fn hits(verdict: &Verdict, point: Point) -> impl Iterator<Item = &PlannedKill> {
     verdict.strikes.iter().filter(move |strike| strike.killed && strike.attack.point() == Some(point))
 }

@@ -1,7 +1,7 @@
 //! The guard against a run that kills its process again and again, which all other cases switch off.
 
 use super::case::Bench;
-use super::place::Place;
+use super::place::KillHome;
 use super::plan::{Attack, Build, Point, Setup};
 use super::record::Exit;
 
@@ -11,7 +11,7 @@ const POISON_AFTER: u32 = 3;
 /// Kills a run each time its request is sent; at the limit it must be held, said so, and go on by force alone.
 pub(super) fn check(bench: &Bench) -> Result<(), String> {
     let setup = Setup { poison_after: POISON_AFTER, ..Setup::default() };
-    let mut place = Place::new(&setup, bench).map_err(|e| e.to_string())?;
+    let mut place = KillHome::new(&setup, bench).map_err(|e| e.to_string())?;
     let binary = bench.binary(Build::Points);
     let deadly = Attack::Point { point: Point::RequestSent, nth: 1, interrupt_when: None };
     let agent = ["agent", "--json", "--yes", "--session", "guard", "-m", "tokens=4"];

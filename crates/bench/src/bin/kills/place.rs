@@ -25,14 +25,14 @@ const LOOK: Duration = Duration::from_millis(1);
 
 /// A fresh home with all that belongs to it.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct KillHome {
     folder: TempDir,
     mutant: Option<String>,
     address: Address,
     started: u32,
 }
 
-impl Place {
+impl KillHome {
     /// Makes the folders and writes the configuration.
     pub(super) fn new(setup: &Setup, bench: &Bench) -> io::Result<Self> {
         let folder = tempfile::Builder::new().prefix("limulus-kills-").tempdir()?;
@@ -203,7 +203,7 @@ fn finish(
 const SHORT_S: u32 = 1;
 const LONG_S: u32 = 60;
 
-fn configuration(place: &Place, setup: &Setup, bench: &Bench) -> io::Result<String> {
+fn configuration(place: &KillHome, setup: &Setup, bench: &Bench) -> io::Result<String> {
     let Setup { resume, poison_after, call_s, fault } = setup;
     let workspace = place.workspace();
     let (workspace, base_url) = (workspace.display(), bench.server.base_url());

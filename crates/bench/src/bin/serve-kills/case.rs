@@ -9,8 +9,8 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::checks;
-use super::door::Door;
-use super::owner::Place;
+use super::connector::Connector;
+use super::owner::KillHome;
 use super::sender::{Sender, Sent};
 use super::truth::Truth;
 use super::watcher::{HOME, Shared, Watcher};
@@ -50,8 +50,8 @@ pub(super) struct Verdict {
 impl Case<'_> {
     /// Plays it. The error is for what keeps the harness from going on.
     pub(super) async fn play(mut self) -> Result<Verdict, String> {
-        let place = Place::new(self.base_url).map_err(|error| format!("no place for a home: {error}"))?;
-        let door = Door { socket: place.home().join("limulus.sock") };
+        let place = KillHome::new(self.base_url).map_err(|error| format!("no place for a home: {error}"))?;
+        let connector = Connector { socket: place.home().join("limulus.sock") };
         let sessions: Vec<String> = (0..SESSIONS).map(|at| format!("agent:main:s{at}")).collect();
         let (enough, is_enough) = watch::channel(false);
         let mut watching = JoinSet::new();
@@ -60,13 +60,13 @@ impl Case<'_> {
             let home = [HOME.to_owned()];
             let followed = if at + 1 == WATCHERS { &home[..] } else { &sessions[..] };
             let sessions = followed.iter().map(|session| (session.clone(), None)).collect();
-            watching.spawn(Watcher { door: door.clone(), seen: seen.clone(), sessions }.work());
+            watching.spawn(Watcher { connector: connector.clone(), seen: seen.clone(), sessions }.work());
         }
         let mut sending = JoinSet::new();
         for at in 0..SENDERS {
             let (sessions, draw) = (sessions.clone(), Draw::new(self.draw.next()));
             let (name, enough) = (format!("k{at}"), is_enough.clone());
-            sending.spawn(Sender { name, door: door.clone(), draw, sessions, enough }.work());
+            sending.spawn(Sender { name, connector: connector.clone(), draw, sessions, enough }.work());
         }
         for _ in 0..self.kills {
             let owner = place.serve(self.binary)?;
@@ -90,7 +90,7 @@ impl Case<'_> {
         Ok(verdict)
     }
 
-    fn judge(&self, place: &Place, sent: &Sent, seen: &[Shared], mut wrong: Vec<String>) -> Result<Verdict, String> {
+    fn judge(&self, place: &KillHome, sent: &Sent, seen: &[Shared], mut wrong: Vec<String>) -> Result<Verdict, String> {
         let truth = Truth::read(&place.home()).map_err(|error| format!("the journal does not read: {error}"))?;
         let ledger = std::fs::read_to_string(place.workspace().join("ledger")).unwrap_or_default();
         let seen: Vec<_> = seen.iter().map(|seen| seen.lock().unwrap_or_else(PoisonError::into_inner)).collect();

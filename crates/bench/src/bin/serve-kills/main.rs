@@ -11,7 +11,7 @@
 
 mod case;
 mod checks;
-mod door;
+mod connector;
 mod owner;
 mod seen;
 mod sender;

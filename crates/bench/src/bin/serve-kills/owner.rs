@@ -8,11 +8,11 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 /// A fresh home with all that belongs to it.
-pub(super) struct Place {
+pub(super) struct KillHome {
     folder: TempDir,
 }
 
-impl Place {
+impl KillHome {
     pub(super) fn new(base_url: &str) -> std::io::Result<Self> {
         let place = Self { folder: tempfile::Builder::new().prefix("limulus-serve-kills-").tempdir()? };
         std::fs::create_dir(place.workspace())?;

@@ -6,7 +6,7 @@ use protocol::Client;
 use protocol::method::{Agent, AgentAnswer, AgentParams};
 use tokio::sync::watch;
 
-use super::door::{Door, ask_again};
+use super::connector::{Connector, ask_again};
 
 /// What one was told of its messages.
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ pub(super) struct Message {
 /// A sender.
 pub(super) struct Sender {
     pub(super) name: String,
-    pub(super) door: Door,
+    pub(super) connector: Connector,
     pub(super) draw: Draw,
     pub(super) sessions: Vec<String>,
     /// True once no further message is to be sent.
@@ -82,7 +82,7 @@ impl Sender {
         let mut known: Option<RunId> = None;
         for times in 1.. {
             if client.is_none() {
-                *client = Some(self.door.connect().await.0);
+                *client = Some(self.connector.connect().await.0);
             }
             let connected = client.as_ref().ok_or("no connection")?;
             let mut answers = match connected.ask::<Agent>(params.clone()) {

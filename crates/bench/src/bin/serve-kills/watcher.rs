@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use protocol::method::{EventsSubscribe, SubscribeParams};
 use protocol::{Client, Event, Events};
 
-use super::door::{Door, ask_again};
+use super::connector::{Connector, ask_again};
 use super::seen::Seen;
 
 /// What it has read, for whoever waits for it.
@@ -14,7 +14,7 @@ pub(super) type Shared = Arc<Mutex<Seen>>;
 
 /// A watcher.
 pub(super) struct Watcher {
-    pub(super) door: Door,
+    pub(super) connector: Connector,
     pub(super) seen: Shared,
     /// Each session, with the cursor of the last line of it; [`HOME`] alone for all of them at once.
     pub(super) sessions: BTreeMap<String, Option<String>>,
@@ -27,7 +27,7 @@ impl Watcher {
     /// Reads until it is dropped.
     pub(super) async fn work(mut self) {
         loop {
-            let (client, events) = self.door.connect().await;
+            let (client, events) = self.connector.connect().await;
             match self.subscribe(&client).await {
                 Ok(true) => self.read(events).await,
                 Ok(false) => {}

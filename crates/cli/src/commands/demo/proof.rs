@@ -76,19 +76,19 @@ fn started_once(entries: &[Entry]) -> Check {
 fn looked_up(entries: &[Entry]) -> Check {
     let mut owner: BTreeMap<CallId, Epoch> = BTreeMap::new();
     let mut found = vec![];
-    let (mut taken_up, mut blindly) = (0, 0);
+    let (mut resumed, mut blindly) = (0, 0);
     for entry in entries {
         match &entry.event {
             Event::CallFound(e) => found.push(e.call),
             Event::CallStarted(e) if owner.insert(e.call, e.epoch).is_some_and(|before| before != e.epoch) => {
-                taken_up += 1;
+                resumed += 1;
                 blindly += usize::from(!found.contains(&e.call));
             }
             _ => {}
         }
     }
     let looked = !found.is_empty() && blindly == 0;
-    let says = format!("{} looked up, {taken_up} taken up, {blindly} of them blindly", found.len());
+    let says = format!("{} looked up, {resumed} taken up, {blindly} of them blindly", found.len());
     Check::new("the cut-off call was looked up, not run again", looked, says)
 }
 

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use engine::{EffectId, RunId};
 use gateway::show::fold_branch;
-use journal::check::Report;
-use journal::mend::Did;
+use journal::check::CheckReport;
+use journal::repair::Did;
 use journal::{Collected, Read, Reader, Sqlite};
-use tools::Strays;
+use tools::Orphans;
 
 use crate::config::Globals;
 use crate::error::{CliError, Exit};
@@ -17,15 +17,15 @@ use crate::show::human::count;
 const MEND: &str = "`limulus doctor --mend collect`";
 
 /// Adds to a report what nothing needs. Where anything is wrong, nobody knows.
-pub(super) fn note(report: &mut Report, globals: &Globals) {
+pub(super) fn note(report: &mut CheckReport, globals: &Globals) {
     if !report.findings.is_empty() {
         return;
     }
     if report.collectable != Collected::default() {
         report.notes.push(format!("{} that nothing needs; {MEND} removes them", told(&report.collectable)));
     }
-    let found = Reader::open(&globals.home).map_err(CliError::from).and_then(|reader| strays(&reader, globals));
-    let Ok(Strays { calls, foreign }) = found else {
+    let found = Reader::open(&globals.home).map_err(CliError::from).and_then(|reader| orphans(&reader, globals));
+    let Ok(Orphans { calls, foreign }) = found else {
         return report.notes.push("what is left in calls/ could not be looked at".to_owned());
     };
     if !calls.is_empty() {
@@ -37,7 +37,7 @@ pub(super) fn note(report: &mut Report, globals: &Globals) {
 }
 
 /// Removes it.
-pub(super) fn collect(report: &Report, globals: &Globals) -> Result<Did, CliError> {
+pub(super) fn collect(report: &CheckReport, globals: &Globals) -> Result<Did, CliError> {
     if !report.findings.is_empty() {
         return Err(CliError::Refused {
             exit: Exit::Refused,
@@ -47,17 +47,17 @@ pub(super) fn collect(report: &Report, globals: &Globals) -> Result<Did, CliErro
     }
     let journal = Sqlite::own(&globals.home)?;
     let collected = journal.collect()?;
-    let strays = strays(&journal, globals)?;
-    strays.remove().map_err(|error| unreadable(&error))?;
-    Ok(vec![format!("{} that nothing needs are removed, and {} in calls/", told(&collected), folders(&strays.calls))])
+    let orphans = orphans(&journal, globals)?;
+    orphans.remove().map_err(|error| unreadable(&error))?;
+    Ok(vec![format!("{} that nothing needs are removed, and {} in calls/", told(&collected), folders(&orphans.calls))])
 }
 
 /// A run is under way as long as its session's row says so, and a process is held as long as its state lists it; the rows are what the entries give, or it is a finding.
-fn strays(read: &dyn Read, globals: &Globals) -> Result<Strays, CliError> {
+fn orphans(read: &dyn Read, globals: &Globals) -> Result<Orphans, CliError> {
     let calls = globals.home.join("calls");
     // Listed first, for whoever owns the home may begin a run meanwhile.
-    let listed = tools::strays(&calls, &|_| false).map_err(|error| unreadable(&error))?;
-    if listed == Strays::default() {
+    let listed = tools::orphans(&calls, &|_| false).map_err(|error| unreadable(&error))?;
+    if listed == Orphans::default() {
         return Ok(listed);
     }
     let rows = read.sessions()?;
@@ -67,7 +67,7 @@ fn strays(read: &dyn Read, globals: &Globals) -> Result<Strays, CliError> {
         held.extend(fold_branch(read, row)?.processes.into_iter().map(|process| process.effect));
     }
     let is_open = |call: EffectId| under_way.contains(&call.run) || held.contains(&call);
-    let mut still = tools::strays(&calls, &is_open).map_err(|error| unreadable(&error))?;
+    let mut still = tools::orphans(&calls, &is_open).map_err(|error| unreadable(&error))?;
     still.calls.retain(|path| listed.calls.contains(path));
     Ok(still)
 }

@@ -60,7 +60,8 @@ pub(super) fn run(as_json: bool, globals: &Globals) -> Result<(), CliError> {
 
 fn rows(config: &Config) -> Vec<Row> {
     let overrides = engine::Overrides::default();
-    let subject = Subject { agent: "main", overrides: &overrides, wants: runtime::Wants::default(), date: &today() };
+    let subject =
+        Subject { agent: "main", overrides: &overrides, wants: runtime::ModelPreferences::default(), date: &today() };
     // A configuration in which no run can start still lists what is known.
     let first = config.resolve(subject).ok().and_then(|resolved| resolved.settings.candidates.into_iter().next());
     let first = first.map(|candidate| format!("{}/{}", candidate.provider, candidate.model));

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 /// Tells it. A manager that does not hear it goes on without.
-pub(super) fn tell(state: &str) {
+pub(super) fn report(state: &str) {
     if let Some(address) = std::env::var_os("NOTIFY_SOCKET").filter(|address| !address.is_empty()) {
         let _ = send(&address, state);
     }
@@ -36,9 +36,9 @@ mod tests {
         let path = folder.path().join("notify");
         let manager = UnixDatagram::bind(&path).unwrap();
         send(path.as_os_str(), "READY=1").unwrap();
-        let mut heard = [0; 16];
-        let bytes = manager.recv(&mut heard).unwrap();
-        assert_eq!(&heard[..bytes], b"READY=1");
+        let mut observed = [0; 16];
+        let bytes = manager.recv(&mut observed).unwrap();
+        assert_eq!(&observed[..bytes], b"READY=1");
         assert!(send(OsStr::new("/nowhere/at/all"), "READY=1").is_err());
     }
 }

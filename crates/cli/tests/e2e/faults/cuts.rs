@@ -41,7 +41,7 @@ fn carried(home: &Home, server: &Planned, cut: Cut) -> (Vec<Vec<Value>>, [Vec<Va
         listener.pieces() > 0
     });
     let agent = home.start(&["agent", "--json", "-m", "Tell me a story."]);
-    let heard = |process: &Process| {
+    let observed = |process: &Process| {
         let is_main = |line: &Value| line["session"] == "agent:main:main" && line["type"] == "delta";
         process.until_line("the beginning", |line| {
             is_main(line) && line["text"].as_str().is_some_and(|text| text.contains('潮'))
@@ -50,14 +50,14 @@ fn carried(home: &Home, server: &Planned, cut: Cut) -> (Vec<Vec<Value>>, [Vec<Va
     let owner = match cut {
         Cut::Network => Some(owner),
         Cut::Kill => {
-            heard(&agent);
-            heard(&listener);
+            observed(&agent);
+            observed(&listener);
             owner.kill();
             None
         }
         Cut::Pause => {
-            heard(&agent);
-            heard(&listener);
+            observed(&agent);
+            observed(&listener);
             home.run(&["runs", "pause", "--session", "main"]).expect_code(0);
             home.run(&["runs", "resume", "--session", "main"]).expect_code(0);
             Some(owner)
@@ -66,10 +66,10 @@ fn carried(home: &Home, server: &Planned, cut: Cut) -> (Vec<Vec<Value>>, [Vec<Va
     let told = agent.finish().expect_code(0).lines();
     listener.until_line("the end", |line| line["session"] == "agent:main:main" && line["type"] == "end");
     listener.signal(rustix::process::Signal::INT);
-    let heard = listener.finish().lines().into_iter().filter(|line| line["session"] == "agent:main:main").collect();
+    let observed = listener.finish().lines().into_iter().filter(|line| line["session"] == "agent:main:main").collect();
     drop(owner);
     let messages = |asked: Asked| asked.body["messages"].as_array().expect("a list").clone();
-    (server.seen().into_iter().map(messages).collect(), [told, heard])
+    (server.seen().into_iter().map(messages).collect(), [told, observed])
 }
 
 /// The pieces of text without those that were struck; each byte of each answer stands in them once, in its order.

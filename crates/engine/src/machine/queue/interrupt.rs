@@ -3,7 +3,7 @@
 use crate::event::{CallOutcome, CutCause, Outcome, PauseCause, Paused, QueueMode, Resumed, WaitFor};
 use crate::ids::Moment;
 use crate::machine::Machine;
-use crate::machine::sentences::{NOT_RUN, SKIPPED};
+use crate::machine::model_notices::{NOT_RUN, SKIPPED};
 use crate::queue::Interrupt;
 use crate::state::Phase;
 

@@ -1,19 +1,19 @@
 //! Messages: taken, routed by the table, and given their place in the queue. One file for each way on from there; none of
 //! them remembers anything, so that a restart goes on the same way.
 
+mod capacity;
 mod control;
 mod gather;
 mod interrupt;
-mod room;
 mod steer;
 
 use super::Machine;
 use super::commands::{no_session, state_refusal};
 use crate::body::{Attached, Content};
-use crate::event::{MessageAccepted, Overrides, Place, QueueMode, ReceiptState, Reset, WaitFor};
+use crate::event::{MessageAccepted, Overrides, QueueMode, QueuePlace, ReceiptState, Reset, WaitFor};
 use crate::ids::{MessageId, Moment, Timestamp};
-use crate::input::{Answer, Receipt, Refusal};
-use crate::mutants::{Mutant, planted};
+use crate::input::{Acknowledgement, Receipt, Refusal};
+use crate::mutant;
 use crate::queue::QueueSettings;
 use crate::state::{Lifecycle, Phase, Session};
 use crate::tables::limits::MESSAGE_BYTES;
@@ -31,16 +31,16 @@ pub(super) struct Offered {
 }
 
 impl Machine {
-    pub(super) fn message(&mut self, offered: Offered, moment: Moment) -> Result<Answer, Refusal> {
+    pub(super) fn message(&mut self, offered: Offered, moment: Moment) -> Result<Acknowledgement, Refusal> {
         let Offered { message, content, mode, queue, key, overrides, attachments } = offered;
         let Some(session) = &self.session else { return Err(no_session()) };
-        let key_of = key.as_ref().filter(|_| !planted(Mutant::KeyForgotten));
+        let key_of = key.as_ref().filter(|_| !mutant!(KeyForgotten));
         let known = key_of.and_then(|key| session.keys.get(key)).copied();
         if let Some(earlier) = known.or_else(|| session.messages.contains_key(&message).then_some(message)) {
             return repeated(session, earlier, (&content, &attachments), key.as_deref());
         }
         check_size(session, &content)?;
-        let session_mode = session.queue_mode.filter(|_| !planted(Mutant::ModeIgnored));
+        let session_mode = session.queue_mode.filter(|_| !mutant!(ModeIgnored));
         let mode = mode.or(session_mode).unwrap_or(queue.mode);
         let route = route(Cell::of(session), mode);
         let place = route.place(mode).map_err(|reason| state_refusal(session, reason))?;
@@ -50,13 +50,13 @@ impl Machine {
         }
         let body = self.keep(content);
         let attachments = self.keep_attached(attachments);
-        let debounce_ms = (place == Place::Gather).then_some(queue.debounce_ms);
+        let debounce_ms = (place == QueuePlace::Gather).then_some(queue.debounce_ms);
         let accepted = MessageAccepted { message, body, mode, key, overrides, attachments, place, debounce_ms };
         self.emit(accepted, moment.now);
         self.take_way(route, &queue, moment);
         self.advance(moment);
         let session = self.session.as_ref().ok_or_else(no_session)?;
-        Ok(Answer::Receipt(receipt(session, message)))
+        Ok(Acknowledgement::Receipt(receipt(session, message)))
     }
 
     /// Whether the conversation is one that nobody goes on with: nothing of it is under way or waits, and it rested too long.
@@ -109,14 +109,14 @@ fn repeated(
     earlier: MessageId,
     (content, attached): (&Content, &[Attached]),
     key: Option<&str>,
-) -> Result<Answer, Refusal> {
+) -> Result<Acknowledgement, Refusal> {
     let receipt = receipt(session, earlier);
     let same = session.messages.get(&earlier).is_some_and(|message| {
         let files = message.attachments.iter().map(|attachment| attachment.body.hash);
         message.body.hash == content.body.hash && files.eq(attached.iter().map(|attached| attached.content.body.hash))
     });
     if same {
-        return Ok(Answer::Receipt(receipt));
+        return Ok(Acknowledgement::Receipt(receipt));
     }
     let key = key.map_or_else(|| earlier.to_string(), str::to_owned);
     Err(Refusal::Conflict { key, run: receipt.run })

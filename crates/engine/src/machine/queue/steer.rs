@@ -4,8 +4,8 @@
 use crate::event::{CallOutcome, CutCause, Leg, MessageSettled, ReceiptState, WaitEnded, WaitFor};
 use crate::ids::{MessageId, Moment};
 use crate::machine::Machine;
-use crate::machine::sentences::SKIPPED;
-use crate::mutants::{Mutant, planted};
+use crate::machine::model_notices::SKIPPED;
+use crate::mutant;
 use crate::state::{Phase, Session};
 
 impl Machine {
@@ -17,7 +17,7 @@ impl Machine {
     /// Makes way for what waits: calls that have not started are answered, and a wait that goes on by itself is left. Says
     /// whether anything came of it.
     pub(in crate::machine) fn make_way(&mut self, moment: Moment) -> bool {
-        if !self.steer_waits() || planted(Mutant::CallsNotSkipped) {
+        if !self.steer_waits() || mutant!(CallsNotSkipped) {
             return false;
         }
         match self.phase() {

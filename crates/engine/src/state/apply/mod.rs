@@ -15,8 +15,8 @@ use crate::event::{
 };
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{BranchId, Epoch, Seq, Timestamp};
-use crate::ledger::Strike;
-use crate::mutants::{Mutant, planted};
+use crate::ledger::FailureReport;
+use crate::mutant;
 use crate::tables::budget::{Allowance, Scope, Spent};
 use crate::tables::lifecycle::LifecycleKind;
 use crate::tables::recovery::Cooling;
@@ -40,7 +40,7 @@ impl Session {
             keys: [].into(),
             dropped: vec![],
             transcript: Transcript::default(),
-            owed: vec![],
+            pending_reports: vec![],
             processes: vec![],
             model: None,
             thinking: None,
@@ -107,7 +107,7 @@ impl Session {
             Event::Opened(e) => self.opened(e, at),
             Event::Closed(_) => {
                 self.closed = true;
-                if planted(Mutant::QueueDroppedAtClosing) {
+                if mutant!(QueueDroppedAtClosing) {
                     self.queue.clear();
                 }
             }
@@ -120,7 +120,7 @@ impl Session {
             Event::Resumed(_) => self.resumed(at),
             Event::Reset(_) => {
                 self.transcript.reset();
-                if planted(Mutant::ResetDrops) {
+                if mutant!(ResetDrops) {
                     self.queue.clear();
                 }
             }
@@ -134,7 +134,7 @@ impl Session {
             Event::Noted(e) => self.noted(e),
             Event::BudgetSet(e) => self.budget_set(e),
             Event::CandidateCooled(e) => self.candidate_cooled(e, at),
-            Event::Reported(e) => self.owed.retain(|strike| strike.request != e.request),
+            Event::Reported(e) => self.pending_reports.retain(|failure_report| failure_report.request != e.request),
             Event::ProcessAdopted(e) => self.process_adopted(e),
             Event::ProcessEnding(e) => self.process_ending(e),
             Event::ProcessEnded(e) => self.process_ended(e, at),
@@ -162,10 +162,10 @@ impl Session {
         self.last_activity = self.last_activity.max(e.last_activity);
         let Some(run) = self.run_mut() else { return };
         run.openings += u32::from(suspect);
-        if planted(Mutant::TriesReset) {
+        if mutant!(TriesReset) {
             run.counters.failed = 0;
         }
-        if planted(Mutant::BudgetForgotten) {
+        if mutant!(BudgetForgotten) {
             run.spent = Spent::default();
         }
         run.forget_chain(at);
@@ -174,11 +174,11 @@ impl Session {
             run.clock.set_running(false, e.last_activity);
             run.clock.set_running(true, at);
         }
-        run.taken_up(at);
+        run.reopened(at);
         if is_active {
             run.lose_summary();
         }
-        if planted(Mutant::CompactionHalf) {
+        if mutant!(CompactionHalf) {
             self.lose_half();
         }
     }
@@ -230,7 +230,7 @@ impl Session {
         self.lifecycle = match (e.to, run) {
             (LifecycleKind::Active, Some(mut run)) => {
                 run.openings = 0;
-                run.taken_up(at);
+                run.reopened(at);
                 run.lose_summary();
                 Lifecycle::Active(run)
             }
@@ -270,7 +270,7 @@ impl Session {
     fn compacted(&mut self, e: &Compacted) {
         let summary = Item::Summary { compaction: e.compaction, body: e.summary };
         self.transcript.compact(summary, e.kept_from, &e.pinned, self.head);
-        if planted(Mutant::CompactionDropsQueue) {
+        if mutant!(CompactionDropsQueue) {
             self.queue.clear();
         }
         if let Some(run) = self.run_mut() {
@@ -319,8 +319,8 @@ impl Session {
         let of = Cooling { candidate: e.candidate, until: e.until, strikes: 0, class: e.class, since: at };
         run.counters.cool(of, asked);
         let failed = e.request.zip(run.trace.last());
-        let strike = failed.and_then(|(request, failure)| Strike::of(request, failure, e.until, probe));
-        self.owed.extend(strike);
+        let failure_report = failed.and_then(|(request, failure)| FailureReport::of(request, failure, e.until, probe));
+        self.pending_reports.extend(failure_report);
     }
 
     fn message_sealed(&mut self, e: &MessageSealed, at: Timestamp) {

@@ -1,10 +1,10 @@
 //! The fold of what waits: where an accepted message is put, and how each of its legs goes on.
 
-use crate::event::{Gathered, Leg, MessageAccepted, MessageSettled, Place, QueueMode, ReceiptState, RunStarted};
+use crate::event::{Gathered, Leg, MessageAccepted, MessageSettled, QueueMode, QueuePlace, ReceiptState, RunStarted};
 use crate::ids::Timestamp;
-use crate::mutants::{Mutant, planted};
+use crate::mutant;
 use crate::state::queue::{LegState, Message, Queued};
-use crate::state::run::{Run, SummaryWish};
+use crate::state::run::{Run, SummaryRequest};
 use crate::state::session::{Lifecycle, Session};
 use crate::tables::limits::QUEUE_CAP;
 
@@ -21,7 +21,7 @@ impl Session {
             mode: e.mode,
             state: ReceiptState::Queued,
             run: e.message.into(),
-            steer: (e.place == Place::Both).then_some(steer),
+            steer: (e.place == QueuePlace::Both).then_some(steer),
             compacts: e.overrides.compact,
             accepted_at: at,
         };
@@ -37,12 +37,12 @@ impl Session {
             is_gathered: false,
         };
         match e.place {
-            Place::Back => self.queue.push_back(queued(Leg::Followup)),
-            Place::Steer => self.queue.push_back(queued(Leg::Steer)),
-            Place::Gather => self.queue.push_back(queued(Leg::Collect)),
-            Place::Both => self.queue.extend([queued(Leg::Steer), queued(Leg::Followup)]),
-            Place::Front => {
-                let behind = planted(Mutant::InterruptBehind);
+            QueuePlace::Back => self.queue.push_back(queued(Leg::Followup)),
+            QueuePlace::Steer => self.queue.push_back(queued(Leg::Steer)),
+            QueuePlace::Gather => self.queue.push_back(queued(Leg::Collect)),
+            QueuePlace::Both => self.queue.extend([queued(Leg::Steer), queued(Leg::Followup)]),
+            QueuePlace::Front => {
+                let behind = mutant!(InterruptBehind);
                 let interrupts = self.queue.iter().take_while(|queued| queued.mode == QueueMode::Interrupt).count();
                 self.queue.insert(if behind { self.queue.len() } else { interrupts }, queued(Leg::Followup));
             }
@@ -52,7 +52,7 @@ impl Session {
     pub(super) fn message_settled(&mut self, e: &MessageSettled) {
         let is_meant = |queued: &Queued| queued.message == e.message && e.leg.is_none_or(|leg| leg == queued.leg);
         let waiting: Vec<Leg> = self.queue.iter().filter(|queued| is_meant(queued)).map(|queued| queued.leg).collect();
-        let is_kept = e.state == ReceiptState::Steered && planted(Mutant::SteerTwice);
+        let is_kept = e.state == ReceiptState::Steered && mutant!(SteerTwice);
         self.queue.retain(|queued| is_kept || !is_meant(queued));
         let Some(message) = self.messages.get_mut(&e.message) else { return };
         let legs = if waiting.is_empty() { vec![e.leg.unwrap_or(Leg::Followup)] } else { waiting };
@@ -88,7 +88,7 @@ impl Session {
                 let state = if is_first { ReceiptState::Started } else { ReceiptState::Merged };
                 message.settle(message.leg_in(*input, e.run), state, Some(e.run));
                 if message.compacts {
-                    summary = Some(SummaryWish { focus: Some(message.body).filter(|body| body.bytes > 0) });
+                    summary = Some(SummaryRequest { focus: Some(message.body).filter(|body| body.bytes > 0) });
                     continue;
                 }
                 let item = message.item(*input, false, std::mem::take(&mut self.dropped));
@@ -132,7 +132,7 @@ impl Session {
                 message.settle(message.leg_in(input, run), ReceiptState::Ended, Some(run));
             }
         }
-        if planted(Mutant::SteerLost) {
+        if mutant!(SteerLost) {
             self.queue.retain(|queued| queued.leg != Leg::Steer);
         }
         // What came too late to be steered into it waits for a run of its own.

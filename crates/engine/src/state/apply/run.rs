@@ -7,12 +7,12 @@ use crate::event::{
 };
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{CallId, EffectId, Timestamp};
-use crate::mutants::{Mutant, planted};
+use crate::mutant;
 use crate::settings::{Policy, ToolClass};
 use crate::state::blocks::{BlockList, BlockOf};
 use crate::state::call::{Call, Stage};
 use crate::state::run::{
-    Asked, Compacting, Ending, PartialCall, Phase, PrepareStage, Run, Step, Stream, SummaryWish, Winding,
+    Asked, Compacting, Ending, PartialCall, Phase, PrepareStage, Run, Step, Stream, SummaryRequest, WrapUp,
 };
 use crate::tables::budget::Spent;
 
@@ -69,10 +69,11 @@ impl Run {
                 self.phase = Phase::Retry { until: e.until };
                 self.attempt += 1;
                 self.counters.retry(e.candidate, e.thinking);
-                if let Some(rung) = e.rung {
+                if let Some(compaction_step) = e.compaction_step {
                     // One that the user asked for is tried again, and then let be.
-                    self.summary = self.summary.filter(|_| rung == self.counters.room.rung && !e.as_it_is);
-                    self.counters.room.go_on(rung, e.as_it_is);
+                    self.summary =
+                        self.summary.filter(|_| compaction_step == self.counters.room.compaction_step && !e.as_it_is);
+                    self.counters.room.go_on(compaction_step, e.as_it_is);
                 }
             }
             Event::WaitBegan(e) => self.wait_began(e, at),
@@ -85,13 +86,13 @@ impl Run {
                 self.phase = Phase::Preparing { stage: PrepareStage::Reserving };
             }
             Event::CompactionBegun(e) => self.compaction_begun(e, at),
-            Event::CompactionAsked(e) => self.summary = Some(SummaryWish { focus: e.focus }),
+            Event::CompactionAsked(e) => self.summary = Some(SummaryRequest { focus: e.focus }),
             Event::WaitEnded(e) => {
                 self.phase = Phase::Preparing { stage: PrepareStage::Gathering };
                 self.asked = None;
                 match e.on {
                     WaitFor::Quota => self.counters.cooled(at),
-                    WaitFor::Budget => self.winding = Winding::Not,
+                    WaitFor::Budget => self.winding = WrapUp::Not,
                     WaitFor::Approval | WaitFor::Answer | WaitFor::Children | WaitFor::Retry => {}
                 }
             }
@@ -199,34 +200,34 @@ impl Run {
     }
 
     fn compaction_begun(&mut self, e: &CompactionBegun, at: Timestamp) {
-        let CompactionBegun { compaction: effect, rung, items, focus, tokens, reserved, .. } = *e;
+        let CompactionBegun { compaction: effect, compaction_step, items, focus, tokens, reserved, .. } = *e;
         self.compactions += 1;
-        (self.counters.room.rung, self.counters.room.tokens) = (rung, tokens);
-        self.phase = Phase::Compacting(Some(Compacting { effect, rung, items, focus, since: at, reserved }));
+        (self.counters.room.compaction_step, self.counters.room.tokens) = (compaction_step, tokens);
+        self.phase = Phase::Compacting(Some(Compacting { effect, compaction_step, items, focus, since: at, reserved }));
     }
 
     /// What was answered of it is known; of a request whose end is not, it has cost what was set aside for all of it.
     fn compaction_failed(&mut self, e: &CompactionFailed) {
         let (reserved, known) = (self.take_reserved(), Spent::on_request(&e.usage, e.cost));
-        let lost = reserved.filter(|_| is_unknown(&e.failure) && !planted(Mutant::BudgetUnknownIsNothing));
+        let lost = reserved.filter(|_| is_unknown(&e.failure) && !mutant!(BudgetUnknownIsNothing));
         self.usage.add(&e.usage);
         self.spent.add(&lost.unwrap_or_default().at_least(&known));
-        self.counters.room.fail(e.rung);
+        self.counters.room.fail(e.compaction_step);
         self.phase = Phase::Error { failure: e.failure.clone() };
     }
 
     /// The planted bugs: what an opening takes from a chain of failures.
     pub(super) fn forget_chain(&mut self, at: Timestamp) {
-        if planted(Mutant::CoolingForgotten) {
+        if mutant!(CoolingForgotten) {
             self.counters.cooling.clear();
         }
-        if planted(Mutant::LevelForgotten) {
+        if mutant!(LevelForgotten) {
             self.counters.lowered = None;
         }
-        if planted(Mutant::RefusalForgotten) {
+        if mutant!(RefusalForgotten) {
             self.counters.refused = 0;
         }
-        if planted(Mutant::WaitShortened)
+        if mutant!(WaitShortened)
             && let Phase::Retry { until } | Phase::Awaiting { on: WaitFor::Quota, until: Some(until) } = &mut self.phase
         {
             *until = at.min(*until);
@@ -242,16 +243,16 @@ impl Run {
     pub(super) fn noted(&mut self, e: &Noted) {
         match e.note {
             Note::Repeats => self.repeats.told = true,
-            Note::WrapUp => self.winding = self.winding.max(Winding::Told),
-            Note::Closing => self.winding = Winding::Closing,
+            Note::WrapUp => self.winding = self.winding.max(WrapUp::Told),
+            Note::Closing => self.winding = WrapUp::Closing,
             Note::Raised | Note::MemoryFlush => {}
         }
     }
 
     /// The history is another: what is sent next is not what was sent before.
     pub(super) fn room_made(&mut self, goes_on: bool) {
-        let Phase::Compacting(Some(Compacting { rung, .. })) = self.phase else { return };
-        self.counters.room.made(rung);
+        let Phase::Compacting(Some(Compacting { compaction_step, .. })) = self.phase else { return };
+        self.counters.room.made(compaction_step);
         self.summary = None;
         self.openings = 0;
         self.request.2 = 0;
@@ -270,12 +271,12 @@ impl Run {
         if e.next == Next::Cut {
             return;
         }
-        if planted(Mutant::BudgetSettledTwice) {
+        if mutant!(BudgetSettledTwice) {
             self.spend_reserved();
         }
         self.take_reserved();
-        if self.winding == Winding::Closing {
-            self.winding = Winding::Closed;
+        if self.winding == WrapUp::Closing {
+            self.winding = WrapUp::Closed;
         }
         self.counters.answered(at);
         self.openings = 0;
@@ -305,7 +306,7 @@ impl Run {
 
     /// What became of the request that is out is not known: it has cost what was set aside for it.
     pub(super) fn spend_reserved(&mut self) {
-        if let Some(reserved) = self.take_reserved().filter(|_| !planted(Mutant::BudgetUnknownIsNothing)) {
+        if let Some(reserved) = self.take_reserved().filter(|_| !mutant!(BudgetUnknownIsNothing)) {
             self.spent.add(&reserved);
         }
     }
@@ -391,7 +392,7 @@ impl Run {
 
     /// Somebody looks after it again: what only reads is simply run again, what is being ended or shortened gets its whole
     /// time.
-    pub(super) fn taken_up(&mut self, at: Timestamp) {
+    pub(super) fn reopened(&mut self, at: Timestamp) {
         if let Phase::Compacting(Some(compacting)) = &mut self.phase {
             compacting.since = at;
         }

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use engine::{Answer, Attached, BodyKind, Command, Content, MessageId, Overrides, Receipt};
+use engine::{Acknowledgement, Attached, BodyKind, Command, Content, MessageId, Overrides, Receipt};
 use protocol::Response;
 use protocol::method::{Agent, AgentAnswer, AgentParams, Attachment};
-use runtime::Wants;
+use runtime::ModelPreferences;
 use uuid::Uuid;
 
 use super::chat::{self, Spoken};
-use super::end::{self, ended, heard};
+use super::end::{self, ended, observed};
 use crate::connection::Caller;
 use crate::error::Error;
 use crate::events::is_over;
@@ -37,7 +37,7 @@ pub(in crate::methods) async fn agent(
     let waiting = service.hub.wait_for(message.into());
     let command = command(service, &key, message, params).await?;
     let key = key_of(&key);
-    let Answer::Receipt(receipt) = super::command_to(service, &key.0, &key.1, command).await? else {
+    let Acknowledgement::Receipt(receipt) = super::command_to(service, &key.0, &key.1, command).await? else {
         return Err(Error::Bug { what: "a message was answered without a receipt".to_owned() });
     };
     let accepted_at = receipt.accepted_at;
@@ -49,7 +49,7 @@ pub(in crate::methods) async fn agent(
         return Ok(AgentAnswer::Error(end::never_began(receipt.run, receipt.state, accepted_at)));
     }
     let is_new = receipt.run == message.into();
-    Ok(end::answer(if is_new { heard(service, waiting).await? } else { ended(service, receipt.run).await? }))
+    Ok(end::answer(if is_new { observed(service, waiting).await? } else { ended(service, receipt.run).await? }))
 }
 
 fn key_of(key: &SessionKey) -> (String, String) {
@@ -76,15 +76,16 @@ async fn command(
         deadline_ms: params.timeout_ms,
         allow: params.allow,
     };
-    let settings =
-        service.runtime.resolver().settings(&key.agent, Wants::default(), &overrides).map_err(|failure| {
-            if failure.code.as_deref() == Some(runtime::NO_ROOM) {
+    let settings = service.runtime.resolver().settings(&key.agent, ModelPreferences::default(), &overrides).map_err(
+        |failure| {
+            if failure.code.as_deref() == Some(runtime::NO_SPACE) {
                 let hint = "nothing was recorded of the message: send it again then".to_owned();
                 return Error::State { what: failure.message, hint };
             }
             let hint = "`limulus config check` says what is wrong, `limulus models list` what can be used".to_owned();
             Error::Config { what: failure.to_string(), hint }
-        })?;
+        },
+    )?;
     // The folder is decided when the message is accepted, also when another owner takes it up elsewhere.
     let overrides = Overrides { workspace: Some(settings.workspace), ..overrides };
     let attachments = attached(service, params.attachments).await?;
@@ -104,7 +105,7 @@ async fn attached(service: &Arc<Service>, files: Vec<Attachment>) -> Result<Vec<
     if files.is_empty() {
         return Ok(vec![]);
     }
-    let secrets = service.runtime.resolver().withheld().secrets;
+    let secrets = service.runtime.resolver().redaction().secrets;
     let reading = tokio::task::spawn_blocking(move || {
         let decoded = files.into_iter().map(|Attachment { name, content }| match STANDARD.decode(content) {
             Ok(bytes) => Ok((name, bytes)),

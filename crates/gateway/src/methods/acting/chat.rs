@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use engine::tables::routing::MODES;
-use engine::{Answer, Command, Override, Overrides, QueueMode, RunRow, Session, SessionRow, Thinking, Usage};
+use engine::{Acknowledgement, Command, Override, Overrides, QueueMode, RunRow, Session, SessionRow, Thinking, Usage};
 use protocol::method::{AbortParams, AgentParams, CompactParams, PauseParams, RunParams, RunResumeParams};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -18,7 +18,7 @@ use crate::show::{Source, count, explain, fold_branch, lookup, name, tokens};
 
 /// What can be said, in the order in which it is listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Word {
+enum SlashCommand {
     New,
     Stop,
     Pause,
@@ -32,19 +32,19 @@ enum Word {
     Usage,
 }
 
-const WORDS: [(&str, Word); 12] = [
-    ("/new", Word::New),
-    ("/reset", Word::New),
-    ("/stop", Word::Stop),
-    ("/pause", Word::Pause),
-    ("/resume", Word::Resume),
-    ("/compact", Word::Compact),
-    ("/queue", Word::Queue),
-    ("/model", Word::Model),
-    ("/think", Word::Think),
-    ("/verbose", Word::Verbose),
-    ("/status", Word::Status),
-    ("/usage", Word::Usage),
+const WORDS: [(&str, SlashCommand); 12] = [
+    ("/new", SlashCommand::New),
+    ("/reset", SlashCommand::New),
+    ("/stop", SlashCommand::Stop),
+    ("/pause", SlashCommand::Pause),
+    ("/resume", SlashCommand::Resume),
+    ("/compact", SlashCommand::Compact),
+    ("/queue", SlashCommand::Queue),
+    ("/model", SlashCommand::Model),
+    ("/think", SlashCommand::Think),
+    ("/verbose", SlashCommand::Verbose),
+    ("/status", SlashCommand::Status),
+    ("/usage", SlashCommand::Usage),
 ];
 
 const LEVELS: [Thinking; 6] =
@@ -66,7 +66,7 @@ pub(super) async fn spoken(
 ) -> Result<Option<Spoken>, Error> {
     let Some((word, rest)) = parse(&params.message) else { return Ok(None) };
     let chat = Chat { caller, key };
-    if word == Word::New && !rest.is_empty() {
+    if word == SlashCommand::New && !rest.is_empty() {
         chat.begin_anew(Some(&params.idempotency_key)).await?;
         return Ok(Some(Spoken::Message(rest.to_owned())));
     }
@@ -77,7 +77,7 @@ pub(super) async fn spoken(
 }
 
 /// The command that a message begins with, and what follows it.
-fn parse(text: &str) -> Option<(Word, &str)> {
+fn parse(text: &str) -> Option<(SlashCommand, &str)> {
     let (first, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     let (_, word) = WORDS.iter().find(|(name, _)| first.eq_ignore_ascii_case(name))?;
     Some((*word, rest.trim()))
@@ -90,19 +90,19 @@ struct Chat<'a> {
 }
 
 impl Chat<'_> {
-    async fn answer(&self, word: Word, rest: &str) -> Result<String, Error> {
+    async fn answer(&self, word: SlashCommand, rest: &str) -> Result<String, Error> {
         match word {
-            Word::New => self.begin_anew(None).await,
-            Word::Stop => self.stop().await,
-            Word::Pause => self.pause(one_of(rest, &["freeze"])?.is_some()).await,
-            Word::Resume => self.go_on(one_of(rest, &["drop"])?.is_some()).await,
-            Word::Compact => self.compact(rest).await,
-            Word::Queue => self.queue(rest).await,
-            Word::Model => self.model(rest).await,
-            Word::Think => self.think(rest).await,
-            Word::Verbose => self.verbose(rest).await,
-            Word::Status => self.status(),
-            Word::Usage => self.usage(),
+            SlashCommand::New => self.begin_anew(None).await,
+            SlashCommand::Stop => self.stop().await,
+            SlashCommand::Pause => self.pause(one_of(rest, &["freeze"])?.is_some()).await,
+            SlashCommand::Resume => self.go_on(one_of(rest, &["drop"])?.is_some()).await,
+            SlashCommand::Compact => self.compact(rest).await,
+            SlashCommand::Queue => self.queue(rest).await,
+            SlashCommand::Model => self.model(rest).await,
+            SlashCommand::Think => self.think(rest).await,
+            SlashCommand::Verbose => self.verbose(rest).await,
+            SlashCommand::Status => self.status(),
+            SlashCommand::Usage => self.usage(),
         }
     }
 
@@ -114,8 +114,8 @@ impl Chat<'_> {
         fold_branch(&**self.caller.service.runtime.journal(), &self.row()?)
     }
 
-    /// Asks the session for something, and makes it where there is none.
-    async fn command(&self, command: Command) -> Result<Answer, Error> {
+    /// Approvals the session for something, and makes it where there is none.
+    async fn command(&self, command: Command) -> Result<Acknowledgement, Error> {
         super::command_to(&self.caller.service, &self.key.to_string(), &self.key.agent, command).await
     }
 
@@ -154,7 +154,7 @@ impl Chat<'_> {
                 Err(error) => return Err(error),
             };
         if let Some(waiting) = waiting {
-            end::heard(service, waiting).await?;
+            end::observed(service, waiting).await?;
         }
         let left = self.row()?.queued as usize;
         let behind = if left > 0 { format!("; {} behind it: next", count(left, "message")) } else { String::new() };
@@ -220,7 +220,7 @@ impl Chat<'_> {
 
     fn model_as_told(&self, model: Option<String>) -> Result<String, Error> {
         let resolver = self.caller.service.runtime.resolver();
-        let wants = runtime::Wants { model: model.as_deref(), thinking: None };
+        let wants = runtime::ModelPreferences { model: model.as_deref(), thinking: None };
         let settings = resolver.settings(&self.key.agent, wants, &Overrides::default()).map_err(|failure| {
             Error::invalid(
                 failure.to_string(),
@@ -338,9 +338,9 @@ mod tests {
     /// R62: only a whole first word is a command; what looks like one is a message.
     #[test]
     fn r62_a_command_is_a_first_word_and_nothing_else() {
-        assert_eq!(parse("/status"), Some((Word::Status, "")));
-        assert_eq!(parse("/New  what is 2 + 2?\nthink"), Some((Word::New, "what is 2 + 2?\nthink")));
-        assert_eq!(parse("/reset"), Some((Word::New, "")));
+        assert_eq!(parse("/status"), Some((SlashCommand::Status, "")));
+        assert_eq!(parse("/New  what is 2 + 2?\nthink"), Some((SlashCommand::New, "what is 2 + 2?\nthink")));
+        assert_eq!(parse("/reset"), Some((SlashCommand::New, "")));
         for message in ["/etc/passwd is what?", "/statuses", " /status", "stop", "", "what does /status do?"] {
             assert_eq!(parse(message), None, "{message:?}");
         }

@@ -17,11 +17,11 @@ pub(super) async fn ended(service: &Service, run: RunId) -> Result<Ended, Error>
     if let Some(row) = journal.run(run)?.filter(|row| row.outcome.is_some()) {
         return of_row(journal.as_ref(), &row);
     }
-    heard(service, waiting).await
+    observed(service, waiting).await
 }
 
 /// The end of a run that had not ended when the wait for it began.
-pub(super) async fn heard(service: &Service, waiting: Waiting<'_>) -> Result<Ended, Error> {
+pub(super) async fn observed(service: &Service, waiting: Waiting<'_>) -> Result<Ended, Error> {
     let (run, journal) = (waiting.run(), service.runtime.journal());
     let mut broken = service.runtime.broken();
     let mut leaving = service.leaving();

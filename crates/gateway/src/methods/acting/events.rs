@@ -120,7 +120,7 @@ impl Subscribing<'_> {
     /// What a session waits for is in no journal: it is told as it is now.
     fn wait(&self, position: &StreamPosition) -> Option<Line> {
         let (runtime, key) = (&self.caller.service.runtime, self.target.key()?);
-        let wait = runtime.waits().into_iter().find(|wait| *wait.wish.session == *key)?;
+        let wait = runtime.waits().into_iter().find(|wait| *wait.request.session == *key)?;
         Some(wait::line_now(position, &wait, runtime.clock().now()))
     }
 

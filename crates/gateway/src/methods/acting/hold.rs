@@ -33,7 +33,7 @@ pub(in crate::methods) async fn break_at(caller: &Arc<Caller>, params: BreakPara
     ask(caller, RunParams { run, session }, |run| Command::Break { run, at }).await
 }
 
-/// Asks something of the run that is meant.
+/// Approvals something of the run that is meant.
 async fn ask(
     caller: &Arc<Caller>,
     choice: RunParams,

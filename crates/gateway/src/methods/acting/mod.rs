@@ -31,27 +31,27 @@ pub(super) use hold::{break_at, go_on, pause};
 pub(super) use profiles::{clear_profiles, use_profile};
 pub(super) use queue::{cancel, clear, mode};
 pub(super) use resume::resume;
-pub(crate) use terminate::end_idle;
 pub(super) use terminate::terminate;
+pub(crate) use terminate::terminate_idle;
 pub(super) use wait::wait;
 
-use engine::{Answer, Command, Refusal, RunId, SessionRow};
+use engine::{Acknowledgement, Command, Refusal, RunId, SessionRow};
 
 use crate::error::Error;
 use crate::service::Service;
 use crate::show::lookup;
 
-/// Asks a session that there is for something.
-async fn ask(service: &Service, row: &SessionRow, command: Command) -> Result<Answer, Error> {
+/// Approvals a session that there is for something.
+async fn ask(service: &Service, row: &SessionRow, command: Command) -> Result<Acknowledgement, Error> {
     command_to(service, &row.key, &row.agent, command).await
 }
 
-/// Asks a session that there is for two things at once: nothing comes in between. Each has its own answer.
+/// Approvals a session that there is for two things at once: nothing comes in between. Each has its own answer.
 async fn ask_both(
     service: &Service,
     row: &SessionRow,
     commands: [Command; 2],
-) -> Result<(Result<Answer, Error>, Result<Answer, Error>), Error> {
+) -> Result<(Result<Acknowledgement, Error>, Result<Acknowledgement, Error>), Error> {
     let (_, answers) = service.runtime.open(&row.key, &row.agent, commands.into()).await?;
     let mut told = vec![];
     for answer in answers {
@@ -63,8 +63,8 @@ async fn ask_both(
     Ok((first, second))
 }
 
-/// Asks a session for something; makes it where there is none.
-async fn command_to(service: &Service, key: &str, agent: &str, command: Command) -> Result<Answer, Error> {
+/// Approvals a session for something; makes it where there is none.
+async fn command_to(service: &Service, key: &str, agent: &str, command: Command) -> Result<Acknowledgement, Error> {
     let (_, answers) = service.runtime.open(key, agent, vec![command]).await?;
     let answer = answers.into_iter().next().expect("each command has an answer");
     let gone = || Refusal::Unavailable { reason: "the session has stopped".into() };

@@ -26,12 +26,15 @@ pub(in crate::methods) async fn terminate(caller: &Arc<Caller>, params: EndParam
 
 /// Ends the sessions in which nothing has happened since then; what became of each. One in which something begins meanwhile goes
 /// on, and is not among them.
-pub(crate) async fn end_idle(service: &Service, before: Timestamp) -> Result<Vec<(String, Result<(), Error>)>, Error> {
+pub(crate) async fn terminate_idle(
+    service: &Service,
+    before: Timestamp,
+) -> Result<Vec<(String, Result<(), Error>)>, Error> {
     let rests =
         |row: &SessionRow| row.lifecycle == LifecycleKind::Idle && !row.unfinished && row.last_activity < before;
     let mut ended = vec![];
     for row in service.runtime.journal().sessions()?.into_iter().filter(rests) {
-        match super::ask(service, &row, Command::EndIdle { before }).await {
+        match super::ask(service, &row, Command::TerminateIdle { before }).await {
             Err(Error::Refusal(_)) => {}
             answer => ended.push((row.key, answer.map(drop))),
         }
@@ -40,7 +43,7 @@ pub(crate) async fn end_idle(service: &Service, before: Timestamp) -> Result<Vec
 }
 
 async fn until_over(service: &Service, key: &str) -> Result<SessionRow, Error> {
-    let (mut heard, mut broken, mut leaving) = (service.hub.heard(), service.runtime.broken(), service.leaving());
+    let (mut observed, mut broken, mut leaving) = (service.hub.observed(), service.runtime.broken(), service.leaving());
     loop {
         // What is recorded after this look is heard.
         let row = super::session(service, key)?;
@@ -48,7 +51,7 @@ async fn until_over(service: &Service, key: &str) -> Result<SessionRow, Error> {
             return Ok(row);
         }
         tokio::select! {
-            Ok(()) = heard.changed() => {}
+            Ok(()) = observed.changed() => {}
             Ok(error) = broken.wait_for(Option::is_some) => return Err(error.clone().expect("waited for").into()),
             Ok(_) = leaving.wait_for(|leaving| *leaving) => return Err(runtime::Error::Leaving.into()),
         }

@@ -100,7 +100,7 @@ fn answered<M: Reads>(source: &Source<'_>, params: Value) -> Result<Value, Error
     })?;
     let result = M::read(source, params)?;
     // Seen before it is made a second time.
-    serde_json::to_writer(Room(RESULT_BYTES), &result).map_err(|_| Error::TooLarge)?;
+    serde_json::to_writer(PageBudget(RESULT_BYTES), &result).map_err(|_| Error::TooLarge)?;
     Ok(plain(&result))
 }
 
@@ -109,9 +109,9 @@ fn plain(result: &impl Serialize) -> Value {
 }
 
 /// Takes so many bytes and no more, and keeps none.
-struct Room(usize);
+struct PageBudget(usize);
 
-impl io::Write for Room {
+impl io::Write for PageBudget {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0 = self.0.checked_sub(bytes.len()).ok_or_else(|| io::Error::other("no room"))?;
         Ok(bytes.len())

@@ -1,6 +1,6 @@
 //! `profiles.list`: what the home's ledger says.
 
-use engine::{Account, Ledger, Rest};
+use engine::{Account, Cooldown, Ledger};
 use protocol::method::{LeftAlone, NoParams, ProfilesList, ProfilesListed, ProviderTurns};
 
 use super::Reads;
@@ -19,12 +19,12 @@ fn listed(ledger: &Ledger) -> ProfilesListed {
         preferred: turns.preferred.clone(),
         last_good: turns.last_good.clone().flatten(),
     });
-    ProfilesListed { left_alone: ledger.rests().map(left_alone).collect(), turns: turns.collect() }
+    ProfilesListed { left_alone: ledger.cooldowns().map(left_alone).collect(), turns: turns.collect() }
 }
 
 /// What is left alone, as it is told.
-pub(in crate::methods) fn left_alone((account, rest): (&Account, &Rest)) -> LeftAlone {
+pub(in crate::methods) fn left_alone((account, rest): (&Account, &Cooldown)) -> LeftAlone {
     let Account { provider, profile, model } = account.clone();
-    let Rest { class, since, until, strikes, .. } = *rest;
+    let Cooldown { class, since, until, strikes, .. } = *rest;
     LeftAlone { provider, profile, model, class, since, until, strikes }
 }

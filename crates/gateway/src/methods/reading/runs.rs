@@ -23,7 +23,7 @@ impl Reads for RunsList {
         let waiting = waiting_before(source, chosen, before)?;
         let wanted = pages::wanted(params.limit);
         // One that waits has no row: whatever has one stands before it.
-        let before = before.filter(|run| source.waits.iter().all(|wait| wait.wish.run != *run));
+        let before = before.filter(|run| source.waits.iter().all(|wait| wait.request.run != *run));
         let rows = read.runs_before(chosen, before, wanted.saturating_sub(waiting.len()))?;
         let keys = keys(read, &rows, params.limit)?;
         let mut runs: Vec<RunSummary> = vec![];
@@ -63,14 +63,14 @@ fn waiting_before(
     let waits = match before {
         None => source.waits,
         Some(run) => {
-            let at = source.waits.iter().position(|wait| wait.wish.run == run);
+            let at = source.waits.iter().position(|wait| wait.request.run == run);
             &source.waits[..at.unwrap_or_default()]
         }
     };
     let mut waiting = vec![];
     for wait in waits {
         // A run that waits for its place again has a row.
-        if source.read.run(wait.wish.run)?.is_none() {
+        if source.read.run(wait.request.run)?.is_none() {
             waiting.extend(self::waiting(source, chosen, wait)?);
         }
     }
@@ -79,10 +79,10 @@ fn waiting_before(
 
 /// A run that has not begun, if it is in the session that was chosen.
 fn waiting(source: &Source<'_>, chosen: Option<SessionId>, wait: &LaneWait) -> Result<Option<RunSummary>, Error> {
-    let session = source.read.session(&wait.wish.session)?;
+    let session = source.read.session(&wait.request.session)?;
     let session = session.filter(|session| chosen.is_none_or(|chosen| chosen == session.session));
     Ok(session.map(|session| {
-        let found = lookup::FoundRun { run: wait.wish.run, session, row: None };
+        let found = lookup::FoundRun { run: wait.request.run, session, row: None };
         RunSummary { lane_wait: Some(wait::shape(wait)), ..run::of(&found) }
     }))
 }

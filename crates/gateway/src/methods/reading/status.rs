@@ -55,7 +55,7 @@ fn unfinished(source: &Source<'_>, row: &SessionRow, owned: Owned) -> Result<Unf
         Ok(session) => (waits_for(&session, &questions, owned), waits_until(&session)),
         Err(error) => (format!("a journal that reads: {}", error.shape().message), None),
     };
-    let lane_wait = source.waits.iter().find(|wait| *wait.wish.session == *row.key).map(wait::shape);
+    let lane_wait = source.waits.iter().find(|wait| *wait.request.session == *row.key).map(wait::shape);
     Ok(Unfinished {
         key: row.key.clone(),
         lifecycle: row.lifecycle,

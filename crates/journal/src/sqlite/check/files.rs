@@ -7,7 +7,7 @@ use std::path::Path;
 
 use engine::{Hash, Position};
 
-use super::finding::{Effect, Finding, Mend, What, Where};
+use super::finding::{Consequence, Finding, Repair, What, Where};
 use super::{Check, DATABASE};
 use crate::Error;
 use crate::sqlite::schema;
@@ -56,8 +56,8 @@ impl Check {
                     "it has {} bytes, not {MARK_BYTES}: what was acknowledged last is not known",
                     bytes.len()
                 ),
-                effect: Effect::ReadOnly,
-                mend: Some(Mend::Loss),
+                effect: Consequence::ReadOnly,
+                repair: Some(Repair::Loss),
             });
             return Ok(None);
         };
@@ -86,8 +86,8 @@ impl Check {
             what: What::Gone,
             place: Where::file("journal.db"),
             detail,
-            effect: Effect::Closed,
-            mend: None,
+            effect: Consequence::Closed,
+            repair: None,
         });
         Ok(())
     }

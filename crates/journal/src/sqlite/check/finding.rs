@@ -7,8 +7,8 @@ use std::str::FromStr;
 use engine::{Hash, Position, Timestamp};
 use serde::{Serialize, Serializer};
 
-use super::session::{Fault, Place};
-use super::walk::{Checkpoint, Flaw};
+use super::session::{EntryAnchor, Fault};
+use super::walk::{Checkpoint, Defect};
 use crate::Error;
 
 /// What is wrong, the most severe first.
@@ -78,7 +78,7 @@ impl fmt::Display for What {
 /// What follows from a finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Effect {
+pub enum Consequence {
     /// No command that writes takes the home.
     ReadOnly,
     /// Nothing of it can be read.
@@ -97,7 +97,7 @@ pub enum Effect {
     Kept,
 }
 
-impl fmt::Display for Effect {
+impl fmt::Display for Consequence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ReadOnly => f.write_str("the home is read-only: no command that writes takes it"),
@@ -105,7 +105,7 @@ impl fmt::Display for Effect {
             Self::Refused(key) => write!(f, "session {key} is refused; the others go on"),
             Self::Hole(key) => write!(
                 f,
-                "session {key} goes on from a snapshot that stands behind it; its audit log has a hole there. The mend goes back to before \
+                "session {key} goes on from a snapshot that stands behind it; its audit log has a hole there. The repair goes back to before \
                  it: leave it be, unless what came after is not to be believed"
             ),
             Self::Unlisted(key) => {
@@ -125,7 +125,7 @@ impl fmt::Display for Effect {
 
 /// What can be done about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Mend {
+pub enum Repair {
     /// Snapshots that cannot be believed are dropped: of one session, or all.
     Snapshots(Option<String>),
     /// A session goes on in a new branch from its last good entry; one that has none is put aside.
@@ -137,14 +137,14 @@ pub enum Mend {
     /// The WAL is put aside.
     Wal,
     /// What can be read goes into a new file.
-    Rescue,
+    Export,
     /// The views are made anew from the entries.
     Views,
     /// What nothing needs is removed.
     Collect,
 }
 
-impl fmt::Display for Mend {
+impl fmt::Display for Repair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Snapshots(None) => f.write_str("snapshots"),
@@ -153,14 +153,14 @@ impl fmt::Display for Mend {
             Self::Ledger => f.write_str("ledger"),
             Self::Loss => f.write_str("loss"),
             Self::Wal => f.write_str("wal"),
-            Self::Rescue => f.write_str("rescue"),
+            Self::Export => f.write_str("rescue"),
             Self::Views => f.write_str("views"),
             Self::Collect => f.write_str("collect"),
         }
     }
 }
 
-impl Serialize for Mend {
+impl Serialize for Repair {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
@@ -171,16 +171,16 @@ impl Serialize for Mend {
 #[error(
     "there is no mend `{name}`; there are snapshots, snapshot:KEY, session:KEY, ledger, loss, wal, rescue, views, collect"
 )]
-pub struct UnknownMend {
+pub struct UnknownRepair {
     /// What was asked for.
     pub name: String,
 }
 
-impl FromStr for Mend {
-    type Err = UnknownMend;
+impl FromStr for Repair {
+    type Err = UnknownRepair;
 
-    fn from_str(name: &str) -> Result<Self, UnknownMend> {
-        let unknown = || UnknownMend { name: name.to_owned() };
+    fn from_str(name: &str) -> Result<Self, UnknownRepair> {
+        let unknown = || UnknownRepair { name: name.to_owned() };
         match name.split_once(':') {
             Some(("session", key)) if !key.is_empty() => Ok(Self::Session(key.to_owned())),
             Some(("snapshot", key)) if !key.is_empty() => Ok(Self::Snapshots(Some(key.to_owned()))),
@@ -190,7 +190,7 @@ impl FromStr for Mend {
                 "ledger" => Ok(Self::Ledger),
                 "loss" => Ok(Self::Loss),
                 "wal" => Ok(Self::Wal),
-                "rescue" => Ok(Self::Rescue),
+                "rescue" => Ok(Self::Export),
                 "views" => Ok(Self::Views),
                 "collect" => Ok(Self::Collect),
                 _ => Err(unknown()),
@@ -226,7 +226,7 @@ impl Where {
         Self { file: Some(file), ..Self::default() }
     }
 
-    fn entry(place: &Place) -> Self {
+    fn entry(place: &EntryAnchor) -> Self {
         Self {
             checkpoint: Some(place.checkpoint.to_string()),
             position: Some(place.position),
@@ -251,9 +251,10 @@ pub struct Finding {
     /// What exactly.
     pub detail: String,
     /// What follows from it.
-    pub effect: Effect,
+    pub effect: Consequence,
     /// What can be done about it here; nothing else helps than a backup where there is none.
-    pub mend: Option<Mend>,
+    #[serde(rename = "mend")]
+    pub repair: Option<Repair>,
 }
 
 impl Finding {
@@ -262,19 +263,19 @@ impl Finding {
             what: What::StaleWal,
             place: Where::file("journal.db-wal"),
             detail: format!("it was left by another or an older journal: {why}"),
-            effect: Effect::ReadOnly,
-            mend: Some(Mend::Wal),
+            effect: Consequence::ReadOnly,
+            repair: Some(Repair::Wal),
         }
     }
 
     /// A journal that could not be opened.
     pub(super) fn closed(error: &Error) -> Self {
-        let (what, mend) = match error {
+        let (what, repair) = match error {
             Error::Newer { .. } => (What::Newer, None),
             Error::Foreign { .. } => (What::Foreign, None),
-            _ => (What::Pages, Some(Mend::Rescue)),
+            _ => (What::Pages, Some(Repair::Export)),
         };
-        Self { what, place: Where::file("journal.db"), detail: error.said(), effect: Effect::Closed, mend }
+        Self { what, place: Where::file("journal.db"), detail: error.said(), effect: Consequence::Closed, repair }
     }
 
     /// A session that cannot be read to its end.
@@ -283,30 +284,30 @@ impl Finding {
             what: What::Entry,
             place: Where::session(key),
             detail: format!("it cannot be read to its end ({detail}); {}", good_up_to(last_good)),
-            effect: Effect::Refused(key.to_owned()),
-            mend: Some(Mend::Rescue),
+            effect: Consequence::Refused(key.to_owned()),
+            repair: Some(Repair::Export),
         }
     }
 
     /// A snapshot of this session that cannot be believed. One that is needed for what was removed is not dropped.
     pub(super) fn of_snapshot(key: &str, snapshot: Checkpoint, detail: &str, is_needed: bool) -> Self {
-        let (harm, mend) = if is_needed {
-            ("what was removed before it is in it alone", Mend::Session(key.to_owned()))
+        let (harm, repair) = if is_needed {
+            ("what was removed before it is in it alone", Repair::Session(key.to_owned()))
         } else {
-            ("no entry is harmed by it", Mend::Snapshots(Some(key.to_owned())))
+            ("no entry is harmed by it", Repair::Snapshots(Some(key.to_owned())))
         };
         Self {
             what: What::Snapshot,
             place: Where { checkpoint: Some(snapshot.to_string()), snapshot: Some(snapshot), ..Where::session(key) },
             detail: format!("{detail}; {harm}"),
-            effect: Effect::Refused(key.to_owned()),
-            mend: Some(mend),
+            effect: Consequence::Refused(key.to_owned()),
+            repair: Some(repair),
         }
     }
 
     /// The same in a branch that its session has left.
     pub(super) fn of_left_snapshot(key: &str, snapshot: Checkpoint, detail: &str) -> Self {
-        Self { effect: Effect::Kept, ..Self::of_snapshot(key, snapshot, detail, false) }
+        Self { effect: Consequence::Kept, ..Self::of_snapshot(key, snapshot, detail, false) }
     }
 
     /// A session that has no entry.
@@ -315,20 +316,20 @@ impl Finding {
             what: What::Branch,
             place: Where::session(key),
             detail: detail.to_owned(),
-            effect: Effect::Refused(key.to_owned()),
-            mend: Some(Mend::Session(key.to_owned())),
+            effect: Consequence::Refused(key.to_owned()),
+            repair: Some(Repair::Session(key.to_owned())),
         }
     }
 
     /// Something that every journal has is not there.
-    pub(super) fn of_tables(detail: String, effect: Effect, mend: Option<Mend>) -> Self {
-        Self { what: What::Tables, place: Where::file("journal.db"), detail, effect, mend }
+    pub(super) fn of_tables(detail: String, effect: Consequence, repair: Option<Repair>) -> Self {
+        Self { what: What::Tables, place: Where::file("journal.db"), detail, effect, repair }
     }
 
     /// The row of the session that its entries call so is another, or is not there.
-    pub(super) fn of_row(key: &str, detail: String, mend: Option<Mend>) -> Self {
-        let effect = Effect::Unlisted(key.to_owned());
-        Self { what: What::Rows, place: Where::session(key), detail, effect, mend }
+    pub(super) fn of_row(key: &str, detail: String, repair: Option<Repair>) -> Self {
+        let effect = Consequence::Unlisted(key.to_owned());
+        Self { what: What::Rows, place: Where::session(key), detail, effect, repair }
     }
 
     /// Rows of the views that are not what the entries give.
@@ -337,40 +338,40 @@ impl Finding {
             what: What::Views,
             place: key.map_or_else(|| Where::file("journal.db"), Where::session),
             detail,
-            effect: Effect::Lists,
-            mend: Some(Mend::Views),
+            effect: Consequence::Lists,
+            repair: Some(Repair::Views),
         }
     }
 
     /// The first fault of the ledger, or why it cannot be read to its end.
     pub(super) fn of_ledger(fault: Result<&Fault, &str>, last_good: Option<Checkpoint>) -> Self {
-        let (place, detail, mend) = match fault {
-            Ok(Fault { place, flaw }) => (Where::entry(place), flaw.to_string(), Mend::Ledger),
-            Err(detail) => (Where::default(), format!("it cannot be read to its end ({detail})"), Mend::Rescue),
+        let (place, detail, repair) = match fault {
+            Ok(Fault { place, defect }) => (Where::entry(place), defect.to_string(), Repair::Ledger),
+            Err(detail) => (Where::default(), format!("it cannot be read to its end ({detail})"), Repair::Export),
         };
         let detail = format!("{detail}; {}", good_up_to(last_good));
-        Self { what: What::Ledger, place, detail, effect: Effect::Unknown, mend: Some(mend) }
+        Self { what: What::Ledger, place, detail, effect: Consequence::Unknown, repair: Some(repair) }
     }
 
     /// A fault of an entry of this session.
     pub(super) fn of_entry(key: &str, fault: &Fault, last_good: Option<Checkpoint>) -> Self {
-        let Fault { place, flaw } = fault;
-        let body = match flaw {
-            Flaw::BodyMissing { hash } | Flaw::Body { hash } => Some(*hash),
-            Flaw::Missing { .. }
-            | Flaw::Payload
-            | Flaw::Chain
-            | Flaw::Unreadable { .. }
-            | Flaw::Row { .. }
-            | Flaw::Unfounded
-            | Flaw::Order { .. } => None,
+        let Fault { place, defect } = fault;
+        let body = match defect {
+            Defect::BodyMissing { hash } | Defect::Body { hash } => Some(*hash),
+            Defect::Missing { .. }
+            | Defect::Payload
+            | Defect::Chain
+            | Defect::Unreadable { .. }
+            | Defect::Row { .. }
+            | Defect::Unfounded
+            | Defect::Order { .. } => None,
         };
         Self {
             what: if body.is_some() { What::Body } else { What::Entry },
             place: Where { session: Some(key.to_owned()), body, ..Where::entry(place) },
-            detail: format!("{flaw}; {}", good_up_to(last_good)),
-            effect: Effect::Refused(key.to_owned()),
-            mend: Some(Mend::Session(key.to_owned())),
+            detail: format!("{defect}; {}", good_up_to(last_good)),
+            effect: Consequence::Refused(key.to_owned()),
+            repair: Some(Repair::Session(key.to_owned())),
         }
     }
 }

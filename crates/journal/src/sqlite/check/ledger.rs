@@ -6,7 +6,7 @@ use rusqlite::Row;
 
 use super::Check;
 use super::finding::Finding;
-use super::session::{Fault, Place};
+use super::session::{EntryAnchor, Fault};
 use super::view::View;
 use super::walk::Audited;
 use crate::sqlite::reader::Reader;
@@ -18,7 +18,7 @@ pub struct VerifiedLedger {
     /// Entries that were read.
     pub entries: u64,
     /// The last entry before the first fault.
-    pub last_good: Option<Place>,
+    pub last_good: Option<EntryAnchor>,
     /// The first fault.
     pub fault: Option<Fault>,
     /// Why it could not be read any further, if it could not.
@@ -28,10 +28,10 @@ pub struct VerifiedLedger {
 impl VerifiedLedger {
     fn take(&mut self, audited: &Audited) {
         self.entries += 1;
-        let place = Place::of(audited);
-        match audited.flaws.first() {
+        let place = EntryAnchor::of(audited);
+        match audited.defects.first() {
             _ if self.fault.is_some() => {}
-            Some(flaw) => self.fault = Some(Fault { place, flaw: flaw.clone() }),
+            Some(defect) => self.fault = Some(Fault { place, defect: defect.clone() }),
             None => self.last_good = Some(place),
         }
     }
@@ -80,9 +80,9 @@ impl Check {
         let line = reader.lineage(current)?;
         for branch in reader.left_ledgers()? {
             let seam = line.iter().find(|segment| segment.branch == branch).and_then(|segment| segment.to);
-            if let Some((at, flaw)) = self.first_fault(reader, branch, seam.unwrap_or(Seq(0)))? {
+            if let Some((at, defect)) = self.first_fault(reader, branch, seam.unwrap_or(Seq(0)))? {
                 self.note(format!(
-                    "{at}, which the ledger has left, cannot be believed: {flaw}; `limulus audit --branch {branch}` shows it"
+                    "{at}, which the ledger has left, cannot be believed: {defect}; `limulus audit --branch {branch}` shows it"
                 ));
             }
         }

@@ -4,7 +4,7 @@ use engine::{Position, Timestamp};
 use rusqlite::OptionalExtension as _;
 
 use super::files::Mark;
-use super::finding::{Effect, Finding, Mend, What, Where};
+use super::finding::{Consequence, Finding, Repair, What, Where};
 use super::view::View;
 use super::{Check, Progress, Watch};
 
@@ -36,8 +36,8 @@ impl Check {
             what: What::Pages,
             place: Where::file("journal.db"),
             detail: format!("what SQLite finds{where_to}: {first}"),
-            effect: Effect::ReadOnly,
-            mend: Some(Mend::Rescue),
+            effect: Consequence::ReadOnly,
+            repair: Some(Repair::Export),
         });
     }
 
@@ -72,8 +72,8 @@ impl Check {
             what: if is_short { What::Lost } else { What::Replaced },
             place: Where { position: Some(position), ..Where::file("journal.mark") },
             detail,
-            effect: Effect::ReadOnly,
-            mend: Some(Mend::Loss),
+            effect: Consequence::ReadOnly,
+            repair: Some(Repair::Loss),
         });
     }
 }

@@ -3,7 +3,7 @@
 use engine::{Hash, Position, Session, Timestamp};
 
 use super::replay::Replay;
-use super::walk::{Audited, Checkpoint, Flaw, Segment};
+use super::walk::{Audited, BranchSpan, Checkpoint, Defect};
 use crate::Read as _;
 use crate::sqlite::reader::Reader;
 
@@ -12,7 +12,7 @@ const FAULTS: usize = 16;
 
 /// Where an entry stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct EntryAnchor {
     /// Its place in its branch.
     pub checkpoint: Checkpoint,
     /// Its place in the home.
@@ -29,9 +29,9 @@ pub struct Place {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     /// The entry.
-    pub place: Place,
+    pub place: EntryAnchor,
     /// What.
-    pub flaw: Flaw,
+    pub defect: Defect,
 }
 
 /// What became of looking through a line.
@@ -42,9 +42,9 @@ pub struct Verified {
     /// Bodies that they name, each as often as it is named.
     pub bodies: u64,
     /// The last entry.
-    pub head: Option<Place>,
+    pub head: Option<EntryAnchor>,
     /// The last entry before the first fault that the state is known after.
-    pub last_good: Option<Place>,
+    pub last_good: Option<EntryAnchor>,
     /// The first faults, in order.
     pub faults: Vec<Fault>,
     /// How many more there are.
@@ -57,7 +57,7 @@ pub struct Verified {
     kept: Vec<(Checkpoint, Hash)>,
     replay: Replay,
     /// The entry that was removed and that no snapshot has stood for yet.
-    removed: Option<Place>,
+    removed: Option<EntryAnchor>,
 }
 
 impl Verified {
@@ -78,30 +78,30 @@ impl Verified {
 
     /// Whether the snapshot of this entry is all that tells what was removed before it.
     pub fn needs(&self, at: Checkpoint) -> bool {
-        let removed = |fault: &Fault| fault.flaw == Flaw::Unfounded && fault.place.checkpoint.branch == at.branch;
+        let removed = |fault: &Fault| fault.defect == Defect::Unfounded && fault.place.checkpoint.branch == at.branch;
         self.faults.iter().any(|fault| removed(fault) && fault.place.checkpoint.seq <= at.seq)
     }
 
-    fn add(&mut self, place: &Place, flaw: Flaw) {
+    fn add(&mut self, place: &EntryAnchor, defect: Defect) {
         if self.faults.len() < FAULTS {
-            self.faults.push(Fault { place: place.clone(), flaw });
+            self.faults.push(Fault { place: place.clone(), defect });
         } else {
             self.more += 1;
         }
     }
 
     /// Takes one more entry in; `bodies` says what is wrong with those that it names.
-    fn take(&mut self, reader: &Reader, audited: &Audited, bodies: Vec<Flaw>) {
-        let place = Place::of(audited);
+    fn take(&mut self, reader: &Reader, audited: &Audited, bodies: Vec<Defect>) {
+        let place = EntryAnchor::of(audited);
         self.entries += 1;
-        for flaw in audited.flaws.iter().cloned().chain(bodies) {
-            self.add(&place, flaw);
+        for defect in audited.defects.iter().cloned().chain(bodies) {
+            self.add(&place, defect);
         }
         if !self.is_whole() {
             self.replay.lose();
         }
         if let Err(detail) = self.replay.take(reader, audited) {
-            self.add(&place, Flaw::Order { detail });
+            self.add(&place, Defect::Order { detail });
         }
         self.removed = self.replay.removed().and(self.removed.take().or_else(|| Some(place.clone())));
         if self.session().is_some() {
@@ -114,7 +114,7 @@ impl Verified {
     /// The end of the line: what was removed must be in a snapshot.
     fn end(&mut self) {
         if let Some(place) = self.removed.take().filter(|_| self.is_whole()) {
-            self.add(&place, Flaw::Unfounded);
+            self.add(&place, Defect::Unfounded);
         }
     }
 
@@ -129,7 +129,7 @@ impl Verified {
     }
 }
 
-impl Place {
+impl EntryAnchor {
     pub(super) fn of(audited: &Audited) -> Self {
         let Audited { position, at, chain, .. } = *audited;
         Self { checkpoint: audited.checkpoint(), position, at, kind: audited.kind.clone(), chain }
@@ -138,7 +138,7 @@ impl Place {
 
 impl Reader {
     /// Looks through a line: every payload, chain and body, and whether the entries follow from each other.
-    pub fn verify(&self, line: &[Segment]) -> Verified {
+    pub fn verify(&self, line: &[BranchSpan]) -> Verified {
         let mut verified = Verified::default();
         for segment in line {
             self.list_snapshots(segment, &mut verified);
@@ -146,7 +146,7 @@ impl Reader {
             let walked = self.walk(segment, |audited| {
                 let event = audited.event();
                 verified.bodies += event.map_or(0, |event| event.references().len() as u64);
-                let bodies = event.map_or(Ok(vec![]), |event| self.body_flaws(event)).unwrap_or_else(|error| {
+                let bodies = event.map_or(Ok(vec![]), |event| self.body_defects(event)).unwrap_or_else(|error| {
                     unread = unread.take().or(Some(error));
                     vec![]
                 });
@@ -162,7 +162,7 @@ impl Reader {
     }
 
     /// The snapshots of a segment: whether each is what was kept, and of a version that can be compared.
-    fn list_snapshots(&self, segment: &Segment, verified: &mut Verified) {
+    fn list_snapshots(&self, segment: &BranchSpan, verified: &mut Verified) {
         // Where they cannot be listed, the pages say so.
         for seq in self.snapshots(segment.branch).unwrap_or_default() {
             if segment.to.is_some_and(|to| seq > to) {

@@ -3,10 +3,10 @@
 use engine::BranchId;
 use rusqlite::OptionalExtension as _;
 
-use super::finding::{Effect, Finding, What};
+use super::finding::{Consequence, Finding, What};
 use super::session::Verified;
 use super::view::View;
-use super::walk::Flaw;
+use super::walk::Defect;
 use super::{Check, Progress, Watch};
 use crate::sqlite::reader::Reader;
 use crate::{Error, Read as _};
@@ -56,7 +56,7 @@ impl Check {
         if more > 0 {
             self.note(format!("{more} more findings about sessions are not shown"));
         }
-        self.strays(reader);
+        self.orphans(reader);
     }
 
     fn unlisted(&mut self, error: &Error) {
@@ -105,10 +105,10 @@ impl Check {
             }
             let is_behind = || reader.line(branch).is_ok_and(|line| line.start.is_some());
             if finding.what == What::Entry && is_behind() {
-                finding.effect = Effect::Hole(key.clone());
+                finding.effect = Consequence::Hole(key.clone());
             }
-            if is_newer(&first.flaw) {
-                finding.mend = None;
+            if is_newer(&first.defect) {
+                finding.repair = None;
             }
             self.find(finding);
         } else if let Some(detail) = &verified.unread {
@@ -119,7 +119,7 @@ impl Check {
     }
 
     /// What belongs to nothing. It takes space, and is no danger.
-    fn strays(&mut self, reader: &Reader) {
+    fn orphans(&mut self, reader: &Reader) {
         let of_none = |table: &str| {
             count(reader, &format!("SELECT count(*) FROM {table} WHERE branch NOT IN (SELECT id FROM branches)"))
         };
@@ -138,21 +138,21 @@ impl Check {
 }
 
 /// A newer limulus reads it: nothing is to be mended.
-fn is_newer(flaw: &Flaw) -> bool {
+fn is_newer(defect: &Defect) -> bool {
     use engine::UnreadableEvent::{Kind, Payload, Version};
-    match flaw {
-        Flaw::Unreadable { error } => match error {
+    match defect {
+        Defect::Unreadable { error } => match error {
             Kind { .. } | Version { .. } => true,
             Payload { .. } => false,
         },
-        Flaw::Missing { .. }
-        | Flaw::Payload
-        | Flaw::Chain
-        | Flaw::Row { .. }
-        | Flaw::BodyMissing { .. }
-        | Flaw::Body { .. }
-        | Flaw::Unfounded
-        | Flaw::Order { .. } => false,
+        Defect::Missing { .. }
+        | Defect::Payload
+        | Defect::Chain
+        | Defect::Row { .. }
+        | Defect::BodyMissing { .. }
+        | Defect::Body { .. }
+        | Defect::Unfounded
+        | Defect::Order { .. } => false,
     }
 }
 

@@ -32,7 +32,7 @@ impl fmt::Display for Checkpoint {
 
 /// A part of a session's line: one branch, up to where the next one left it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Segment {
+pub struct BranchSpan {
     /// The branch.
     pub branch: BranchId,
     /// Its last entry that belongs to the line; none for the current branch.
@@ -41,7 +41,7 @@ pub struct Segment {
 
 /// What an entry says.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Content {
+pub enum EntryContent {
     /// It can be read and is what was appended.
     Event(Box<Event>),
     /// Its payload was removed on purpose; its hash and its chain stand.
@@ -52,7 +52,7 @@ pub enum Content {
 
 /// What is wrong with an entry.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Flaw {
+pub enum Defect {
     /// The entries before it are gone.
     #[error("the entries before it are missing: {expected} should come here")]
     Missing {
@@ -120,9 +120,9 @@ pub struct Audited {
     /// The chain with it, as stored.
     pub chain: Hash,
     /// What it says.
-    pub content: Content,
+    pub content: EntryContent,
     /// What is wrong with it; nothing, as a rule.
-    pub flaws: Vec<Flaw>,
+    pub defects: Vec<Defect>,
 }
 
 impl Audited {
@@ -137,7 +137,7 @@ impl Audited {
     }
 }
 
-impl Content {
+impl EntryContent {
     fn event(&self) -> Option<&Event> {
         match self {
             Self::Event(event) => Some(event),
@@ -148,13 +148,13 @@ impl Content {
 
 impl Reader {
     /// The line of a branch: from the branch that was created, over every fork, to itself.
-    pub fn lineage(&self, branch: BranchId) -> Result<Vec<Segment>, Error> {
-        let mut line = vec![Segment { branch, to: None }];
+    pub fn lineage(&self, branch: BranchId) -> Result<Vec<BranchSpan>, Error> {
+        let mut line = vec![BranchSpan { branch, to: None }];
         while let Some((parent, at)) = self.parent(line[0].branch)? {
             if line.len() > FORKS || line.iter().any(|segment| segment.branch == parent) {
                 return Err(self.damaged(format!("the forks of branch {branch} lead back to themselves")));
             }
-            line.insert(0, Segment { branch: parent, to: Some(at) });
+            line.insert(0, BranchSpan { branch: parent, to: Some(at) });
         }
         Ok(line)
     }
@@ -179,7 +179,7 @@ impl Reader {
     }
 
     /// Walks through the entries of a segment, damaged ones included; an error is one of the file itself.
-    pub fn walk(&self, segment: &Segment, mut visit: impl FnMut(&Audited)) -> Result<(), Error> {
+    pub fn walk(&self, segment: &BranchSpan, mut visit: impl FnMut(&Audited)) -> Result<(), Error> {
         let id = self.branch_id(segment.branch)?;
         let Some(id) = id else { return Ok(()) };
         let mut walk = Walk { branch: segment.branch, expected: self.first(segment.branch)? };
@@ -221,18 +221,18 @@ impl Reader {
     }
 
     /// What is wrong with the bodies that an event names.
-    pub fn body_flaws(&self, event: &Event) -> Result<Vec<Flaw>, Error> {
-        let mut flaws = vec![];
+    pub fn body_defects(&self, event: &Event) -> Result<Vec<Defect>, Error> {
+        let mut defects = vec![];
         for hash in event.references() {
             match self.body(&hash) {
                 Ok(Some(_)) => {}
                 Ok(None) if self.is_erased(&hash)? => {}
-                Ok(None) => flaws.push(Flaw::BodyMissing { hash }),
-                Err(Error::Damaged { .. }) => flaws.push(Flaw::Body { hash }),
+                Ok(None) => defects.push(Defect::BodyMissing { hash }),
+                Err(Error::Damaged { .. }) => defects.push(Defect::Body { hash }),
                 Err(error) => return Err(error),
             }
         }
-        Ok(flaws)
+        Ok(defects)
     }
 
     /// Whether a body was erased on purpose: its row stands without its content.
@@ -279,23 +279,29 @@ struct Walk {
 impl Walk {
     fn judge(&mut self, found: &Found) -> Audited {
         let seq = found.seq;
-        let mut flaws = vec![];
+        let mut defects = vec![];
         // A branch whose beginning was removed by retention begins with an anchor: a row without its payload.
         let is_first = self.expected.seq == Seq(1);
         let is_anchor = is_first && found.stored.as_ref().is_ok_and(|stored| stored.payload.is_none());
         let is_known_before = seq == self.expected.seq;
         if !is_known_before && !is_anchor {
-            flaws.push(Flaw::Missing { expected: self.expected.seq });
+            defects.push(Defect::Missing { expected: self.expected.seq });
         }
         match &found.stored {
-            Ok(stored) => self.judge_row(seq, stored, flaws, is_known_before),
-            Err(detail) => self.unread(seq, detail, flaws),
+            Ok(stored) => self.judge_row(seq, stored, defects, is_known_before),
+            Err(detail) => self.unread(seq, detail, defects),
         }
     }
 
-    fn judge_row(&mut self, seq: Seq, stored: &StoredEntry, mut flaws: Vec<Flaw>, is_known_before: bool) -> Audited {
+    fn judge_row(
+        &mut self,
+        seq: Seq,
+        stored: &StoredEntry,
+        mut defects: Vec<Defect>,
+        is_known_before: bool,
+    ) -> Audited {
         let StoredEntry { position, epoch, at, version, payload_hash, chain, .. } = *stored;
-        let content = self.content(stored, &mut flaws);
+        let content = self.content(stored, &mut defects);
         let starts = match content.event() {
             Some(Event::Forked(forked)) if seq == Seq(1) => Some([forked.hash; 2]),
             _ => self.expected.chains,
@@ -305,37 +311,37 @@ impl Walk {
         let next = |chain| Head { seq: before, chain }.next(self.branch, &link).chain;
         let computed = starts.map(|chains| chains.map(next));
         if is_known_before && computed.is_some_and(|computed| !computed.contains(&chain)) {
-            flaws.push(Flaw::Chain);
+            defects.push(Defect::Chain);
         }
         let or = computed.map_or(chain, |computed| computed[0]);
         self.expected = Expected { seq: Seq(seq.0 + 1), chains: Some([chain, or]) };
-        let content = if flaws.is_empty() { content } else { Content::Lost };
+        let content = if defects.is_empty() { content } else { EntryContent::Lost };
         let kind = stored.kind.clone();
-        Audited { branch: self.branch, seq, position, epoch, at, kind, payload_hash, chain, content, flaws }
+        Audited { branch: self.branch, seq, position, epoch, at, kind, payload_hash, chain, content, defects }
     }
 
-    fn content(&self, stored: &StoredEntry, flaws: &mut Vec<Flaw>) -> Content {
-        let Some(payload) = &stored.payload else { return Content::Removed };
+    fn content(&self, stored: &StoredEntry, defects: &mut Vec<Defect>) -> EntryContent {
+        let Some(payload) = &stored.payload else { return EntryContent::Removed };
         if Hash::of(payload) != stored.payload_hash {
-            flaws.push(Flaw::Payload);
-            return Content::Lost;
+            defects.push(Defect::Payload);
+            return EntryContent::Lost;
         }
         match Event::decode(&stored.kind, stored.version, payload) {
             Ok(event) => {
                 if let Some(detail) = misplaced(&event, self.branch, self.expected.seq) {
-                    flaws.push(Flaw::Order { detail });
+                    defects.push(Defect::Order { detail });
                 }
-                Content::Event(Box::new(event))
+                EntryContent::Event(Box::new(event))
             }
             Err(error) => {
-                flaws.push(Flaw::Unreadable { error });
-                Content::Lost
+                defects.push(Defect::Unreadable { error });
+                EntryContent::Lost
             }
         }
     }
 
-    fn unread(&mut self, seq: Seq, detail: &str, mut flaws: Vec<Flaw>) -> Audited {
-        flaws.push(Flaw::Row { detail: detail.to_owned() });
+    fn unread(&mut self, seq: Seq, detail: &str, mut defects: Vec<Defect>) -> Audited {
+        defects.push(Defect::Row { detail: detail.to_owned() });
         self.expected = Expected { seq: Seq(seq.0 + 1), chains: None };
         let nothing = Hash([0; 32]);
         Audited {
@@ -347,8 +353,8 @@ impl Walk {
             kind: "?".to_owned(),
             payload_hash: nothing,
             chain: nothing,
-            content: Content::Lost,
-            flaws,
+            content: EntryContent::Lost,
+            defects,
         }
     }
 }

@@ -8,7 +8,7 @@ use rusqlite::{Connection, params};
 
 use super::check::{look, three};
 use super::{add, own};
-use crate::check::{Checkpoint, Flaw, Mend, Verified, What};
+use crate::check::{Checkpoint, Defect, Repair, Verified, What};
 use crate::suite::samples::struck;
 use crate::suite::{Script, id};
 use crate::{Journal as _, Read as _, Reader, Snapshot};
@@ -107,7 +107,7 @@ fn r18_the_chain_is_verified_over_what_was_removed() {
     let (_folder, home, script) = redacted("2, 3");
     database(&home).execute("UPDATE entries SET at = at + 1 WHERE branch = 1 AND seq = 2", []).unwrap();
     let verified = verify(&home, script.branch);
-    assert_eq!((verified.faults[0].place.checkpoint.seq, &verified.faults[0].flaw), (Seq(2), &Flaw::Chain));
+    assert_eq!((verified.faults[0].place.checkpoint.seq, &verified.faults[0].defect), (Seq(2), &Defect::Chain));
     // The first entry of a fork goes on from its parent's chain, though it does not say so any more.
     let (_folder, home, script) = kept();
     let child = fork(&home, &script, Seq(6));
@@ -123,12 +123,12 @@ fn r18_the_chain_is_verified_over_what_was_removed() {
     assert_eq!(database(&home).execute(redact, []).unwrap(), 1);
     assert_eq!(verify(&home, child.branch).faults, vec![]);
     database(&home).execute("UPDATE entries SET chain = zeroblob(32) WHERE branch = 4 AND seq = 1", []).unwrap();
-    assert_eq!(verify(&home, child.branch).faults[0].flaw, Flaw::Chain);
+    assert_eq!(verify(&home, child.branch).faults[0].defect, Defect::Chain);
 }
 
 #[test]
 fn r10_no_salvage_is_offered_into_what_was_removed() {
-    let salvage = |script: &Script| Some(Mend::Session(script.key.clone()));
+    let salvage = |script: &Script| Some(Repair::Session(script.key.clone()));
     let flip = |home: &Path, seq: u64| {
         let sql = "UPDATE entries SET payload = replace(payload, 'request', 'requesT') WHERE branch = 1 AND seq = ?1";
         assert_eq!(database(home).execute(sql, [seq as i64]).unwrap(), 1);
@@ -138,7 +138,7 @@ fn r10_no_salvage_is_offered_into_what_was_removed() {
     flip(&home, 7);
     let finding = look(&home).findings.remove(0);
     assert!(finding.detail.contains(&format!("good up to {}@6", script.branch)), "{}", finding.detail);
-    assert_eq!(finding.mend, salvage(&script));
+    assert_eq!(finding.repair, salvage(&script));
     // Between what was removed and its snapshot nobody knows it: the last one is that before.
     let (_folder, home, script) = redacted("2");
     flip(&home, 3);
@@ -158,7 +158,7 @@ fn r10_what_was_removed_without_a_snapshot_is_found() {
     let (_folder, home, script) = anchored();
     database(&home).execute("DELETE FROM snapshots", params![]).unwrap();
     let verified = verify(&home, script.branch);
-    assert_eq!(verified.faults.iter().map(|fault| &fault.flaw).collect::<Vec<_>>(), [&Flaw::Unfounded]);
+    assert_eq!(verified.faults.iter().map(|fault| &fault.defect).collect::<Vec<_>>(), [&Defect::Unfounded]);
     assert_eq!((good(&verified), verified.session()), (None, None));
 }
 

@@ -7,7 +7,7 @@ use engine::{BranchId, Forked, Position, Seq};
 use rusqlite::Connection;
 
 use super::{add, filled, home, own};
-use crate::check::{Content, Effect, Finding, Flaw, Mend, Report, What, check};
+use crate::check::{CheckReport, Consequence, Defect, EntryContent, Finding, Repair, What, check};
 use crate::suite::samples::{struck, text};
 use crate::suite::{Script, id};
 use crate::{Error, Read as _, Reader};
@@ -17,7 +17,7 @@ fn database(home: &Path) -> Connection {
 }
 
 /// Checks a home, and that looking has changed neither journal nor mark.
-pub(super) fn look(home: &Path) -> Report {
+pub(super) fn look(home: &Path) -> CheckReport {
     let files = || ["journal.db", "journal.mark"].map(|name| fs::read(home.join(name)).ok());
     let before = files();
     let mut report = check(home, &mut |_| ()).unwrap();
@@ -65,30 +65,31 @@ fn a_good_home_has_nothing_to_find() {
 
 #[test]
 fn r18_a_changed_entry_is_located_and_the_others_are_not_doubted() {
-    type Case = (&'static str, fn(&Flaw) -> bool);
+    type Case = (&'static str, fn(&Defect) -> bool);
     let cases: [Case; 6] = [
-        ("UPDATE entries SET payload = replace(payload, 'request', 'requesT') WHERE branch = 2 AND seq = 3", |flaw| {
-            *flaw == Flaw::Payload
+        (
+            "UPDATE entries SET payload = replace(payload, 'request', 'requesT') WHERE branch = 2 AND seq = 3",
+            |defect| *defect == Defect::Payload,
+        ),
+        ("UPDATE entries SET at = at + 1 WHERE branch = 2 AND seq = 3", |defect| *defect == Defect::Chain),
+        ("UPDATE entries SET epoch = 9 WHERE branch = 2 AND seq = 3", |defect| *defect == Defect::Chain),
+        ("UPDATE entries SET chain = zeroblob(32) WHERE branch = 2 AND seq = 3", |defect| *defect == Defect::Chain),
+        ("UPDATE entries SET chain = zeroblob(3) WHERE branch = 2 AND seq = 3", |defect| {
+            matches!(defect, Defect::Row { .. })
         }),
-        ("UPDATE entries SET at = at + 1 WHERE branch = 2 AND seq = 3", |flaw| *flaw == Flaw::Chain),
-        ("UPDATE entries SET epoch = 9 WHERE branch = 2 AND seq = 3", |flaw| *flaw == Flaw::Chain),
-        ("UPDATE entries SET chain = zeroblob(32) WHERE branch = 2 AND seq = 3", |flaw| *flaw == Flaw::Chain),
-        ("UPDATE entries SET chain = zeroblob(3) WHERE branch = 2 AND seq = 3", |flaw| {
-            matches!(flaw, Flaw::Row { .. })
-        }),
-        ("DELETE FROM entries WHERE branch = 2 AND seq = 3", |flaw| *flaw == Flaw::Missing { expected: Seq(3) }),
+        ("DELETE FROM entries WHERE branch = 2 AND seq = 3", |defect| *defect == Defect::Missing { expected: Seq(3) }),
     ];
     for (sql, is_it) in cases {
         let (_folder, home, scripts) = three();
         assert_eq!(database(&home).execute(sql, []).unwrap(), 1, "{sql}");
         let finding = only(&home);
         assert_eq!(finding.what, What::Entry, "{sql}");
-        assert_eq!(finding.effect, Effect::Refused(scripts[1].key.clone()), "{sql}");
-        assert_eq!(finding.mend, Some(Mend::Session(scripts[1].key.clone())), "{sql}");
+        assert_eq!(finding.effect, Consequence::Refused(scripts[1].key.clone()), "{sql}");
+        assert_eq!(finding.repair, Some(Repair::Session(scripts[1].key.clone())), "{sql}");
         assert!(finding.detail.contains(&format!("good up to {}@2", scripts[1].branch)), "{sql}: {}", finding.detail);
         let reader = Reader::open(&home).unwrap();
         let verified = reader.verify(&reader.lineage(scripts[1].branch).unwrap());
-        assert!(is_it(&verified.faults[0].flaw), "{sql}: {:?}", verified.faults);
+        assert!(is_it(&verified.faults[0].defect), "{sql}: {:?}", verified.faults);
         assert_eq!(
             (verified.faults.len(), verified.more),
             (1, 0),
@@ -101,13 +102,14 @@ fn r18_a_changed_entry_is_located_and_the_others_are_not_doubted() {
 
 #[test]
 fn a_damaged_body_is_told_by_the_sessions_that_name_it() {
-    for (sql, flaw) in [("UPDATE bodies SET content = x'00'", "does not match"), ("DELETE FROM bodies", "is not there")]
+    for (sql, defect) in
+        [("UPDATE bodies SET content = x'00'", "does not match"), ("DELETE FROM bodies", "is not there")]
     {
         let (_folder, home, _) = three();
         assert_eq!(database(&home).execute(sql, []).unwrap(), 1);
         let findings = look(&home).findings;
         assert_eq!(findings.len(), 3, "{findings:?}");
-        assert!(findings.iter().all(|finding| finding.what == What::Body && finding.detail.contains(flaw)));
+        assert!(findings.iter().all(|finding| finding.what == What::Body && finding.detail.contains(defect)));
         assert_eq!(findings[0].place.body, Some(text("the same for all").body.hash));
     }
     let (_folder, home, _) = three();
@@ -122,7 +124,7 @@ fn an_event_that_cannot_follow_is_found() {
     let finding = only(&home);
     assert_eq!(finding.what, What::Entry);
     assert!(finding.detail.contains("which no run can do"), "{}", finding.detail);
-    assert_eq!(finding.effect, Effect::Refused(script.key));
+    assert_eq!(finding.effect, Consequence::Refused(script.key));
 }
 
 #[test]
@@ -143,7 +145,7 @@ fn r18_a_forked_line_is_walked_through_its_parent() {
     );
     let mut walked = vec![];
     for segment in &line {
-        reader.walk(segment, |audited| walked.push((audited.branch, audited.seq, audited.flaws.len()))).unwrap();
+        reader.walk(segment, |audited| walked.push((audited.branch, audited.seq, audited.defects.len()))).unwrap();
     }
     let expected = [(parent.branch, 1), (parent.branch, 2), (parent.branch, 3), (child.branch, 1), (child.branch, 2)];
     assert_eq!(walked, expected.map(|(branch, seq)| (branch, Seq(seq), 0)));
@@ -161,9 +163,9 @@ fn a_removed_payload_leaves_the_chain_whole() {
     let reader = Reader::open(&home).unwrap();
     let mut contents = vec![];
     let segment = reader.lineage(scripts[2].branch).unwrap()[0];
-    reader.walk(&segment, |audited| contents.push((audited.content.clone(), audited.flaws.len()))).unwrap();
-    assert_eq!(contents[2], (Content::Removed, 0));
-    assert!(matches!(contents[3], (Content::Event(_), 0)));
+    reader.walk(&segment, |audited| contents.push((audited.content.clone(), audited.defects.len()))).unwrap();
+    assert_eq!(contents[2], (EntryContent::Removed, 0));
+    assert!(matches!(contents[3], (EntryContent::Event(_), 0)));
 }
 
 #[test]
@@ -173,8 +175,8 @@ fn r10_loss_and_a_damaged_mark_are_told_apart() {
     database(&home).execute("DELETE FROM entries WHERE position = 12", []).unwrap();
     let finding = only(&home);
     assert_eq!(
-        (finding.what, finding.place.position, finding.mend),
-        (What::Lost, Some(Position(12)), Some(Mend::Loss))
+        (finding.what, finding.place.position, finding.repair),
+        (What::Lost, Some(Position(12)), Some(Repair::Loss))
     );
 
     let (_folder, home, _) = three();
@@ -188,7 +190,7 @@ fn r10_loss_and_a_damaged_mark_are_told_apart() {
     fs::write(home.join("journal.mark"), &mark).unwrap();
     fs::remove_file(home.join("journal.db")).unwrap();
     let finding = only(&home);
-    assert_eq!((finding.what, finding.effect, finding.mend), (What::Gone, Effect::Closed, None));
+    assert_eq!((finding.what, finding.effect, finding.repair), (What::Gone, Consequence::Closed, None));
 }
 
 #[test]
@@ -204,11 +206,11 @@ fn files_of_others_and_files_that_were_cut_are_told_apart() {
     fs::write(&path, &whole).unwrap();
     database(&home).execute_batch("PRAGMA user_version = 2").unwrap();
     let finding = only(&home);
-    assert_eq!((finding.what, finding.mend), (What::Newer, None));
+    assert_eq!((finding.what, finding.repair), (What::Newer, None));
     fs::write(&path, &whole[..whole.len() - 4096 * 3]).unwrap();
     let report = look(&home);
     assert_eq!(report.findings[0].what, What::Truncated, "{:#?}", report.findings);
-    assert_eq!(report.findings[0].mend, Some(Mend::Rescue));
+    assert_eq!(report.findings[0].repair, Some(Repair::Export));
 }
 
 #[test]
@@ -226,7 +228,7 @@ fn a_malformed_page_is_found_with_its_table() {
     let report = look(&home);
     let pages = report.findings.iter().find(|finding| finding.what == What::Pages).unwrap();
     assert!(pages.detail.contains("bodies"), "{}", pages.detail);
-    assert_eq!(pages.mend, Some(Mend::Rescue));
+    assert_eq!(pages.repair, Some(Repair::Export));
 }
 
 /// A home whose process was killed: its last entries are in the WAL alone.
@@ -260,7 +262,7 @@ fn r10_a_lost_wal_is_loss_and_a_stale_one_is_put_aside() {
     fs::write(other.join("journal.db-wal"), &wal).unwrap();
     let before = fs::read(other.join("journal.db")).unwrap();
     let finding = only(&other);
-    assert_eq!((finding.what, finding.mend), (What::StaleWal, Some(Mend::Wal)));
+    assert_eq!((finding.what, finding.repair), (What::StaleWal, Some(Repair::Wal)));
     // Who would own it is refused, and the WAL is not moved into the file by that.
     let error = crate::Sqlite::own(&other).unwrap_err();
     assert_eq!(error.kind(), crate::Kind::Damaged, "{error}");

@@ -8,8 +8,8 @@ use rusqlite::Connection;
 use super::anchored::{fork, kept};
 use super::check::look;
 use super::{add, own};
-use crate::check::{Effect, Mend, What};
-use crate::mend::Mender;
+use crate::check::{Consequence, Repair, What};
+use crate::repair::Repairs;
 use crate::suite::id;
 use crate::suite::samples::{sealed, text};
 use crate::{Collected, Read as _, Reader};
@@ -33,8 +33,8 @@ fn r18_what_a_session_has_left_is_looked_at_and_closes_nothing() {
     change(&home, "UPDATE snapshots SET content = zeroblob(9)");
     let report = look(&home);
     let finding = &report.findings[0];
-    assert_eq!((finding.what, &finding.effect), (What::Snapshot, &Effect::Kept));
-    assert_eq!(finding.mend, Some(Mend::Snapshots(Some(script.key))));
+    assert_eq!((finding.what, &finding.effect), (What::Snapshot, &Consequence::Kept));
+    assert_eq!(finding.repair, Some(Repair::Snapshots(Some(script.key))));
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn r10_a_session_that_is_put_aside_frees_its_key_and_keeps_its_entries() {
     let (_folder, home, script) = kept();
     own(&home).rebuild_views().unwrap();
     let before = own(&home).read(script.branch, Seq(1)).unwrap();
-    Mender::take(&home).unwrap().put_aside(&script.key).unwrap();
+    Repairs::take(&home).unwrap().put_aside(&script.key).unwrap();
     let sqlite = own(&home);
     assert_eq!((sqlite.session(&script.key), sqlite.receipts(script.session)), (Ok(None), Ok(vec![])));
     assert_eq!(sqlite.read(script.branch, Seq(1)).unwrap(), before);

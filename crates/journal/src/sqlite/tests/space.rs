@@ -14,7 +14,7 @@ use super::super::group::Quiet;
 use super::super::home::Owned;
 use super::super::migrations::THIS;
 use super::super::space::Space;
-use super::super::writer::{Answer, Job, Pace, Start, Work, Writer};
+use super::super::writer::{CommitReply, Job, Pace, Start, Work, Writer};
 use super::super::{Opened, opened, schema};
 use super::group::Told;
 use super::{add, home, own};
@@ -56,7 +56,7 @@ impl Tight {
     fn queue_as(&self, epoch: u64, batch: Batch) -> Told {
         let (tell, told) = channel();
         let append = Append { batch: Arc::new(batch), epoch: Epoch(epoch) };
-        let done = Answer::new(Box::new(move |answer| tell.send(answer).unwrap()));
+        let done = CommitReply::new(Box::new(move |answer| tell.send(answer).unwrap()));
         self.writer.queue(Job { work: Work::Append(Encoded::new(append)), done });
         told
     }
@@ -153,7 +153,7 @@ fn r10_a_member_that_fills_the_disk_fails_its_whole_group() {
     let (release, released) = channel::<()>();
     let hold = Append { batch: Arc::new(one.batch(vec![struck(1)], vec![])), epoch: Epoch(1) };
     let (tell, told) = channel();
-    let done = Answer::new(Box::new(move |answer| {
+    let done = CommitReply::new(Box::new(move |answer| {
         tell.send(answer).unwrap();
         released.recv().unwrap();
     }));

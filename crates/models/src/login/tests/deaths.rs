@@ -64,7 +64,7 @@ fn r50_r10_wherever_a_refresh_is_cut_off_the_next_process_asks_once_and_says_wha
     let (mut lost, mut kept, mut not_sent) = (0, 0, 0);
     for dies_after in 0.. {
         let server = server();
-        let Place { folder: _folder, login } = place(&server.address);
+        let LoginFolder { folder: _folder, login } = place(&server.address);
         let died = sessions(&login, Some(dies_after)).iter().all(Result::is_err);
         let (sent, holds) = (server.asked().len(), text(&login.place));
         assert!(sent <= 1, "twenty sessions, one refresh");
@@ -110,7 +110,7 @@ fn r50_r10_wherever_a_refresh_is_cut_off_the_next_process_asks_once_and_says_wha
 #[test]
 fn r50_a_login_that_was_refused_but_never_lost_is_told_as_refused_each_time() {
     let server = server();
-    let Place { folder: _folder, login } = place(&server.address);
+    let LoginFolder { folder: _folder, login } = place(&server.address);
     fs::write(&login.place, "refresh-9\n").unwrap();
     for _ in 0..2 {
         for fault in sessions(&login, None).into_iter().map(Result::unwrap_err) {

@@ -2,7 +2,7 @@
 
 use engine::{Event, PauseCause, ReceiptState, Record};
 
-use crate::queue::naive::Asked;
+use crate::queue::oracle::Asked;
 
 /// What is counted, by name.
 pub(in crate::queue) const KINDS: [&str; 15] = [

@@ -11,18 +11,18 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use engine::{
-    BranchId, Candidate, Command, DropPolicy, Effect, Epoch, Hash, Input, Interrupt, Limits, Line, Machine, MessageId,
-    Moment, QueueMode, QueueSettings, Record, Report, Segment, Session, SessionId, Settings, Timestamp, ToolClass,
-    ToolSpec,
+    BranchId, Candidate, Command, DropPolicy, Effect, Epoch, Hash, Input, Interrupt, Limits, Lineage, LineageSegment,
+    Machine, MessageId, Moment, QueueMode, QueueSettings, Record, Report, Session, SessionId, Settings, Timestamp,
+    ToolClass, ToolSpec,
 };
 use uuid::Uuid;
 
 pub(super) use count::KINDS;
 
-use super::naive::{Asked, Led, Naive};
+use super::oracle::{Asked, Led, Oracle};
 use super::{Broken, Played};
 use crate::case::InvalidCase;
-use crate::world::Chance;
+use crate::world::Rng;
 
 /// Inputs of one, before it is let come to rest.
 const INPUTS: u32 = 220;
@@ -85,9 +85,9 @@ fn run(mut world: World, case: Interleaving, played: &mut Played) -> (World, Res
 }
 
 struct World {
-    chance: Chance,
+    rng: Rng,
     machine: Machine,
-    naive: Naive,
+    oracle: Oracle,
     /// What was recorded since the state was last made anew of what was recorded.
     recent: Vec<Record>,
     /// What was recorded before, where that is kept.
@@ -112,13 +112,13 @@ struct World {
 
 impl World {
     fn new(seed: u64) -> Self {
-        let mut chance = Chance::new(seed, "queue");
-        let queue = configured(&mut chance);
-        let is_calm = chance.one_in(2);
+        let mut rng = Rng::new(seed, "queue");
+        let queue = configured(&mut rng);
+        let is_calm = rng.one_in(2);
         Self {
-            chance,
+            rng,
             machine: Machine::new(),
-            naive: Naive::new(),
+            oracle: Oracle::new(),
             recent: vec![],
             older: seed.is_multiple_of(WHOLE_EVERY).then(Vec::new),
             between: None,
@@ -145,7 +145,7 @@ impl World {
             self.anything()?;
         }
         for _ in 0..REST {
-            if self.naive.is_quiet() {
+            if self.oracle.is_quiet() {
                 return self.finish();
             }
             self.help()?;
@@ -156,7 +156,7 @@ impl World {
     /// Every leg has ended. All that was recorded, folded from its beginning, is the state: that follows from the folds on
     /// the way, so it is looked at now and then only.
     fn finish(&mut self) -> Result<(), String> {
-        self.naive.finished()?;
+        self.oracle.finished()?;
         let Some(mut entries) = self.older.take() else { return Ok(()) };
         entries.append(&mut self.recent);
         let whole = self.fold(None, entries)?;
@@ -173,7 +173,7 @@ impl World {
 
     fn fold(&self, start: Option<Session>, entries: Vec<Record>) -> Result<Machine, String> {
         let source = |_: Hash| Some(Arc::clone(&self.settings));
-        let line = Line { start, segments: vec![Segment { branch: BRANCH, entries }], progress: vec![] };
+        let line = Lineage { start, segments: vec![LineageSegment { branch: BRANCH, entries }], progress: vec![] };
         Machine::recover(line, &source).map_err(|error| error.to_string())
     }
 
@@ -191,7 +191,7 @@ impl World {
         }
         self.machine = again;
         let session = self.machine.session().ok_or("there is no session")?;
-        self.naive.look_again(session)?;
+        self.oracle.look_again(session)?;
         self.between = Some(session.clone());
         self.open()
     }
@@ -199,7 +199,7 @@ impl World {
     /// Its run may wait for its place first, while messages and a pause are taken.
     fn open(&mut self) -> Result<(), String> {
         self.epoch += 1;
-        if self.chance.one_in(4) {
+        if self.rng.one_in(4) {
             self.input(Report::OpenedToWait { epoch: Epoch(self.epoch) }, &Asked::Other)?;
             self.while_it_waits()?;
         }
@@ -209,12 +209,12 @@ impl World {
     /// Decides on one input and judges what it led to.
     fn input(&mut self, input: impl Into<Input>, asked: &Asked) -> Result<(), String> {
         self.inputs += 1;
-        let draw = self.chance.draw();
+        let draw = self.rng.draw();
         let input = input.into();
         if let Some(story) = &mut self.story {
             story.push(short(&format!("{} at {} ms: {input:?}", self.inputs, self.now)));
         }
-        let answer = self.machine.handle(input, Moment { now: Timestamp(self.now), draw });
+        let answer = self.machine.handle(input, Moment { now: Timestamp(self.now), random: draw });
         if let Some(fault) = self.machine.fault() {
             return Err(fault.to_string());
         }
@@ -226,7 +226,7 @@ impl World {
         self.effects = self.machine.effects();
         let session = self.machine.session().ok_or("there is no session")?;
         let led = Led { answer: &answer, records: &records, session, effects: &self.effects };
-        self.naive.judge(asked, &led)?;
+        self.oracle.judge(asked, &led)?;
         if let (Asked::Message(offered), true) = (asked, answer.is_ok()) {
             self.accepted.push((offered.message, self.messages));
         }
@@ -245,15 +245,15 @@ fn short(text: &str) -> String {
 }
 
 /// How messages are queued from now on.
-fn configured(chance: &mut Chance) -> QueueSettings {
+fn configured(rng: &mut Rng) -> QueueSettings {
     QueueSettings {
         stale_before: None,
-        mode: chance.of(&[QueueMode::Followup, QueueMode::Steer, QueueMode::Collect, QueueMode::SteerBacklog]),
-        debounce_ms: chance.of(&[0, 500, 1_000, 90_000]),
-        cap: chance.of(&[1, 2, 4, 20]),
-        drop: chance.of(&[DropPolicy::New, DropPolicy::Old, DropPolicy::Summarize]),
-        cut: chance.one_in(2),
-        interrupt: chance.of(&[Interrupt::Replace, Interrupt::Suspend]),
+        mode: rng.of(&[QueueMode::Followup, QueueMode::Steer, QueueMode::Collect, QueueMode::SteerBacklog]),
+        debounce_ms: rng.of(&[0, 500, 1_000, 90_000]),
+        cap: rng.of(&[1, 2, 4, 20]),
+        drop: rng.of(&[DropPolicy::New, DropPolicy::Old, DropPolicy::Summarize]),
+        cut: rng.one_in(2),
+        interrupt: rng.of(&[Interrupt::Replace, Interrupt::Suspend]),
     }
 }
 

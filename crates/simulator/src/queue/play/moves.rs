@@ -4,7 +4,7 @@ use engine::tables::transitions::RunState;
 use engine::{BodyKind, Breakpoint, Command, Content, MessageId, Override, Overrides, QueueMode, Report, RunId, Stage};
 use uuid::Uuid;
 
-use super::super::naive::{Asked, Offered};
+use super::super::oracle::{Asked, Offered};
 use super::{World, configured};
 
 /// Messages of one interleaving.
@@ -13,35 +13,35 @@ const MESSAGES: u32 = 50;
 impl World {
     /// Whatever may happen next.
     pub(super) fn anything(&mut self) -> Result<(), String> {
-        match self.chance.pick(40) {
+        match self.rng.pick(40) {
             0..=7 if self.messages < MESSAGES => self.message(),
             8 => self.pause(),
             9..=11 => self.resume(),
-            12 if self.chance.one_in(2) && self.may_end() => self.input(Command::Abort { run: None }, &Asked::Abort),
+            12 if self.rng.one_in(2) && self.may_end() => self.input(Command::Abort { run: None }, &Asked::Abort),
             13 => self.cancel(),
-            14 if self.chance.one_in(8) => self.input(Command::Clear, &Asked::Other),
+            14 if self.rng.one_in(8) => self.input(Command::Clear, &Asked::Other),
             15 => self.restart(),
             16 => self.answer(),
             17 | 18 => {
                 let long = if self.may_end() { 70_000 } else { 1_000 };
-                self.now += self.chance.of(&[100, 600, 1_000, long]);
+                self.now += self.rng.of(&[100, 600, 1_000, long]);
                 self.input(Report::Due, &Asked::Other)
             }
             19 | 24 => self.set_breakpoint(),
-            20 if self.chance.one_in(4) && self.may_end() => self.input(Command::Reset, &Asked::Reset),
-            21 if self.chance.one_in(2) => self.set_mode(),
-            22 if self.chance.one_in(4) => {
-                self.queue = configured(&mut self.chance);
+            20 if self.rng.one_in(4) && self.may_end() => self.input(Command::Reset, &Asked::Reset),
+            21 if self.rng.one_in(2) => self.set_mode(),
+            22 if self.rng.one_in(4) => {
+                self.queue = configured(&mut self.rng);
                 Ok(())
             }
-            23 if self.chance.one_in(2) => self.again(),
+            23 if self.rng.one_in(2) => self.again(),
             _ => self.progress(),
         }
     }
 
     /// Whether what ends a run is done now: half of the interleavings have little of it, so that their runs come further.
     fn may_end(&mut self) -> bool {
-        !self.is_calm || self.chance.one_in(6)
+        !self.is_calm || self.rng.one_in(6)
     }
 
     /// Whatever lets it come to rest.
@@ -65,10 +65,9 @@ impl World {
         let modes =
             [QueueMode::Steer, QueueMode::Followup, QueueMode::Collect, QueueMode::SteerBacklog, QueueMode::Interrupt];
         // An interrupt ends much: fewer of them let the others come further.
-        let mode =
-            if self.chance.one_in(3) && self.may_end() { self.chance.of(&modes) } else { self.chance.of(&modes[..4]) };
+        let mode = if self.rng.one_in(3) && self.may_end() { self.rng.of(&modes) } else { self.rng.of(&modes[..4]) };
         // Some leave it to their session, or to what is configured.
-        let mode = Some(mode).filter(|_| !self.chance.one_in(4));
+        let mode = Some(mode).filter(|_| !self.rng.one_in(4));
         let message = MessageId(Uuid::from_u128(u128::from(self.messages) + 100));
         let content = Content::text(BodyKind::Message, &format!("look at {}", self.messages));
         let offered = Offered { message, body: content.body.hash, mode, queue: self.queue };
@@ -99,26 +98,26 @@ impl World {
         if self.accepted.is_empty() {
             return Ok(());
         }
-        let (message, number) = self.accepted[self.chance.pick(self.accepted.len())];
+        let (message, number) = self.accepted[self.rng.pick(self.accepted.len())];
         let content = Content::text(BodyKind::Message, &format!("look at {number}"));
-        let mode = self.chance.of(&[None, Some(QueueMode::Steer), Some(QueueMode::Interrupt)]);
+        let mode = self.rng.of(&[None, Some(QueueMode::Steer), Some(QueueMode::Interrupt)]);
         self.send(message, content, mode, &Asked::Again(message))
     }
 
     fn pause(&mut self) -> Result<(), String> {
-        let freeze = self.chance.one_in(3);
+        let freeze = self.rng.one_in(3);
         self.input(Command::Pause { run: None, freeze }, &Asked::Pause { freeze })
     }
 
     fn resume(&mut self) -> Result<(), String> {
-        let drop = self.chance.one_in(6) && self.may_end();
+        let drop = self.rng.one_in(6) && self.may_end();
         self.input(Command::Resume { run: None, drop }, &Asked::Resume { drop })
     }
 
     fn set_breakpoint(&mut self) -> Result<(), String> {
         let Some(run) = self.session()?.run().map(|run| run.id) else { return Ok(()) };
         let other = RunId(Uuid::from_u128(99));
-        let run = if self.chance.one_in(8) { other } else { run };
+        let run = if self.rng.one_in(8) { other } else { run };
         let states = [
             RunState::Preparing,
             RunState::ToolExec,
@@ -128,18 +127,17 @@ impl World {
             RunState::Compacting,
             RunState::Streaming,
         ];
-        let at = match self.chance.pick(8) {
+        let at = match self.rng.pick(8) {
             0 => None,
-            1..=3 => Some(Breakpoint::BeforeTool(self.chance.of(&["exec", "read"]).into())),
-            _ => Some(Breakpoint::OnState(self.chance.of(&states))),
+            1..=3 => Some(Breakpoint::BeforeTool(self.rng.of(&["exec", "read"]).into())),
+            _ => Some(Breakpoint::OnState(self.rng.of(&states))),
         };
         self.input(Command::Break { run, at: at.clone() }, &Asked::Break { run, at })
     }
 
     /// The session's own way for messages that do not say.
     fn set_mode(&mut self) -> Result<(), String> {
-        let mode =
-            self.chance.of(&[None, Some(QueueMode::Steer), Some(QueueMode::Collect), Some(QueueMode::Interrupt)]);
+        let mode = self.rng.of(&[None, Some(QueueMode::Steer), Some(QueueMode::Collect), Some(QueueMode::Interrupt)]);
         self.input(Command::Override(Override::QueueMode(mode)), &Asked::Override(mode))
     }
 
@@ -149,9 +147,9 @@ impl World {
             return Ok(());
         }
         let count = queue.len();
-        let at = self.chance.pick(count);
+        let at = self.rng.pick(count);
         let (message, leg) = self.session()?.queue.get(at).map(|one| (one.message, one.leg)).ok_or("it is there")?;
-        let leg = Some(leg).filter(|_| self.chance.one_in(2));
+        let leg = Some(leg).filter(|_| self.rng.one_in(2));
         self.input(Command::Cancel { message, leg }, &Asked::Other)
     }
 
@@ -159,16 +157,16 @@ impl World {
         let calls = self.session()?.run().map(|run| run.step.calls.as_slice()).unwrap_or_default();
         let asks = calls.iter().find(|call| call.stage == Stage::Asking);
         let Some((call, fingerprint)) = asks.and_then(|call| Some((call.id, call.fingerprint?))) else { return Ok(()) };
-        let allow = self.chance.one_in(2);
+        let allow = self.rng.one_in(2);
         self.input(Command::Answer { call, fingerprint, allow, by: "me".into() }, &Asked::Other)
     }
 
     /// What is asked for while its run waits for its place.
     pub(super) fn while_it_waits(&mut self) -> Result<(), String> {
-        if self.chance.one_in(2) && self.messages < MESSAGES {
+        if self.rng.one_in(2) && self.messages < MESSAGES {
             self.message()?;
         }
-        if self.chance.one_in(4) {
+        if self.rng.one_in(4) {
             self.pause()?;
         }
         Ok(())
@@ -176,9 +174,9 @@ impl World {
 
     /// The process is gone, in order or not. What comes while it leaves is taken as well.
     fn restart(&mut self) -> Result<(), String> {
-        if self.chance.one_in(3) {
+        if self.rng.one_in(3) {
             self.input(Report::Closing, &Asked::Other)?;
-            if self.chance.one_in(2) && self.messages < MESSAGES {
+            if self.rng.one_in(2) && self.messages < MESSAGES {
                 self.message()?;
             }
         }

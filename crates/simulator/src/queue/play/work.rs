@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use engine::{
-    BodyKind, CallOutcome, Content, Effect, EffectId, Failure, FailureClass, Found, Given, Hash, Part, Phase, Policy,
-    Report, Usage,
+    BodyKind, CallOutcome, Content, Effect, EffectId, Failure, FailureClass, Found, Hash, Part, Phase, Policy, Report,
+    ToolResult, Usage,
 };
 
 use super::World;
-use crate::queue::naive::Asked;
+use crate::queue::oracle::Asked;
 
 impl World {
     /// Something that is wanted goes on.
@@ -16,10 +16,10 @@ impl World {
         if self.effects.is_empty() {
             return Ok(());
         }
-        let at = self.chance.pick(self.effects.len());
+        let at = self.rng.pick(self.effects.len());
         let effect = &self.effects[at];
         let id = effect.id();
-        let given = |text: &str| Given::new(CallOutcome::Done, Content::text(BodyKind::Output, text));
+        let given = |text: &str| ToolResult::new(CallOutcome::Done, Content::text(BodyKind::Output, text));
         let report = match effect {
             Effect::Lane { .. } => {
                 Report::LaneEntered { effect: id, settings: Arc::clone(&self.settings), cooling: vec![] }
@@ -31,14 +31,14 @@ impl World {
             Effect::Request { .. } => self.answered(id),
             Effect::CheckCall { .. } => Report::CallChecked {
                 effect: id,
-                decision: self.chance.of(&[Policy::Allow, Policy::Allow, Policy::Ask, Policy::Deny]),
+                decision: self.rng.of(&[Policy::Allow, Policy::Allow, Policy::Ask, Policy::Deny]),
                 fingerprint: Hash::of(id.to_string().as_bytes()),
                 evidence: None,
                 reason: None,
             },
             Effect::RunCall { .. } | Effect::EndCall { .. } => Report::CallEnded { effect: id, given: given("it ran") },
             Effect::FindCall { .. } => {
-                let found = self.chance.of(&[Found::NeverStarted, Found::Running, Found::Ended, Found::Unknown]);
+                let found = self.rng.of(&[Found::NeverStarted, Found::Running, Found::Ended, Found::Unknown]);
                 let ended = (found == Found::Ended).then(|| given("it had run"));
                 Report::CallFound { effect: id, found, ended }
             }
@@ -65,15 +65,15 @@ impl World {
             name: Some(if index == 0 { "exec" } else { "read" }.into()),
             arguments: "{}".into(),
         };
-        match self.chance.pick(12) {
+        match self.rng.pick(12) {
             0 | 1 => Report::RequestOpened { effect },
             2 | 3 => Report::Said { effect, part: Part::Text("said ".into()) },
-            4..=6 if self.is_calm || self.chance.one_in(2) => {
-                let index = self.chance.pick(3) as u32;
+            4..=6 if self.is_calm || self.rng.one_in(2) => {
+                let index = self.rng.pick(3) as u32;
                 Report::Said { effect, part: call(index) }
             }
-            7 if self.chance.one_in(3) => {
-                let class = if self.chance.one_in(5) { FailureClass::ContextOverflow } else { FailureClass::Network };
+            7 if self.rng.one_in(3) => {
+                let class = if self.rng.one_in(5) { FailureClass::ContextOverflow } else { FailureClass::Network };
                 Report::RequestFailed { effect, failure: Failure::new(class, "reset") }
             }
             _ if streams => Report::RequestEnded { effect, usage: Usage::default() },

@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use engine::LedgerPump;
 use engine::{
-    Batch, BodyKind, BranchId, Candidate, Cleared, Command, Content, Cooled, Do, Effect, EffectId, Epoch, Event, Hash,
-    Input, Machine, MessageId, Moment, News, Overrides, Phase, Pump, QueueSettings, Report, RunId, Seq, Session,
-    SessionId, Settings, Timestamp,
+    Batch, BodyKind, BranchId, Candidate, Command, Content, CooldownLifted, CooldownSet, Do, Effect, EffectId, Epoch,
+    Event, Hash, Input, LedgerUpdate, Machine, MessageId, Moment, Overrides, Phase, Pump, QueueSettings, Report, RunId,
+    Seq, Session, SessionId, Settings, Timestamp,
 };
 use journal::{Memory, Read as _};
 use uuid::Uuid;
 
 use super::{MESSAGES, append, unread};
 use crate::invariant::{Invariant, Violation};
-use crate::world::Chance;
+use crate::world::Rng;
 
 pub(super) struct Node {
     at: usize,
@@ -22,12 +22,12 @@ pub(super) struct Node {
     running: BTreeMap<EffectId, Effect>,
     /// What is being recorded, and what the ledger said before it was decided.
     writing: Option<(Arc<Batch>, Kept)>,
-    believed: Vec<Cooled>,
+    believed: Vec<CooldownSet>,
     armed: Option<Timestamp>,
     /// How often the ledger had changed when the run was last told of it; none = it was not.
     seen: Option<u64>,
     /// What the ledger said when the first input came that the next batch decides on.
-    said: Option<Vec<Cooled>>,
+    said: Option<Vec<CooldownSet>>,
     /// When each request went out. The provider knows, whoever dies.
     sent: BTreeMap<EffectId, Timestamp>,
     /// Since when the answer of a candidate counts, in the run under way.
@@ -76,7 +76,7 @@ impl Node {
 
     /// Makes the session, and takes it up.
     pub(super) fn begin(&mut self, epoch: Epoch, ledger: &LedgerPump, now: Timestamp) {
-        let moment = Moment { now, draw: 0 };
+        let moment = Moment { now, random: 0 };
         let (session, key) = (SessionId(Uuid::from_u128(20 + self.at as u128)), format!("agent:main:{}", self.at));
         let create = Command::Create { session, key, agent: "main".into(), branch: self.branch() };
         self.pump.offer(create, moment, None);
@@ -84,10 +84,10 @@ impl Node {
     }
 
     fn open(&mut self, epoch: Epoch, ledger: &LedgerPump, now: Timestamp) {
-        let News { cleared, cooling } = self.told(ledger, now);
+        let LedgerUpdate { cleared, cooling } = self.told(ledger, now);
         self.said = Some(cooling.clone());
-        self.pump.offer(Report::Opened { epoch, cooling }, Moment { now, draw: 0 }, None);
-        self.offer_news(News { cleared, cooling: vec![] }, Moment { now, draw: 0 });
+        self.pump.offer(Report::Opened { epoch, cooling }, Moment { now, random: 0 }, None);
+        self.offer_update(LedgerUpdate { cleared, cooling: vec![] }, Moment { now, random: 0 });
         self.decide();
     }
 
@@ -120,33 +120,33 @@ impl Node {
     }
 
     /// What the ledger says of the run under way.
-    fn told(&self, ledger: &LedgerPump, now: Timestamp) -> News {
+    fn told(&self, ledger: &LedgerPump, now: Timestamp) -> LedgerUpdate {
         let run = self.session().and_then(Session::run).map(|run| run.id);
         let told = run.zip(self.pump.machine().settings());
         told.map(|(run, settings)| ledger.recorded().standing(&settings.candidates, run, now)).unwrap_or_default()
     }
 
-    fn offer_news(&mut self, news: News, moment: Moment) {
+    fn offer_update(&mut self, update: LedgerUpdate, moment: Moment) {
         // What was said before that is over.
-        let stays = |of: &Cooled| news.cleared.iter().all(|cleared| cleared.candidate != of.candidate);
+        let stays = |of: &CooldownSet| update.cleared.iter().all(|cleared| cleared.candidate != of.candidate);
         if let Some(said) = &mut self.said {
             said.retain(stays);
         }
-        for report in news.reports() {
+        for report in update.reports() {
             self.pump.offer(report, moment, None);
         }
     }
 
-    fn hear_news(&mut self, moment: Moment, ledger: &LedgerPump) {
+    fn observe_update(&mut self, moment: Moment, ledger: &LedgerPump) {
         let run = self.session().and_then(Session::run).map(|run| run.id);
         let Some((run, settings)) = run.zip(self.pump.machine().settings()) else { return };
-        let news = ledger.news(&mut self.seen, &settings.candidates, run, moment.now);
-        self.offer_news(news, moment);
+        let update = ledger.update(&mut self.seen, &settings.candidates, run, moment.now);
+        self.offer_update(update, moment);
     }
 
     /// As the runtime's actor does where a user has cleared a profile.
-    pub(super) fn hear(&mut self, moment: Moment, ledger: &LedgerPump) -> Result<(), Violation> {
-        self.hear_news(moment, ledger);
+    pub(super) fn observe(&mut self, moment: Moment, ledger: &LedgerPump) -> Result<(), Violation> {
+        self.observe_update(moment, ledger);
         self.decide();
         self.fault()
     }
@@ -166,7 +166,7 @@ impl Node {
             let candidate = self.session().and_then(Session::run).map_or(0, |run| run.counters.candidate);
             self.answered.insert((effect.run, candidate), self.sent[effect]);
         }
-        self.hear_news(moment, ledger);
+        self.observe_update(moment, ledger);
         self.pump.offer(input, moment, None);
         self.decide();
         self.fault()
@@ -178,7 +178,7 @@ impl Node {
         let Some(run) = run.filter(|run| matches!(run.phase, Phase::Awaiting { .. })) else { return Ok(()) };
         let told = self.told(ledger, now).cleared;
         // What was found out at the same time may have been found out after it.
-        let knows = |cleared: &Cleared| {
+        let knows = |cleared: &CooldownLifted| {
             run.counters.cooling.iter().find(|of| of.candidate == cleared.candidate && of.since < cleared.at)
         };
         let waits = told.iter().find_map(knows);
@@ -242,8 +242,8 @@ impl Node {
                     self.requests += 1;
                     let alone =
                         said.iter().find(|cooled| cooled.candidate == sent.candidate && cooled.until > record.at);
-                    let mended = self.answered.contains_key(&(sent.request.run, sent.candidate));
-                    Invariant::Cooldown.holds(alone.is_none() || sent.probe || mended, || {
+                    let repaired = self.answered.contains_key(&(sent.request.run, sent.candidate));
+                    Invariant::Cooldown.holds(alone.is_none() || sent.probe || repaired, || {
                         format!("{} asks {} at {}, which was told: {alone:?}", sent.request, sent.candidate, record.at)
                     })?;
                 }
@@ -254,8 +254,8 @@ impl Node {
     }
 
     /// One of the effects that run, drawn.
-    pub(super) fn pick(&self, chance: &mut Chance) -> Option<Effect> {
-        let number = if self.running.is_empty() { return None } else { chance.pick(self.running.len()) };
+    pub(super) fn pick(&self, rng: &mut Rng) -> Option<Effect> {
+        let number = if self.running.is_empty() { return None } else { rng.pick(self.running.len()) };
         self.running.values().nth(number).cloned()
     }
 
@@ -309,9 +309,10 @@ impl Node {
     /// All that it learned is in the ledger, each failure once.
     pub(super) fn finish(&self, journal: &Memory, told: &[(EffectId, Timestamp)]) -> Result<(), Violation> {
         let session = self.session().ok_or_else(|| Invariant::Settled.violated("there is no session"))?;
-        let rests = session.run().is_none() && session.owed.is_empty();
-        Invariant::Settled
-            .holds(rests, || format!("{} owes {:?}, and runs {:?}", session.key, session.owed, session.run()))?;
+        let cooldowns = session.run().is_none() && session.pending_reports.is_empty();
+        Invariant::Settled.holds(cooldowns, || {
+            format!("{} owes {:?}, and runs {:?}", session.key, session.pending_reports, session.run())
+        })?;
         for entry in journal.read(self.branch(), Seq(1)).map_err(|error| unread(&error))? {
             let Event::CandidateCooled(cooled) = &entry.event else { continue };
             let Some(request) = cooled.request else { continue };

@@ -92,7 +92,7 @@ fn r60_an_answer_that_does_not_fit_is_refused_before_its_texts_are_read() {
     assert!(read(&small, "runs.trace", Value::Null).is_ok(), "only beginnings are told");
     let run = read(&small, "runs.list", Value::Null).unwrap()["runs"][0]["run"].as_str().map(str::to_owned);
     assert_eq!(read(&small, "runs.show", json!({ "run": run })).unwrap()["text"], "One.");
-    assert!(serde_json::to_writer(Room(3), "ab").is_err() && serde_json::to_writer(Room(4), "ab").is_ok());
+    assert!(serde_json::to_writer(PageBudget(3), "ab").is_err() && serde_json::to_writer(PageBudget(4), "ab").is_ok());
 }
 
 #[test]

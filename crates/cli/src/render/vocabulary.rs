@@ -1,0 +1,207 @@
+//! Events in a person's words: one line each, for stderr.
+
+use engine::tables::transitions::RunState;
+use engine::{CallOutcome, CutCause, FailureClass, Flags, Timestamp, WaitFor};
+use protocol::event::{CompactionLine, QueueLine, StateLine, Stream, ToolLine};
+use protocol::notice::ParkedSession;
+use protocol::show::LaneWait;
+
+/// What the status line says of a state.
+pub(super) fn state(state: RunState, flags: Flags) -> &'static str {
+    match state {
+        RunState::Idle if flags.is_waiting => "queued: waits for a place in the lane",
+        RunState::Idle => "idle",
+        RunState::Preparing if flags.is_waiting => "request sent, waits for the first byte",
+        RunState::Preparing => "preparing",
+        RunState::Streaming => "streaming",
+        RunState::ToolExec => "running tools",
+        RunState::Compacting => "compacting the history",
+        RunState::Error => "deciding on a failure",
+        RunState::Retry => "waits for the next try",
+        RunState::Awaiting => "waits for your answer",
+        RunState::Paused => "paused",
+        RunState::Completed => "completed",
+    }
+}
+
+/// What is said of a stream that was cut.
+pub(super) fn cut(cause: CutCause) -> String {
+    format!("✂ the answer was cut ({})", plain(&cause))
+}
+
+/// What is said where the journal has less than was shown.
+pub(super) const REWOUND: &str = "… some of what was shown was lost with the power; this goes on from what is recorded";
+
+/// What a person should know of what happened, if anything.
+pub(super) fn note(what: &Stream) -> Option<String> {
+    match what {
+        Stream::Tool(line) => call_note(line),
+        Stream::State(line) => state_note(line),
+        Stream::Queue(line) => queue_note(line),
+        Stream::Compaction(line) => compaction_note(line),
+        Stream::Lifecycle(_) | Stream::Assistant(_) | Stream::Reasoning(_) | Stream::Usage(_) => None,
+    }
+}
+
+fn compaction_note(line: &CompactionLine) -> Option<String> {
+    Some(match line {
+        CompactionLine::Begun { compaction_step, try_no, tokens, .. } => {
+            let again = if *try_no > 1 { format!(", try {try_no}") } else { String::new() };
+            format!(
+                "⇲ makes room: {}{again} (the next request would hold about {tokens} tokens)",
+                compaction_step.name()
+            )
+        }
+        CompactionLine::Done { before, after, by, results } => {
+            let how = match (by, results) {
+                (Some(by), _) => format!("summarised by {by}"),
+                (None, Some(results)) => format!("{results} long results cut"),
+                (None, None) => "an extract stands for the older part".to_owned(),
+            };
+            format!("⇲ the history is shorter: {before} → {after} tokens, {how}")
+        }
+        CompactionLine::Failed { failure, ends_run: false } => format!("✗ the history was not made shorter: {failure}"),
+        CompactionLine::Undone { items } => format!("⇱ the older part of the history is back: {items} items"),
+        // The command that follows the run says what it failed of.
+        CompactionLine::Failed { ends_run: true, .. } => return None,
+    })
+}
+
+/// A wait of this long is said on a line of its own (R35).
+const LONG_WAIT_MS: u64 = 2_000;
+
+fn queue_note(line: &QueueLine) -> Option<String> {
+    match line {
+        QueueLine::Waiting { waited_ms, wait, .. } if *waited_ms >= LONG_WAIT_MS => {
+            Some(format!("… {}", queued_behind(wait, *waited_ms)))
+        }
+        QueueLine::Entered { lane, waited_ms, .. } if *waited_ms >= LONG_WAIT_MS => {
+            Some(format!("… waited {} s for a place in the lane {}", waited_ms / 1_000, lane.name()))
+        }
+        QueueLine::Waiting { .. }
+        | QueueLine::Entered { .. }
+        | QueueLine::Accepted { .. }
+        | QueueLine::Settled { .. }
+        | QueueLine::Shows => None,
+    }
+}
+
+/// `queued behind …, 3 s`.
+pub(super) fn queued_behind(wait: &LaneWait, waited_ms: u64) -> String {
+    format!("queued behind {}, {} s", wait.behind_whom(), waited_ms / 1_000)
+}
+
+fn call_note(line: &ToolLine) -> Option<String> {
+    Some(match line {
+        ToolLine::Lost { call } => format!("? call {}: the process that ran it is gone; looking it up", short(call)),
+        ToolLine::Found { call, found } => format!("? call {}: found: {}", short(call), plain(found)),
+        ToolLine::Ending { call, why } => format!("■ ending call {} ({})", short(call), plain(why)),
+        ToolLine::Background { process, .. } => format!("↪ {process} goes on in the background"),
+        ToolLine::BackgroundEnding { process, why } => {
+            format!("■ ending {process} in the background ({})", plain(why))
+        }
+        ToolLine::BackgroundEnded { process, outcome, how } => {
+            format!("{} {process} in the background: {how}", mark(*outcome))
+        }
+        ToolLine::Start { .. }
+        | ToolLine::Update(_)
+        | ToolLine::End { .. }
+        | ToolLine::Asked { .. }
+        | ToolLine::Answered { .. } => return None,
+    })
+}
+
+fn state_note(line: &StateLine) -> Option<String> {
+    Some(match line {
+        StateLine::Failed { failure, ends_run: false } => format!("✗ {failure}"),
+        StateLine::Retry { model: Some(model), .. } => format!("↻ now asks {model}"),
+        StateLine::Retry { thinking: Some(level), .. } => format!("↻ asks it to think less: {}", plain(level)),
+        StateLine::Retry { until, try_no, .. } => format!("↻ try {try_no} at {}", clock(*until)),
+        StateLine::Cooling { model, until: Some(until), class } => {
+            let why = class.map(|class| format!(" ({})", plain(&class))).unwrap_or_default();
+            let repaired = class.filter(|class| needs_a_person(*class)).map(|_| once_mended(model)).unwrap_or_default();
+            format!("… {model} is left alone until {}{why}{repaired}", clock(*until))
+        }
+        StateLine::Asks { model, probe: false } => format!("↻ asks {model}"),
+        StateLine::Asks { model, probe: true } => format!("↻ asks {model}, which has failed and not answered since"),
+        StateLine::Cleared { model } => format!("… {model} may be asked again"),
+        StateLine::Waiting { on: WaitFor::Quota, until } => {
+            format!("… {}, then goes on by itself", waits_for_a_model(*until))
+        }
+        StateLine::Waiting { on: WaitFor::Budget, .. } => format!("… {WAITS_FOR_MORE}"),
+        StateLine::Waiting { on, .. } if *on != WaitFor::Approval => format!("… waits for {}", plain(on)),
+        StateLine::Noted { text } => format!("! the model is told: {text}"),
+        StateLine::Ending { outcome, terminate: false } => format!("■ ending the run ({})", outcome.name()),
+        StateLine::Ending { outcome, terminate: true } => {
+            format!("■ ending the run ({}), and its session for good", outcome.name())
+        }
+        StateLine::Lifecycle { reason: Some(reason), remedy, .. } => {
+            format!("✗ {reason}\n  hint: {}", remedy.as_deref().unwrap_or_default())
+        }
+        StateLine::Unreadable { reason } => format!("✗ {reason}"),
+        // The command that follows the run says what it failed of.
+        StateLine::Failed { ends_run: true, .. }
+        // The failure itself has been told.
+        | StateLine::Cooling { until: None, .. }
+        | StateLine::Reported { .. }
+        | StateLine::Waiting { .. }
+        | StateLine::Lifecycle { .. }
+        | StateLine::Changed { .. }
+        | StateLine::Rewound { .. } => return None,
+    })
+}
+
+/// Whether time alone does not mend it.
+fn needs_a_person(class: FailureClass) -> bool {
+    matches!(class, FailureClass::Auth | FailureClass::AuthPermanent | FailureClass::Billing)
+}
+
+/// What ends it before its time; `model` is `PROVIDER/MODEL (PROFILE)`.
+fn once_mended(model: &str) -> String {
+    let provider = model.split('/').next().unwrap_or_default();
+    let profile = model.rsplit_once(" (").map(|(_, profile)| format!("/{}", profile.trim_end_matches(')')));
+    format!("; once that is mended: `limulus profiles clear {provider}{}`", profile.unwrap_or_default())
+}
+
+/// What is said while a run waits for more to spend.
+pub(super) const WAITS_FOR_MORE: &str = "what it may spend is used up: waits for more; `limulus budget show KEY` says of what, `limulus budget set KEY` lets it go on";
+
+/// What is said while no model may be asked.
+pub(super) fn waits_for_a_model(until: Option<Timestamp>) -> String {
+    let until = until.map(|until| format!(" until {}", clock(until))).unwrap_or_default();
+    format!("no model may be asked now: waits{until}")
+}
+
+/// What a session waits for that found no space, with which it goes on.
+pub(super) fn parked(session: &ParkedSession, needs_bytes: u64) -> String {
+    let needs = needs_bytes.div_ceil(1 << 10);
+    let (since, next) = (clock(session.since), clock(session.next_look));
+    format!("waiting for space: {} (needs {needs} KiB) since {since}, next look at {next}", session.error)
+}
+
+/// The mark of a call's end.
+pub(super) fn mark(outcome: CallOutcome) -> &'static str {
+    match outcome {
+        CallOutcome::Done => "✓",
+        CallOutcome::Failed | CallOutcome::Denied | CallOutcome::TimedOut => "✗",
+        CallOutcome::Skipped | CallOutcome::Aborted => "■",
+        CallOutcome::Interrupted | CallOutcome::Unended => "?",
+    }
+}
+
+/// The name of a plain enum value, as it is on disk.
+pub(super) fn plain(value: &impl serde::Serialize) -> String {
+    serde_json::to_value(value).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+fn short(call: &engine::CallId) -> String {
+    format!("{}/{}", call.step, call.index)
+}
+
+/// The time of day, with the day where that is another.
+fn clock(at: engine::Timestamp) -> String {
+    let Ok(time) = jiff::Timestamp::from_millisecond(at.0) else { return String::new() };
+    let (time, now) = (time.to_zoned(jiff::tz::TimeZone::system()), jiff::Zoned::now());
+    let form = if time.date() == now.date() { "%H:%M:%S" } else { "%Y-%m-%d %H:%M:%S" };
+    time.strftime(form).to_string()
+}

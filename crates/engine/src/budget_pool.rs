@@ -1,0 +1,289 @@
+//! The budget pool: what the runs of an agent, and all of the home, have spent today, and what is set aside for requests that are
+//! about to be sent. Nothing of it is journaled: it is made from the rows of runs, and a run that was granted something and has
+//! not sent its request when the process dies asks again. What may not live here: whom a run asks.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::batch::RunRow;
+use crate::ids::{RunId, Timestamp};
+use crate::tables::budget::{Allowance, Limit, Resource, Scope, Spent, Standing, can_close, standing};
+
+const DAY_MS: i64 = 86_400_000;
+
+/// What all runs of an agent, and all of the home, may spend in a day.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SharedBudget {
+    /// Of the agent.
+    pub agent: Allowance,
+    /// Of the home.
+    pub day: Allowance,
+    /// Percent of a limit from which on the model is told to come to an end; 0 = it is not told.
+    pub wrap_up: u32,
+    /// Resident bytes that the process may have for more than one run to go on; none = as many as it takes.
+    pub memory: Option<u64>,
+    /// Resident bytes that it has; 0 = not known.
+    pub resident: u64,
+}
+
+/// Who asks for leave, and for how much.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BudgetRequest {
+    /// The run.
+    pub run: RunId,
+    /// Its agent.
+    pub agent: String,
+    /// What its request is taken to cost.
+    pub expected: Spent,
+    /// Whether it only says what was done: what is kept back is for it.
+    pub closing: bool,
+}
+
+/// Whether a request may be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Grant {
+    /// It may.
+    Granted {
+        /// A limit that is near.
+        near: Option<Limit>,
+    },
+    /// Not yet.
+    Denied {
+        /// The limit that is reached.
+        limit: Limit,
+        /// When the next day begins, where that is waited for.
+        until: Option<Timestamp>,
+    },
+}
+
+/// What was spent today, by whom. A day is one of UTC.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BudgetPool {
+    day: i64,
+    spent: BTreeMap<String, Spent>,
+    /// What of it is of runs that are under way.
+    counted: BTreeMap<RunId, Spent>,
+    /// What was granted and is not sent yet, with the agent.
+    granted: BTreeMap<RunId, (String, Spent)>,
+    /// Who had leave last and is still at work.
+    at_work: BTreeSet<RunId>,
+}
+
+impl BudgetPool {
+    /// As these runs have left it, each with its agent: those that are under way, and those that have ended today. One that
+    /// began on an earlier day counts whole.
+    pub fn of<'a>(rows: impl IntoIterator<Item = (&'a RunRow, String)>, now: Timestamp) -> Self {
+        let mut budget_pool = Self { day: day(now), ..Self::default() };
+        for (row, agent) in rows {
+            if row.ended_at.is_none_or(|ended| day(ended) == budget_pool.day) {
+                // Also of one that has ended: it may be told of once more.
+                budget_pool.saw(row.run, &agent, row.spent(), true, now);
+            }
+        }
+        budget_pool
+    }
+
+    /// A run has spent so much by now, with what is set aside for its request that is out.
+    pub fn saw(&mut self, run: RunId, agent: &str, spent: Spent, is_under_way: bool, now: Timestamp) {
+        self.turn(now);
+        let before = self.counted.remove(&run).unwrap_or_default();
+        let of_agent = self.spent.entry(agent.to_owned()).or_default();
+        *of_agent = of_agent.and(&spent).less(&before);
+        if is_under_way {
+            self.counted.insert(run, spent);
+        } else {
+            self.granted.remove(&run);
+            self.rests(run);
+        }
+    }
+
+    /// This run waits, is held, or has ended.
+    pub fn rests(&mut self, run: RunId) {
+        self.at_work.remove(&run);
+    }
+
+    /// What was granted to this run is sent, or needed no more.
+    pub fn sent(&mut self, run: RunId) {
+        self.granted.remove(&run);
+    }
+
+    /// Whether this request may be sent. If so, what it is taken to cost is set aside.
+    pub fn ask(&mut self, request: &BudgetRequest, budget: &SharedBudget, now: Timestamp) -> Grant {
+        self.turn(now);
+        self.granted.remove(&request.run);
+        self.rests(request.run);
+        if let Some(limit) = self.memory_reached(request, budget) {
+            return Grant::Denied { limit, until: None };
+        }
+        let (agent, day) = self.spent_by(&request.agent);
+        let limits = [(Scope::Agent, budget.agent, agent), (Scope::Day, budget.day, day)];
+        let near = match standing(&limits, &request.expected, budget.wrap_up) {
+            Standing::Reached(limit) if !request.closing || !can_close(&limits, &request.expected) => {
+                return Grant::Denied { limit, until: Some(Timestamp((self.day + 1) * DAY_MS)) };
+            }
+            Standing::Near(limit) => Some(limit),
+            Standing::Free | Standing::Reached(_) => None,
+        };
+        self.granted.insert(request.run, (request.agent.clone(), request.expected));
+        self.at_work.insert(request.run);
+        Grant::Granted { near }
+    }
+
+    /// Where the process has as much in memory as it may, one run goes on at a time: what the others hold is let go as they end.
+    fn memory_reached(&self, request: &BudgetRequest, budget: &SharedBudget) -> Option<Limit> {
+        let (used, limit) = (budget.resident, budget.memory?);
+        let reached = Limit { scope: Scope::Process, of: Resource::Memory, used, limit };
+        (used >= limit && !request.closing && !self.at_work.is_empty()).then_some(reached)
+    }
+
+    /// What an agent, and all together, have spent today, with what is granted.
+    pub fn spent_by(&self, agent: &str) -> (Spent, Spent) {
+        let granted = self.granted.values().map(|(of, spent)| (of.as_str(), spent));
+        let all = self.spent.iter().map(|(of, spent)| (of.as_str(), spent)).chain(granted);
+        all.fold((Spent::default(), Spent::default()), |(mine, day), (of, spent)| {
+            (if of == agent { mine.and(spent) } else { mine }, day.and(spent))
+        })
+    }
+
+    /// Another day begins with nothing spent, but for what is granted.
+    fn turn(&mut self, now: Timestamp) {
+        if day(now) > self.day {
+            (self.day, self.spent) = (day(now), BTreeMap::new());
+        }
+    }
+}
+
+fn day(at: Timestamp) -> i64 {
+    at.0.div_euclid(DAY_MS)
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::tables::budget::Resource;
+
+    const NOON: Timestamp = Timestamp(DAY_MS * 20_000 + DAY_MS / 2);
+
+    fn run(n: u128) -> RunId {
+        RunId(Uuid::from_u128(n))
+    }
+
+    fn tokens(tokens: u64) -> Spent {
+        Spent { tokens, ..Spent::default() }
+    }
+
+    fn request(n: u128, agent: &str, expected: u64) -> BudgetRequest {
+        BudgetRequest { run: run(n), agent: agent.to_owned(), expected: tokens(expected), closing: false }
+    }
+
+    fn budget(agent: u64, day: u64) -> SharedBudget {
+        let of = |tokens| Allowance { tokens: Some(tokens), ..Allowance::default() };
+        SharedBudget { agent: of(agent), day: of(day), wrap_up: 80, ..SharedBudget::default() }
+    }
+
+    fn is_granted(leave: Grant) -> bool {
+        matches!(leave, Grant::Granted { .. })
+    }
+
+    #[test]
+    fn r23_what_is_granted_counts_until_it_is_sent_and_what_was_spent_counts_once() {
+        let (mut budget_pool, budget) = (BudgetPool::default(), budget(1_000, 1_000));
+        assert!((1..=9).all(|n| is_granted(budget_pool.ask(&request(n, "main", 100), &budget, NOON))));
+        // A twentieth is kept back.
+        assert!(!is_granted(budget_pool.ask(&request(10, "main", 100), &budget, NOON)));
+        assert!(is_granted(budget_pool.ask(
+            &BudgetRequest { closing: true, ..request(10, "main", 100) },
+            &budget,
+            NOON
+        )));
+        // The first one has sent its request, and it took less than was set aside.
+        budget_pool.saw(run(1), "main", tokens(100), true, NOON);
+        budget_pool.sent(run(1));
+        budget_pool.saw(run(1), "main", tokens(30), true, NOON);
+        assert_eq!(budget_pool.spent_by("main").0, tokens(930));
+        // One that asks again has not been granted twice, and one that ends leaves what it has spent.
+        assert!(is_granted(budget_pool.ask(&request(2, "main", 20), &budget, NOON)));
+        budget_pool.saw(run(2), "main", tokens(5), false, NOON);
+        assert_eq!(budget_pool.spent_by("main"), (tokens(835), tokens(835)));
+    }
+
+    #[test]
+    fn r23_an_agent_has_its_own_limit_and_all_have_that_of_the_day() {
+        let (mut budget_pool, budget) = (BudgetPool::default(), budget(1_000, 1_500));
+        budget_pool.saw(run(1), "a", tokens(900), true, NOON);
+        let Grant::Denied { limit, until } = budget_pool.ask(&request(2, "a", 100), &budget, NOON) else {
+            panic!("it is too much")
+        };
+        assert_eq!((limit.scope, limit.used, until), (Scope::Agent, 900, Some(Timestamp(DAY_MS * 20_001))));
+        let Grant::Granted { near: Some(near) } =
+            budget_pool.ask(&request(3, "b", 500), &SharedBudget { wrap_up: 60, ..budget }, NOON)
+        else {
+            panic!("it is near")
+        };
+        assert_eq!((near.scope, near.percent()), (Scope::Day, 60));
+        let Grant::Denied { limit, .. } = budget_pool.ask(&request(4, "c", 100), &budget, NOON) else {
+            panic!("it is too much")
+        };
+        assert_eq!((limit.scope, limit.used), (Scope::Day, 1_400));
+    }
+
+    #[test]
+    fn r23_calls_and_time_of_an_agent_and_of_a_day_are_limited_as_well() {
+        let calls = Allowance { calls: Some(10), ..Allowance::default() };
+        let wall = Allowance { wall_ms: Some(60_000), ..Allowance::default() };
+        let budget = SharedBudget { agent: calls, day: wall, ..SharedBudget::default() };
+        let mut budget_pool = BudgetPool::default();
+        budget_pool.saw(run(1), "a", Spent { calls: 9, wall_ms: 40_000, ..Spent::default() }, true, NOON);
+        assert!(is_granted(budget_pool.ask(&request(2, "a", 100), &budget, NOON)));
+        budget_pool.saw(run(2), "a", Spent { calls: 1, wall_ms: 10_000, ..Spent::default() }, false, NOON);
+        let Grant::Denied { limit, .. } = budget_pool.ask(&request(3, "a", 100), &budget, NOON) else {
+            panic!("no call is left")
+        };
+        assert_eq!((limit.scope, limit.of, limit.used), (Scope::Agent, Resource::Calls, 10));
+        assert!(is_granted(budget_pool.ask(&request(4, "b", 100), &budget, NOON)));
+        budget_pool.saw(run(1), "a", Spent { calls: 9, wall_ms: 50_000, ..Spent::default() }, true, NOON);
+        let Grant::Denied { limit, .. } = budget_pool.ask(&request(4, "b", 100), &budget, NOON) else {
+            panic!("no time is left")
+        };
+        assert_eq!((limit.scope, limit.of, limit.used), (Scope::Day, Resource::Wall, 60_000));
+        // What is left over for what was done takes neither.
+        assert!(is_granted(budget_pool.ask(&BudgetRequest { closing: true, ..request(4, "b", 100) }, &budget, NOON)));
+    }
+
+    #[test]
+    fn r21_where_the_process_has_as_much_in_memory_as_it_may_one_run_goes_on_at_a_time() {
+        let tight = SharedBudget { memory: Some(500), resident: 500, ..SharedBudget::default() };
+        let (mut budget_pool, ample) = (BudgetPool::default(), SharedBudget { resident: 499, ..tight });
+        let ask = |budget_pool: &mut BudgetPool, run, budget| budget_pool.ask(&request(run, "a", 1), &budget, NOON);
+        assert!(
+            is_granted(ask(&mut budget_pool, 1, ample)) && is_granted(ask(&mut budget_pool, 2, ample)),
+            "there is enough"
+        );
+        let limit = Limit { scope: Scope::Process, of: Resource::Memory, used: 500, limit: 500 };
+        assert_eq!(ask(&mut budget_pool, 1, tight), Grant::Denied { limit, until: None });
+        assert!(is_granted(ask(&mut budget_pool, 2, tight)), "nobody else is at work");
+        assert_eq!(ask(&mut budget_pool, 1, tight), Grant::Denied { limit, until: None });
+        assert_eq!(ask(&mut budget_pool, 3, tight), Grant::Denied { limit, until: None });
+        let closing = BudgetRequest { closing: true, ..request(4, "a", 1) };
+        assert!(is_granted(budget_pool.ask(&closing, &tight, NOON)), "it ends");
+        budget_pool.saw(run(4), "a", Spent::default(), false, NOON);
+        budget_pool.rests(run(2));
+        assert!(is_granted(ask(&mut budget_pool, 1, tight)), "the one at work waits for something else");
+        budget_pool.saw(run(1), "a", Spent::default(), false, NOON);
+        assert!(is_granted(ask(&mut budget_pool, 3, tight)), "it has ended");
+        assert!(is_granted(ask(&mut budget_pool, 2, ample)), "there is enough again");
+    }
+
+    #[test]
+    fn r23_another_day_begins_with_nothing_and_a_run_that_goes_on_counts_from_there() {
+        let (mut budget_pool, budget) = (BudgetPool::default(), budget(1_000, 1_000));
+        budget_pool.saw(run(1), "main", tokens(950), true, NOON);
+        assert!(!is_granted(budget_pool.ask(&request(1, "main", 100), &budget, NOON)));
+        let morning = Timestamp(DAY_MS * 20_001);
+        assert!(is_granted(budget_pool.ask(&request(1, "main", 100), &budget, morning)));
+        budget_pool.saw(run(1), "main", tokens(1_050), true, morning);
+        budget_pool.sent(run(1));
+        assert_eq!(budget_pool.spent_by("main").0, tokens(100));
+    }
+}

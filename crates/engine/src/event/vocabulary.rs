@@ -1,0 +1,356 @@
+//! The values that events are made of. Their names are on disk and on the wire.
+
+use serde::{Deserialize, Serialize};
+
+use crate::body::Body;
+use crate::ids::CallId;
+use crate::settings::ToolClass;
+use crate::tables::transitions::RunState;
+
+/// The queue mode of a message.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QueueMode {
+    /// Into the run that is under way, at its next boundary.
+    Steer,
+    /// After the run that is under way.
+    #[default]
+    Followup,
+    /// Gathered with others into one followup.
+    Collect,
+    /// Both steer and followup.
+    SteerBacklog,
+    /// Instead of the run that is under way.
+    Interrupt,
+}
+
+/// Where a message is put when it is accepted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QueuePlace {
+    /// Behind what waits, for a run of its own.
+    #[default]
+    Back,
+    /// Behind what waits, for the next request of the run that is under way or comes next.
+    Steer,
+    /// Behind what waits, to be one run with what comes soon after it.
+    Gather,
+    /// Both a steer and a followup.
+    Both,
+    /// Before what waits, behind earlier interrupts.
+    Front,
+}
+
+/// A part of what a message asks for, which waits and ends by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Leg {
+    /// To be in the next request of a run.
+    Steer,
+    /// To start a run.
+    Followup,
+    /// To be one run with others.
+    Collect,
+}
+
+/// What holds a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PauseCause {
+    /// The user.
+    #[default]
+    User,
+    /// A message that interrupts, and waits at the head of the queue.
+    Interrupt,
+    /// A place where it was to stop.
+    Breakpoint,
+}
+
+/// Where a run is to stop.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Breakpoint {
+    /// Before a call of this tool starts.
+    BeforeTool(String),
+    /// When it comes into this state.
+    OnState(RunState),
+}
+
+/// What one message asks to be different for its run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Overrides {
+    /// `PROVIDER/MODEL` instead of the agent's.
+    pub model: Option<String>,
+    /// The absolute path of the folder to work in: where it was sent from, whoever takes it up.
+    pub workspace: Option<String>,
+    /// The run's limit, milliseconds.
+    pub deadline_ms: Option<u64>,
+    /// Everything that would be asked is allowed.
+    pub allow: bool,
+    /// The message is no question: its run shortens the history, and keeps above all what the message names.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub compact: bool,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// The model's answer is whole.
+    Completed,
+    /// It could not be had; the failure says why.
+    Failed,
+    /// The user ended it.
+    Aborted,
+    /// Another message took its place.
+    Interrupted,
+    /// The run's own limit.
+    TimedOut,
+}
+
+impl Outcome {
+    /// The name on disk and on the screen.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Aborted => "aborted",
+            Self::Interrupted => "interrupted",
+            Self::TimedOut => "timed_out",
+        }
+    }
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallOutcome {
+    /// It did what it says.
+    Done,
+    /// It failed; its output says why.
+    Failed,
+    /// It was not allowed.
+    Denied,
+    /// It never started: a message, an abort or a cut came first.
+    Skipped,
+    /// It ran past its limit and was ended.
+    TimedOut,
+    /// It was ended with its run.
+    Aborted,
+    /// A crash cut it off and its outcome is unknown.
+    Interrupted,
+    /// It could not be ended within the limit.
+    Unended,
+}
+
+/// What became of one message (design: receipt state).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReceiptState {
+    /// Accepted, waits for its turn.
+    Queued,
+    /// Its run has started.
+    Started,
+    /// Taken by the run that is under way.
+    Steered,
+    /// A request that holds it has started.
+    Delivered,
+    /// Became a part of another message's run.
+    Merged,
+    /// Pushed out of a full queue.
+    Dropped,
+    /// Taken back by its sender.
+    Cancelled,
+    /// Not taken.
+    Refused,
+    /// Its run has ended.
+    Ended,
+}
+
+impl ReceiptState {
+    /// Whether nothing more becomes of it.
+    pub fn is_over(self) -> bool {
+        match self {
+            Self::Queued | Self::Started | Self::Steered | Self::Delivered | Self::Merged => false,
+            Self::Dropped | Self::Cancelled | Self::Refused | Self::Ended => true,
+        }
+    }
+}
+
+/// Why a stream was cut. What becomes of the kept text depends on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CutCause {
+    /// The process that read it is gone.
+    Crash,
+    /// The process that read it left in order.
+    Shutdown,
+    /// The user paused the run.
+    Pause,
+    /// A steer that cuts.
+    Steer,
+    /// Another message takes the run's place.
+    Interrupt,
+    /// The user ended the run.
+    Abort,
+    /// The run's own limit.
+    Deadline,
+}
+
+/// What a sealed message leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Next {
+    /// Its calls.
+    Calls,
+    /// The end of the run.
+    Finish,
+    /// A waiting steer.
+    Steer,
+    /// Nothing: it is what was kept of a cut or failed stream.
+    Cut,
+}
+
+/// Tokens of one request, or of a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Usage {
+    /// Read fresh.
+    pub input: u64,
+    /// Read from the provider's cache.
+    pub cached: u64,
+    /// Written to the provider's cache.
+    pub cache_written: u64,
+    /// Written by the model, reasoning included.
+    pub output: u64,
+    /// Of these, reasoning.
+    pub reasoning: u64,
+}
+
+impl Usage {
+    /// Tokens of the whole request.
+    pub fn prompt(&self) -> u64 {
+        self.input.saturating_add(self.cached).saturating_add(self.cache_written)
+    }
+
+    /// Adds another's figures to these.
+    pub fn add(&mut self, other: &Self) {
+        self.input += other.input;
+        self.cached += other.cached;
+        self.cache_written += other.cache_written;
+        self.output += other.output;
+        self.reasoning += other.reasoning;
+    }
+}
+
+/// A call as the model asked for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SealedCall {
+    /// Our id.
+    pub id: CallId,
+    /// The provider's id, for that provider.
+    pub provider_id: String,
+    /// The tool's name as the model wrote it.
+    pub tool: String,
+    /// How it may be repeated; `Once` for a tool that does not exist.
+    pub class: ToolClass,
+    /// The arguments, as written.
+    pub arguments: Body,
+    /// The answer that it was sealed with, when it will never run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Body>,
+}
+
+/// Why the history is shortened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CompactionCause {
+    /// The next request would hold more than leaves the answer its place.
+    Threshold,
+    /// The provider said that a request is too long.
+    Overflow,
+    /// Room was not made, or too little.
+    Again,
+    /// The user asked for it.
+    Command,
+}
+
+/// What limulus itself tells the model of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Note {
+    /// The same call came with the same result, again and again.
+    Repeats,
+    /// The history is soon made shorter: it is to write down what must not be lost.
+    MemoryFlush,
+    /// A budget is nearly used up.
+    WrapUp,
+    /// A budget is used up: it is to say what was done.
+    Closing,
+    /// There is more: it is to go on.
+    Raised,
+}
+
+/// A long result of a call, cut to its beginning and its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CutResult {
+    /// The call.
+    pub call: CallId,
+    /// What is told of it from now on.
+    pub output: Body,
+}
+
+/// What a run waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WaitFor {
+    /// Leave for a call.
+    Approval,
+    /// An answer to a question.
+    Answer,
+    /// Its children.
+    Children,
+    /// The soonest reset of a quota.
+    Quota,
+    /// A budget.
+    Budget,
+    /// The next try of a request.
+    Retry,
+}
+
+/// Why a running call is ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EndingCause {
+    /// Its own limit.
+    Limit,
+    /// Its run ends.
+    Run,
+}
+
+/// Why a process is ended by the session that holds it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProcessCause {
+    /// Its limit.
+    Limit,
+    /// The session ends for good.
+    Session,
+}
+
+/// What was found of a call that a crash cut off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Found {
+    /// It never started, and never will by the old process.
+    NeverStarted,
+    /// It is still running.
+    Running,
+    /// It has ended; its result is known.
+    Ended,
+    /// Nobody can know.
+    Unknown,
+}

@@ -1,0 +1,162 @@
+//! What waits to be written to one client, in order and within bounds. Whoever puts something in never waits; a client
+//! that does not read is told so and closed. What may not live here: what is written.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use protocol::limits::BUFFERED_BYTES;
+use tokio::sync::Notify;
+
+/// Bytes that are gathered for one write: small frames go out together.
+const WRITE_BYTES: usize = 64 << 10;
+
+/// A piece of what is to be written.
+#[derive(Debug, Clone)]
+pub(crate) enum Chunk {
+    /// This client's own.
+    Own(Vec<u8>),
+    /// The same for every client that is told of it.
+    Shared(Arc<[u8]>),
+}
+
+impl Chunk {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Own(bytes) => bytes,
+            Self::Shared(bytes) => bytes,
+        }
+    }
+}
+
+/// What waits for one client.
+#[derive(Debug, Default)]
+pub(crate) struct SendBuffer {
+    queue: Mutex<Queue>,
+    /// Something is there, or nothing more will be.
+    changed: Notify,
+    /// There is room again.
+    room: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    chunks: VecDeque<Chunk>,
+    bytes: usize,
+    /// Nothing is put in any more.
+    finished: bool,
+}
+
+/// There was no room: the client does not read as fast as things happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Slow;
+
+impl SendBuffer {
+    /// Puts a frame in whatever waits: an answer that was asked for.
+    pub(crate) fn put(&self, frame: Vec<u8>) {
+        self.push(&mut self.lock(), [Chunk::Own(frame)]);
+    }
+
+    /// Puts an event in, if there is room for it.
+    pub(crate) fn offer<const N: usize>(&self, chunks: [Chunk; N]) -> Result<(), Slow> {
+        let mut queue = self.lock();
+        let bytes: usize = chunks.iter().map(|chunk| chunk.bytes().len()).sum();
+        if queue.bytes > 0 && queue.bytes + bytes > BUFFERED_BYTES {
+            return Err(Slow);
+        }
+        self.push(&mut queue, chunks);
+        Ok(())
+    }
+
+    /// Nothing is put in any more; what is there is still written.
+    pub(crate) fn finish(&self) {
+        self.lock().finished = true;
+        self.changed.notify_one();
+    }
+
+    /// Waits until less waits than may.
+    pub(crate) async fn room(&self) {
+        while self.lock().bytes > BUFFERED_BYTES {
+            self.room.notified().await;
+        }
+    }
+
+    /// What is to be written next; none when nothing will come any more.
+    pub(crate) async fn take(&self) -> Option<Vec<u8>> {
+        loop {
+            {
+                let mut queue = self.lock();
+                if !queue.chunks.is_empty() {
+                    return Some(self.gather(&mut queue));
+                }
+                if queue.finished {
+                    return None;
+                }
+            }
+            self.changed.notified().await;
+        }
+    }
+
+    fn gather(&self, queue: &mut Queue) -> Vec<u8> {
+        let mut bytes = match queue.chunks.pop_front() {
+            Some(Chunk::Own(bytes)) => bytes,
+            Some(Chunk::Shared(bytes)) => bytes.to_vec(),
+            None => vec![],
+        };
+        while let Some(next) = queue.chunks.front() {
+            if bytes.len() + next.bytes().len() > WRITE_BYTES {
+                break;
+            }
+            bytes.extend_from_slice(next.bytes());
+            queue.chunks.pop_front();
+        }
+        queue.bytes -= bytes.len();
+        self.room.notify_one();
+        bytes
+    }
+
+    fn push<const N: usize>(&self, queue: &mut Queue, chunks: [Chunk; N]) {
+        if queue.finished {
+            return;
+        }
+        queue.bytes += chunks.iter().map(|chunk| chunk.bytes().len()).sum::<usize>();
+        queue.chunks.extend(chunks);
+        self.changed.notify_one();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn r60_an_event_that_finds_no_room_is_not_kept_and_an_answer_is() {
+        let outbox = SendBuffer::default();
+        let shared = || Chunk::Shared(vec![b'e'; BUFFERED_BYTES / 2].into());
+        assert_eq!(outbox.offer([Chunk::Own(vec![]), shared()]), Ok(()));
+        assert_eq!(outbox.offer([shared()]), Ok(()));
+        assert_eq!(outbox.offer([Chunk::Own(vec![b'e'])]), Err(Slow));
+        outbox.put(b"answer".to_vec());
+        outbox.finish();
+        outbox.put(b"late".to_vec());
+        let mut all = vec![];
+        while let Some(bytes) = outbox.take().await {
+            all.extend(bytes);
+        }
+        assert_eq!(all.len(), BUFFERED_BYTES + 6);
+        assert!(all.ends_with(b"eanswer"));
+        outbox.room().await;
+    }
+
+    #[tokio::test]
+    async fn small_frames_go_out_together_and_a_large_one_alone() {
+        let outbox = SendBuffer::default();
+        (0..3).for_each(|_| outbox.put(vec![b'a'; 10]));
+        outbox.put(vec![b'b'; WRITE_BYTES]);
+        assert_eq!(outbox.take().await.map(|bytes| bytes.len()), Some(30));
+        assert_eq!(outbox.take().await.map(|bytes| bytes.len()), Some(WRITE_BYTES));
+    }
+}

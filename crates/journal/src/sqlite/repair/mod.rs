@@ -1,0 +1,169 @@
+//! Mending a home that nobody owns: what can be done to its files. Each mend first keeps a copy of what it changes, and
+//! gives back in words what it did. What may not live here: finding out what is wrong (`check`), and what a session is.
+
+mod aside;
+mod export;
+
+use std::path::Path;
+
+use engine::{Position, Timestamp};
+use rusqlite::{Connection, OptionalExtension as _};
+
+use super::check::{self, Wanted, rfc3339};
+use super::home::{Owned, PutAside, aside_name};
+use super::reader::{Reader, Sees};
+use super::{failed, migrations, schema};
+use crate::Error;
+use crate::check::{Checkpoint, Watch};
+
+/// What a mend did, a line each.
+pub type Did = Vec<String>;
+
+/// A home that this process holds in order to mend it.
+#[derive(Debug)]
+pub struct Repairs {
+    home: Owned,
+    /// The mark as it was, if it was one.
+    put_aside: Option<PutAside>,
+}
+
+impl Repairs {
+    /// Takes the lock; an owner is [`Error::Owned`].
+    pub fn take(home: &Path) -> Result<Self, Error> {
+        let (home, put_aside) = Owned::take_to_mend(home)?;
+        Ok(Self { home, put_aside })
+    }
+
+    /// Puts a WAL aside that belongs to another journal.
+    pub fn wal(&self) -> Result<Did, Error> {
+        let kept = aside::rename(&self.home.database().with_extension("db-wal"), "stale")?;
+        aside::drop_index(&self.home)?;
+        Ok(vec![format!("journal.db-wal is kept as {kept}"), "the journal goes on from journal.db alone".to_owned()])
+    }
+
+    /// Accepts that the journal ends where it ends: the mark is set to its last entry.
+    pub fn loss(&self) -> Result<Did, Error> {
+        let mut did = vec![];
+        let old = self.home.mark()?;
+        match &self.put_aside {
+            Some(PutAside { name }) => did.push(format!("the old mark is kept as {name}")),
+            None => did.push(format!("the old mark is kept as {}", aside::copy_mark(&self.home)?)),
+        }
+        let database = self.home.database();
+        let (connection, _) = schema::open(&database, schema::USER_VERSION)?;
+        let (head, chain) = schema::check_head(&connection, &database, None)?;
+        self.home.set_mark(head, chain)?;
+        let at = connection
+            .query_row("SELECT at FROM entries WHERE position = ?1", [head.0 as i64], |row| row.get(0).map(Timestamp))
+            .optional()
+            .map_err(failed(&database))?;
+        let when = at.map(|at| format!(", decided {}", rfc3339(at))).unwrap_or_default();
+        did.push(format!("the mark now says position {head}, the last entry that is there{when}"));
+        if let Some((old, _)) = old.filter(|(old, _)| *old > head) {
+            did.push(format!("gone for good: positions {} to {old}, acknowledged after that", Position(head.0 + 1)));
+        }
+        Ok(did)
+    }
+
+    /// Copies what can be read into a new file; the old one is kept.
+    pub fn export(&self, watch: Watch<'_>) -> Result<Did, Error> {
+        let (source, _) = [Sees::Wal, Sees::FileAlone]
+            .into_iter()
+            .find_map(|sees| Reader::lenient(self.home.path(), sees).ok().map(|reader| (reader, sees)))
+            .ok_or_else(|| Error::Damaged {
+                path: self.home.database(),
+                detail: "not even its tables can be listed, so nothing can be copied out of it".to_owned(),
+            })?;
+        let database = self.home.database();
+        let new = database.with_extension("rescued");
+        let mut did = export::copy(&source, &new, self.home.mark()?.map(|(mark, _)| mark), watch)?;
+        drop(source);
+        let mut kept = vec![aside::link(&database, "damaged")?];
+        let wal = database.with_extension("db-wal");
+        if !schema::is_missing(&wal) {
+            kept.push(aside::rename(&wal, "damaged")?);
+        }
+        aside::drop_index(&self.home)?;
+        super::home::put(&new, &database)?;
+        did.push(format!("the old file is kept as {}", kept.join(" and ")));
+        let (connection, _) = schema::open(&database, schema::USER_VERSION)?;
+        let mark = self.home.mark()?;
+        if schema::check_head(&connection, &database, mark).is_err() {
+            drop(connection);
+            did.extend(self.loss()?);
+        }
+        Ok(did)
+    }
+
+    /// Drops snapshots: the states that they stand for are folded from the entries again.
+    pub fn snapshots(&self, bad: &[Checkpoint]) -> Result<Did, Error> {
+        let mut did = vec![self.keep_copy()?];
+        let database = self.home.database();
+        let connection = self.open()?;
+        for Checkpoint { branch, seq } in bad {
+            let sql = "DELETE FROM snapshots WHERE seq = ?2 AND branch = (SELECT id FROM branches WHERE uuid = ?1)";
+            let number = connection.execute(sql, (branch.0.as_bytes(), seq.0 as i64)).map_err(failed(&database))?;
+            did.push(format!("{number} snapshot at {branch}@{seq} is dropped"));
+        }
+        Ok(did)
+    }
+
+    /// Gives up a session of which nothing can be folded: its key is free, and it is in no list. Its branches stay as they
+    /// are, and nothing of what they name is collected.
+    pub fn put_aside(&self, key: &str) -> Result<Did, Error> {
+        let (database, connection) = (self.home.database(), self.open()?);
+        let sqlite = failed(&database);
+        let transaction = connection.unchecked_transaction().map_err(&sqlite)?;
+        let mine = "(SELECT uuid FROM sessions WHERE key = ?1 UNION SELECT session FROM view_sessions WHERE key = ?1)";
+        for rows in [
+            "view_usage WHERE run IN (SELECT run FROM view_runs WHERE session IN",
+            "view_runs WHERE (session IN",
+            "view_receipts WHERE (session IN",
+            "view_approvals WHERE (session IN",
+            "view_sessions WHERE (session IN",
+            "sessions WHERE (uuid IN",
+        ] {
+            transaction.execute(&format!("DELETE FROM {rows} {mine})"), [key]).map_err(&sqlite)?;
+        }
+        transaction.commit().map_err(&sqlite)?;
+        Ok(vec![format!("{key} is put aside: its key is free, and the next message to it begins a new session")])
+    }
+
+    /// Makes the tables of the views that are not there, and the rows of the sessions what their entries say. The rows
+    /// of the views are for who owns the home to make.
+    pub fn tables(&self) -> Result<Did, Error> {
+        let reader = Reader::lenient(self.home.path(), Sees::Wal)?;
+        let (strange, wanted) = (check::strange_views(&reader)?, check::wanted(&reader)?);
+        drop(reader);
+        let (database, connection) = (self.home.database(), self.open()?);
+        let sqlite = failed(&database);
+        let transaction = connection.unchecked_transaction().map_err(&sqlite)?;
+        for table in strange {
+            transaction.execute(&format!("DROP TABLE {table}"), []).map_err(&sqlite)?;
+        }
+        schema::make_views(&transaction).map_err(&sqlite)?;
+        let mut did = vec![];
+        for Wanted { uuid, key, branch, .. } in wanted.into_iter().filter(|wanted| !wanted.is_taken) {
+            let sql = "INSERT INTO sessions(uuid, key, branch) SELECT ?1, ?2, id FROM branches WHERE uuid = ?3 \
+                       ON CONFLICT(uuid) DO UPDATE SET key = excluded.key, branch = excluded.branch";
+            transaction.execute(sql, (uuid, &key, branch.0.as_bytes())).map_err(&sqlite)?;
+            did.push(format!("{key} is in the table of sessions again, in branch {branch}"));
+        }
+        transaction.commit().map_err(&sqlite)?;
+        Ok(did)
+    }
+
+    /// Keeps a copy of the whole journal, what is in its WAL included; says where.
+    pub fn keep_copy(&self) -> Result<String, Error> {
+        let kept = migrations::keep_copy(&self.open()?, &aside_name(&self.home.database(), "before"))?;
+        Ok(format!("journal.db as it was is kept as {kept}"))
+    }
+
+    fn open(&self) -> Result<Connection, Error> {
+        let database = self.home.database();
+        let (connection, _) = schema::open(&database, schema::USER_VERSION)?;
+        schema::check_head(&connection, &database, self.home.mark()?)?;
+        schema::trust_wal(&connection).map_err(failed(&database))?;
+        Ok(connection)
+    }
+}

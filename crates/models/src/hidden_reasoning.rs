@@ -1,0 +1,204 @@
+//! What of the images and documents of a conversation a request leaves out, and tells in a line each: all images, where its
+//! model sees none, so a conversation in which one was shown to another model can go on with this one; and the oldest, where
+//! they are too many for a request. What may not live here: what an API takes.
+
+use std::sync::Arc;
+
+use crate::limits::{SHOWN_BYTES, SHOWN_STEP_BYTES};
+use crate::model::{AssistantMessage, BlockContent, ContentBlock, File, Message, Request};
+use crate::rendering::Cached;
+
+/// Why something is not shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Why {
+    /// The model sees no images.
+    Blind,
+    /// It came long ago.
+    Old,
+}
+
+/// The same request without what its model cannot see, and with no more than a request can hold.
+pub(crate) fn without_images(mut request: Request) -> Request {
+    if !request.candidate.images {
+        leave_out(&mut request.messages, Why::Blind);
+    }
+    let bytes: usize = request.messages.iter().map(|message| hidden_bytes(message, Why::Old)).sum();
+    if bytes > SHOWN_BYTES {
+        let old = old(&request.messages, bytes);
+        leave_out(&mut request.messages[..old], Why::Old);
+    }
+    request
+}
+
+fn leave_out(messages: &mut [Cached<Message>], why: Why) {
+    for message in messages.iter_mut().filter(|message| hidden_bytes(message, why) > 0) {
+        *message = Cached::from(told(message, why));
+    }
+}
+
+/// How many messages from the first are old: so many that the others suffice, and some more, so that requests begin alike
+/// for a while. The last that shows something is never among them.
+fn old(messages: &[Cached<Message>], bytes: usize) -> usize {
+    let left_out = (bytes - SHOWN_BYTES).div_ceil(SHOWN_STEP_BYTES) * SHOWN_STEP_BYTES;
+    let mut passed = 0;
+    let end = messages.iter().position(|message| {
+        let is_old = passed < left_out;
+        passed += hidden_bytes(message, Why::Old);
+        !is_old
+    });
+    let last = messages.iter().rposition(|message| hidden_bytes(message, Why::Old) > 0);
+    end.unwrap_or(messages.len()).min(last.unwrap_or(0))
+}
+
+/// Bytes of what would be left out of a message.
+fn hidden_bytes(message: &Message, why: Why) -> usize {
+    match message {
+        Message::User { files, .. } | Message::Result { files, .. } => {
+            files.iter().filter(|file| is_hidden(file, why)).map(|file| file.bytes.len()).sum()
+        }
+        Message::Assistant(answer) => answer.blocks.iter().map(|block| image_bytes(&block.held)).sum(),
+    }
+}
+
+fn image_bytes(held: &BlockContent) -> usize {
+    match held {
+        BlockContent::Image(file) => file.bytes.len(),
+        BlockContent::Text(_) | BlockContent::Reasoning(_) | BlockContent::Call(_) => 0,
+    }
+}
+
+/// Texts are always told.
+fn is_hidden(file: &File, why: Why) -> bool {
+    file.media_type.starts_with("image/") || why == Why::Old && &*file.media_type == "application/pdf"
+}
+
+fn told(message: &Message, why: Why) -> Message {
+    match message {
+        Message::User { text, files } => {
+            let (text, files) = parted(text, files, why);
+            Message::User { text, files }
+        }
+        Message::Result { provider_id, tool, text, is_error, files } => {
+            let (text, files) = parted(text, files, why);
+            let (provider_id, tool) = (Arc::clone(provider_id), Arc::clone(tool));
+            Message::Result { provider_id, tool, text, is_error: *is_error, files }
+        }
+        Message::Assistant(answer) => {
+            let told = |block: &ContentBlock| match &block.held {
+                BlockContent::Image(file) => {
+                    ContentBlock { held: BlockContent::Text(line(file, why).into()), signature: None }
+                }
+                BlockContent::Text(_) | BlockContent::Reasoning(_) | BlockContent::Call(_) => block.clone(),
+            };
+            let model = Arc::clone(&answer.model);
+            Message::Assistant(AssistantMessage { model, blocks: answer.blocks.iter().map(told).collect() })
+        }
+    }
+}
+
+/// The text with a line for each file that is left out, and the others.
+fn parted(text: &str, files: &[File], why: Why) -> (Arc<str>, Vec<File>) {
+    let (hidden, others): (Vec<_>, Vec<_>) = files.iter().cloned().partition(|file| is_hidden(file, why));
+    let lines = hidden.iter().map(|file| line(file, why));
+    let lines: Vec<String> = std::iter::once(text.trim_end().to_owned()).chain(lines).collect();
+    (lines.join("\n").into(), others)
+}
+
+fn line(file: &File, why: Why) -> String {
+    let what = match why {
+        Why::Blind => "an image that you cannot see",
+        Why::Old => "shown before, and left out now for want of room",
+    };
+    format!("[{what}: {}, {}, {} bytes]", file.name, file.media_type, file.bytes.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::Candidate;
+
+    use super::*;
+    use crate::endpoint::{Api, Endpoint};
+    use crate::model_set::ModelSet;
+
+    fn file(media_type: &str, name: &str) -> File {
+        File { media_type: media_type.into(), name: name.into(), bytes: b"1234".as_slice().into() }
+    }
+
+    fn request(api: Api, images: bool, messages: Vec<Cached<Message>>) -> Request {
+        Request {
+            candidate: Candidate {
+                provider: "acme".to_owned(),
+                model: "m".to_owned(),
+                profile: None,
+                context_window: 1_000,
+                max_output: 100,
+                thinking: None,
+                images,
+                token_rate: 1_000,
+                can_refresh: false,
+                levels: vec![],
+                price: None,
+            },
+            system: Cached::from(Arc::from("")),
+            messages,
+            tools: Cached::from(vec![]),
+            endpoint: Endpoint::new(api, String::new(), None),
+            cache_key: None,
+        }
+    }
+
+    #[test]
+    fn r41_a_model_that_sees_no_images_is_told_of_them_in_every_format() {
+        let image = BlockContent::Image(file("image/png", "made.png"));
+        let made = AssistantMessage { model: "".into(), blocks: vec![ContentBlock { held: image, signature: None }] };
+        let shown = vec![file("image/png", "shown.png"), file("text/plain", "a.txt")];
+        let messages =
+            [Message::User { text: "look".into(), files: shown }, Message::Assistant(made), Message::user("and?")];
+        let messages: Vec<_> = messages.into_iter().map(Cached::from).collect();
+        for (api, name) in &Api::ALL[1..] {
+            let request = |images| request(*api, images, messages.clone());
+            let body = |images| String::from_utf8(ModelSet::body(&request(images))).unwrap();
+            assert!(body(true).contains("MTIzNA=="), "{name}");
+            let told = body(false);
+            assert!(!told.contains("MTIzNA==") && told.contains("<file name=\\\"a.txt\\\">"), "{name}: {told}");
+            for line in ["look\\n[an image that you cannot see: shown.png, image/png, 4 bytes]", "made.png, image/png"]
+            {
+                assert!(told.contains(line), "{name}: {told}");
+            }
+        }
+    }
+
+    /// Messages with an image of a mebibyte each, from the first to the last number.
+    fn conversation(images: usize) -> Vec<Cached<Message>> {
+        let shown = |number: usize| {
+            let bytes = vec![number as u8; 1 << 20].into();
+            File { media_type: "image/png".into(), name: format!("{number}.png").into(), bytes }
+        };
+        (0..images)
+            .map(|number| Cached::from(Message::User { text: "look".into(), files: vec![shown(number)] }))
+            .collect()
+    }
+
+    /// The names of the images that are still shown.
+    fn shown(images: usize) -> Vec<String> {
+        let messages = without_images(request(Api::Gemini, true, conversation(images))).messages;
+        let files = |message: &Cached<Message>| match &**message {
+            Message::User { files, .. } => files.iter().map(|file| file.name.to_string()).collect::<Vec<_>>(),
+            other => panic!("{other:?}"),
+        };
+        messages.iter().flat_map(files).collect()
+    }
+
+    #[test]
+    fn r41_the_oldest_images_make_room_in_steps_and_the_newest_stay() {
+        let names = |from: usize, to: usize| (from..to).map(|number| format!("{number}.png")).collect::<Vec<_>>();
+        for (images, first) in [(1, 0), (12, 0), (13, 4), (16, 4), (17, 8), (40, 28)] {
+            assert_eq!(shown(images), names(first, images), "{images} images");
+        }
+        // One message that is too large alone is sent all the same.
+        let file = File { media_type: "application/pdf".into(), name: "a.pdf".into(), bytes: vec![0; 15 << 20].into() };
+        let alone = vec![Cached::from(Message::User { text: "read".into(), files: vec![file] })];
+        let alone = without_images(request(Api::Gemini, true, alone));
+        assert!(matches!(&*alone.messages[0], Message::User { files, .. } if files.len() == 1));
+    }
+}

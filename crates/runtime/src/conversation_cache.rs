@@ -1,0 +1,72 @@
+//! The conversations of sessions at rest, within bounds: one that is let go is read from the journal when its session goes on.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+
+use engine::BranchId;
+
+use crate::conversation::Conversation;
+
+/// How many are kept: more sessions than one person turns to in a while.
+const CONVERSATIONS: usize = 16;
+/// Bytes of all their texts; each takes as much again where it is rendered. The last one is kept whatever it has.
+const TEXT_BYTES: usize = 8 << 20;
+
+/// The conversations, the one that came to rest last in front.
+#[derive(Debug, Default)]
+pub(crate) struct ConversationCache(Mutex<VecDeque<(BranchId, Conversation)>>);
+
+impl ConversationCache {
+    /// Keeps the conversation of a session whose run has ended.
+    pub(crate) fn put(&self, branch: BranchId, conversation: Conversation) {
+        let mut conversations = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        conversations.retain(|(of, _)| *of != branch);
+        conversations.push_front((branch, conversation));
+        conversations.truncate(CONVERSATIONS);
+        while conversations.len() > 1
+            && conversations.iter().map(|(_, conversation)| conversation.bytes()).sum::<usize>() > TEXT_BYTES
+        {
+            conversations.pop_back();
+        }
+    }
+
+    /// Lets all of them go.
+    pub(crate) fn clear(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// Gives the conversation back, if it is still there.
+    pub(crate) fn take(&self, branch: BranchId) -> Option<Conversation> {
+        let mut conversations = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = conversations.iter().position(|(of, _)| *of == branch)?;
+        conversations.remove(at).map(|(_, conversation)| conversation)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn kept(conversations: &ConversationCache, sessions: std::ops::Range<u128>) -> Vec<u128> {
+        sessions.filter(|session| conversations.take(BranchId(Uuid::from_u128(*session))).is_some()).collect()
+    }
+
+    #[test]
+    fn r20_the_latest_are_kept_within_the_bounds() {
+        let (conversations, many) = (ConversationCache::default(), CONVERSATIONS as u128);
+        let put =
+            |session, bytes| conversations.put(BranchId(Uuid::from_u128(session)), Conversation::with_bytes(bytes));
+        (0..many + 2).for_each(|session| put(session, 1));
+        assert_eq!(kept(&conversations, 0..many + 2), (2..many + 2).collect::<Vec<_>>());
+        (0..3).for_each(|session| put(session, TEXT_BYTES / 2));
+        assert_eq!(kept(&conversations, 0..3), [1, 2]);
+        put(0, 1);
+        put(1, TEXT_BYTES * 2);
+        assert_eq!(kept(&conversations, 0..2), [1], "the last one whatever it has");
+        put(0, 1);
+        put(0, 1);
+        assert_eq!((kept(&conversations, 0..1), kept(&conversations, 0..1)), (vec![0], vec![]), "one of a session");
+    }
+}

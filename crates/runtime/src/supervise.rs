@@ -1,0 +1,208 @@
+//! What keeps a session going: it runs the actor, and rebuilds it from the journal when it cannot go on as it is. What may
+//! not live here: what the actor does.
+
+use std::panic::{AssertUnwindSafe, resume_unwind};
+use std::sync::Arc;
+
+use engine::{Command, Failure, FailureClass, Input, Report, RunId};
+use futures_util::FutureExt as _;
+
+use crate::actor::{Actor, Exit, Mailboxes, Offer};
+use crate::disk_full::{Pause, park};
+use crate::lanes::{LaneAdmission, LaneTicket};
+use crate::recovered::{Recovered, recover};
+use crate::runtime::{Error, Shared, create};
+use crate::sessions::{Leaving, New};
+
+/// What a session is called, and whose it is.
+pub(crate) struct Name {
+    pub(crate) key: String,
+    pub(crate) agent: String,
+}
+
+/// What an actor begins with.
+type Beginning = (Box<Recovered>, Vec<Offer>);
+
+/// Runs a session's actor. One that panics, breaks a table or needs what is damaged is rebuilt from the journal and held
+/// for a human; one that finds no space is rebuilt when there is some. The process and the other sessions go on.
+pub(crate) async fn keep_running(shared: Arc<Shared>, name: Name, new: New) {
+    let present = shared.sessions.present(&name.key, new.number);
+    let mut mail = new.mail;
+    let beginning = read(&shared, &name).await;
+    // Asked before whoever opens sessions goes on to the next one: they ask in the order in which they are opened.
+    let asked = beginning.as_ref().ok().and_then(|(recovered, _)| ask_lane(&shared, recovered));
+    new.read.send_replace(Some(beginning.as_ref().map(|_| ()).map_err(Clone::clone)));
+    let Ok((recovered, mut first)) = beginning else { return };
+    let (mut next_up, mut place) = match asked {
+        Some(Asked::GoesOn(ticket)) => match enter_lane(&shared, ticket, &mut mail, &mut first).await {
+            Lane::GoesOn => (None, None),
+            Lane::Waits(place) => (None, Some(place)),
+            Lane::Left => return,
+        },
+        Some(Asked::NextUp(ticket)) => (Some(ticket), None),
+        None => (None, None),
+    };
+    let mut pause = Pause::default();
+    let mut next = Some((recovered, first));
+    while let Some((recovered, first)) = next.take() {
+        // Everything that is kept across a wait is in each session's memory: what is large is in boxes.
+        let actor = Actor::new(&shared, &present, (&mut mail, &mut place), *recovered).with_turn(next_up.take());
+        let trouble = match AssertUnwindSafe(Box::new(actor).run(first)).catch_unwind().await {
+            Ok(Exit::Closed | Exit::Rested) => return,
+            Ok(Exit::Full(error, run)) => {
+                if let Some(run) = run {
+                    shared.budget_pool.rests(run);
+                }
+                let parked = Box::pin(park(&shared, &name.key, &mut mail, &error, &mut pause));
+                let Some(offers) = parked.await else { return };
+                next = restarted(&shared, &name, offers, (run, place.is_some()));
+                continue;
+            }
+            Ok(Exit::Store(error)) => {
+                shared.broken.send_replace(Some(error));
+                return;
+            }
+            Ok(Exit::Damaged(error)) => error.to_string(),
+            Ok(Exit::Broken(edge)) => edge.to_string(),
+            Err(_) => "its actor panicked: this is a bug in limulus, please report it".to_owned(),
+        };
+        next = held(&shared, &name, trouble);
+    }
+}
+
+/// What the journal has of the session, and what its actor is told first. The journal is read on a thread that may wait.
+async fn read(shared: &Arc<Shared>, name: &Name) -> Result<Beginning, Error> {
+    let opened = Offer::report(opening(shared, false));
+    let Some(row) = shared.journal.session(&name.key)? else {
+        return Ok((Box::default(), vec![create(&name.key, &name.agent), opened]));
+    };
+    let (journal, key) = (Arc::clone(&shared.journal), name.key.clone());
+    let reading = tokio::task::spawn_blocking(move || recover(journal.as_ref(), &key, row.branch));
+    let recovered = reading.await.unwrap_or_else(|error| resume_unwind(error.into_panic()))?;
+    let first = match recovered.machine.session() {
+        None => vec![create(&name.key, &name.agent), opened],
+        // It was at rest when its actor left it: nothing was under way that would have to be looked up.
+        Some(session) if session.epoch == shared.journal.epoch() && recovered.machine.is_at_rest() => vec![],
+        Some(_) => vec![opened],
+    };
+    Ok((Box::new(recovered), first))
+}
+
+/// Who asked for a place when its session was read.
+enum Asked {
+    /// A run that goes on.
+    GoesOn(LaneTicket),
+    /// A message that begins the next run.
+    NextUp(LaneTicket),
+}
+
+fn ask_lane(shared: &Arc<Shared>, recovered: &Recovered) -> Option<Asked> {
+    let session = recovered.machine.session()?;
+    match (session.run(), session.next_up()) {
+        (Some(run), _) if session.is_active() => Some(Asked::GoesOn(shared.ask_lane(run.id, session.into()))),
+        (None, Some(next)) => Some(Asked::NextUp(shared.ask_lane(next.message.into(), session.into()))),
+        _ => None,
+    }
+}
+
+/// How a run goes on that was under way.
+enum Lane {
+    /// At once: it has its place, or is to end.
+    GoesOn,
+    /// Something was asked of its session before it had its place.
+    Waits(LaneAdmission),
+    /// The runtime leaves: the session is left as it is.
+    Left,
+}
+
+/// A run that goes on takes its place in the lane first, as a new one would, unless it is to end. Until something is asked of
+/// its session, there is nothing to record of the wait.
+async fn enter_lane(shared: &Shared, ticket: LaneTicket, mail: &mut Mailboxes, first: &mut Vec<Offer>) -> Lane {
+    let mut leaving = shared.sessions.leaving();
+    let mut place: LaneAdmission = Box::pin(ticket.come());
+    tokio::select! {
+        biased;
+        Ok(_) = leaving.wait_for(|leaving| *leaving != Leaving::No) => Lane::Left,
+        () = &mut place => Lane::GoesOn,
+        Some(offer) = mail.control.recv() => {
+            if matches!(*offer.input, Input::Command(Command::Abort { .. } | Command::Terminate)) {
+                first.push(offer);
+                return Lane::GoesOn;
+            }
+            *first = vec![Offer::report(opening(shared, true)), offer];
+            Lane::Waits(place)
+        }
+    }
+}
+
+/// This owner takes a session up, in which a run may wait for its place.
+fn opening(shared: &Shared, waits: bool) -> Report {
+    let epoch = shared.journal.epoch();
+    if waits { Report::OpenedToWait { epoch } } else { Report::Opened { epoch, cooling: vec![] } }
+}
+
+/// For a human to look at.
+fn held(shared: &Shared, name: &Name, trouble: String) -> Option<Beginning> {
+    let failure = Failure::new(FailureClass::Unknown, trouble);
+    match rebuilt(shared, &name.key) {
+        Rebuilt::Machine(recovered) => Some((recovered, vec![Offer::report(Report::Escalated { failure })])),
+        Rebuilt::Nothing | Rebuilt::Unreadable => None,
+    }
+}
+
+/// As after a crash: what was under way when there was no space is looked up or sent again.
+fn restarted(
+    shared: &Shared,
+    name: &Name,
+    offers: Vec<Offer>,
+    (run, waits): (Option<RunId>, bool),
+) -> Option<Beginning> {
+    let (recovered, mut first) = match rebuilt(shared, &name.key) {
+        Rebuilt::Machine(recovered) => (recovered, vec![]),
+        Rebuilt::Nothing => (Box::default(), vec![create(&name.key, &name.agent)]),
+        Rebuilt::Unreadable => {
+            shared.unpark(&name.key);
+            return None;
+        }
+    };
+    // A place in the lane that was taken for a message which no entry speaks of is free again.
+    let is_known = |run: RunId| {
+        recovered.machine.session().is_some_and(|session| {
+            let queued = session.queue.iter().any(|queued| RunId::from(queued.message) == run);
+            queued || session.run().is_some_and(|known| known.id == run)
+        })
+    };
+    if let Some(run) = run.filter(|run| !is_known(*run)) {
+        shared.lanes.leave(run);
+    }
+    first.push(Offer::report(opening(shared, waits)));
+    first.extend(offers);
+    Some((recovered, first))
+}
+
+/// What the journal has of a session.
+enum Rebuilt {
+    Machine(Box<Recovered>),
+    /// It was never recorded.
+    Nothing,
+    Unreadable,
+}
+
+fn rebuilt(shared: &Shared, key: &str) -> Rebuilt {
+    match shared.journal.session(key) {
+        Ok(None) => Rebuilt::Nothing,
+        Ok(Some(row)) => match recover(shared.journal.as_ref(), key, row.branch) {
+            Ok(recovered) => Rebuilt::Machine(Box::new(recovered)),
+            Err(error) => {
+                if let Error::Journal(error) = error {
+                    shared.broken.send_replace(Some(error));
+                }
+                Rebuilt::Unreadable
+            }
+        },
+        Err(error) => {
+            shared.broken.send_replace(Some(error));
+            Rebuilt::Unreadable
+        }
+    }
+}

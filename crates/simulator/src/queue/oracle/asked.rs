@@ -1,0 +1,167 @@
+//! What was asked for, and what should come of it.
+
+use engine::tables::transitions::RunState;
+use engine::{
+    Acknowledgement, Breakpoint, CutCause, DropPolicy, Event, Hash, Interrupt, MessageId, Outcome, PauseCause,
+    QueueMode, QueuePlace, QueueSettings, Record, RunId,
+};
+
+use super::{Led, Oracle, same};
+
+/// What was asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::queue) enum Asked {
+    /// To take a message.
+    Message(Offered),
+    /// To take one that was accepted before.
+    Again(MessageId),
+    /// To hold the run.
+    Pause { freeze: bool },
+    /// To let it go on, or to end it.
+    Resume { drop: bool },
+    /// To end the run that is under way.
+    Abort,
+    /// To let a run stop somewhere.
+    Break { run: RunId, at: Option<Breakpoint> },
+    /// To begin the conversation anew.
+    Reset,
+    /// To route messages so that do not say.
+    Override(Option<QueueMode>),
+    /// Anything else, which is never refused.
+    Other,
+}
+
+/// A message as it was offered, with what is configured.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(in crate::queue) struct Offered {
+    pub(in crate::queue) message: MessageId,
+    pub(in crate::queue) body: Hash,
+    pub(in crate::queue) mode: Option<QueueMode>,
+    pub(in crate::queue) queue: QueueSettings,
+}
+
+impl Offered {
+    /// What the message says goes before what its session says, and that before what is configured.
+    pub(super) fn mode(&self, session: Option<QueueMode>) -> QueueMode {
+        match (self.mode, session) {
+            (Some(mode), _) | (None, Some(mode)) => mode,
+            (None, None) => self.queue.mode,
+        }
+    }
+}
+
+/// A message with the mode that it is routed by.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Came {
+    pub(super) offered: Offered,
+    pub(super) mode: QueueMode,
+}
+
+impl Came {
+    pub(super) fn told(&self) -> (MessageId, Hash, QueueMode) {
+        (self.offered.message, self.offered.body, self.mode)
+    }
+
+    pub(super) fn cap(&self) -> usize {
+        self.offered.queue.cap as usize
+    }
+
+    pub(super) fn refuses(&self) -> bool {
+        self.offered.queue.drop == DropPolicy::New
+    }
+
+    pub(super) fn tells(&self) -> bool {
+        self.offered.queue.drop == DropPolicy::Summarize
+    }
+}
+
+/// What is to happen for a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Expected {
+    pub(super) place: QueuePlace,
+    cut: bool,
+    ends: bool,
+    held: bool,
+}
+
+impl Expected {
+    /// What a message that came should have led to.
+    pub(super) fn came(self, came: &Came, records: &[Record]) -> Result<(), String> {
+        let has = |is: &dyn Fn(&Event) -> bool| records.iter().any(|record| is(&record.event));
+        let cut = has(&|event| matches!(event, Event::StreamCut(e) if e.cause == CutCause::Steer));
+        let ends = has(&|event| matches!(event, Event::EndingSet(e) if e.outcome == Outcome::Interrupted));
+        let held = has(&|event| matches!(event, Event::Paused(e) if e.cause == PauseCause::Interrupt));
+        same("what it does beside waiting", Self { cut, ends, held, ..self }, self)
+            .map_err(|what| format!("{:?}: {what}", came.mode))
+    }
+}
+
+impl Oracle {
+    /// Where a message is to be put, and what else is to happen for it.
+    pub(super) fn expect(&self, came: &Came) -> Expected {
+        let mut expected = Expected { place: QueuePlace::Back, cut: false, ends: false, held: false };
+        let (resting, queue) = (self.run.is_none(), came.offered.queue);
+        let ending = self.ending().is_some();
+        let steerable = if resting { self.waits.count() > 0 } else { !ending && !self.is_held() };
+        match came.mode {
+            QueueMode::Collect => expected.place = QueuePlace::Gather,
+            QueueMode::Steer if steerable => expected.place = QueuePlace::Steer,
+            QueueMode::SteerBacklog if steerable => expected.place = QueuePlace::Both,
+            QueueMode::Followup | QueueMode::Steer | QueueMode::SteerBacklog => {}
+            QueueMode::Interrupt => {
+                if !resting || self.waits.count() > 0 {
+                    expected.place = QueuePlace::Front;
+                }
+                expected.held = !resting && !ending && !self.is_held() && queue.interrupt == Interrupt::Suspend;
+                expected.ends = !resting && !ending && !expected.held;
+            }
+        }
+        let steers = matches!(expected.place, QueuePlace::Steer | QueuePlace::Both);
+        expected.cut = steers && queue.cut && self.streams();
+        expected
+    }
+
+    /// Whether this cannot be done.
+    pub(super) fn refuses(&self, asked: &Asked) -> bool {
+        match asked {
+            Asked::Message(offered) => {
+                self.waits.count() >= offered.queue.cap as usize && offered.queue.drop == DropPolicy::New
+            }
+            Asked::Pause { .. } => self.run.is_none() || self.is_held() || self.ending().is_some(),
+            Asked::Resume { .. } => !self.is_held(),
+            Asked::Abort => self.run.is_none(),
+            Asked::Break { run, at } => {
+                let is_other = self.run.as_ref().is_none_or(|under| under.id != *run);
+                let never = |state: &RunState| {
+                    matches!(state, RunState::Idle | RunState::Streaming | RunState::Paused | RunState::Completed)
+                };
+                is_other || matches!(at, Some(Breakpoint::OnState(state)) if never(state))
+            }
+            Asked::Again(_) | Asked::Reset | Asked::Override(_) | Asked::Other => false,
+        }
+    }
+
+    /// What was asked for and was not refused is done.
+    pub(super) fn was_done(&self, asked: &Asked, led: &Led<'_>) -> Result<(), String> {
+        let over = self.run.is_none() || self.ending().is_some();
+        let done = match asked {
+            Asked::Message(Offered { message, .. }) | Asked::Again(message) => {
+                let Ok(Acknowledgement::Receipt(receipt)) = led.answer else {
+                    return Err("there is no receipt".into());
+                };
+                let (state, ahead) = self.receipt(*message);
+                same("the receipt", (Some(receipt.state), receipt.ahead), (state, ahead))?;
+                matches!(asked, Asked::Message(_)) || led.records.is_empty()
+            }
+            Asked::Pause { .. } => self.is_held(),
+            // It may stop at the next place at once.
+            Asked::Resume { drop } => !drop || over,
+            Asked::Abort => over,
+            Asked::Reset => self.run.is_none() || self.reset_due,
+            Asked::Break { at, .. } => self.run.as_ref().is_some_and(|run| run.stops_at(at.as_ref())),
+            Asked::Override(mode) => self.mode == *mode,
+            Asked::Other => true,
+        };
+        if done { Ok(()) } else { Err(format!("{asked:?} was answered and not done")) }
+    }
+}

@@ -1,0 +1,420 @@
+//! The run that is under way or held: what it is doing, its calls, and where it is to stop.
+
+use engine::tables::transitions::RunState;
+use engine::{
+    Breakpoint, CallChecked, CallId, CallStarted, Effect, EndingCause, Event, FailureClass, Found, MessageId,
+    MessageSealed, Next, Outcome, PauseCause, Paused, Policy, QueueMode, RunId, ToolClass,
+};
+
+use super::asked::{Asked, Offered};
+use super::same;
+
+/// What a run is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Doing {
+    Preparing,
+    Sent,
+    Streaming,
+    Calls,
+    Asking,
+    Summing,
+    Deciding,
+    Retrying,
+}
+
+impl Doing {
+    fn state(self) -> RunState {
+        match self {
+            Self::Preparing | Self::Sent => RunState::Preparing,
+            Self::Streaming => RunState::Streaming,
+            Self::Calls => RunState::ToolExec,
+            Self::Asking => RunState::Awaiting,
+            Self::Summing => RunState::Compacting,
+            Self::Deciding => RunState::Error,
+            Self::Retrying => RunState::Retry,
+        }
+    }
+}
+
+/// A call that has no result yet.
+#[derive(Debug)]
+struct Call {
+    id: CallId,
+    tool: String,
+    reads: bool,
+    at: At,
+    /// The run stopped before it, and went on.
+    passed: bool,
+}
+
+/// How far a call is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum At {
+    Waiting,
+    Asked,
+    Ready,
+    Running,
+    Lost,
+    Found,
+    Ending,
+}
+
+/// Why a run is held.
+#[derive(Debug)]
+struct Hold {
+    freeze: bool,
+    before: Option<CallId>,
+}
+
+/// The run.
+#[derive(Debug)]
+pub(super) struct Under {
+    pub(super) id: RunId,
+    pub(super) inputs: Vec<MessageId>,
+    pub(super) doing: Doing,
+    pub(super) ending: Option<Outcome>,
+    calls: Vec<Call>,
+    held: Option<Hold>,
+    begun: bool,
+    tools: Vec<String>,
+    states: Vec<RunState>,
+    /// It has stopped in the state that it is in, or was told to when it was in it already.
+    stopped: bool,
+}
+
+impl Under {
+    pub(super) fn new(id: RunId, inputs: Vec<MessageId>) -> Self {
+        Self {
+            id,
+            inputs,
+            doing: Doing::Preparing,
+            ending: None,
+            calls: vec![],
+            held: None,
+            begun: false,
+            tools: vec![],
+            states: vec![],
+            stopped: false,
+        }
+    }
+
+    pub(super) fn is_held(&self) -> bool {
+        self.held.is_some()
+    }
+
+    /// Whether it is to stop here; where nothing is named, whether it is to stop nowhere.
+    pub(super) fn stops_at(&self, at: Option<&Breakpoint>) -> bool {
+        match at {
+            Some(Breakpoint::BeforeTool(tool)) => self.tools.contains(tool),
+            Some(Breakpoint::OnState(state)) => self.states.contains(state),
+            None => self.tools.is_empty() && self.states.is_empty(),
+        }
+    }
+
+    fn is(&mut self, doing: Doing) {
+        self.stopped &= doing.state() == self.doing.state();
+        self.doing = doing;
+    }
+
+    /// Whether it is in a state that it is to stop in, and did not.
+    fn should_stop(&self) -> bool {
+        self.states.contains(&self.doing.state()) && !self.stopped
+    }
+
+    /// It goes on from a state: it must have stopped there.
+    fn goes_on(&self, event: &str) -> Result<(), String> {
+        if self.held.is_some() {
+            return Err(format!("{event} while the run is held"));
+        }
+        if self.ending.is_none() && self.should_stop() {
+            return Err(format!("{event}, and the run should have stopped while {:?}", self.doing));
+        }
+        Ok(())
+    }
+
+    pub(super) fn event(&mut self, event: &Event, asked: &Asked, steers: bool) -> Result<(), String> {
+        match event {
+            Event::StepBegun(_) => self.begun = true,
+            Event::RequestSent(_) => self.sent(steers)?,
+            Event::RequestOpened(_) => self.is(Doing::Streaming),
+            Event::StreamCut(_) | Event::WaitEnded(_) => self.is(Doing::Preparing),
+            Event::MessageSealed(e) => self.sealed(e, steers)?,
+            Event::CallChecked(_)
+            | Event::CallAsked(_)
+            | Event::AskAnswered(_)
+            | Event::CallStarted(_)
+            | Event::CallEnding(_)
+            | Event::CallLost(_)
+            | Event::CallFound(_)
+            | Event::CallSettled(_) => self.call_event(event, steers)?,
+            Event::WaitBegan(_) => self.is(Doing::Asking),
+            Event::Failed(e) if e.failure.class == FailureClass::ContextOverflow => self.is(Doing::Summing),
+            Event::CompactionBegun(_) => {
+                self.goes_on("the history is made shorter")?;
+                self.is(Doing::Summing);
+            }
+            Event::Failed(_) => self.is(Doing::Deciding),
+            Event::CompactionFailed(_) => {
+                self.goes_on("the history was not summarised")?;
+                self.is(Doing::Deciding);
+            }
+            Event::RetryScheduled(_) => {
+                self.goes_on("a try was put off")?;
+                self.is(Doing::Retrying);
+            }
+            Event::BreakpointSet(e) => self.breakpoint(e.before_tool.as_ref(), e.on_state, asked)?,
+            Event::Paused(e) => self.paused(e, asked)?,
+            Event::Resumed(_) => self.resumed(asked)?,
+            Event::EndingSet(e) => self.ending = Some(e.outcome),
+            Event::Opened(_) => {
+                // What only reads is run again.
+                for call in self.calls.iter_mut().filter(|call| call.at == At::Running && call.reads) {
+                    call.at = At::Ready;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn sent(&mut self, steers: bool) -> Result<(), String> {
+        self.goes_on("a request was sent")?;
+        if steers {
+            return Err("a request was sent without what is to be steered into it".into());
+        }
+        if !self.calls.is_empty() {
+            return Err("a request was sent while calls have no result".into());
+        }
+        self.is(Doing::Sent);
+        Ok(())
+    }
+
+    fn sealed(&mut self, e: &MessageSealed, steers: bool) -> Result<(), String> {
+        let expected = match e.next {
+            Next::Cut => return Ok(()),
+            _ if !e.calls.is_empty() => Next::Calls,
+            _ if steers => Next::Steer,
+            _ => Next::Finish,
+        };
+        same("what a message leads to", e.next, expected)?;
+        for call in &e.calls {
+            let reads = call.class == ToolClass::ReadOnly;
+            self.calls.push(Call { id: call.id, tool: call.tool.clone(), reads, at: At::Waiting, passed: false });
+        }
+        match expected {
+            Next::Calls => self.is(Doing::Calls),
+            Next::Steer => self.is(Doing::Preparing),
+            // The run ends in the same batch.
+            Next::Finish | Next::Cut => {}
+        }
+        Ok(())
+    }
+
+    fn call(&mut self, id: CallId) -> Result<&mut Call, String> {
+        self.calls.iter_mut().find(|call| call.id == id).ok_or_else(|| format!("{id} has its result already"))
+    }
+
+    fn call_event(&mut self, event: &Event, steers: bool) -> Result<(), String> {
+        match event {
+            Event::CallChecked(CallChecked { call, decision: Policy::Allow, .. }) => self.call(*call)?.at = At::Ready,
+            Event::CallAsked(e) => self.call(e.call)?.at = At::Asked,
+            Event::AskAnswered(e) => {
+                self.call(e.call)?.at = if e.allow { At::Ready } else { At::Waiting };
+                self.is(Doing::Calls);
+            }
+            Event::CallStarted(e) => self.call_started(e, steers)?,
+            Event::CallEnding(e) => {
+                let still = self.held.as_ref().is_some_and(|held| held.freeze);
+                if e.why == EndingCause::Limit && still {
+                    return Err(format!("{} is ended by its limit while it stands still", e.call));
+                }
+                if e.why == EndingCause::Run && self.ending.is_none() {
+                    return Err(format!("{} is ended, and its run is not", e.call));
+                }
+                self.call(e.call)?.at = At::Ending;
+            }
+            Event::CallLost(e) => self.call(e.call)?.at = At::Lost,
+            Event::CallFound(e) => {
+                let at = if e.found == Found::NeverStarted { At::Ready } else { At::Found };
+                self.call(e.call)?.at = at;
+            }
+            Event::CallSettled(e) => {
+                self.call(e.call)?;
+                self.calls.retain(|call| call.id != e.call);
+                if self.calls.is_empty() {
+                    self.is(Doing::Preparing);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn call_started(&mut self, e: &CallStarted, steers: bool) -> Result<(), String> {
+        let call = self.call(e.call)?;
+        let (at, tool, passed) = (call.at, call.tool.clone(), call.passed);
+        match at {
+            // It is running, and only taken up.
+            At::Found => {}
+            At::Ready if self.tools.contains(&tool) && !passed => {
+                return Err(format!("{} starts, and the run should have stopped before it", e.call));
+            }
+            At::Ready if steers => return Err(format!("{} starts though a message waits to be steered in", e.call)),
+            At::Ready if self.ending.is_some() => return Err(format!("{} starts, and its run ends", e.call)),
+            At::Ready => self.goes_on("a call starts")?,
+            At::Waiting | At::Asked | At::Running | At::Lost | At::Ending => {
+                return Err(format!("{} starts, and is {at:?}", e.call));
+            }
+        }
+        self.call(e.call)?.at = At::Running;
+        Ok(())
+    }
+
+    fn breakpoint(
+        &mut self,
+        before_tool: Option<&String>,
+        on_state: Option<RunState>,
+        asked: &Asked,
+    ) -> Result<(), String> {
+        let Asked::Break { at, .. } = asked else { return Err("a breakpoint was set by nobody".into()) };
+        let is = match (before_tool, on_state) {
+            (Some(tool), None) => Some(Breakpoint::BeforeTool(tool.clone())),
+            (None, Some(state)) => Some(Breakpoint::OnState(state)),
+            (None, None) => None,
+            (Some(_), Some(_)) => return Err("two breakpoints at once".into()),
+        };
+        same("the breakpoint", &is, at)?;
+        match is {
+            Some(Breakpoint::BeforeTool(tool)) => self.tools.push(tool),
+            Some(Breakpoint::OnState(state)) => {
+                self.states.push(state);
+                self.stopped |= state == self.doing.state();
+            }
+            None => {
+                self.tools.clear();
+                self.states.clear();
+            }
+        }
+        Ok(())
+    }
+
+    fn paused(&mut self, e: &Paused, asked: &Asked) -> Result<(), String> {
+        if self.held.is_some() || self.ending.is_some() {
+            return Err("a run is held that is held or ends already".into());
+        }
+        let may = match e.cause {
+            PauseCause::User => *asked == Asked::Pause { freeze: e.freeze },
+            PauseCause::Interrupt => !e.freeze && matches!(asked, Asked::Message(_)),
+            PauseCause::Breakpoint if e.freeze => false,
+            PauseCause::Breakpoint => match (e.call, e.state) {
+                (Some(id), None) => {
+                    let call = self.calls.iter().find(|call| call.id == id && call.at == At::Ready && !call.passed);
+                    call.is_some_and(|call| self.tools.contains(&call.tool))
+                }
+                (None, Some(state)) => {
+                    let there = state == self.doing.state() && self.doing != Doing::Sent && self.should_stop();
+                    self.stopped = true;
+                    there
+                }
+                (None, None) | (Some(_), Some(_)) => false,
+            },
+        };
+        self.held = Some(Hold { freeze: e.freeze, before: e.call });
+        if may { Ok(()) } else { Err(format!("{e:?}: nobody wanted it to be held here")) }
+    }
+
+    fn resumed(&mut self, asked: &Asked) -> Result<(), String> {
+        let Some(held) = self.held.take() else { return Err("a run goes on that was not held".into()) };
+        if let Some(call) = self.calls.iter_mut().find(|call| Some(call.id) == held.before) {
+            call.passed = true;
+        }
+        match asked {
+            // What interrupts ends a run that is held.
+            Asked::Resume { .. }
+            | Asked::Abort
+            | Asked::Reset
+            | Asked::Message(Offered { mode: None | Some(QueueMode::Interrupt), .. }) => Ok(()),
+            other => Err(format!("{other:?} lets a held run go on")),
+        }
+    }
+
+    /// Whether it can end so, now.
+    pub(super) fn may_end(&self, outcome: Outcome) -> Result<(), String> {
+        if !self.calls.is_empty() {
+            return Err("a run ends with calls that have no result".into());
+        }
+        self.goes_on("the run ends")?;
+        let expected = match (self.ending, self.doing) {
+            (Some(outcome), _) => outcome,
+            (None, Doing::Streaming) => Outcome::Completed,
+            (None, Doing::Deciding) => Outcome::Failed,
+            (None, doing) => return Err(format!("a run ends that is {doing:?}")),
+        };
+        same("how the run ends", outcome, expected)
+    }
+
+    /// What must be so after any input that changed something.
+    pub(super) fn at_rest(&self, steers: bool) -> Result<(), String> {
+        if self.held.is_some() || self.ending.is_some() {
+            return Ok(());
+        }
+        if self.should_stop() && self.doing != Doing::Sent {
+            return Err(format!("the run should have stopped while {:?}", self.doing));
+        }
+        if !steers {
+            return Ok(());
+        }
+        if self.calls.iter().any(|call| matches!(call.at, At::Waiting | At::Asked | At::Ready)) {
+            return Err("a call is left to start though a message waits to be steered in".into());
+        }
+        if self.doing == Doing::Preparing && self.begun {
+            return Err("a message waits to be steered in, and no request is made of it".into());
+        }
+        Ok(())
+    }
+
+    /// What must be under way in the world for it, and nothing else.
+    pub(super) fn wants(&self, effects: &[Effect]) -> Result<(), String> {
+        let goes_on = self.held.is_none() && self.ending.is_none();
+        let still = self.held.as_ref().is_some_and(|held| held.freeze);
+        let mut wanted = 0;
+        for effect in effects {
+            let at = |id: &CallId| self.calls.iter().find(|call| call.id == *id).map(|call| call.at);
+            let fits = match effect {
+                Effect::Prepare { .. } => goes_on && self.doing == Doing::Preparing && !self.begun,
+                Effect::Compact { .. } => goes_on && self.doing == Doing::Summing,
+                Effect::Request { .. } => goes_on && matches!(self.doing, Doing::Sent | Doing::Streaming),
+                // One after the other, in an order that is not looked at here.
+                Effect::CheckCall { call, .. } => goes_on && at(call) == Some(At::Waiting),
+                Effect::RunCall { call, .. } => at(call) == Some(At::Running),
+                Effect::EndCall { call, .. } => at(call) == Some(At::Ending),
+                Effect::FindCall { call, .. } => at(call) == Some(At::Lost),
+                Effect::FreezeCall { call, .. } => still && at(call) == Some(At::Running),
+                Effect::Lane { .. }
+                | Effect::Reserve { .. }
+                | Effect::Report { .. }
+                | Effect::HoldProcess { .. }
+                | Effect::EndProcess { .. } => false,
+            };
+            if !fits {
+                return Err(format!("{effect:?} is wanted of a run that is {:?}", self.doing));
+            }
+            wanted += usize::from(!matches!(effect, Effect::CheckCall { .. }));
+        }
+        let asks = goes_on
+            && match self.doing {
+                Doing::Preparing => !self.begun,
+                Doing::Sent | Doing::Streaming | Doing::Summing => true,
+                Doing::Calls | Doing::Asking | Doing::Deciding | Doing::Retrying => false,
+            };
+        let mut expected = usize::from(asks);
+        for call in &self.calls {
+            expected += match call.at {
+                At::Running if still => 2,
+                At::Running | At::Ending | At::Lost => 1,
+                At::Waiting | At::Asked | At::Ready | At::Found => 0,
+            };
+        }
+        same("how much is wanted", wanted, expected)
+    }
+}

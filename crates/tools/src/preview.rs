@@ -1,0 +1,176 @@
+//! What the model is told of a command that ended: its output, shortened in the middle, and a last line on how it ended.
+
+use engine::{BodyKind, CallOutcome, Content, ToolResult};
+
+use crate::folder::{CallFolder, EndedBy, ExitRecord, KeptOutput};
+use crate::limits::{SHOWN_HEAD_BYTES, SHOWN_TAIL_BYTES};
+use crate::masking::Secrets;
+use crate::{kinds, output, tool_result};
+
+/// The result of a recorded command. Reads up to 8 MiB, so it may block.
+pub(crate) fn ended(folder: &CallFolder, record: &ExitRecord, secrets: &Secrets) -> ToolResult {
+    let kept = folder.kept_output(record.bytes).unwrap_or_else(|error| {
+        let head = format!("[the output cannot be read: {error}]").into_bytes();
+        KeptOutput { head, left_out: 0, tail: Vec::new() }
+    });
+    let status = secrets.mask(&status_line(record));
+    let told = match kinds::not_text(&kept.head).or_else(|| kinds::not_text(&kept.tail)) {
+        Some(kind) => Told { output: not_shown(record.bytes, kind), whole: None },
+        None => told(&text(&kept, secrets), record.bytes),
+    };
+    let end = if told.output.is_empty() || told.output.ends_with('\n') { "" } else { "\n" };
+    let output = told.output + end + &status;
+    ToolResult { whole: told.whole, ..tool_result::text(outcome(record), &output) }
+}
+
+/// What the model is told of an output, and all of it where that is more.
+struct Told {
+    output: String,
+    whole: Option<Content>,
+}
+
+/// All that was kept, secrets masked. A character that the cut in the middle went through is left out.
+fn text(kept: &KeptOutput, secrets: &Secrets) -> String {
+    let (head, tail) = if kept.left_out == 0 { (&kept.head[..], &kept.tail[..]) } else { at_characters(kept) };
+    let ((mut text, mut broken), (tail, more)) = (escaped(head, secrets), escaped(tail, secrets));
+    if kept.left_out > 0 {
+        let left_out = kept.left_out.to_string();
+        text.extend(["\n… ", &left_out, " bytes were not kept …\n", &tail]);
+        broken += more;
+    }
+    if broken > 0 {
+        let end = if text.ends_with('\n') { "" } else { "\n" };
+        text.extend([end, "[not all of it is UTF-8: ", &broken.to_string(), " bytes stand as \\xNN]\n"]);
+    }
+    text
+}
+
+fn escaped(bytes: &[u8], secrets: &Secrets) -> (String, usize) {
+    kinds::escaped(&secrets.mask_bytes(bytes))
+}
+
+/// The head without the beginning of a character at its end, the tail without the rest of one at its beginning.
+fn at_characters(kept: &KeptOutput) -> (&[u8], &[u8]) {
+    let cut = kinds::cut_at_end(&kept.head);
+    let rest = kept.tail.iter().take(3).take_while(|byte| **byte & 0xc0 == 0x80).count();
+    (&kept.head[..kept.head.len() - cut], &kept.tail[rest..])
+}
+
+fn not_shown(bytes: u64, kind: &str) -> String {
+    format!(
+        "[the output is not UTF-8 text, so it is not shown: {bytes} bytes, {kind}; write it to a file, or turn it into text]\n"
+    )
+}
+
+/// Head and tail, and the name under which `read` gives all of it.
+fn told(whole: &str, bytes: u64) -> Told {
+    if whole.len() <= SHOWN_HEAD_BYTES + SHOWN_TAIL_BYTES {
+        return Told { output: whole.to_owned(), whole: None };
+    }
+    let content = Content::text(BodyKind::Output, whole);
+    let head = &whole[..whole.floor_char_boundary(SHOWN_HEAD_BYTES)];
+    let tail = &whole[whole.ceil_char_boundary(whole.len() - SHOWN_TAIL_BYTES)..];
+    let missing = bytes.saturating_sub((head.len() + tail.len()) as u64);
+    let name = output::name(content.body.hash);
+    let note = format!("\n… {missing} bytes left out; to see them: read path={name}, offset=LINE …\n");
+    Told { output: format!("{head}{note}{tail}"), whole: Some(content) }
+}
+
+pub(crate) fn outcome(record: &ExitRecord) -> CallOutcome {
+    match record {
+        ExitRecord { survivors, .. } if !survivors.is_empty() => CallOutcome::Unended,
+        ExitRecord { ended_by: Some(EndedBy::Limit), .. } => CallOutcome::TimedOut,
+        ExitRecord { ended_by: None, status: Some(0), .. } => CallOutcome::Done,
+        _ => CallOutcome::Failed,
+    }
+}
+
+fn status_line(record: &ExitRecord) -> String {
+    format!("[{}]\n", how(record))
+}
+
+/// How a command ended, in words.
+pub(crate) fn how(record: &ExitRecord) -> String {
+    let line = match (record.ended_by, record.status, record.signal) {
+        (Some(EndedBy::Request), _, _) => "ended before it was done, on request".to_owned(),
+        (Some(EndedBy::Limit), _, _) => "ended because it ran past its limit".to_owned(),
+        (None, Some(status), _) => format!("exit status {status}"),
+        (None, None, Some(signal)) => format!("ended by signal {signal}{}", signal_name(signal)),
+        (None, None, None) => "no exit status".to_owned(),
+    };
+    let trouble = record.trouble.as_ref().map(|trouble| format!("; {trouble}")).unwrap_or_default();
+    let survivors = match &record.survivors[..] {
+        [] => String::new(),
+        pids => format!("; these of its processes could not be ended: {pids:?}"),
+    };
+    format!("{line}{trouble}{survivors}")
+}
+
+fn signal_name(signal: i32) -> &'static str {
+    match signal {
+        2 => " (SIGINT)",
+        6 => " (SIGABRT)",
+        9 => " (SIGKILL)",
+        11 => " (SIGSEGV)",
+        13 => " (SIGPIPE)",
+        15 => " (SIGTERM)",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r45_a_long_output_loses_its_middle_and_says_where_it_is() {
+        let whole = "ü".repeat(20_000) + "the end";
+        let told = told(&whole, whole.len() as u64);
+        let hash = told.whole.unwrap().body.hash;
+        let missing = whole.len() - SHOWN_HEAD_BYTES - SHOWN_TAIL_BYTES;
+        let note =
+            |missing| format!("\n… {missing} bytes left out; to see them: read path=output:{hash}, offset=LINE …\n");
+        assert!(told.output.contains(&note(missing)) || told.output.contains(&note(missing + 1)), "{}", told.output);
+        assert!(told.output.ends_with("the end") && told.output.len() < SHOWN_HEAD_BYTES + SHOWN_TAIL_BYTES + 200);
+    }
+
+    #[test]
+    fn r45_bytes_that_are_no_text_are_told_as_such() {
+        let kept =
+            |head: &[u8], tail: &[u8]| KeptOutput { head: head.into(), left_out: tail.len() as u64, tail: tail.into() };
+        let secrets = Secrets::default();
+        assert_eq!(text(&kept(b"plain \xc3\xbc\n", b""), &secrets), "plain ü\n");
+        assert_eq!(
+            text(&kept(b"caf\xe9", b""), &secrets),
+            "caf\\xe9\n[not all of it is UTF-8: 1 bytes stand as \\xNN]\n"
+        );
+        // What the cut in the middle went through is not broken.
+        assert_eq!(text(&kept(b"a\xc3", b"\xbcb\n"), &secrets), "a\n… 3 bytes were not kept …\nb\n");
+        assert!(not_shown(7, "a PNG image").contains("7 bytes, a PNG image"));
+    }
+
+    #[test]
+    fn each_end_has_its_outcome_and_its_words() {
+        let record = ExitRecord::default();
+        let cases = [
+            (ExitRecord { status: Some(0), ..record.clone() }, CallOutcome::Done, "[exit status 0]\n"),
+            (ExitRecord { signal: Some(9), ..record.clone() }, CallOutcome::Failed, "signal 9 (SIGKILL)"),
+            (
+                ExitRecord { status: Some(0), ended_by: Some(EndedBy::Request), ..record.clone() },
+                CallOutcome::Failed,
+                "on request",
+            ),
+            (ExitRecord { ended_by: Some(EndedBy::Limit), ..record.clone() }, CallOutcome::TimedOut, "limit"),
+            (ExitRecord { survivors: vec![7], ..record.clone() }, CallOutcome::Unended, "[7]"),
+            (
+                ExitRecord { trouble: Some("no such folder".to_owned()), ..record },
+                CallOutcome::Failed,
+                "no such folder",
+            ),
+        ];
+        for (record, expected, words) in cases {
+            assert_eq!(outcome(&record), expected);
+            assert!(status_line(&record).contains(words), "{}", status_line(&record));
+        }
+    }
+}
