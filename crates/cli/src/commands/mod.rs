@@ -1,4 +1,5 @@
-//! The commands, one file each. What they share is in `follower` (those that follow sessions) and in `show` (those that read).
+//! The commands, one file each. What they share is in `follower` (those that follow sessions),
+//! `stream` (those that follow and own nothing) and `show` (those that read).
 
 pub(crate) mod abort;
 pub(crate) mod agent;
@@ -29,6 +30,7 @@ pub(crate) mod serve;
 pub(crate) mod sessions;
 pub(crate) mod setup;
 pub(crate) mod status;
+mod stream;
 pub(crate) mod usage;
 pub(crate) mod wait;
 pub(crate) mod watch;
