@@ -125,7 +125,7 @@ fn wait_for(command: impl Future<Output = Result<(), CliError>>) -> Result<(), C
 }
 
 /// In a build with the planted bugs, `LIMULUS_MUTANT=NAME` chooses one.
-#[cfg(mutants)]
+#[cfg(feature = "faults")]
 fn plant_mutant() {
     use engine::mutants::{Mutant, plant};
     if let Ok(name) = std::env::var("LIMULUS_MUTANT") {
@@ -133,5 +133,5 @@ fn plant_mutant() {
     }
 }
 
-#[cfg(not(mutants))]
+#[cfg(not(feature = "faults"))]
 fn plant_mutant() {}
