@@ -15,7 +15,7 @@ use self::perform::perform;
 use self::stages::{Cores, Stage};
 pub(crate) use self::stages::{SOAKS, STAGES, help};
 use crate::Tally;
-use crate::heard::Heard;
+use crate::log_tail::LogTail;
 
 /// A stage that has ended.
 struct Ended {
@@ -74,12 +74,12 @@ fn start<'scope>(
     scope.spawn(move || {
         let began = Instant::now();
         let mut printed = vec![];
-        let mut heard = Heard::new(&mut printed);
-        let tally = perform(&stage.action, root, &mut heard).or_else(|error| {
-            writeln!(heard, "{} cannot be run: {error}", stage.name)?;
+        let mut tail = LogTail::new(&mut printed);
+        let tally = perform(&stage.action, root, &mut tail).or_else(|error| {
+            writeln!(tail, "{} cannot be run: {error}", stage.name)?;
             Ok(Tally::of(false))
         });
-        let failures = heard.failures().to_vec();
+        let failures = tail.failures().to_vec();
         // If nobody receives it, the reader of the output has gone.
         let _ = ended.send(tally.map(|tally| Ended { stage, tally, took: began.elapsed(), printed, failures }));
     });
@@ -151,7 +151,7 @@ mod tests {
         let only = ["tidy".to_owned(), "requirements".to_owned()];
         let is_good = run(&folder.0, STAGES, &only, &mut out).unwrap();
         let out = String::from_utf8(out).unwrap();
-        assert!(!is_good && out.ends_with("\n8 passed, 4 failed\n"), "{out}");
+        assert!(!is_good && out.ends_with("\n11 passed, 4 failed\n"), "{out}");
         let table: Vec<&str> = out.lines().rev().skip(1).take(3).collect();
         assert!(table[0].starts_with("  the proof "), "{out}");
         assert!(table.iter().any(|line| line.starts_with("  tidy ")), "{out}");

@@ -18,10 +18,10 @@ pub(super) fn sizes(tree: &Tree) -> Vec<Finding> {
 fn file_size(file: &TextFile, tests: usize) -> Option<Finding> {
     let lines = if tests == 1 { file.text.lines().count() } else { tests - 1 };
     let what = if tests == 1 { format!("{lines} lines") } else { format!("{lines} lines before its tests") };
-    let mend = format!("split it by what it is about: {FILE_FAILS_LINES} at most, 100 to 250 is usual");
+    let repair = format!("split it by what it is about: {FILE_FAILS_LINES} at most, 100 to 250 is usual");
     match lines {
-        lines if lines > FILE_FAILS_LINES && tests > 1 => Some(Finding::failure(&file.path, 1, what, mend)),
-        lines if lines > FILE_WARNS_LINES => Some(Finding::warning(&file.path, 1, what, mend)),
+        lines if lines > FILE_FAILS_LINES && tests > 1 => Some(Finding::failure(&file.path, 1, what, repair)),
+        lines if lines > FILE_WARNS_LINES => Some(Finding::warning(&file.path, 1, what, repair)),
         _ => None,
     }
 }
