@@ -5,6 +5,7 @@ mod architecture;
 mod dependencies;
 mod glossary;
 mod links;
+mod modules;
 mod purity;
 mod sizes;
 mod type_names;
@@ -59,6 +60,7 @@ const RULES: &[Rule] = &[
     Rule { name: "sizes of files", find: sizes::sizes },
     Rule { name: "a public type name occurs once", find: type_names::unique },
     Rule { name: "nothing unfinished", find: words::unfinished },
+    Rule { name: "every file of the tests is compiled", find: modules::test_modules },
     Rule { name: "tests wait for conditions", find: words::sleeps },
     Rule { name: "the project speaks of itself alone", find: words::foreign },
     Rule { name: "the code map is true", find: architecture::code_map },
@@ -121,6 +123,6 @@ mod tests {
         assert!(out.contains("src/a.rs:1: `todo!` — "), "{out}");
         assert_eq!(tally.failed, 2, "{out}");
         assert_eq!(tally.passed + tally.failed, RULES.len() as u64);
-        assert!(out.ends_with("tidy: 3 files, 12 rules hold, 2 do not, 0 warnings\n"), "{out}");
+        assert!(out.ends_with("tidy: 3 files, 13 rules hold, 2 do not, 0 warnings\n"), "{out}");
     }
 }

@@ -3,8 +3,8 @@
 use engine::FailureClass;
 use models::{Api, BlockContent, ContentBlock, Model, ModelSet};
 
-use crate::support::{Answer, Reply, read, request_of, serve, sized, until_close};
 use super::{CALLS, OVERLOADED, REFUSAL, TEXT};
+use crate::support::{Answer, Reply, read, request_of, serve, sized, until_close};
 
 /// Serves the first n bytes of an answer to request n; gives what came out of each.
 async fn cuts(bytes: Vec<u8>) -> Vec<Answer> {

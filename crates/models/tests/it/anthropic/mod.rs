@@ -2,6 +2,7 @@
 //! provider's pages "Streaming messages", "Extended thinking" and "Prompt caching" (platform.claude.com/docs).
 
 mod conversation;
+mod cuts;
 mod failures;
 
 use engine::Usage;

@@ -1,5 +1,6 @@
 //! The wire adapter for OpenAI chat completions against recorded bytes, through real sockets.
 
+mod cuts;
 mod failures;
 
 use std::sync::atomic::Ordering;
