@@ -27,7 +27,7 @@ usage: simulator check [--pairs N]          crash everywhere, and again at each 
          --record FILE                      append what fails, made as small as it gets (failed-seeds.txt is replayed by `check`)
        simulator replay CASE                run one case again, as a failure prints it
        simulator invariants                 what must hold, by name and letter, and where it is checked
-       simulator mutants [--mutant NAME]    plant bugs and find them (needs a build with --cfg mutants)";
+       simulator mutants [--mutant NAME]    plant bugs and find them (needs a build with the feature `faults`)";
 
 /// Every pair of forms for each pair of crash points.
 const ALL: u32 = u32::MAX;
@@ -310,7 +310,7 @@ fn append(file: &str, case: impl std::fmt::Display) {
 }
 
 /// What a drawn case finds of the bug that is planted, and by which mode.
-#[cfg(mutants)]
+#[cfg(feature = "faults")]
 fn found_drawn() -> Option<(Mode, Counts, Failed)> {
     Mode::ALL.into_iter().find_map(|mode| {
         let sweep = Sweep { mode, seed: 1, cases: 3_000, time: Duration::from_secs(60) };
@@ -321,7 +321,7 @@ fn found_drawn() -> Option<(Mode, Counts, Failed)> {
 
 /// Whether the bug that is planted in the journal on disk is found there: by every harm at every operation, else by drawn
 /// cases.
-#[cfg(mutants)]
+#[cfg(feature = "faults")]
 fn found_on_disk(name: &str) -> bool {
     let failed = match random::every_operation(random::SMALL) {
         Ok(trials) => random::sweep_all(&trials).1,
@@ -339,7 +339,7 @@ fn found_on_disk(name: &str) -> bool {
 }
 
 /// Whether the bug that is planted in the routing is found by the second model of it.
-#[cfg(mutants)]
+#[cfg(feature = "faults")]
 fn found_in_routing(name: &str) -> bool {
     let (played, broken) = queue::sweep(1, 3_000, Duration::from_secs(60));
     match &broken {
@@ -349,7 +349,7 @@ fn found_in_routing(name: &str) -> bool {
     broken.is_some()
 }
 
-#[cfg(mutants)]
+#[cfg(feature = "faults")]
 fn mutants(chosen: Option<&str>) -> ExitCode {
     use engine::mutants::{Mutant, plant};
     // A planted bug may panic in the machine; that counts as found, and needs no trace.
@@ -391,8 +391,8 @@ fn mutants(chosen: Option<&str>) -> ExitCode {
     if survivors == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-#[cfg(not(mutants))]
+#[cfg(not(feature = "faults"))]
 fn mutants(_: Option<&str>) -> ExitCode {
-    say("this build has no planted bugs: build it with RUSTFLAGS=\"--cfg mutants\"");
+    say("this build has no planted bugs: build it with `--features faults`");
     ExitCode::from(2)
 }

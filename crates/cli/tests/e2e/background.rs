@@ -1,6 +1,6 @@
 //! Commands in the background: they outlive their call, their run and `kill -9`; the session holds them all the while.
 
-use bench::model_server::ModelServer;
+use model_server::ModelServer;
 use serde_json::Value;
 
 use crate::support::{Home, is_alive, pids, until};

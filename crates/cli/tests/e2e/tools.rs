@@ -3,7 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 
-use bench::model_server::ModelServer;
+use model_server::ModelServer;
 
 use crate::support::Home;
 

@@ -3,7 +3,7 @@
 //! What a class leads to is what a rule is to be judged by: `billing` and `auth_permanent` take a key out of use for hours,
 //! `invalid_request` ends the run, `context_overflow` compacts the conversation, `rate_limit` waits. So the codes that say
 //! one thing only come before the words that a sentence may hold by the way, such as an address of a billing page.
-//! The wordings are those of the bodies in `tests/failures`.
+//! The wordings are those of the bodies in `tests/it/failures`.
 
 use engine::FailureClass::{
     self, Auth, AuthPermanent, Billing, ContextOverflow, InvalidRequest, Malformed, ModelNotFound, Overloaded,

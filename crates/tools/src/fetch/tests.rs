@@ -1,5 +1,5 @@
 //! What is let and what is not, over real connections where there are any. What may not live here: the tool as a call, which
-//! is in `tests/fetch.rs`.
+//! is in `tests/it/fetch.rs`.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener};

@@ -5,7 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Instant;
 
-use bench::prose::Prose;
+use model_server::prose::Prose;
 use serde_json::json;
 
 use super::Problem;

@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 
-use bench::model_server::{ModelServer, Script};
+use model_server::{ModelServer, Script};
 use serde_json::Value;
 
 use super::Problem;

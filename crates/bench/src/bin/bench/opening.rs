@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Instant;
 
-use bench::model_server::ModelServer;
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
 use engine::{Batch, BranchId, Created, Event, Position, Record, Seq, SessionId, SessionRow, Timestamp, Views};
 use journal::{Append, Journal as _, Read as _, Reader, Sqlite};
+use model_server::ModelServer;
 use rustix::fs::{Advice, fadvise};
 use uuid::Uuid;
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use bench::model_server::ModelServer;
+use model_server::ModelServer;
 use serde_json::Value;
 
 use super::Problem;

@@ -7,7 +7,7 @@ use engine::{Candidate, estimate_tokens};
 use models::{Api, AssistantMessage, Cached, CallOf, Endpoint, Message, ModelSet, Request};
 
 use super::table::{Line, Row, Samples, Target};
-use bench::prose::Prose;
+use model_server::prose::Prose;
 
 /// Length of a request, tokens of four bytes.
 const TOKENS: u64 = 200_000;

@@ -9,7 +9,7 @@ use super::Problem;
 use super::table::{Line, Row, Samples, Target};
 use super::warm::cpu_seconds;
 use super::world::{Store, World};
-use bench::prose::Prose;
+use model_server::prose::Prose;
 
 /// Rounds around the 10th and the 1,000th. Of bytes their mean counts; of CPU the median of the same rounds in all runs,
 /// since the WAL is brought over every hundred rounds or so, in none of the early ones: that is told in a row of its own.

@@ -8,7 +8,7 @@ mod stamped;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use bench::model_server::ModelServer;
+use model_server::ModelServer;
 use protocol::method::{Agent, AgentAnswer, AgentParams, EventsSubscribe, SubscribeParams};
 use protocol::{Client, Events};
 use tokio::task::JoinSet;

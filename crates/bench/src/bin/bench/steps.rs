@@ -4,8 +4,8 @@
 
 use std::path::Path;
 
-use bench::prose::Prose;
 use engine::{Event, Outcome};
+use model_server::prose::Prose;
 use rusqlite::Connection;
 
 use super::Problem;

@@ -2,12 +2,12 @@
 //! the raw text (all questions and answers as they are, UTF-8).
 //!
 //! A turn is a question and its streamed answer: of prose (600 bytes and 3,000 bytes), or short (60 and 300). The prose
-//! packs like pages do, see `bench::prose`.
+//! packs like pages do, see `model_server::prose`.
 
 use std::path::Path;
 use std::time::Instant;
 
-use bench::prose::Prose;
+use model_server::prose::Prose;
 use rusqlite::Connection;
 
 use super::Problem;

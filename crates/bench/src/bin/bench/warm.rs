@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
-use bench::model_server::ModelServer;
 use engine::{
     BodyKind, Candidate, Command as Asked, Content, Event, Failure, LaneBounds, Limits, MessageId, Outcome, Overrides,
     Policy, ResumeMode, Settings,
 };
 use journal::Sqlite;
+use model_server::ModelServer;
 use runtime::{IdlePolicy, Options, Published, Runtime};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::mpsc;

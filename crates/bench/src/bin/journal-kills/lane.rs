@@ -11,7 +11,7 @@ use super::report::Report;
 use super::script;
 use super::told::{self, Told};
 use super::{Bug, wal};
-use bench::draw::Draw;
+use model_server::draw::Draw;
 
 /// Kills of one home: enough that its WAL is checkpointed on the way, so few that all of it is soon read once more.
 const KILLS_A_HOME: u64 = 40;

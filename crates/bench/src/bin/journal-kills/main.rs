@@ -22,8 +22,8 @@ use std::time::{Duration, Instant};
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use bench::draw::Draw;
 use lane::{Lane, Until};
+use model_server::draw::Draw;
 
 /// What keeps the harness from going on; its words are enough.
 type Problem = Box<dyn std::error::Error>;

@@ -14,7 +14,7 @@ use engine::{
 use journal::Snapshot;
 use uuid::Uuid;
 
-use bench::draw::Draw;
+use model_server::draw::Draw;
 
 /// Pieces of text that each stream has.
 const PIECES: u64 = 5;

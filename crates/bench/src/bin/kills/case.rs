@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
-use bench::model_server::{Fault, ModelServer, Odd, Script};
+use model_server::{Fault, ModelServer, Odd, Script};
 use serde_json::Value;
 
 use super::checks::Aftermath;

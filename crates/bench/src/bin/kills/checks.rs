@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use bench::model_server::{ODD_CALLS, Script};
 use engine::FailureClass;
+use model_server::{ODD_CALLS, Script};
 use serde_json::Value;
 
 use super::faults::Ends;

@@ -159,7 +159,7 @@ pub(super) static FAULTS: [ProviderFault; 63] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bench::model_server::{Fault, Odd, Script};
+    use model_server::{Fault, Odd, Script};
     use std::collections::BTreeSet;
 
     /// The page that says what follows each.

@@ -25,8 +25,8 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::time::Instant;
 
-use bench::model_server::ModelServer;
 use clap::{Parser, Subcommand};
+use model_server::ModelServer;
 
 use case::{Bench, Verdict};
 use faults::{FAULTS, NONE, ProviderFault};
@@ -42,7 +42,7 @@ const PLAIN: usize = 8;
 #[derive(Debug, Parser)]
 #[command(args_conflicts_with_subcommands = true)]
 struct Args {
-    /// The build with `--cfg crashpoints`
+    /// The build with the feature `faults`
     #[arg(long, required = true)]
     binary: Option<PathBuf>,
     /// The shipped build
@@ -66,7 +66,7 @@ struct Args {
     /// Run only the cases whose name, or the name of whose fault, contains this, and ask for no numbers
     #[arg(long)]
     only: Option<String>,
-    /// Plant this bug in the build with `--cfg mutants`: a harness that then finds nothing is of no use
+    /// Plant this bug in the build with the feature `faults`: a harness that then finds nothing is of no use
     #[arg(long)]
     mutant: Option<String>,
     #[command(subcommand)]

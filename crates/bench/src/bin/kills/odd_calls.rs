@@ -2,7 +2,7 @@
 //!
 //! That the answer of the run is whole, that no call has two results and that every request pairs is checked for every case.
 
-use bench::model_server::{Fault, Meant, ODD_CALLS, Odd};
+use model_server::{Fault, Meant, ODD_CALLS, Odd};
 use serde_json::Value;
 
 use super::checks::{Aftermath, text};

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::faults::{NONE, ProviderFault};
 
-/// A point inside the process at which it ends itself, in a build with `--cfg crashpoints`.
+/// A point inside the process at which it ends itself, in a build with the feature `faults`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Point {
     Accepted,

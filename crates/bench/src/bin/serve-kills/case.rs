@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
-use bench::draw::Draw;
+use model_server::draw::Draw;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 

@@ -22,9 +22,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use bench::draw::Draw;
-use bench::model_server::ModelServer;
 use clap::Parser;
+use model_server::ModelServer;
+use model_server::draw::Draw;
 
 use case::{Case, Verdict};
 

@@ -1,7 +1,7 @@
 //! One who sends messages, each under a key of its own, and sends it again until it is answered.
 
-use bench::draw::Draw;
 use engine::RunId;
+use model_server::draw::Draw;
 use protocol::Client;
 use protocol::method::{Agent, AgentAnswer, AgentParams};
 use tokio::sync::watch;

@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use bench::model_server::ModelServer;
 use engine::QueueMode;
+use model_server::ModelServer;
 use protocol::method::{AbortParams, Agent, PauseParams, RunsAbort, RunsPause};
 use protocol::{Answers, Client};
 
