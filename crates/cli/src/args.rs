@@ -54,8 +54,8 @@ pub(crate) enum Command {
     Usage(commands::usage::UsageArgs),
     /// What is in force, what is wrong with it, where it is; a file to begin with
     Config(commands::config::ConfigArgs),
-    /// What follows each class of failure, from the table that is obeyed
-    Recovery(commands::recovery::RecoveryArgs),
+    /// Print what follows each class of failure: the failover table that the runtime obeys
+    Failover(commands::failover::FailoverArgs),
     /// The state machine, drawn from the table that it obeys
     Graph(commands::graph::GraphArgs),
     /// Completions for your shell: limulus se<Tab>

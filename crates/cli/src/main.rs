@@ -5,6 +5,7 @@
 mod args;
 mod commands;
 mod config;
+mod deprecation;
 mod error;
 mod idle;
 mod output;
@@ -39,7 +40,7 @@ fn main() -> ExitCode {
         return tools::supervise_main(words);
     }
     plant_mutant();
-    match run(Cli::parse().command) {
+    match run(Cli::parse_from(deprecation::arguments()).command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             error.print();
@@ -93,7 +94,7 @@ fn run(command: Command) -> Result<(), CliError> {
         Command::Budget(args) => commands::budget::read(args, &globals?),
         Command::Usage(args) => commands::usage::run(args, &globals?),
         Command::Config(args) => commands::config::run(args, &globals?),
-        Command::Recovery(args) => commands::recovery::run(&args),
+        Command::Failover(args) => commands::failover::run(&args),
         Command::Graph(args) => commands::graph::run(args, &globals?),
         Command::Demo(args) => commands::demo::run(&args),
         Command::Completions(args) => commands::completions::run(args),

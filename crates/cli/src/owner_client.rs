@@ -111,6 +111,7 @@ impl Opening<'_> {
             resolver: Box::new(ConfigResolver::new(config, logins, notes_in.clone())),
             idle: IdlePolicy::default(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            notes: notes_in.clone(),
         };
         let service = Service::start(journal, options);
         output::owned_by(Arc::downgrade(&service));

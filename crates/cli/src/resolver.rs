@@ -10,6 +10,7 @@ use runtime::{ModelPreferences, Redaction, Resolver};
 use tokio::sync::mpsc;
 
 use crate::config::{Config, ConfigError, Stamp, Subject};
+use crate::deprecation;
 use crate::retention::{self, Capacity};
 
 /// Answers out of the configuration that can be used and was written last.
@@ -52,6 +53,10 @@ impl ConfigResolver {
                     current.seen = config.stamp();
                     current.config = Arc::new(config);
                     current.withhold();
+                    for warning in deprecation::fresh(current.config.deprecated()) {
+                        // Whoever listens no longer has left.
+                        let _ = self.notes.send(warning);
+                    }
                     "config.toml has changed: it counts from the next run on, for providers and keys from the next \
                      request on"
                         .to_owned()
@@ -98,7 +103,7 @@ impl Resolver for ConfigResolver {
     fn settings(&self, agent: &str, wants: ModelPreferences<'_>, overrides: &Overrides) -> Result<Settings, Failure> {
         let subject = Subject { agent, overrides, wants, date: &today() };
         let config = Arc::clone(&self.current().config);
-        match retention::room(config.home(), config.retention()) {
+        match retention::room(config.home(), config.journal_bytes()) {
             Capacity::Enough => {}
             Capacity::Little(note) => {
                 // Whoever is gone needs no note, and nobody needs it twice.

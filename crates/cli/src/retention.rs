@@ -7,7 +7,7 @@ use std::time::Duration;
 use engine::{Failure, FailureClass};
 use journal::{Collected, Reader};
 
-use crate::config::{Config, Flags, Globals, Retention};
+use crate::config::{Config, Flags, Globals};
 use crate::error::CliError;
 use crate::show::doctor::size;
 
@@ -28,8 +28,7 @@ pub(crate) async fn supervise(
     loop {
         let config = Config::load(&globals.home, &globals.environment, Flags::default());
         // A configuration that cannot be used is told by whoever needs it first.
-        let days = config.map_or(0, |config| config.retention().keep_days);
-        if days > 0 {
+        if let Some(days) = config.ok().and_then(|config| config.keep_days()) {
             let erase = erase.clone();
             match tokio::task::spawn_blocking(move || erase(days)).await {
                 Ok(Ok(Collected { bodies: 0, .. })) | Err(_) => {}
@@ -54,9 +53,9 @@ pub(crate) enum Capacity {
     None(String),
 }
 
-/// Whether there is room for a new run.
-pub(crate) fn room(home: &Path, retention: Retention) -> Capacity {
-    let Some(most) = retention.journal_mb.map(|most| most << 20) else { return Capacity::Enough };
+/// Whether there is room for a new run, where the journal may need so many bytes.
+pub(crate) fn room(home: &Path, most: Option<u64>) -> Capacity {
+    let Some(most) = most else { return Capacity::Enough };
     // One that cannot be read says so where it is needed.
     let used = Reader::open(home).and_then(|reader| reader.used_bytes()).unwrap_or_default();
     room_of(used + bytes_of(&home.join("calls")), most)
@@ -142,9 +141,8 @@ mod tests {
         let call = home.path().join("calls").join("one");
         std::fs::create_dir_all(&call).unwrap();
         std::fs::write(call.join("output"), vec![b'x'; 1 << 20]).unwrap();
-        let most = |journal_mb| Retention { keep_days: 0, journal_mb: Some(journal_mb) };
-        assert_eq!(room(home.path(), most(2)), Capacity::Enough);
-        assert!(matches!(room(home.path(), most(1)), Capacity::None(_)));
+        assert_eq!(room(home.path(), Some(2 << 20)), Capacity::Enough);
+        assert!(matches!(room(home.path(), Some(1 << 20)), Capacity::None(_)));
     }
 
     #[test]

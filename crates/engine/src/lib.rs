@@ -3,9 +3,12 @@
 //! No async, no clock, no chance, no files. What may not live here: anything that waits, asks the system, or has an
 //! order that varies. Start with `tables/`, then `machine/`, then `pump.rs`.
 
+#![warn(clippy::wildcard_enum_match_arm)]
+
 mod batch;
 mod body;
 mod budget_pool;
+mod decide;
 mod effect;
 mod event;
 mod failure;
@@ -25,6 +28,7 @@ mod views;
 pub use batch::{ApprovalRow, Batch, ReceiptRow, Record, RunRow, SessionRow, Views};
 pub use body::{Attached, Attachment, Body, BodyKind, Content, estimate_tokens, text_tokens};
 pub use budget_pool::{BudgetPool, BudgetRequest, Grant, SharedBudget};
+pub use decide::Decide;
 pub use effect::Effect;
 pub use event::*;
 pub use failure::{Failure, FailureClass};
@@ -37,17 +41,19 @@ pub use input::{
 };
 pub use lanes::{Bound, Lane, LaneAnswer, LaneBounds, LaneRequest, LaneWait, Lanes};
 pub use ledger::{
-    Account, Cooldown, CooldownLifted, CooldownSet, FailureReport, Ledger, LedgerPump, LedgerUpdate, ProfileOrder,
+    Account, Cooldown, CooldownLifted, CooldownSet, FailureReport, Ledger, LedgerAnswer, LedgerInput, LedgerUpdate,
+    ProfileOrder,
 };
 pub use machine::{IllegalEdge, Lineage, LineageSegment, Machine, RecoverError, SettingsSource};
+pub use machine::{failover, timers};
 pub use pump::{Do, Pump};
 pub use queue::{DropPolicy, Interrupt, QueueSettings};
 pub use settings::{Candidate, Compaction, Limits, Policy, Price, ResumeMode, Settings, Thinking, ToolClass, ToolSpec};
 pub use state::{
-    Asked, Block, BlockList, BlockOf, Blocks, Call, Compacting, Counted, Ending, Flags, InvalidSnapshot, Item, ItemAt,
-    ItemCall, LegState, Lifecycle, Message, MessageShows, PartialCall, Pause, Phase, PrepareStage, Process,
-    ProcessState, QueueState, QueueWatch, Queued, Repeat, Repeats, Run, RunClock, STATE_VERSION, Sent, Session, Stage,
-    Step, Stream, SummaryRequest, Transcript, Unpaired, WrapUp,
+    Asked, Block, BlockList, BlockOf, Blocks, Call, Compacting, CompactionProgress, Cooling, Counted, Counters, Ending,
+    Flags, Flush, History, InvalidSnapshot, Item, ItemAt, ItemCall, LegState, Lifecycle, Message, MessageShows,
+    PartialCall, Pause, Phase, PrepareStage, Process, ProcessState, QueueState, QueueWatch, Queued, Repeat, Repeats,
+    Run, RunClock, STATE_VERSION, Sent, Session, Stage, Step, Stream, SummaryRequest, Transcript, Unpaired, WrapUp,
 };
 pub use tables::budget::{Allowance, AtLimit, Budget, Limit, Resource, Scope, Spent};
 pub use tables::compaction::{CompactionStep, Window};

@@ -1,47 +1,47 @@
 //! Every ordering rule in one place: nothing is started, told or answered before it is recorded.
 //!
 //! The contract of the driver: `offer` whatever happens; whenever nothing is being appended, take `next_batch` and
-//! append it; tell `committed` or `failed`; and after each of these carry out all that `poll` gives. The runtime and the
-//! simulator drive the same pump.
+//! append it; tell `committed` or `failed`; and after each of these carry out all that `poll` gives. Sessions and the ledger,
+//! the runtime and the simulator use the same pump.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use crate::batch::Batch;
-use crate::effect::Effect;
-use crate::ids::{EffectId, Moment, Timestamp};
-use crate::input::{Acknowledgement, Input, Refusal, Report};
+use crate::decide::Decide;
+use crate::ids::{EffectId, EffectKind, Moment, Timestamp};
+use crate::input::Refusal;
 use crate::machine::{IllegalEdge, Machine};
 use crate::mutant;
 use crate::state::Session;
 
 /// What the driver is to do now.
 #[derive(Debug)]
-pub enum Do<C> {
+pub enum Do<M: Decide, C> {
     /// Begin an effect.
-    Start(Effect),
+    Start(M::Effect),
     /// Stop an effect: it is not wanted any more.
     Stop(EffectId),
     /// Tell subscribers of a committed batch.
     Publish(Arc<Batch>),
     /// Answer a caller.
-    Answer(C, Result<Acknowledgement, Refusal>),
-    /// Offer `Report::Due` once at this time; replaces the time armed before, none disarms it.
+    Answer(C, Result<M::Answer, Refusal>),
+    /// Offer an input that says so once, at this time; replaces the time armed before, none disarms it.
     Arm(Option<Timestamp>),
     /// The machine tried an edge that the table does not have. Throw it away and rebuild it from the journal.
     Broken(IllegalEdge),
 }
 
-/// The machine with the queues around it. `C` names a caller.
+/// A machine with the queues around it. `C` names a caller.
 #[derive(Debug)]
-pub struct Pump<C> {
-    machine: Machine,
-    offered: VecDeque<(Input, Moment, Option<C>)>,
-    answers: Vec<(C, Result<Acknowledgement, Refusal>)>,
+pub struct Pump<M: Decide, C> {
+    machine: M,
+    offered: VecDeque<(M::Input, Moment, Option<C>)>,
+    answers: Vec<(C, Result<M::Answer, Refusal>)>,
     in_flight: Option<Arc<Batch>>,
     running: BTreeSet<EffectId>,
     armed: Armed,
-    todo: VecDeque<Do<C>>,
+    todo: VecDeque<Do<M, C>>,
 }
 
 /// What the driver has armed.
@@ -54,9 +54,27 @@ enum Armed {
     Spent,
 }
 
-impl<C> Pump<C> {
+impl<C> Pump<Machine, C> {
+    /// The session, once it is created.
+    pub fn session(&self) -> Option<&Session> {
+        self.machine.session()
+    }
+
+    /// Whether the driver may put it away: it is quiet, nothing runs for it, and its session rests.
+    pub fn is_at_rest(&self) -> bool {
+        self.is_quiet() && self.running.is_empty() && self.machine.is_at_rest()
+    }
+
+    /// Whether an owner that leaves may close the session now. A request may end first, and what was learned of a provider is
+    /// reported to the other sessions first: that takes one more entry.
+    pub fn may_close(&self) -> bool {
+        !self.running.iter().any(|id| matches!(id.kind, EffectKind::Request | EffectKind::Report))
+    }
+}
+
+impl<M: Decide, C> Pump<M, C> {
     /// A pump around a machine that is what the journal says.
-    pub fn new(machine: Machine) -> Self {
+    pub fn new(machine: M) -> Self {
         Self {
             machine,
             offered: VecDeque::new(),
@@ -69,23 +87,13 @@ impl<C> Pump<C> {
     }
 
     /// The machine, one batch ahead of the journal while an append is in flight.
-    pub fn machine(&self) -> &Machine {
+    pub fn machine(&self) -> &M {
         &self.machine
-    }
-
-    /// The session, once it is created.
-    pub fn session(&self) -> Option<&Session> {
-        self.machine.session()
     }
 
     /// Whether nothing is queued, in flight or to do.
     pub fn is_quiet(&self) -> bool {
         self.offered.is_empty() && self.in_flight.is_none() && self.todo.is_empty()
-    }
-
-    /// Whether the driver may put it away: it is quiet, nothing runs for it, and its session rests.
-    pub fn is_at_rest(&self) -> bool {
-        self.is_quiet() && self.running.is_empty() && self.machine.is_at_rest()
     }
 
     /// Whether something is offered that no batch has decided on.
@@ -99,7 +107,7 @@ impl<C> Pump<C> {
     }
 
     /// Queues an input. It is decided on with the next batch.
-    pub fn offer(&mut self, input: impl Into<Input>, moment: Moment, caller: Option<C>) {
+    pub fn offer(&mut self, input: impl Into<M::Input>, moment: Moment, caller: Option<C>) {
         self.offered.push_back((input.into(), moment, caller));
     }
 
@@ -110,7 +118,7 @@ impl<C> Pump<C> {
             return None;
         }
         while let Some((input, moment, caller)) = self.offered.pop_front() {
-            if matches!(input, Input::Report(Report::Due)) {
+            if M::is_due(&input) {
                 self.armed = Armed::Spent;
             }
             let answer = self.machine.handle(input, moment);
@@ -159,7 +167,7 @@ impl<C> Pump<C> {
     }
 
     /// The next thing to do, in order.
-    pub fn poll(&mut self) -> Option<Do<C>> {
+    pub fn poll(&mut self) -> Option<Do<M, C>> {
         self.todo.pop_front()
     }
 
@@ -194,13 +202,13 @@ impl<C> Pump<C> {
     fn steer_effects(&mut self) {
         let wanted = self.machine.effects();
         let stop: Vec<EffectId> =
-            self.running.iter().filter(|id| !wanted.iter().any(|effect| effect.id() == **id)).copied().collect();
+            self.running.iter().filter(|id| !wanted.iter().any(|effect| M::id_of(effect) == **id)).copied().collect();
         for id in stop {
             self.running.remove(&id);
             self.todo.push_back(Do::Stop(id));
         }
         for effect in wanted {
-            if self.running.insert(effect.id()) {
+            if self.running.insert(M::id_of(&effect)) {
                 self.todo.push_back(Do::Start(effect));
             }
         }

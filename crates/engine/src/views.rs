@@ -1,10 +1,10 @@
 //! Rows of the views, made from the state: what lists and a restart need to know without folding any branch.
 
 use crate::batch::{ApprovalRow, ReceiptRow, RunRow, SessionRow, Views};
-use crate::event::{Event, Outcome, ReceiptState};
-use crate::ids::{MessageId, Timestamp};
+use crate::event::{CallAsked, Event, Outcome, ReceiptState, RunEnded};
+use crate::ids::{CallId, MessageId, Timestamp};
 use crate::settings::Settings;
-use crate::state::{Lifecycle, Process, Run, Session};
+use crate::state::{Lifecycle, Process, Run, Session, Stage};
 use crate::tables::budget::Spent;
 use crate::tables::transitions::RunState;
 
@@ -25,36 +25,94 @@ impl Touched {
             Event::RunStarted(e) => self.messages.extend(&e.inputs),
             // What was steered into it is delivered with its first byte.
             Event::RequestOpened(_) => self.messages.extend(steered(session)),
-            Event::RunEnded(e) => {
-                let Some(run) = session.run() else { return };
-                self.messages.extend(&run.inputs);
-                let mut row = run_row(session, run, settings, &run.spent_by(at));
-                row.state = RunState::Completed;
-                row.outcome = Some(e.outcome);
-                row.ended_at = Some(at);
-                row.error = e.failure.as_ref().map(ToString::to_string).filter(|_| e.outcome != Outcome::Completed);
-                self.ended.push(row);
-            }
-            Event::CallAsked(e) => self.approvals.push(ApprovalRow {
-                call: e.call,
-                session: session.id,
-                question: e.question.clone(),
-                asked_at: at,
-                allowed: None,
-            }),
+            Event::RunEnded(e) => self.ended(session, settings, e, at),
+            Event::CallAsked(e) => self.asked(session, e, at),
             Event::AskAnswered(e) => self.answered(session, e.call, e.allow),
-            // A question that was open when its call was settled otherwise is not open any more.
-            Event::CallSettled(e) => {
-                let asks = |run: &Run| run.call(e.call).is_some_and(|call| call.stage == crate::state::Stage::Asking);
-                if session.run().is_some_and(asks) {
-                    self.answered(session, e.call, false);
-                }
-            }
-            _ => {}
+            Event::CallSettled(e) => self.settled(session, e.call),
+            Event::Created(_)
+            | Event::Forked(_)
+            | Event::Opened(_)
+            | Event::Closed(_)
+            | Event::Gathered(_)
+            | Event::StepBegun(_)
+            | Event::RequestSent(_)
+            | Event::StreamCut(_)
+            | Event::TextStruck(_)
+            | Event::ImageMade(_)
+            | Event::MessageSealed(_)
+            | Event::CallChecked(_)
+            | Event::CallStarted(_)
+            | Event::CallEnding(_)
+            | Event::CallLost(_)
+            | Event::CallFound(_)
+            | Event::CompactionAsked(_)
+            | Event::CompactionBegun(_)
+            | Event::Compacted(_)
+            | Event::ResultsCut(_)
+            | Event::Uncompacted(_)
+            | Event::CompactionFailed(_)
+            | Event::Noted(_)
+            | Event::BudgetSet(_)
+            | Event::BudgetAsked(_)
+            | Event::Failed(_)
+            | Event::WaitBegan(_)
+            | Event::WaitEnded(_)
+            | Event::RetryScheduled(_)
+            | Event::CandidateCooled(_)
+            | Event::CandidateCleared(_)
+            | Event::Reported(_)
+            | Event::EndingSet(_)
+            | Event::BreakpointSet(_)
+            | Event::Reset(_)
+            | Event::Paused(_)
+            | Event::Resumed(_)
+            | Event::LifecycleChanged(_)
+            | Event::OverrideSet(_)
+            | Event::DeliveryStarted(_)
+            | Event::DeliveryEnded(_)
+            | Event::ProcessAdopted(_)
+            | Event::ProcessEnding(_)
+            | Event::ProcessEnded(_)
+            | Event::ProcessForgotten(_)
+            | Event::LedgerBegun(_)
+            | Event::ProfileCooled(_)
+            | Event::ProfileAnswered(_)
+            | Event::ProfilePreferred(_)
+            | Event::ProfileCleared(_)
+            | Event::AllowanceSet(_)
+            | Event::TextAdded(_)
+            | Event::ReasoningAdded(_)
+            | Event::CallPartAdded(_)
+            | Event::BlockSigned(_)
+            | Event::OutputAdded(_) => {}
         }
     }
 
-    fn answered(&mut self, session: &Session, call: crate::ids::CallId, allow: bool) {
+    fn ended(&mut self, session: &Session, settings: Option<&Settings>, e: &RunEnded, at: Timestamp) {
+        let Some(run) = session.run() else { return };
+        self.messages.extend(&run.inputs);
+        let mut row = run_row(session, run, settings, &run.spent_by(at));
+        row.state = RunState::Completed;
+        row.outcome = Some(e.outcome);
+        row.ended_at = Some(at);
+        row.error = e.failure.as_ref().map(ToString::to_string).filter(|_| e.outcome != Outcome::Completed);
+        self.ended.push(row);
+    }
+
+    /// A question that was open when its call was settled otherwise is not open any more.
+    fn settled(&mut self, session: &Session, call: CallId) {
+        let asks = |run: &Run| run.call(call).is_some_and(|call| call.stage == Stage::Asking);
+        if session.run().is_some_and(asks) {
+            self.answered(session, call, false);
+        }
+    }
+
+    fn asked(&mut self, session: &Session, e: &CallAsked, at: Timestamp) {
+        let (call, question) = (e.call, e.question.clone());
+        self.approvals.push(ApprovalRow { call, session: session.id, question, asked_at: at, allowed: None });
+    }
+
+    fn answered(&mut self, session: &Session, call: CallId, allow: bool) {
         self.approvals.push(ApprovalRow {
             call,
             session: session.id,
@@ -97,7 +155,13 @@ fn steered(session: &Session) -> impl Iterator<Item = MessageId> {
 fn session_row(session: &Session) -> SessionRow {
     let trouble = match &session.lifecycle {
         Lifecycle::Error { failure, remedy, .. } => Some(format!("{failure}; mend it with `{remedy}`")),
-        _ => None,
+        Lifecycle::Initializing
+        | Lifecycle::Ready
+        | Lifecycle::Active(_)
+        | Lifecycle::Idle
+        | Lifecycle::Suspended(_)
+        | Lifecycle::Recovering { .. }
+        | Lifecycle::Terminated => None,
     };
     let goes_on = session.is_active() || session.head().is_some();
     let ends = session.processes.iter().any(Process::is_ending);

@@ -1,7 +1,7 @@
 //! What the process that owns a home offers: its runtime, who is told, who can be asked. The socket and the commands of
 //! this process speak with it by the same connections. What may not live here: what a method does.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use engine::{ReceiptState, RunId, SessionRow, Timestamp};
 use journal::{Collected, Journal, Read};
+use protocol::deprecated::Deprecated;
 use runtime::{IdlePolicy, Options, Resolver, Runtime};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 use tokio::sync::{mpsc, watch};
@@ -36,6 +37,8 @@ pub struct ServiceOptions {
     pub idle: IdlePolicy,
     /// The version of this program.
     pub version: String,
+    /// What the user of the owner should know, a line each.
+    pub notes: mpsc::UnboundedSender<String>,
 }
 
 /// The service of a home that this process owns.
@@ -48,6 +51,9 @@ pub struct Service {
     started_at: Timestamp,
     callers: Mutex<BTreeMap<u64, Weak<Caller>>>,
     last_number: AtomicU64,
+    notes: mpsc::UnboundedSender<String>,
+    /// The old names of methods that a warning was given for.
+    warned: Mutex<BTreeSet<&'static str>>,
     /// Clients, also those that have not shaken hands.
     open: watch::Sender<usize>,
     leaving: watch::Sender<bool>,
@@ -83,11 +89,22 @@ impl Service {
             asks,
             home: options.home.into(),
             version: options.version,
+            notes: options.notes,
+            warned: Mutex::default(),
             callers: Mutex::default(),
             last_number: AtomicU64::new(0),
             open: watch::Sender::new(0),
             leaving: watch::Sender::new(false),
         })
+    }
+
+    /// Warns the user of the owner that a client used an old name, once.
+    pub(crate) fn warn(&self, row: &'static Deprecated) {
+        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        if warned.insert(row.old) {
+            // Whoever listens no longer has left.
+            let _ = self.notes.send(format!("a client uses an old name: {row}"));
+        }
     }
 
     /// The home's folder.

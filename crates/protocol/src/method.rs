@@ -141,7 +141,7 @@ methods! {
     /// What the runs of the home have taken, by model, session or day.
     UsageGet "usage": UsageParams => UsageStory;
     /// Answers a question.
-    AsksAnswer "asks.answer": AnswerParams => NoResult;
+    ApprovalsResolve "approvals.resolve": AnswerParams => NoResult;
     /// Tells what happens, from a place on.
     EventsSubscribe "events.subscribe": SubscribeParams => Subscribed;
     /// Tells no more of it.

@@ -43,10 +43,10 @@ notices! {
 pub struct Asked {
     /// The session's key.
     pub session: String,
-    /// The call that asks; `asks.answer` takes it.
+    /// The call that asks; `approvals.resolve` takes it.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub call: CallId,
-    /// What the answer binds to; `asks.answer` takes it.
+    /// What the answer binds to; `approvals.resolve` takes it.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub fingerprint: Hash,
     /// What is asked.

@@ -3,6 +3,7 @@
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
+use crate::deprecated::{Deprecated, Surface};
 use crate::frame::Frame;
 use crate::method::METHODS;
 use crate::notice::EVENTS;
@@ -17,6 +18,12 @@ pub fn schema() -> Value {
         let (params, result) = ((method.params)(&mut generator), (method.result)(&mut generator));
         let about = method.about.trim();
         methods.insert(method.name.to_owned(), json!({ "about": about, "params": params, "result": result }));
+    }
+    for row in Deprecated::of(Surface::Method) {
+        let mut method = methods[row.new].clone();
+        method["about"] = json!(row.to_string());
+        method["deprecated"] = json!(true);
+        methods.insert(row.old.to_owned(), method);
     }
     let mut events = Map::new();
     for event in EVENTS {

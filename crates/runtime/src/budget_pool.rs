@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -12,7 +13,6 @@ use journal::Read;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-use crate::resident::resident_bytes;
 use crate::runtime::Shared;
 
 /// What was spent today, as the rows of a home say.
@@ -86,6 +86,13 @@ impl BudgetHandle {
     }
 }
 
+/// Resident bytes of a process, as the kernel counts them (`VmRSS`); none where the system has no `/proc`, or no such process.
+pub fn resident_bytes(pid: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    resident.trim().strip_suffix(" kB")?.parse::<u64>().ok()?.checked_mul(1_024)
+}
+
 /// What this process has in memory; 0 where that is not known.
 fn resident() -> u64 {
     resident_bytes(std::process::id()).unwrap_or_default()
@@ -135,5 +142,23 @@ impl Shared {
             }
         };
         Ok(budget_pool.ask(request, &budget, now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r21_what_a_process_has_in_memory_is_known_where_the_system_says_it() {
+        let before = resident_bytes(std::process::id());
+        let held = std::hint::black_box(vec![1_u8; 64 << 20]);
+        let after = resident_bytes(std::process::id());
+        if cfg!(target_os = "linux") {
+            let grown = after.zip(before).map(|(after, before)| after.saturating_sub(before));
+            assert!(grown > Some(48 << 20), "{before:?} {after:?}");
+        }
+        drop(held);
+        assert_eq!(resident_bytes(u32::MAX), None);
     }
 }

@@ -6,24 +6,37 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::{
-    Allowance, Batch, BranchId, Candidate, CooldownSet, Event, Ledger, LedgerPump, LedgerUpdate, RunId, Seq, Timestamp,
+    Allowance, Batch, BranchId, Candidate, CooldownSet, Decide as _, Do, Event, Ledger, LedgerAnswer, LedgerInput,
+    LedgerUpdate, Pump, RunId, Seq, Timestamp,
 };
 use journal::{Append, Read, StoredLineage};
 use tokio::sync::{oneshot, watch};
 
+use crate::clock::Clock;
 use crate::runtime::Shared;
 
-/// The ledger as it is in the journal, and whose turn it is to change it.
+/// The ledger of a home, as everyone reads it and as it changes.
 #[derive(Debug)]
 pub(crate) struct HomeLedger {
-    pump: Mutex<LedgerPump>,
-    turn: tokio::sync::Mutex<()>,
-    changes: AtomicU64,
+    inside: Mutex<Inside>,
+    /// The last entry of the recorded ledger.
+    head: AtomicU64,
     cleared: watch::Sender<()>,
     /// Why it could not be read to its end. Then it knows what comes before that and what was found out since this process owns
     /// the home, and keeps none of the latter.
     damage: Option<journal::Error>,
 }
+
+#[derive(Debug)]
+struct Inside {
+    /// As it is in the journal: what everyone reads.
+    recorded: Ledger,
+    /// What decides; ahead of the journal while something is being appended.
+    pump: Pump<Ledger, Caller>,
+}
+
+/// Who waits until something is recorded.
+type Caller = oneshot::Sender<Result<LedgerAnswer, journal::Error>>;
 
 /// Folds the ledger of a home.
 pub fn ledger(journal: &dyn Read) -> Result<Ledger, journal::Error> {
@@ -67,9 +80,8 @@ impl HomeLedger {
     pub(crate) fn read(journal: &dyn Read) -> Self {
         let (ledger, damage) = believed_ledger(journal);
         Self {
-            pump: Mutex::new(LedgerPump::new(ledger)),
-            turn: tokio::sync::Mutex::default(),
-            changes: AtomicU64::new(0),
+            head: AtomicU64::new(ledger.head().0),
+            inside: Mutex::new(Inside { pump: Pump::new(ledger.clone()), recorded: ledger }),
             cleared: watch::Sender::new(()),
             damage,
         }
@@ -82,27 +94,27 @@ impl HomeLedger {
 
     /// Orders the profiles of a chain.
     pub(crate) fn order(&self, chain: &mut [Candidate]) {
-        self.pump().recorded().order(chain);
+        self.lock().recorded.order(chain);
     }
 
     /// The candidates of a run's chain that are to be left alone.
     pub(crate) fn cooling(&self, chain: &[Candidate], run: RunId, now: Timestamp) -> Vec<CooldownSet> {
-        self.pump().recorded().cooling(chain, run, now)
+        self.lock().recorded.cooling(chain, run, now)
     }
 
-    /// What it says to a run, where that has changed after it was last told ([`LedgerPump::news`]).
+    /// What it says to a run, where that has changed after it last looked ([`Ledger::news`]).
     pub(crate) fn update(
         &self,
-        seen: &mut Option<u64>,
+        seen: &mut Option<Seq>,
         chain: &[Candidate],
         run: RunId,
         now: Timestamp,
     ) -> LedgerUpdate {
         // Asked before each piece of an answer.
-        if Some(self.changes.load(Ordering::Acquire)) == *seen {
+        if Some(Seq(self.head.load(Ordering::Acquire))) == *seen {
             return LedgerUpdate::default();
         }
-        self.pump().update(seen, chain, run, now)
+        self.lock().recorded.update(seen, chain, run, now)
     }
 
     /// Changes when a user has cleared a profile: a run that only waits for one is offered nothing that would tell it.
@@ -110,62 +122,129 @@ impl HomeLedger {
         self.cleared.subscribe()
     }
 
-    fn committed(&self, clears: bool) {
-        let mut pump = self.pump();
-        pump.committed();
-        self.changes.store(pump.changes(), Ordering::Release);
-        if clears {
-            self.cleared.send_replace(());
-        }
-    }
-
     /// What was said that may be spent in a day.
     pub(crate) fn allowance(&self, agent: Option<&str>) -> Allowance {
-        self.pump().recorded().allowance(agent)
+        self.lock().recorded.allowance(agent)
     }
 
     /// Whether an answer is worth a record ([`Ledger::is_news`]).
     pub(crate) fn is_update(&self, candidate: &Candidate, alone: bool, since: Timestamp) -> bool {
-        self.pump().recorded().is_update(candidate, alone, since)
+        self.lock().recorded.is_update(candidate, alone, since)
     }
 
-    fn pump(&self) -> MutexGuard<'_, LedgerPump> {
-        self.pump.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Decides, unless something is being appended: then the next batch does. Gives what is to be appended now.
+    fn offer(&self, input: LedgerInput, clock: &Clock, caller: Caller) -> Option<Arc<Batch>> {
+        let mut inside = self.lock();
+        inside.pump.offer(input, clock.moment(), Some(caller));
+        self.next_batch(&mut inside)
+    }
+
+    /// What was being appended is in the journal since `now`, or is not: then it is as if nobody had decided it. Gives what is
+    /// to be appended next.
+    fn settle(&self, kept: Result<(), journal::Error>, now: Timestamp) -> Option<Arc<Batch>> {
+        let mut inside = self.lock();
+        match kept {
+            Ok(()) => inside.pump.committed(now),
+            Err(error) => {
+                inside.pump.failed(&error.to_string());
+                self.carry_out(&mut inside, Some(&error));
+                inside.pump = Pump::new(inside.recorded.clone());
+            }
+        }
+        self.next_batch(&mut inside)
+    }
+
+    fn next_batch(&self, inside: &mut Inside) -> Option<Arc<Batch>> {
+        self.carry_out(inside, None);
+        let batch = inside.pump.next_batch();
+        self.carry_out(inside, None);
+        batch
+    }
+
+    /// Carries out what the pump gives. Callers receive `failure`, or why nothing is kept, if there is such a thing.
+    fn carry_out(&self, inside: &mut Inside, failure: Option<&journal::Error>) {
+        while let Some(todo) = inside.pump.poll() {
+            match todo {
+                Do::Publish(batch) => {
+                    inside.recorded.apply_batch(&batch);
+                    self.head.store(inside.recorded.head().0, Ordering::Release);
+                    if batch.records.iter().any(|record| matches!(record.event, Event::ProfileCleared(_))) {
+                        self.cleared.send_replace(());
+                    }
+                }
+                Do::Answer(caller, answer) => {
+                    let answer = match (failure.or(self.damage.as_ref()), answer) {
+                        (Some(error), _) => Err(error.clone()),
+                        (None, answer) => Ok(answer.expect("the ledger refuses nothing that the journal does not")),
+                    };
+                    // A caller that has gone away needs no answer.
+                    let _ = caller.send(answer);
+                }
+                Do::Start(effect) => match effect {},
+                Do::Stop(_) | Do::Arm(_) | Do::Broken(_) => {}
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inside> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Decides, and waits until it is in the journal. Whoever stops waiting changes nothing of that. Where the ledger is damaged
 /// that is the error, and what was decided holds until this process ends.
-pub(crate) async fn record<T: Send + 'static>(
-    shared: &Arc<Shared>,
-    decide: impl FnOnce(&mut Ledger, Timestamp) -> T + Send + 'static,
-) -> Result<T, journal::Error> {
-    let shared = Arc::clone(shared);
-    let recording = async move {
-        let _turn = shared.ledger.turn.lock().await;
-        let now = shared.clock.now();
-        let (decided, batch) = shared.ledger.pump().decide(|ledger| decide(ledger, now));
-        let damage = shared.ledger.damage.clone();
-        if let Some(batch) = batch {
-            let clears = batch.records.iter().any(|record| matches!(record.event, Event::ProfileCleared(_)));
-            let kept = if damage.is_none() { append(&shared, batch).await } else { Ok(()) };
-            match kept {
-                Ok(()) => shared.ledger.committed(clears),
-                Err(error) => {
-                    shared.ledger.pump().failed();
-                    return Err(error);
-                }
-            }
-        }
-        damage.map_or(Ok(decided), Err)
-    };
-    tokio::spawn(recording).await.unwrap_or(Err(journal::Error::Gone))
+pub(crate) async fn record(shared: &Arc<Shared>, input: LedgerInput) -> Result<LedgerAnswer, journal::Error> {
+    let (caller, answer) = oneshot::channel();
+    if let Some(batch) = shared.ledger.offer(input, &shared.clock, caller) {
+        tokio::spawn(keep(Arc::clone(shared), batch));
+    }
+    answer.await.unwrap_or(Err(journal::Error::Gone))
 }
 
-async fn append(shared: &Shared, batch: Batch) -> Result<(), journal::Error> {
+/// Appends this, and what was decided meanwhile. With a damaged ledger nothing is kept.
+async fn keep(shared: Arc<Shared>, batch: Arc<Batch>) {
+    let mut next = Some(batch);
+    while let Some(batch) = next {
+        let kept = if shared.ledger.damage.is_none() { append(&shared, batch).await } else { Ok(()) };
+        next = shared.ledger.settle(kept, shared.clock.now());
+    }
+}
+
+async fn append(shared: &Shared, batch: Arc<Batch>) -> Result<(), journal::Error> {
     let (done, kept) = oneshot::channel();
-    let append = Append { batch: Arc::new(batch), epoch: shared.journal.epoch() };
+    let append = Append { batch, epoch: shared.journal.epoch() };
     // Whoever does not wait any more needs no answer.
     shared.journal.append(append, Box::new(|answer| drop(done.send(answer))));
     kept.await.unwrap_or(Err(journal::Error::Gone)).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use journal::Memory;
+
+    use super::*;
+
+    #[test]
+    fn r50_an_append_that_fails_leaves_the_ledger_as_it_was_and_the_next_one_may_succeed() {
+        let (ledger, clock) = (HomeLedger::read(&Memory::new()), Clock::new());
+        let prefer = |profile: &str| {
+            let (caller, answer) = oneshot::channel();
+            let input = LedgerInput::Prefer { provider: "acme".into(), profile: Some(profile.into()) };
+            (ledger.offer(input, &clock, caller), answer)
+        };
+        let preferred = || ledger.lock().recorded.turns("acme").and_then(|turns| turns.preferred.clone());
+        let (batch, mut first) = prefer("a");
+        let (meanwhile, mut second) = prefer("b");
+        assert!(batch.is_some() && meanwhile.is_none() && first.try_recv().is_err());
+        assert!(ledger.settle(Err(journal::Error::Gone), clock.now()).is_none());
+        for answer in [&mut first, &mut second] {
+            assert!(matches!(answer.try_recv(), Ok(Err(journal::Error::Gone))));
+        }
+        assert_eq!(preferred(), None);
+        let (batch, mut third) = prefer("c");
+        assert!(batch.is_some() && preferred().is_none() && third.try_recv().is_err());
+        assert!(ledger.settle(Ok(()), clock.now()).is_none());
+        assert!(matches!(third.try_recv(), Ok(Ok(LedgerAnswer::Done))));
+        assert_eq!(preferred().as_deref(), Some("c"));
+    }
 }

@@ -4,15 +4,16 @@
 use std::sync::{Arc, mpsc};
 
 use engine::{
-    Batch, BodyKind, BranchId, CallOutcome, Command, Content, EffectId, EffectKind, Epoch, Failure, FailureClass,
-    Forked, Found, Hash, Ledger, LedgerBegun, Machine, MessageId, Policy, Record, Refusal, Report, RunId, Seq, Session,
-    SessionRow, Settings, ToolResult, Views,
+    Batch, BodyKind, BranchId, CallOutcome, Command, Content, Decide as _, EffectId, EffectKind, Epoch, Failure,
+    FailureClass, Forked, Found, Hash, Ledger, LedgerBegun, Machine, MessageId, Policy, Record, Refusal, Report, RunId,
+    Seq, Session, SessionRow, ToolResult, Views,
 };
 use journal::{Append, Journal};
 use uuid::Uuid;
 
 use crate::clock::Clock;
 use crate::runtime::Error;
+use crate::supervise::fold;
 
 /// What was held of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +29,7 @@ pub struct HeldSession {
 /// Holds the run that is under way in a session, and cancels what waits behind it: what they have done already may have been
 /// in what is gone, and nothing is to be done twice.
 pub fn hold(journal: &dyn Journal, key: &str, branch: BranchId, reason: &str) -> Result<HeldSession, Error> {
-    let mut machine = recover(journal, key, journal.line(branch)?.into())?;
+    let mut machine = fold(journal, key, journal.line(branch)?.into())?;
     let held = put_to_a_human(&mut machine, key, journal.epoch(), reason)?;
     if let Some(batch) = machine.take_batch() {
         keep(journal, batch)?;
@@ -38,7 +39,7 @@ pub fn hold(journal: &dyn Journal, key: &str, branch: BranchId, reason: &str) ->
 
 /// Whether a session's row in the lists says something else than its entries: entries were lost that it knew of.
 pub fn is_behind(journal: &dyn Journal, row: &SessionRow) -> Result<bool, Error> {
-    let machine = recover(journal, &row.key, journal.line(row.branch)?.into())?;
+    let machine = fold(journal, &row.key, journal.line(row.branch)?.into())?;
     let stands = |session: &Session| (session.run_state(), session.lifecycle.kind(), session.last_activity);
     Ok(machine.session().map(stands) != Some((row.run_state, row.lifecycle, row.last_activity)))
 }
@@ -121,7 +122,7 @@ pub fn salvage(
     let forked = Record { seq: Some(Seq(1)), at: clock.now(), event: Forked { parent, at, hash }.into() };
     let mut line: engine::Lineage = journal.history_until(parent, at)?.into();
     line.segments.push(engine::LineageSegment { branch, entries: vec![forked.clone()] });
-    let mut machine = recover(journal, key, line)?;
+    let mut machine = fold(journal, key, line)?;
     let held = put_to_a_human(&mut machine, key, journal.epoch(), reason)?;
     let mut batch = machine.take_batch().ok_or_else(|| no_beginning(key))?;
     batch.records.insert(0, forked);
@@ -144,12 +145,4 @@ pub fn salvage_ledger(journal: &dyn Journal, good: Option<((BranchId, Seq), Hash
 
 fn no_beginning(key: &str) -> Error {
     Error::Damaged { key: key.to_owned(), error: engine::RecoverError::NoBeginning }
-}
-
-fn recover(journal: &dyn Journal, key: &str, line: engine::Lineage) -> Result<Machine, Error> {
-    let settings = |hash: Hash| {
-        let bytes = journal.body(&hash).ok().flatten()?;
-        Settings::from_bytes(&bytes).ok().map(Arc::new)
-    };
-    Machine::recover(line, &settings).map_err(|error| Error::Damaged { key: key.to_owned(), error })
 }

@@ -4,13 +4,13 @@
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
 
-use engine::{Command, Failure, FailureClass, Input, Report, RunId};
+use engine::{BranchId, Command, Failure, FailureClass, Hash, Input, Lineage, Machine, Report, RunId, Settings};
 use futures_util::FutureExt as _;
+use journal::{Journal, Unsaved};
 
 use crate::actor::{Actor, Exit, Mailboxes, Offer};
 use crate::disk_full::{Pause, park};
 use crate::lanes::{LaneAdmission, LaneTicket};
-use crate::recovered::{Recovered, recover};
 use crate::runtime::{Error, Shared, create};
 use crate::sessions::{Leaving, New};
 
@@ -18,6 +18,13 @@ use crate::sessions::{Leaving, New};
 pub(crate) struct Name {
     pub(crate) key: String,
     pub(crate) agent: String,
+}
+
+/// A machine, and what a snapshot of it would spare the next owner.
+#[derive(Debug, Default)]
+pub(crate) struct Recovered {
+    pub(crate) machine: Machine,
+    pub(crate) unsaved: Unsaved,
 }
 
 /// What an actor begins with.
@@ -46,7 +53,8 @@ pub(crate) async fn keep_running(shared: Arc<Shared>, name: Name, new: New) {
     let mut next = Some((recovered, first));
     while let Some((recovered, first)) = next.take() {
         // Everything that is kept across a wait is in each session's memory: what is large is in boxes.
-        let actor = Actor::new(&shared, &present, (&mut mail, &mut place), *recovered).with_turn(next_up.take());
+        let begins = (*recovered, next_up.take());
+        let actor = Actor::new(&shared, (&present, &name.agent), (&mut mail, &mut place), begins);
         let trouble = match AssertUnwindSafe(Box::new(actor).run(first)).catch_unwind().await {
             Ok(Exit::Closed | Exit::Rested) => return,
             Ok(Exit::Full(error, run)) => {
@@ -98,11 +106,8 @@ enum Asked {
 
 fn ask_lane(shared: &Arc<Shared>, recovered: &Recovered) -> Option<Asked> {
     let session = recovered.machine.session()?;
-    match (session.run(), session.next_up()) {
-        (Some(run), _) if session.is_active() => Some(Asked::GoesOn(shared.ask_lane(run.id, session.into()))),
-        (None, Some(next)) => Some(Asked::NextUp(shared.ask_lane(next.message.into(), session.into()))),
-        _ => None,
-    }
+    let ticket = shared.ask_lane(session.next_run()?, session.into());
+    Some(if session.is_active() { Asked::GoesOn(ticket) } else { Asked::NextUp(ticket) })
 }
 
 /// How a run goes on that was under way.
@@ -166,12 +171,7 @@ fn restarted(
         }
     };
     // A place in the lane that was taken for a message which no entry speaks of is free again.
-    let is_known = |run: RunId| {
-        recovered.machine.session().is_some_and(|session| {
-            let queued = session.queue.iter().any(|queued| RunId::from(queued.message) == run);
-            queued || session.run().is_some_and(|known| known.id == run)
-        })
-    };
+    let is_known = |run: RunId| recovered.machine.session().is_some_and(|session| session.knows_run(run));
     if let Some(run) = run.filter(|run| !is_known(*run)) {
         shared.lanes.leave(run);
     }
@@ -205,4 +205,20 @@ fn rebuilt(shared: &Shared, key: &str) -> Rebuilt {
             Rebuilt::Unreadable
         }
     }
+}
+
+/// Folds what the journal has of this session.
+fn recover(journal: &dyn Journal, key: &str, branch: BranchId) -> Result<Recovered, Error> {
+    let line = journal.line(branch)?;
+    let unsaved = Unsaved::of(&line);
+    Ok(Recovered { machine: fold(journal, key, line.into())?, unsaved })
+}
+
+/// Folds a line of this session.
+pub(crate) fn fold(journal: &dyn Journal, key: &str, line: Lineage) -> Result<Machine, Error> {
+    let settings = |hash: Hash| {
+        let bytes = journal.body(&hash).ok().flatten()?;
+        Settings::from_bytes(&bytes).ok().map(Arc::new)
+    };
+    Machine::recover(line, &settings).map_err(|error| Error::Damaged { key: key.to_owned(), error })
 }

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use engine::{
-    Batch, BodyKind, CallOutcome, Content, Effect, EffectId, EffectKind, Ending, FailureClass, FailureReport, Item,
-    Ledger, Lifecycle, Lineage, Machine, Outcome, Phase, ReceiptState, Record, Report, Run, RunId, Session, TextAdded,
-    Timestamp, Views,
+    Batch, BodyKind, CallOutcome, Content, Decide as _, Effect, EffectId, EffectKind, Ending, FailureClass,
+    FailureReport, Item, Ledger, Lifecycle, Lineage, Machine, Outcome, Phase, ReceiptState, Record, Report, Run, RunId,
+    Session, TextAdded, Timestamp, Views,
 };
 use journal::Snapshot;
 
@@ -108,8 +108,9 @@ fn a_cooldown_that_a_crash_has_taken() -> Checked {
     let failure_report = FailureReport { request, provider, model, profile: None, class, until: None, probe: false };
     ledger.record_failure(&failure_report, Timestamp(0));
     let mut book = Book::default();
+    let strikes = [(request, failure_report)].into();
     for record in &ledger.take_batch().unwrap().records {
-        book.take(record, Some(&failure_report)).unwrap();
+        book.take(record, &strikes).unwrap();
     }
     book.is_kept_by(&ledger, Timestamp(1)).unwrap();
     book.is_kept_by(&Ledger::default(), Timestamp(1))

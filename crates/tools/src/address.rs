@@ -3,36 +3,47 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use ipnet::{Ipv4Net, Ipv6Net};
+
+const fn v4(address: [u8; 4], bits: u8) -> Ipv4Net {
+    let [a, b, c, d] = address;
+    Ipv4Net::new_assert(Ipv4Addr::new(a, b, c, d), bits)
+}
+
+const fn v6(first: [u16; 2], bits: u8) -> Ipv6Net {
+    Ipv6Net::new_assert(Ipv6Addr::new(first[0], first[1], 0, 0, 0, 0, 0, 0), bits)
+}
+
 /// IPv4 networks that are not public, from the IANA registry of special purposes; and the host at which one large cloud
 /// keeps its metadata on a public address.
-const NOT_PUBLIC_V4: &[([u8; 4], u32)] = &[
-    ([0, 0, 0, 0], 8),
-    ([10, 0, 0, 0], 8),
-    ([100, 64, 0, 0], 10),
-    ([127, 0, 0, 0], 8),
-    ([168, 63, 129, 16], 32),
-    ([169, 254, 0, 0], 16),
-    ([172, 16, 0, 0], 12),
-    ([192, 0, 0, 0], 24),
-    ([192, 0, 2, 0], 24),
-    ([192, 88, 99, 0], 24),
-    ([192, 168, 0, 0], 16),
-    ([198, 18, 0, 0], 15),
-    ([198, 51, 100, 0], 24),
-    ([203, 0, 113, 0], 24),
-    ([224, 0, 0, 0], 4),
-    ([240, 0, 0, 0], 4),
+const NOT_PUBLIC_V4: &[Ipv4Net] = &[
+    v4([0, 0, 0, 0], 8),
+    v4([10, 0, 0, 0], 8),
+    v4([100, 64, 0, 0], 10),
+    v4([127, 0, 0, 0], 8),
+    v4([168, 63, 129, 16], 32),
+    v4([169, 254, 0, 0], 16),
+    v4([172, 16, 0, 0], 12),
+    v4([192, 0, 0, 0], 24),
+    v4([192, 0, 2, 0], 24),
+    v4([192, 88, 99, 0], 24),
+    v4([192, 168, 0, 0], 16),
+    v4([198, 18, 0, 0], 15),
+    v4([198, 51, 100, 0], 24),
+    v4([203, 0, 113, 0], 24),
+    v4([224, 0, 0, 0], 4),
+    v4([240, 0, 0, 0], 4),
 ];
 
 /// The one IPv6 network of global unicast addresses.
-const PUBLIC_V6: (u128, u32) = (0x2000 << 112, 3);
+const PUBLIC_V6: Ipv6Net = v6([0x2000, 0], 3);
 
 /// What of it is not public: special assignments (Teredo among them), documentation, 6to4, documentation again.
-const NOT_PUBLIC_V6: &[(u128, u32)] =
-    &[(0x2001 << 112, 23), (0x2001_0db8 << 96, 32), (0x2002 << 112, 16), (0x3fff << 112, 20)];
+const NOT_PUBLIC_V6: &[Ipv6Net] =
+    &[v6([0x2001, 0], 23), v6([0x2001, 0x0db8], 32), v6([0x2002, 0], 16), v6([0x3fff, 0], 20)];
 
 /// IPv4 addresses behind a translator stand in the last four bytes.
-const TRANSLATED: (u128, u32) = (0x0064_ff9b << 96, 96);
+const TRANSLATED: Ipv6Net = v6([0x0064, 0xff9b], 96);
 
 /// Whether anyone on the internet could reach it.
 pub(crate) fn is_public(address: IpAddr) -> bool {
@@ -43,20 +54,17 @@ pub(crate) fn is_public(address: IpAddr) -> bool {
 }
 
 fn is_public_v4(address: Ipv4Addr) -> bool {
-    let within =
-        |(network, bits): &([u8; 4], u32)| (u32::from(address) ^ u32::from_be_bytes(*network)).leading_zeros() >= *bits;
-    !NOT_PUBLIC_V4.iter().any(within)
+    !NOT_PUBLIC_V4.iter().any(|network| network.contains(&address))
 }
 
 fn is_public_v6(address: Ipv6Addr) -> bool {
-    let within = |(network, bits): &(u128, u32)| (u128::from(address) ^ network).leading_zeros() >= *bits;
     if let Some(mapped) = address.to_ipv4_mapped() {
         return is_public_v4(mapped);
     }
-    if within(&TRANSLATED) {
+    if TRANSLATED.contains(&address) {
         return is_public_v4(Ipv4Addr::from(u128::from(address) as u32));
     }
-    within(&PUBLIC_V6) && !NOT_PUBLIC_V6.iter().any(within)
+    PUBLIC_V6.contains(&address) && !NOT_PUBLIC_V6.iter().any(|network| network.contains(&address))
 }
 
 #[cfg(test)]
@@ -100,6 +108,10 @@ mod tests {
             ("2001::1", false),
             ("2001:db8::1", false),
             ("2002:7f00:1::", false),
+            ("3fff::1", false),
+            ("4000::1", false),
+            ("203.0.113.9", false),
+            ("192.88.99.1", false),
             ("fc00::1", false),
             ("fd00:ec2::254", false),
             ("fe80::1", false),

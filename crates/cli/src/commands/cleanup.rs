@@ -42,10 +42,9 @@ impl CleanupArgs {
     /// How many days are kept.
     fn days(&self, globals: &Globals) -> Result<u32, CliError> {
         let config = Config::load(&globals.home, &globals.environment, Flags::default())?;
-        let configured = Some(config.retention().keep_days).filter(|days| *days > 0);
-        self.days.or(configured).ok_or_else(|| CliError::Refused {
+        self.days.or(config.keep_days()).ok_or_else(|| CliError::Refused {
             exit: Exit::Usage,
-            what: "nothing is old: `retention.keep_days` is 0, so all is kept for ever".to_owned(),
+            what: "nothing is old: `retention.keep_days` is off, so everything is kept".to_owned(),
             hint: "say how many days are kept: --days N".to_owned(),
         })
     }

@@ -25,7 +25,7 @@ const TICK: Duration = Duration::from_millis(100);
 /// Look at a home for damage.
 #[derive(Debug, Args)]
 #[command(after_help = "Looking changes nothing, also beside an owner. \
-                      A mend takes the home, asks first, keeps a copy of what it changes, and says what it did. \
+                      A repair takes the home, asks first, keeps a copy of what it changes, and says what it did. \
                       Exit codes: 0 nothing is wrong, 65 something is.")]
 pub(crate) struct DoctorArgs {
     /// Print one JSON object
@@ -34,17 +34,17 @@ pub(crate) struct DoctorArgs {
     /// Print nothing but what is wrong
     #[arg(long, short, conflicts_with = "json")]
     quiet: bool,
-    /// Repair what is wrong: snapshots, snapshot:KEY, session:KEY, ledger, views, loss, wal, rescue, collect
+    /// Repair what is wrong: snapshots, snapshot:KEY, session:KEY, ledger, views, loss, wal, export, collect
     #[arg(long, value_name = "WHAT")]
-    mend: Option<Repair>,
-    /// Do not ask before mending
-    #[arg(long, requires = "mend")]
+    repair: Option<Repair>,
+    /// Do not ask before repairing
+    #[arg(long, requires = "repair")]
     yes: bool,
 }
 
 /// Looks, and says what it has found.
 pub(crate) fn run(args: &DoctorArgs, globals: &Globals) -> Result<(), CliError> {
-    let did = match &args.mend {
+    let did = match &args.repair {
         Some(wanted) => repair::run(wanted, args, globals)?,
         None => vec![],
     };
@@ -78,9 +78,9 @@ fn verdict(report: &CheckReport) -> Result<(), CliError> {
     }
     let repairs = report.findings.iter().any(|finding| finding.repair.is_some());
     let hint = if repairs {
-        "keep a copy of the folder, then mend one after the other from the top; each asks before it changes anything"
+        "keep a copy of the folder, then repair one after the other from the top; each asks before it changes anything"
     } else {
-        "what cannot be mended here is put back from a backup; sessions that are whole go on"
+        "what cannot be repaired here must come from a backup; intact sessions go on"
     };
     Err(CliError::Failed {
         exit: Exit::Damaged,

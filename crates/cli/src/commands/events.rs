@@ -1,20 +1,18 @@
 //! `limulus events`: the lines of a session or of the whole home, as subscribers read them.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
 use clap::Args;
 use gateway::SessionKey;
-use gateway::events::{Cursor, HomeCursor, HomeReading, Line, catch_up};
-use gateway::show::lookup;
 use journal::Reader;
 use protocol::Event;
-use protocol::method::SubscribeParams;
 
-use super::follower::{Follower, Happening, quit_on_signals};
-use super::watch::cursor;
+use super::follower::quit_on_signals;
+use super::stream::{Followed, StreamReader, StreamTarget};
 use crate::config::Globals;
 use crate::error::CliError;
-use crate::owner_client::{OwnerClient, failed, is_gone, look};
+use crate::owner_client::{failed, look};
 use crate::render::{Screen, Style};
 
 /// How often an owner is looked for.
@@ -46,115 +44,35 @@ pub(crate) struct EventsArgs {
 
 pub(crate) async fn run(args: EventsArgs, globals: &Globals) -> Result<(), CliError> {
     let reader = Reader::open(&globals.home)?;
-    let key = args.session.as_deref().map(|key| SessionKey::parse(Some(key))).transpose()?.map(|key| key.to_string());
-    let screen = Screen::new(Style::Json, 1);
-    let mut watch = Watch { reader, whole: args.whole || key.is_some() || !args.follow, key, seen: args.from, screen };
-    watch.check()?;
+    let key = args.session.as_deref().map(|key| SessionKey::parse(Some(key))).transpose()?;
+    let whole = args.whole || key.is_some() || !args.follow;
+    let target = key.map_or(StreamTarget::Home, |key| StreamTarget::Session(key.to_string()));
+    let mut lines = StreamReader::new(target, reader, whole, args.from, Screen::new(Style::Json, 1));
+    // What is no cursor is said at once, not by the owner that comes some day.
+    lines.position()?;
     if !args.follow {
-        return watch.read(|_| true);
+        return lines.read(|_| true, never).map(drop);
     }
     quit_on_signals()?;
     let mut told = false;
     loop {
         if let Some(Ok(owner_client)) = look(&globals.home, false).await {
-            watch = watch.follow(owner_client).await?;
+            if let Followed::Refused(error) = lines.follow(owner_client, never).await? {
+                return Err(failed(error));
+            }
             told = false;
         } else {
             // The state is told whenever it is looked at.
-            watch.read(|event| !event.is_state())?;
+            lines.read(|event| !event.is_state(), never)?;
         }
         if !std::mem::replace(&mut told, true) {
-            watch.screen.say("limulus: no process that answers owns this home; waiting for one");
+            lines.screen().say("limulus: no process that answers owns this home; waiting for one");
         }
         tokio::time::sleep(LOOK).await;
     }
 }
 
-struct Watch {
-    reader: Reader,
-    /// None for the whole home.
-    key: Option<String>,
-    /// Where nothing was seen yet: whether it is told from the beginning, or from now on.
-    whole: bool,
-    /// The cursor of the last line.
-    seen: Option<String>,
-    screen: Screen,
-}
-
-impl Watch {
-    /// What is no cursor is said at once, not by the owner that comes some day.
-    fn check(&self) -> Result<(), CliError> {
-        match (&self.key, self.seen.as_deref()) {
-            (_, None) => Ok(()),
-            (Some(_), Some(seen)) => cursor::<Cursor>(seen).map(drop),
-            (None, Some(seen)) => cursor::<HomeCursor>(seen).map(drop),
-        }
-    }
-
-    /// Prints what an owner tells, until it is gone.
-    async fn follow(mut self, owner_client: OwnerClient) -> Result<Self, CliError> {
-        let params = SubscribeParams {
-            session: self.key.clone(),
-            run: None,
-            whole: self.whole && self.seen.is_none(),
-            from: self.seen.clone(),
-            chat: false,
-        };
-        let key = self.key.clone().unwrap_or_default();
-        let mut follower = Follower::watch(owner_client, self.screen)?;
-        match follower.follow_from(&key, params).await {
-            Ok(()) => self.seen = Some(follower.cursor(&key)),
-            Err(error) if is_gone(&error) => return Ok(Self { screen: follower.into_screen(), ..self }),
-            Err(error) => return Err(failed(error)),
-        }
-        loop {
-            match follower.next().await? {
-                Happening::Told(event) => self.seen = Some(event.cursor.clone()),
-                Happening::Interrupt => super::agent::quit(),
-                Happening::Gone => return Ok(Self { screen: follower.into_screen(), ..self }),
-            }
-        }
-    }
-
-    /// Prints what the journal has behind the last line.
-    fn read(&mut self, wants: impl Fn(&Event) -> bool) -> Result<(), CliError> {
-        match &self.key {
-            Some(key) => {
-                let row = lookup::session(&self.reader, Some(key))?;
-                let from = self.seen.as_deref().map_or_else(|| Ok(Cursor::default()), cursor)?;
-                let missed = catch_up(&self.reader, &row, &from)?;
-                self.print(missed.lines, wants);
-            }
-            None => self.read_home(wants)?,
-        }
-        Ok(())
-    }
-
-    fn read_home(&mut self, wants: impl Fn(&Event) -> bool) -> Result<(), CliError> {
-        let from: HomeCursor = match self.seen.as_deref() {
-            Some(seen) => cursor(seen)?,
-            None if self.whole => HomeCursor::default(),
-            None => {
-                self.seen = Some(HomeReading::now(&self.reader)?.to_string());
-                return Ok(());
-            }
-        };
-        let mut reading = HomeReading::behind(&self.reader, &from)?;
-        while reading.more(&self.reader)? {
-            self.print(reading.take_lines(), &wants);
-        }
-        reading.finish(&self.reader)?;
-        self.print(reading.take_lines(), &wants);
-        self.seen = Some(reading.cursor().to_string());
-        Ok(())
-    }
-
-    fn print(&mut self, lines: Vec<Line>, wants: impl Fn(&Event) -> bool) {
-        for Line { event, .. } in lines {
-            if wants(&event) {
-                self.screen.draw(&event);
-                self.seen = Some(event.cursor);
-            }
-        }
-    }
+/// No line is the last.
+fn never(_: &Event) -> Option<Infallible> {
+    None
 }

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::event::AGENT_EVENT;
-use protocol::method::{AbortParams, AnswerParams, AsksAnswer, EventsSubscribe, Method, RunsAbort, SubscribeParams};
+use protocol::method::{
+    AbortParams, AnswerParams, ApprovalsResolve, EventsSubscribe, Method, RunsAbort, SubscribeParams,
+};
 use protocol::notice::{Answered, Asked, Notice, Parked};
 use protocol::{Client, ClientError, Event, EventFrame};
 use serde::Deserialize;
@@ -165,7 +167,7 @@ impl<'a> Follower<'a> {
                 (question, allow) = self.asking.answer() => {
                     let Asked { call, fingerprint, .. } = question;
                     self.screen.answered();
-                    self.aside::<AsksAnswer>(AnswerParams { call, fingerprint, allow });
+                    self.aside::<ApprovalsResolve>(AnswerParams { call, fingerprint, allow });
                     self.asking.ask(&mut self.screen);
                 }
                 trouble = here(&mut self.owner_client.here, &mut self.screen) => {

@@ -1,4 +1,5 @@
-//! The commands, one file each. What they share is in `follower` (those that follow sessions) and in `show` (those that read).
+//! The commands, one file each. What they share is in `follower` (those that follow sessions),
+//! `stream` (those that follow and own nothing) and `show` (those that read).
 
 pub(crate) mod abort;
 pub(crate) mod agent;
@@ -13,6 +14,7 @@ pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod end;
 pub(crate) mod events;
+pub(crate) mod failover;
 mod follower;
 pub(crate) mod graph;
 pub(crate) mod hold;
@@ -21,7 +23,6 @@ pub(crate) mod models;
 pub(crate) mod profiles;
 pub(crate) mod queue;
 pub(crate) mod receipt;
-pub(crate) mod recovery;
 pub(crate) mod resume;
 pub(crate) mod runs;
 pub(crate) mod send;
@@ -29,6 +30,7 @@ pub(crate) mod serve;
 pub(crate) mod sessions;
 pub(crate) mod setup;
 pub(crate) mod status;
+mod stream;
 pub(crate) mod usage;
 pub(crate) mod wait;
 pub(crate) mod watch;

@@ -8,7 +8,7 @@ use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
 use engine::{Lifecycle, Outcome, Phase, Session, SessionRow, WaitFor};
 use gateway::SessionKey;
-use gateway::events::{Cursor, HomeReading};
+use gateway::events::StreamPosition;
 use gateway::show::fold_branch;
 use journal::{Read, Reader};
 use protocol::event::{StateLine, Stream};
@@ -135,9 +135,9 @@ impl Begin {
     /// Where these stand now.
     fn before(read: &dyn Read, rows: &[SessionRow]) -> Result<Self, CliError> {
         if rows.len() > MOST_FOLLOWED {
-            return Ok(Self { home: Some(HomeReading::now(read)?.to_string()), ..Self::default() });
+            return Ok(Self { home: Some(StreamPosition::now_in_home(read)?.to_string()), ..Self::default() });
         }
-        let now = |row: &SessionRow| Ok((row.key.clone(), Cursor::now(read, row.branch)?.to_string()));
+        let now = |row: &SessionRow| Ok((row.key.clone(), StreamPosition::now(read, row.branch)?.to_string()));
         Ok(Self { sessions: rows.iter().map(now).collect::<Result<_, CliError>>()?, ..Self::default() })
     }
 }

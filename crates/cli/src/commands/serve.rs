@@ -67,9 +67,10 @@ pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliErr
         models: models::ModelSet::new()
             .with_offline(models::Offline::with_pace(config.offline_pace()))
             .with_logins(logins.clone()),
-        resolver: Box::new(ConfigResolver::new(config, logins, notes_in)),
+        resolver: Box::new(ConfigResolver::new(config, logins, notes_in.clone())),
         idle: IdlePolicy::default(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        notes: notes_in,
     };
     let service = Service::start(journal, options);
     let keeper = Arc::clone(&service);

@@ -1,22 +1,20 @@
 //! `limulus runs watch`: draws a run that some process is doing, from its beginning on. It owns nothing, and ends nothing.
 
-use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
-use engine::{ReceiptRow, RunId, SessionRow};
-use gateway::events::{Cursor, before_run, catch_up};
+use engine::{ReceiptRow, RunId};
 use gateway::show::lookup::{self, FoundRun};
-use journal::{Read, Reader};
+use journal::{Read as _, Reader};
 use protocol::Event;
 use protocol::event::RunEnd;
-use protocol::method::SubscribeParams;
 
 use super::agent::never_began;
-use super::follower::{Follower, Happening, can_ask, quit_on_signals};
+use super::follower::{can_ask, quit_on_signals};
+use super::stream::{Followed, StreamReader, StreamTarget};
 use crate::config::Globals;
 use crate::error::CliError;
-use crate::owner_client::{failed, is_gone, look};
+use crate::owner_client::{OwnerClient, failed, look};
 use crate::render::{Screen, Style};
 use crate::show::choice::RunChoice;
 
@@ -46,35 +44,28 @@ pub(crate) async fn run(args: WatchArgs, globals: &Globals) -> Result<(), CliErr
     let FoundRun { run, session, .. } = lookup::run(&reader, &args.choice.into())?;
     quit_on_signals()?;
     let screen = Screen::new(Style::of_stdout(args.json, 1), 1);
-    let (key, screen) = (session.key, Some(screen));
-    let mut watch = Watch { globals, reader, run, key, seen: args.from, screen, told: false, settled: false };
+    let lines = StreamReader::new(StreamTarget::Run(session.key, run), reader, true, args.from, screen);
+    let mut watch = Watch { globals, run, lines, told: false, settled: false };
     let ended = watch.until_ended().await?;
     super::agent::outcome(watch.run, &ended)
 }
 
 struct Watch<'a> {
     globals: &'a Globals,
-    reader: Reader,
     run: RunId,
-    key: String,
-    /// The cursor of the last line that was drawn.
-    seen: Option<String>,
-    /// With a follower while an owner is followed.
-    screen: Option<Screen>,
+    lines: StreamReader,
     /// That there is no owner was said.
     told: bool,
     /// That its message waits no more was drawn.
     settled: bool,
 }
 
-/// What following a run came to.
-enum Followed {
+/// What a line of the run says.
+enum Seen {
     /// The run has ended.
     Ended(RunEnd),
     /// Its message waits no more: what became of it is in its receipt.
     Settled,
-    /// No owner is there that tells more.
-    Alone,
 }
 
 impl Watch<'_> {
@@ -84,23 +75,15 @@ impl Watch<'_> {
                 return Ok(ended);
             }
             let greeted = look(&self.globals.home, can_ask()).await;
-            let came_to = match greeted {
-                Some(Ok(owner_client)) => {
-                    let screen = self.screen.take().unwrap_or_else(|| Screen::new(Style::Plain, 1));
-                    let mut follower = Follower::watch(owner_client, screen)?;
-                    let came_to = self.follow(&mut follower).await;
-                    let mut screen = follower.into_screen();
-                    screen.hide_status();
-                    self.screen = Some(screen);
-                    came_to?
-                }
+            let seen = match greeted {
+                Some(Ok(owner_client)) => self.follow(owner_client).await?,
                 // One that does not greet leaves the journal to be read.
-                Some(Err(_)) | None => self.read()?.map_or(Followed::Alone, Followed::Ended),
+                Some(Err(_)) | None => self.read()?.map(Seen::Ended),
             };
-            match came_to {
-                Followed::Ended(ended) => return Ok(ended),
-                Followed::Settled => {}
-                Followed::Alone => self.wait().await,
+            match seen {
+                Some(Seen::Ended(ended)) => return Ok(ended),
+                Some(Seen::Settled) => {}
+                None => self.wait().await,
             }
         }
     }
@@ -108,11 +91,14 @@ impl Watch<'_> {
     /// What became of the message that was to begin the run: its end where it never will, else the run that took it, which is
     /// watched from here on.
     fn became(&mut self) -> Result<Option<RunEnd>, CliError> {
-        let Some(receipt) = self.reader.receipt(self.run.into())? else { return Ok(None) };
+        let Some(receipt) = self.receipt()? else { return Ok(None) };
         if receipt.run != self.run {
-            let screen = self.screen.as_mut().expect("it is here while no owner is followed");
+            let screen = self.lines.screen();
             screen.say(&format!("… the message is a part of run {}, which is watched from here on", receipt.run));
             self.run = receipt.run;
+            if let StreamTarget::Run(_, run) = &mut self.lines.target {
+                *run = receipt.run;
+            }
         }
         let ended = never_began(receipt.state);
         if ended.is_some() && !self.settled {
@@ -122,69 +108,53 @@ impl Watch<'_> {
         Ok(ended)
     }
 
+    fn receipt(&self) -> Result<Option<ReceiptRow>, CliError> {
+        Ok(self.lines.reader.receipt(self.run.into())?)
+    }
+
     /// Draws what an owner tells, until the run has ended or the owner is gone.
-    async fn follow(&mut self, follower: &mut Follower<'_>) -> Result<Followed, CliError> {
+    async fn follow(&mut self, owner_client: OwnerClient) -> Result<Option<Seen>, CliError> {
         if std::mem::take(&mut self.told) {
-            follower.screen.say("… the home has an owner again");
+            self.lines.screen().say("… the home has an owner again");
         }
-        let params = SubscribeParams {
-            session: None,
-            run: Some(self.run.to_string()),
-            whole: self.seen.is_none(),
-            from: self.seen.clone(),
-            chat: false,
+        let (run, settled) = (self.run, &mut self.settled);
+        let see = |event: &Event| {
+            let ended = end(run, event).map(Seen::Ended);
+            *settled |= ended.is_none() && event.settles(run);
+            ended.or_else(|| event.settles(run).then_some(Seen::Settled))
         };
-        match follower.follow_from(&self.key, params).await {
-            Ok(()) => {}
-            Err(error) if is_gone(&error) => return Ok(Followed::Alone),
+        match self.lines.follow(owner_client, see).await? {
+            Followed::Enough(seen) => Ok(Some(seen)),
+            Followed::Gone => Ok(None),
             // Its message was settled between the look at it and this.
-            Err(error) if self.reader.receipt(self.run.into())?.is_some_and(|receipt| is_settled(&receipt)) => {
-                drop(error);
-                return Ok(Followed::Settled);
+            Followed::Refused(_) if self.receipt()?.is_some_and(|receipt| is_settled(&receipt)) => {
+                Ok(Some(Seen::Settled))
             }
-            Err(error) => return Err(failed(error)),
-        }
-        loop {
-            match follower.next().await? {
-                Happening::Told(event) => {
-                    self.seen = Some(event.cursor.clone());
-                    if let Some(ended) = end(self.run, &event) {
-                        return Ok(Followed::Ended(ended));
-                    }
-                    if event.settles(self.run) {
-                        self.settled = true;
-                        return Ok(Followed::Settled);
-                    }
-                }
-                // Watching ends, the run does not.
-                Happening::Interrupt => super::agent::quit(),
-                Happening::Gone => return Ok(Followed::Alone),
-            }
+            Followed::Refused(error) => Err(failed(error)),
         }
     }
 
     /// Draws what the journal has.
     fn read(&mut self) -> Result<Option<RunEnd>, CliError> {
-        let Some(row) = self.reader.session(&self.key)? else { return Ok(None) };
-        for event in missed(&self.reader, &row, self.run, self.seen.as_deref())? {
-            let screen = self.screen.as_mut().expect("it is here while no owner is followed");
-            screen.draw(&event);
-            self.seen = Some(event.cursor.clone());
-            self.settled |= event.settles(self.run);
-            if let Some(ended) = end(self.run, &event) {
-                screen.hide_status();
-                return Ok(Some(ended));
-            }
+        let (run, settled) = (self.run, &mut self.settled);
+        // Without an owner the state is what it was left in.
+        let of_run = |event: &Event| (event.run == Some(run) || event.settles(run)) && !event.is_state();
+        let ended = self.lines.read(of_run, |event| {
+            *settled |= event.settles(run);
+            end(run, event)
+        })?;
+        if ended.is_some() {
+            self.lines.screen().hide_status();
         }
-        Ok(None)
+        Ok(ended)
     }
 
     /// Until the next look.
     async fn wait(&mut self) {
-        if let Some(screen) = self.screen.as_mut().filter(|_| !std::mem::replace(&mut self.told, true)) {
-            screen.say(&format!(
-                "… no process that answers owns this home: `limulus resume {}` goes on with the run; waiting for an owner",
-                self.key
+        if !std::mem::replace(&mut self.told, true) {
+            let key = self.lines.target.key().to_owned();
+            self.lines.screen().say(&format!(
+                "… no process that answers owns this home: `limulus resume {key}` goes on with the run; waiting for an owner"
             ));
         }
         tokio::time::sleep(LOOK).await;
@@ -199,26 +169,4 @@ fn is_settled(receipt: &ReceiptRow) -> bool {
 /// How this run ended, if the line tells it.
 fn end(run: RunId, event: &Event) -> Option<RunEnd> {
     event.run_end().filter(|_| event.run == Some(run)).cloned()
-}
-
-/// The lines of a run that are in the journal behind this cursor.
-fn missed(read: &dyn Read, row: &SessionRow, run: RunId, seen: Option<&str>) -> Result<Vec<Event>, CliError> {
-    let from: Cursor = match seen {
-        Some(seen) => cursor(seen)?,
-        None => before_run(read, row, run)?,
-    };
-    let missed = catch_up(read, row, &from)?;
-    // Without an owner the state is what it was left in.
-    let of_run = |event: &Event| (event.run == Some(run) || event.settles(run)) && !event.is_state();
-    Ok(missed.lines.into_iter().map(|line| line.event).filter(of_run).collect())
-}
-
-/// A cursor as it was received; the numbers behind it are the subscription's.
-pub(crate) fn cursor<C: FromStr>(text: &str) -> Result<C, CliError> {
-    let of_journal = text.split('#').next().unwrap_or_default();
-    of_journal.parse().map_err(|_| CliError::Usage {
-        what: format!("`{text}` is no cursor of this"),
-        hint: "give one as a line had it, of the same session or of the whole home, or none to begin at the beginning"
-            .into(),
-    })
 }

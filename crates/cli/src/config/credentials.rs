@@ -7,6 +7,7 @@ use models::Login;
 use serde::{Deserialize, Deserializer};
 
 use super::Config;
+use super::declared::Profile;
 use super::endpoints::KeySource;
 use super::error::ConfigError;
 
@@ -34,21 +35,8 @@ impl ProfileKind {
     }
 }
 
-/// A profile as it is configured.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Profile {
-    #[serde(default = "unnamed")]
-    pub(super) name: String,
-    #[serde(default)]
-    pub(super) kind: ProfileKind,
-    key: Option<KeySource>,
-    token_url: Option<String>,
-    client_id: Option<String>,
-    refresh: Option<KeySource>,
-}
-
-fn unnamed() -> String {
+/// The name of a profile that has none.
+pub(super) fn unnamed() -> String {
     "default".to_owned()
 }
 
@@ -162,7 +150,7 @@ impl Config {
             client_id: client_id.to_owned(),
             place,
             proxy: self.values.providers.get(provider).and_then(|configured| configured.proxy.clone()),
-            limit: Duration::from_secs(self.values.requests.first_byte_s.min(REFRESH_MOST_S)),
+            limit: Duration::from_secs(self.values.requests.first_byte_timeout_s.min(REFRESH_MOST_S)),
         }))
     }
 }
@@ -178,7 +166,7 @@ mod tests {
 
     /// A provider with a key and a login.
     const ACME: &str = "[agents.main]\nmodel = \"acme/m\"\n[providers.acme]\napi = \"openai-chat\"\nbase_url = \"http://h\"\n\
-                        proxy = \"http://127.0.0.1:2\"\n[requests]\nfirst_byte_s = 7\n[[providers.acme.profiles]]\nname = \"work\"\n\
+                        proxy = \"http://127.0.0.1:2\"\n[requests]\nfirst_byte_timeout_s = 7\n[[providers.acme.profiles]]\nname = \"work\"\n\
                         kind = \"oauth\"\ntoken_url = \"https://h/token\"\nclient_id = \"limulus\"\nrefresh = \"file:~/token\"\n\
                         [[providers.acme.profiles]]\nname = \"home\"\nkind = \"key\"\nkey = \"sk-literal\"\n";
 

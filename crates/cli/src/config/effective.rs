@@ -8,8 +8,8 @@ use serde::Serialize;
 use toml::Value;
 
 use super::error::{ConfigError, Origin};
-use super::keys::{self, KeyPath};
 use super::layers::dotted;
+use super::settings::{self, Entry};
 use super::{Config, Environment, Flags};
 
 /// A key that is in force.
@@ -59,7 +59,7 @@ impl Config {
 }
 
 fn setting(path: &[String], value: &Value, origin: &Origin) -> Setting {
-    let KeyPath::Key(kind) = keys::place(path) else { unreachable!("a layer holds nothing but keys of the table") };
+    let Entry::Key(kind) = settings::at(path) else { unreachable!("a layer holds nothing but keys of the table") };
     Setting { key: dotted(path), value: kind.masked(value), layer: origin.layer(), at: origin.at() }
 }
 

@@ -7,7 +7,8 @@ use models::{Api, Endpoint, SECRET_HEADER_BYTES, Secret};
 use serde::{Deserialize, Deserializer};
 
 use super::Config;
-use super::credentials::{Credential, Profile};
+use super::credentials::Credential;
+use super::declared::Profile;
 use super::error::{ConfigError, Origin};
 
 /// A provider that is known by its name. The variable of its key makes it without any configuration.

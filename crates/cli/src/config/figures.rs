@@ -2,35 +2,11 @@
 //! model a run uses.
 
 use engine::Price;
-use engine::Thinking;
 use models::{Levels, ModelInfo};
-use serde::Deserialize;
 
 use super::Config;
-use super::keys::Kind;
-
-/// A `[models."PROVIDER/MODEL"]` of the configuration.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ModelFigures {
-    context_window: Option<u64>,
-    max_output: Option<u64>,
-    /// How much it is to think; the rest is what it has.
-    pub(super) thinking: Option<Thinking>,
-    thinking_levels: Option<Vec<Thinking>>,
-    images: Option<bool>,
-    price: Option<PriceFigures>,
-}
-
-/// Dollars per million tokens.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PriceFigures {
-    input: Option<f64>,
-    cached: Option<f64>,
-    cache_written: Option<f64>,
-    output: Option<f64>,
-}
+use super::declared::{ModelFigures, PriceFigures};
+use super::kind::Kind;
 
 /// What is known of a model.
 #[derive(Debug, Clone, PartialEq)]

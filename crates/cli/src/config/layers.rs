@@ -8,13 +8,12 @@ use std::path::Path;
 use toml::de::{DeTable, DeValue};
 use toml::{Spanned, Table, Value};
 
+use super::deprecated::{renamed, revalued, warning};
 use super::environment::Environment;
 use super::error::{ConfigError, Origin};
-use super::keys::{self, KeyPath, Kind};
+use super::kind::Kind;
 use super::nearest::{Among, nearest};
-
-/// The defaults, with a comment on every key.
-pub(super) const DEFAULTS: &str = include_str!("defaults.toml");
+use super::settings::{self, Entry, Preset, example};
 
 /// Variables that are not keys: the home, and what the process itself is told.
 const RESERVED: &[&str] = &["LIMULUS_HOME", "LIMULUS_LOG", "LIMULUS_CRASHPOINT", "LIMULUS_MUTANT"];
@@ -26,23 +25,19 @@ const PREFIX: &str = "LIMULUS_";
 pub(super) struct Layers {
     values: BTreeMap<Vec<String>, (Value, Origin)>,
     wrong: Vec<ConfigError>,
+    deprecated: Vec<String>,
 }
 
 /// A file, for the place of what is in it.
 struct Source<'a> {
     text: &'a str,
-    path: Option<&'a Path>,
+    path: &'a Path,
 }
 
 impl Source<'_> {
     fn origin(&self, offset: usize) -> Origin {
-        match self.path {
-            None => Origin::Defaults,
-            Some(path) => {
-                let line = self.text.as_bytes().iter().take(offset).filter(|byte| **byte == b'\n').count() + 1;
-                Origin::File { path: path.to_owned(), line }
-            }
-        }
+        let line = self.text.as_bytes().iter().take(offset).filter(|byte| **byte == b'\n').count() + 1;
+        Origin::File { path: self.path.to_owned(), line }
     }
 }
 
@@ -50,9 +45,11 @@ impl Layers {
     /// Every layer: the defaults, the file (it need not be there), the variables.
     pub(super) fn read(file: &Path, environment: &Environment) -> Self {
         let mut layers = Self::default();
-        layers.put_text(DEFAULTS, None);
+        for setting in settings::all().filter(|setting| matches!(setting.value, Preset::Default(_))) {
+            layers.put(&example(setting.path), setting.kind, setting.value.value(), Origin::Defaults);
+        }
         match std::fs::read_to_string(file) {
-            Ok(text) => layers.put_text(&text, Some(file)),
+            Ok(text) => layers.put_text(&text, file),
             // A home that cannot be made is said by the journal, which needs it.
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}
             Err(error) => {
@@ -74,13 +71,18 @@ impl Layers {
         &self.wrong
     }
 
+    /// A warning for each old name that was used.
+    pub(super) fn deprecated(&self) -> &[String] {
+        &self.deprecated
+    }
+
     /// Whether this very key is there with a value that it cannot hold.
     pub(super) fn is_wrong(&self, wanted: &str) -> bool {
         self.wrong.iter().any(|error| matches!(error, ConfigError::Value { key, .. } if key == wanted))
     }
 
     /// Puts the values of a TOML text in.
-    fn put_text(&mut self, text: &str, path: Option<&Path>) {
+    fn put_text(&mut self, text: &str, path: &Path) {
         let source = Source { text, path };
         let syntax = |error: toml::de::Error| ConfigError::Syntax {
             origin: source.origin(error.span().map_or(0, |span| span.start)),
@@ -117,23 +119,21 @@ impl Layers {
         value: &Value,
     ) {
         let origin = source.origin(at.0);
-        match (keys::place(path), at.1.get_ref(), value) {
-            (KeyPath::Unknown, ..) => {
+        match (settings::at(&renamed(path).0), at.1.get_ref(), value) {
+            (Entry::Unknown, ..) => {
                 let nearest = dotted(&nearest(path, Among::All));
                 self.wrong.push(ConfigError::UnknownKey { origin, key: dotted(path), nearest });
             }
-            (KeyPath::Key(kind), ..) => self.put(path.clone(), kind, value.clone(), origin),
-            (KeyPath::Table, DeValue::Table(spans), Value::Table(values)) => {
-                self.put_table(source, path, spans, values)
-            }
-            (KeyPath::Table, DeValue::Array(spans), Value::Array(values)) if is_list(path) => {
+            (Entry::Key(kind), ..) => self.put(path, kind, value.clone(), origin),
+            (Entry::Table, DeValue::Table(spans), Value::Table(values)) => self.put_table(source, path, spans, values),
+            (Entry::Table, DeValue::Array(spans), Value::Array(values)) if is_list(path) => {
                 for (number, (span, value)) in spans.iter().zip(values).enumerate() {
                     path.push(number.to_string());
                     self.put_value(source, path, (span.span().start, span), value);
                     path.pop();
                 }
             }
-            (KeyPath::Table, ..) => self.wrong.push(ConfigError::Value {
+            (Entry::Table, ..) => self.wrong.push(ConfigError::Value {
                 origin,
                 key: dotted(path),
                 found: Kind::Text.shown(value),
@@ -151,12 +151,12 @@ impl Layers {
         for (name, text) in environment.variables() {
             let Some(rest) = name.strip_prefix(PREFIX).filter(|_| !RESERVED.contains(&name)) else { continue };
             let path: Vec<String> = rest.split("__").map(str::to_lowercase).collect();
-            match keys::place(&path) {
-                KeyPath::Key(kind) => {
+            match settings::at(&renamed(&path).0) {
+                Entry::Key(kind) => {
                     let origin = Origin::Variable { name: name.to_owned() };
-                    self.put(path, kind, kind.parse(text), origin);
+                    self.put(&path, kind, kind.parse(text), origin);
                 }
-                KeyPath::Table | KeyPath::Unknown => {
+                Entry::Table | Entry::Unknown => {
                     let nearest = variable(&nearest(&path, Among::Keys));
                     self.wrong.push(ConfigError::UnknownVariable { name: name.to_owned(), nearest });
                 }
@@ -164,7 +164,15 @@ impl Layers {
         }
     }
 
-    fn put(&mut self, path: Vec<String>, kind: Kind, value: Value, origin: Origin) {
+    fn put(&mut self, path: &[String], kind: Kind, value: Value, origin: Origin) {
+        let (path, old_name) = renamed(path);
+        let (value, old_value) = revalued(&path, value);
+        self.deprecated.extend(old_name.into_iter().chain(old_value).map(|row| warning(&origin, row)));
+        // Of two names in one layer the new one counts.
+        let is_beaten = |(_, known): &(Value, Origin)| known.layer() == origin.layer();
+        if old_name.is_some() && self.values.get(&path).is_some_and(is_beaten) {
+            return;
+        }
         if kind.fits(&value) {
             self.values.insert(path, (value, origin));
         } else {

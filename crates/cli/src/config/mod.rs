@@ -1,17 +1,19 @@
-//! The configuration: where values come from (`layers`), what there is (`keys`), what a run is decided by (`resolve`),
+//! The configuration: what there is (`declared`, `settings`, `kind`), where values come from (`layers`), what a run is decided by (`resolve`),
 //! where a model is served (`endpoints`) and with what (`credentials`); and what can be said of it: what is in force (`effective`), what is wrong or
 //! doubtful (`review`), whether its file has changed (`reload`), what every key is for (`reference`, `schema`). What may not live here: reading or writing of
 //! anything but configuration.
 
 mod budget;
 mod credentials;
+mod declared;
+mod deprecated;
 mod effective;
 mod endpoints;
 mod environment;
 mod error;
 mod figures;
 mod key_status;
-mod keys;
+mod kind;
 mod layers;
 mod nearest;
 mod profiles;
@@ -21,6 +23,7 @@ mod resolve;
 mod review;
 mod schema;
 mod session;
+mod settings;
 #[cfg(test)]
 mod tests;
 
@@ -29,12 +32,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{DropPolicy, Interrupt, LaneBounds, Policy, QueueMode, QueueSettings, ResumeMode, SharedBudget, Thinking};
+use engine::{LaneBounds, QueueSettings, SharedBudget};
 use jiff::Zoned;
 use serde::Deserialize;
 
+use crate::deprecation;
+
 pub(crate) use effective::{Effective, Setting};
-pub(crate) use endpoints::{KeySource, key_variables};
+pub(crate) use endpoints::key_variables;
 pub(crate) use environment::Environment;
 pub(crate) use error::ConfigError;
 pub(crate) use figures::Figures;
@@ -45,7 +50,10 @@ pub(crate) use resolve::{Resolved, Subject};
 pub(crate) use review::{Remark, Review};
 pub(crate) use schema::schema;
 
-use credentials::Profile;
+use declared::{
+    Agent, Budget, Compaction, Lanes, ModelFigures, Offline, Profile, Provider, Queue, Requests, Retention, Runs,
+    Serve, Session, Tools,
+};
 use layers::Layers;
 
 /// The name of the file in the home.
@@ -85,11 +93,19 @@ pub(crate) struct Config {
     environment: Environment,
     flags: Flags,
     values: Values,
+    deprecated: Vec<String>,
 }
 
 impl Config {
     /// Reads every layer. Each value is checked where it stands; the first that is wrong is told.
     pub(crate) fn load(home: &Path, environment: &Environment, flags: Flags) -> Result<Self, ConfigError> {
+        let config = Self::load_quietly(home, environment, flags)?;
+        deprecation::warn(config.deprecated());
+        Ok(config)
+    }
+
+    /// The same without the warnings: for whoever has another way to the user.
+    fn load_quietly(home: &Path, environment: &Environment, flags: Flags) -> Result<Self, ConfigError> {
         let (config, _, wrong) = Self::read(home, environment, flags);
         wrong.into_iter().next().map_or(Ok(config), Err)
     }
@@ -119,7 +135,8 @@ impl Config {
                 .filter(|(key, _)| !layers.is_wrong(key))
                 .map(|(key, expected)| ConfigError::Missing { key, expected }),
         );
-        (Self { home: home.to_owned(), stamp, environment: environment.clone(), flags, values }, layers, wrong)
+        let (home, environment, deprecated) = (home.to_owned(), environment.clone(), layers.deprecated().to_vec());
+        (Self { home, stamp, environment, flags, values, deprecated }, layers, wrong)
     }
 
     /// How many runs may be under way at a time.
@@ -144,13 +161,22 @@ impl Config {
 
     /// How long a session may rest before a service ends it; none = for ever.
     pub(crate) fn idle_timeout(&self) -> Option<Duration> {
-        let seconds = self.values.session.idle_timeout_s;
-        (seconds > 0).then(|| Duration::from_secs(seconds))
+        self.values.session.idle_timeout_s.get().map(Duration::from_secs)
     }
 
-    /// What the home keeps.
-    pub(crate) fn retention(&self) -> Retention {
-        self.values.retention
+    /// The days after which texts and outputs are old; none = they are kept for ever.
+    pub(crate) fn keep_days(&self) -> Option<u32> {
+        self.values.retention.keep_days.get()
+    }
+
+    /// The bytes that the journal may need.
+    pub(crate) fn journal_bytes(&self) -> Option<u64> {
+        self.values.retention.journal_mb.get().map(|most| most << 20)
+    }
+
+    /// A warning for each old name that the file and the variables use.
+    pub(crate) fn deprecated(&self) -> &[String] {
+        &self.deprecated
     }
 
     /// The folder with the journal.
@@ -160,7 +186,7 @@ impl Config {
 
     /// What stands, for the model, before a message that steers.
     pub(crate) fn mark(&self) -> Arc<str> {
-        Arc::clone(&self.values.queue.mark)
+        Arc::clone(&self.values.queue.steer_prefix)
     }
 
     /// How long answers that are on their way may go on when the service is stopped.
@@ -174,7 +200,7 @@ impl Config {
     }
 }
 
-/// The values by their keys; `defaults.toml` documents them.
+/// The values by their keys, which `declared` declares.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Values {
@@ -183,142 +209,17 @@ struct Values {
     requests: Requests,
     tools: Tools,
     compaction: Compaction,
-    budget: budget::Budget,
-    session: session::Session,
+    budget: Budget,
+    session: Session,
     retention: Retention,
     queue: Queue,
     lanes: Lanes,
     serve: Serve,
-    offline: OfflinePace,
+    offline: Offline,
     #[serde(default)]
     providers: BTreeMap<String, Provider>,
     #[serde(default)]
-    models: BTreeMap<String, figures::ModelFigures>,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Agent {
-    model: Option<String>,
-    #[serde(default)]
-    fallbacks: Vec<String>,
-    workspace: Option<String>,
-    thinking: Option<Thinking>,
-    queue: Option<QueueMode>,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Runs {
-    deadline_s: u64,
-    poison_after: u32,
-    repeats_told: u32,
-    repeats_most: u32,
-    resume: ResumeMode,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Compaction {
-    auto: bool,
-    model: Option<String>,
-    reserve: u64,
-    keep: u64,
-    memory_flush: bool,
-    memory_flush_soft: u64,
-    limit_s: u64,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Serve {
-    drain_s: u64,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Requests {
-    first_byte_s: u64,
-    silent_s: u64,
-    retries: u32,
-    max_wait_s: u64,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Tools {
-    call_s: u64,
-    exec: Exec,
-    #[serde(default)]
-    outside: Outside,
-    web_fetch: WebFetch,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Exec {
-    policy: Policy,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Outside {
-    policy: Option<Policy>,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct WebFetch {
-    policy: Option<Policy>,
-    allow_private: bool,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Queue {
-    mode: QueueMode,
-    debounce_ms: u64,
-    cap: u32,
-    drop: DropPolicy,
-    cut: bool,
-    interrupt: Interrupt,
-    mark: Arc<str>,
-}
-
-/// What a home keeps.
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Retention {
-    /// Days; 0 = for ever.
-    pub(crate) keep_days: u32,
-    /// MiB that the journal may need.
-    pub(crate) journal_mb: Option<u64>,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Lanes {
-    main: u16,
-    subagent: u16,
-    cron: u16,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct OfflinePace {
-    pace_ms: u64,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Provider {
-    api: Option<String>,
-    base_url: Option<String>,
-    proxy: Option<String>,
-    #[serde(default)]
-    headers: BTreeMap<String, KeySource>,
-    #[serde(default, deserialize_with = "credentials::in_order")]
-    profiles: Vec<Profile>,
+    models: BTreeMap<String, ModelFigures>,
 }
 
 impl Provider {

@@ -1,6 +1,8 @@
 //! The nearest known key to one that is not known. What may not live here: how it is said.
 
-use super::keys::KEYS;
+use strsim::levenshtein;
+
+use super::settings;
 
 /// What may be named instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,7 +17,7 @@ pub(super) enum Among {
 pub(super) fn nearest(path: &[String], among: Among) -> Vec<String> {
     let wanted = path.join(".");
     let mut candidates: Vec<Vec<String>> = vec![];
-    for (pattern, _) in KEYS {
+    for pattern in settings::all().map(|setting| setting.path) {
         let shortest = if among == Among::Keys { pattern.len() } else { 1 };
         for length in shortest..=pattern.len() {
             let candidate = named(&pattern[..length], path);
@@ -32,7 +34,7 @@ pub(super) fn nearest(path: &[String], among: Among) -> Vec<String> {
         let is_short =
             |(known, given): (&String, &String)| known != given && known.split('_').any(|word| word == given);
         let is_short = candidate.len() == path.len() && candidate.last().zip(path.last()).is_some_and(is_short);
-        distance(&wanted, &candidate.join(".")).min(if moved || is_short { 3 } else { usize::MAX })
+        levenshtein(&wanted, &candidate.join(".")).min(if moved || is_short { 3 } else { usize::MAX })
     };
     candidates.into_iter().min_by_key(cost).unwrap_or_default()
 }
@@ -41,22 +43,6 @@ pub(super) fn nearest(path: &[String], among: Among) -> Vec<String> {
 fn named(pattern: &[&str], path: &[String]) -> Vec<String> {
     let name = |at: usize| path.get(at).map_or("NAME", String::as_str);
     pattern.iter().enumerate().map(|(at, part)| if *part == "*" { name(at) } else { part }.to_owned()).collect()
-}
-
-/// How many characters must be changed, added or left out to make one text of the other (Levenshtein).
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, cb) in b.iter().enumerate() {
-            let changed = diagonal + usize::from(ca != *cb);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]
@@ -79,13 +65,6 @@ mod tests {
         check("deadline_s", "runs.deadline_s");
         check("providers.acme.url", "providers.acme.api");
         check("providers.acme.baseurl", "providers.acme.base_url");
-        assert_eq!(nearest(&["tool".to_owned(), "call".to_owned()], Among::Keys), ["tools", "call_s"]);
-    }
-
-    #[test]
-    fn distance_is_that_of_levenshtein() {
-        assert_eq!(distance("kitten", "sitting"), 3);
-        assert_eq!(distance("", "abc"), 3);
-        assert_eq!(distance("same", "same"), 0);
+        assert_eq!(nearest(&["tool".to_owned(), "timeout_s".to_owned()], Among::Keys), ["tools", "timeout_s"]);
     }
 }

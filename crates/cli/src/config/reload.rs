@@ -42,6 +42,6 @@ impl Config {
 
     /// The same, read again: the variables and flags are those of this process.
     pub(crate) fn again(&self) -> Result<Self, ConfigError> {
-        Self::load(&self.home, &self.environment, self.flags.clone())
+        Self::load_quietly(&self.home, &self.environment, self.flags.clone())
     }
 }

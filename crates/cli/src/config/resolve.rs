@@ -5,10 +5,11 @@ use engine::{Candidate, Compaction, Limits, Overrides, Policy, Settings, Thinkin
 use models::{Api, Levels, level_name};
 use runtime::ModelPreferences;
 
+use super::Config;
 use super::credentials::Credential;
+use super::declared::Agent;
 use super::endpoints::key_variables;
 use super::error::ConfigError;
-use super::{Agent, Config};
 
 /// What a run is about, besides the configuration.
 #[derive(Debug, Clone, Copy)]
@@ -61,7 +62,7 @@ impl Config {
             limits: self.limits(subject.overrides),
             resume: self.values.runs.resume,
             exec: leave(exec),
-            outside: leave(self.values.tools.outside.policy.unwrap_or(exec)),
+            outside: leave(self.values.tools.outside_workspace.policy.unwrap_or(exec)),
             compaction: self.compaction(agent)?,
             budget: self.values.budget.resolved(),
             web_fetch: leave(self.values.tools.web_fetch.policy.unwrap_or(exec)),
@@ -71,12 +72,12 @@ impl Config {
     }
 
     fn compaction(&self, agent: &Agent) -> Result<Compaction, ConfigError> {
-        let super::Compaction { auto, model, reserve, keep, memory_flush, memory_flush_soft, .. } =
-            &self.values.compaction;
-        let by = model.as_ref().map(|model| self.candidate(model, agent, None)).transpose()?;
+        let configured = &self.values.compaction;
+        let (auto, reserve, keep) = (configured.auto, configured.reserve_tokens, configured.keep_recent_tokens);
+        let by = configured.model.as_ref().map(|model| self.candidate(model, agent, None)).transpose()?;
         let by = by.map(|(candidate, _)| candidate);
-        let flush_soft = memory_flush.then_some(*memory_flush_soft);
-        Ok(Compaction { auto: *auto, reserve: *reserve, keep: *keep, flush_soft, by })
+        let flush_soft = configured.memory_flush.then_some(configured.memory_flush_lead_tokens);
+        Ok(Compaction { auto, reserve, keep, flush_soft, by })
     }
 
     fn agent(&self, name: &str) -> Result<&Agent, ConfigError> {
@@ -153,7 +154,7 @@ impl Config {
             images: figures.images,
             price: figures.price,
         };
-        let api = Api::from_name(route.api).expect("the table of keys takes no other");
+        let api = Api::from_name(route.api).expect("the declarations takes no other");
         let levels = thinking.map(|_| models::levels_apart(&candidate, api, figures.thinking)).unwrap_or_default();
         Ok((Candidate { levels, ..candidate }, note))
     }
@@ -174,14 +175,14 @@ impl Config {
         let (runs, requests) = (&self.values.runs, &self.values.requests);
         Limits {
             deadline_ms: overrides.deadline_ms.unwrap_or(runs.deadline_s * 1000),
-            first_byte_ms: requests.first_byte_s * 1000,
-            silent_ms: requests.silent_s * 1000,
-            call_ms: self.values.tools.call_s * 1000,
+            first_byte_ms: requests.first_byte_timeout_s * 1000,
+            silent_ms: requests.idle_timeout_s * 1000,
+            call_ms: self.values.tools.timeout_s * 1000,
             max_wait_ms: requests.max_wait_s * 1000,
             retries: requests.retries,
-            poison_after: runs.poison_after,
-            repeats_told: runs.repeats_told,
-            repeats_most: runs.repeats_most,
+            poison_after: runs.poison_after.or_zero(),
+            repeats_told: runs.loop_warn_after.or_zero(),
+            repeats_most: runs.loop_stop_after.or_zero(),
             compact_ms: self.values.compaction.limit_s * 1000,
         }
     }

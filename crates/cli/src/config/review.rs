@@ -1,5 +1,5 @@
 //! All that is wrong with a configuration, and what is doubtful in it: what keeps no run from starting, and may not be
-//! meant. What may not live here: what a key may hold (`keys`).
+//! meant. What may not live here: what a key may hold (`kind`).
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -10,8 +10,9 @@ use serde::Serialize;
 use super::endpoints::KeySource;
 use super::error::{ConfigError, Origin};
 use super::figures::Figures;
-use super::keys::{self, KeyPath, Kind};
+use super::kind::Kind;
 use super::layers::{Layers, dotted};
+use super::settings::{self, Entry};
 use super::{Config, Environment, FILE, Flags};
 
 /// Something to be said of a configuration.
@@ -50,6 +51,8 @@ impl Config {
             errors.extend(error.filter(|error| !errors.contains(error) && !is_told(error, &errors)));
         }
         let mut warnings: Vec<Remark> = config.unreadable_keys().iter().map(Remark::from).collect();
+        let hint = "change it before you update; both are in force alike until then".to_owned();
+        warnings.splice(..0, layers.deprecated().iter().map(|what| Remark { what: what.clone(), hint: hint.clone() }));
         warnings.extend(models.iter().filter_map(|(_, model)| config.without_figures(model)));
         warnings.extend(models.iter().filter_map(|(_, model)| config.narrow(model)));
         warnings.extend(config.values.budget.without_measure());
@@ -124,7 +127,7 @@ fn is_told(error: &ConfigError, errors: &[ConfigError]) -> bool {
 /// A file with a key in it that others may read.
 fn readable_by_others(file: &Path, layers: &Layers) -> Option<Remark> {
     let is_literal = |(path, value, origin): (&[String], &toml::Value, &Origin)| {
-        keys::place(path) == KeyPath::Key(Kind::Secret)
+        settings::at(path) == Entry::Key(Kind::Secret)
             && matches!(origin, Origin::File { .. })
             && value.as_str().is_some_and(|text| !KeySource::of(text).is_reference())
     };
@@ -160,13 +163,13 @@ mod tests {
     #[test]
     fn r24_all_that_is_wrong_is_told_in_the_order_of_the_file() {
         let file = "[runs]\nresume = \"never\"\ndeadline = 5\n[agents.main]\nmodel = \"nobody/m\"\nfallbacks = [\"acme/m\"]\n\
-                    [providers.acme]\napi = \"smoke\"\n[tools]\ncall_s = 0\n[providers.beta]\napi = \"gemini\"\n";
+                    [providers.acme]\napi = \"smoke\"\n[tools]\ntimeout_s = 0\n[providers.beta]\napi = \"gemini\"\n";
         let review = review(file, &[("LIMULUS_QUEUE__CAP", "many"), ("LIMULUS_QEUE__CAP", "1")], 0o600);
         let errors = [
             "HOME/config.toml:2: `runs.resume` cannot be \"never\"",
             "HOME/config.toml:3: unknown key `runs.deadline`",
             "HOME/config.toml:8: `providers.acme.api` cannot be \"smoke\"",
-            "HOME/config.toml:10: `tools.call_s` cannot be 0",
+            "HOME/config.toml:10: `tools.timeout_s` cannot be 0",
             "unknown variable LIMULUS_QEUE__CAP",
             "the variable LIMULUS_QUEUE__CAP: `queue.cap` cannot be \"many\"",
             "`providers.beta.base_url` is missing",

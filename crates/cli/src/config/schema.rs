@@ -1,15 +1,16 @@
-//! The JSON Schema of config.toml, made from the table of keys and the comments of `defaults.toml`. What may not live here:
-//! a key.
+//! The JSON Schema of config.toml, made from the declarations. What may not live here: a key.
 
+use protocol::deprecated::Deprecated;
 use serde_json::{Map, Value, json};
 
-use super::keys::{KEYS, Kind, MOST_DOLLARS};
+use super::deprecated::old_names;
+use super::kind::{Kind, MOST_DOLLARS, OFF};
 use super::layers::is_list;
-use super::reference::{Entry, entries};
+use super::settings::{self, Preset, Setting};
 
 /// The schema, in the draft of 2020-12.
 pub(crate) fn schema() -> Value {
-    let mut schema = node(&[], &entries());
+    let mut schema = node(&[]);
     let head = [
         ("$schema", json!("https://json-schema.org/draft/2020-12/schema")),
         ("title", json!("limulus config.toml")),
@@ -20,40 +21,51 @@ pub(crate) fn schema() -> Value {
     schema
 }
 
-/// What may stand at this place of the table of keys.
-fn node(prefix: &[&str], entries: &[Entry]) -> Value {
-    let under = || KEYS.iter().filter(|(pattern, _)| pattern.starts_with(prefix));
-    if let Some((pattern, kind)) = under().find(|(pattern, _)| pattern.len() == prefix.len()) {
-        return leaf(pattern, *kind, entries);
+/// What may stand at this path.
+fn node(prefix: &[&str]) -> Value {
+    let under = || settings::all().filter(|setting| setting.path.starts_with(prefix));
+    if let Some(setting) = under().find(|setting| setting.path.len() == prefix.len()) {
+        return leaf(setting);
     }
     let mut parts: Vec<&str> = vec![];
-    for (pattern, _) in under() {
-        if !parts.contains(&pattern[prefix.len()]) {
-            parts.push(pattern[prefix.len()]);
+    for setting in under() {
+        if !parts.contains(&setting.path[prefix.len()]) {
+            parts.push(setting.path[prefix.len()]);
         }
     }
-    let inner = |part: &str| node(&[prefix, &[part]].concat(), entries);
+    let inner = |part: &str| node(&[prefix, &[part]].concat());
     match parts[..] {
         ["*"] if is_list(prefix) => json!({"type": "array", "items": inner("*")}),
         ["*"] => json!({"type": "object", "additionalProperties": inner("*")}),
         _ => {
-            let properties: Map<String, Value> = parts.iter().map(|part| ((*part).to_owned(), inner(part))).collect();
+            let mut properties: Map<String, Value> =
+                parts.iter().map(|part| ((*part).to_owned(), inner(part))).collect();
+            properties.extend(old_names(prefix).map(|(name, row)| (name.to_owned(), old(row))));
             json!({"type": "object", "properties": properties, "additionalProperties": false})
         }
     }
 }
 
-fn leaf(pattern: &[&str], kind: Kind, entries: &[Entry]) -> Value {
-    let mut schema = kind_schema(kind);
+fn leaf(setting: &Setting) -> Value {
+    let mut schema = kind_schema(setting.kind);
     let object = schema.as_object_mut().expect("the schema of a kind is an object");
-    if let Some(entry) = entries.iter().find(|entry| entry.is_of(pattern)) {
-        if !entry.comment.is_empty() {
-            object.insert("description".to_owned(), json!(entry.comment));
-        }
-        if entry.is_default {
-            object.insert("default".to_owned(), json!(entry.value));
-        }
+    object.insert("description".to_owned(), json!(described(setting)));
+    if let Preset::Default(_) = setting.value {
+        object.insert("default".to_owned(), json!(setting.value.value()));
     }
+    schema
+}
+
+fn described(setting: &Setting) -> String {
+    format!("{}. A change counts from the next {}.", setting.doc, setting.counts.name())
+}
+
+/// An old name takes what the new one takes.
+fn old(row: &Deprecated) -> Value {
+    let mut schema = node(&row.new.split('.').collect::<Vec<_>>());
+    let object = schema.as_object_mut().expect("a schema is an object");
+    object.insert("description".to_owned(), json!(row.to_string()));
+    object.insert("deprecated".to_owned(), json!(true));
     schema
 }
 
@@ -63,10 +75,12 @@ fn kind_schema(kind: Kind) -> Value {
         Kind::Model => json!({"type": "string", "pattern": r"^[^/\s]+/\S+$"}),
         Kind::Models => json!({"type": "array", "items": kind_schema(Kind::Model)}),
         Kind::Number(least, most) => json!({"type": "integer", "minimum": least, "maximum": most}),
+        Kind::Limit(least, most) => json!({"anyOf": [kind_schema(Kind::Number(least, most)), {"const": OFF}]}),
+        Kind::MoneyLimit => json!({"anyOf": [kind_schema(Kind::Dollars), {"const": OFF}]}),
         Kind::Flag => json!({"type": "boolean"}),
         Kind::Word(words) => json!({"enum": words}),
         Kind::Words(words) => json!({"type": "array", "items": kind_schema(Kind::Word(words))}),
-        Kind::Dollars | Kind::Money => json!({"type": "number", "minimum": 0, "maximum": MOST_DOLLARS}),
+        Kind::Dollars => json!({"type": "number", "minimum": 0, "maximum": MOST_DOLLARS}),
         Kind::Address => json!({"type": "string", "pattern": "^https?://"}),
         // Which hosts are of this machine is looked at more closely when it is read.
         Kind::SafeAddress => json!({"type": "string", "pattern": r"^(https://|http://(localhost|127\.|\[::1\]))"}),
@@ -79,7 +93,7 @@ mod tests {
     use std::path::{Path, PathBuf};
     use std::{env, fs};
 
-    use super::super::{Config, Environment, FILE, Flags, layers, template};
+    use super::super::{Config, Environment, FILE, Flags, reference, template};
     use super::*;
 
     fn docs() -> PathBuf {
@@ -117,7 +131,7 @@ mod tests {
             let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
             pages.extend(files.filter(|file| file.extension().is_some_and(|extension| extension == "md")));
         }
-        let mut examples = vec![layers::DEFAULTS.to_owned(), template()];
+        let mut examples = vec![reference::defaults(), template()];
         for page in pages {
             let text = fs::read_to_string(page).unwrap();
             let blocks = text.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
@@ -145,7 +159,7 @@ mod tests {
             "[[providers.openai.profiles]]\nkind = \"login\"\nkey = \"x\"",
             "[[providers.openai.profiles]]\nkind = \"oauth\"\nclient_id = \"c\"\nrefresh = \"x\"",
             "[[providers.openai.profiles]]\nkind = \"oauth\"\nclient_id = \"c\"\nrefresh = \"file:x\"\ntoken_url = \"http://h/t\"",
-            "[queue]\ncut = 1\nmark = \" \"",
+            "[queue]\ncut = 1\nsteer_prefix = \" \"",
         ] {
             assert_ne!(wrong(text), [""; 0], "{text}");
             assert!(!is_taken(text), "{text}");

@@ -5,30 +5,15 @@ use engine::Timestamp;
 use jiff::{ToSpan as _, Zoned};
 use serde::Deserialize;
 
+use super::declared::Reset;
+
 /// Minutes of a session that is to be reset when it was idle, where nothing else is said.
 const IDLE_MINUTES: u32 = 60;
 
-/// As it stands in the file.
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Session {
-    pub(super) reset: Reset,
-    /// Seconds of rest after which a service ends a session; 0 = it does not.
-    pub(super) idle_timeout_s: u64,
-}
-
-/// When a conversation is stale.
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Reset {
-    mode: Mode,
-    at_hour: i8,
-    idle_minutes: Option<u32>,
-}
-
+/// By what a conversation becomes stale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Mode {
+pub(super) enum ResetMode {
     None,
     Daily,
     Idle,
@@ -38,12 +23,12 @@ impl Reset {
     /// Before when the last thing must have happened for a conversation to be stale now; none if none ever is. Where there are
     /// two such times, the one that comes first in a conversation's life counts.
     pub(super) fn stale_before(self, now: &Zoned) -> Option<Timestamp> {
-        let idle_minutes = self.idle_minutes.or((self.mode == Mode::Idle).then_some(IDLE_MINUTES));
+        let idle_minutes = self.idle_minutes.or((self.mode == ResetMode::Idle).then_some(IDLE_MINUTES));
         let idle = idle_minutes.map(|minutes| now.timestamp().as_millisecond() - i64::from(minutes) * 60_000);
         match self.mode {
-            Mode::None => None,
-            Mode::Daily => self.last_hour(now).max(idle).map(Timestamp),
-            Mode::Idle => idle.map(Timestamp),
+            ResetMode::None => None,
+            ResetMode::Daily => self.last_hour(now).max(idle).map(Timestamp),
+            ResetMode::Idle => idle.map(Timestamp),
         }
     }
 
@@ -61,7 +46,7 @@ mod tests {
     use super::*;
 
     /// Before when, for this time of a day and this policy.
-    fn before(now: &str, mode: Mode, idle_minutes: Option<u32>) -> Option<String> {
+    fn before(now: &str, mode: ResetMode, idle_minutes: Option<u32>) -> Option<String> {
         let now: Zoned = now.parse().unwrap();
         let stale = Reset { mode, at_hour: 4, idle_minutes }.stale_before(&now)?;
         let at = jiff::Timestamp::from_millisecond(stale.0).unwrap().to_zoned(now.time_zone().clone());
@@ -74,13 +59,13 @@ mod tests {
         let check = |now, mode, minutes, expected: Option<&str>| {
             assert_eq!(before(now, mode, minutes).as_deref(), expected, "{now} {mode:?} {minutes:?}");
         };
-        check(late, Mode::None, Some(10), None);
-        check(late, Mode::Daily, None, Some("03-10 04:00"));
-        check(early, Mode::Daily, None, Some("03-09 04:00"));
-        check("2026-03-10T04:00[Europe/Berlin]", Mode::Daily, None, Some("03-10 04:00"));
-        check(late, Mode::Idle, None, Some("03-10 14:30"));
-        check(late, Mode::Idle, Some(5), Some("03-10 15:25"));
-        check(late, Mode::Daily, Some(90), Some("03-10 14:00"));
-        check(early, Mode::Daily, Some(2_000), Some("03-09 04:00"));
+        check(late, ResetMode::None, Some(10), None);
+        check(late, ResetMode::Daily, None, Some("03-10 04:00"));
+        check(early, ResetMode::Daily, None, Some("03-09 04:00"));
+        check("2026-03-10T04:00[Europe/Berlin]", ResetMode::Daily, None, Some("03-10 04:00"));
+        check(late, ResetMode::Idle, None, Some("03-10 14:30"));
+        check(late, ResetMode::Idle, Some(5), Some("03-10 15:25"));
+        check(late, ResetMode::Daily, Some(90), Some("03-10 14:00"));
+        check(early, ResetMode::Daily, Some(2_000), Some("03-09 04:00"));
     }
 }

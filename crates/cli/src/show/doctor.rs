@@ -22,7 +22,7 @@ pub(crate) struct Shown<'a> {
     pub(crate) healthy: bool,
     pub(crate) owner: Option<&'a Owner>,
     pub(crate) checked: Counts,
-    /// What `--mend collect` would remove from the journal.
+    /// What `--repair collect` would remove from the journal.
     pub(crate) collectable: Collected,
     pub(crate) findings: &'a [Finding],
     pub(crate) notes: &'a [String],
@@ -106,9 +106,9 @@ fn lay_out_finding(page: &mut Page, finding: &Finding, zone: &Zone) {
     page.line(format!("  means   {}", printable(&finding.effect.to_string())));
     match &finding.repair {
         Some(repair) => {
-            page.line(format!("  mend    limulus doctor --mend {}", shell_word(&repair.to_string())));
+            page.line(format!("  repair  limulus doctor --repair {}", shell_word(&repair.to_string())));
         }
-        None => page.line(format!("  mend    {}", without(finding))),
+        None => page.line(format!("  repair  {}", without(finding))),
     }
 }
 

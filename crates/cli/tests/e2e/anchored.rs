@@ -80,7 +80,7 @@ fn r10_r17_r18_a_session_that_begins_at_an_anchor_is_read_by_every_command() {
     assert!(gone.verdict().contains("were removed"), "{gone:?}");
 
     // Made anew, the lists still tell what only removed entries gave.
-    home.run(&["doctor", "--mend", "views", "--yes"]).expect_code(0);
+    home.run(&["doctor", "--repair", "views", "--yes"]).expect_code(0);
     assert_eq!((home.json(&["runs", "list"]), &home.json(&["sessions", "show"])), (runs, &session));
     home.assert_usable("main");
     home.run(&["doctor"]).expect_code(0);
@@ -97,7 +97,7 @@ fn r10_lists_of_an_anchored_session_are_made_from_its_snapshot() {
     let receipts = journal.execute("DELETE FROM view_receipts", []).expect("they can be lost");
     drop(journal);
     home.run(&["doctor"]).expect_code(65);
-    home.run(&["doctor", "--mend", "views", "--yes"]).expect_code(0);
+    home.run(&["doctor", "--repair", "views", "--yes"]).expect_code(0);
     assert_eq!(home.json(&["sessions", "list"]), before);
     let journal = rusqlite::Connection::open(home.path().join("journal.db")).expect("a journal");
     let made: i64 = journal.query_row("SELECT count(*) FROM view_receipts", [], |row| row.get(0)).expect("a number");
@@ -167,7 +167,7 @@ fn r10_r17_an_anchored_session_is_salvaged_from_behind_its_anchor() {
     assert_eq!(journal.execute(damage, []).expect("it can be damaged"), 1);
     drop(journal);
     home.run(&["doctor"]).expect_code(65);
-    home.run(&["doctor", "--mend", "session:agent:main:main", "--yes"]).expect_code(0);
+    home.run(&["doctor", "--repair", "session:agent:main:main", "--yes"]).expect_code(0);
     home.run(&["resume", "main", "--force"]).expect_code(0);
     let lines = home.run(&["audit", "--json", "--verify"]).expect_code(0).lines();
     assert_eq!((&lines[0]["branch"], &lines[0]["seq"]), (&branch.to_string().into(), &end.into()));
@@ -187,7 +187,7 @@ fn r10_a_session_whose_beginning_is_gone_is_put_aside_with_its_texts() {
     drop(journal);
     let found = home.run(&["doctor"]).expect_code(65).out;
     assert!(found.contains("no snapshot stands for it") && found.contains("no entry before it is good"), "{found}");
-    let did = home.run(&["doctor", "--mend", "session:agent:main:main", "--yes"]).expect_code(0).out;
+    let did = home.run(&["doctor", "--repair", "session:agent:main:main", "--yes"]).expect_code(0).out;
     let name = format!("agent-main-main.{branch}.txt");
     assert!(did.contains(&format!("what can be read of it is kept as {name}")), "{did}");
     let kept = std::fs::read_to_string(home.path().join(name)).expect("a text");

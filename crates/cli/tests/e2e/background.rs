@@ -81,7 +81,7 @@ fn r13_a_process_that_ends_while_nobody_looks_is_told_as_ended() {
     assert_eq!(processes(&home)[0]["how"], "exit status 3");
     let doctor = home.run(&["doctor"]).expect_code(0);
     assert!(!doctor.out.contains("nobody waits for"), "{doctor:?}");
-    home.run(&["doctor", "--mend", "collect", "--yes"]).expect_code(0);
+    home.run(&["doctor", "--repair", "collect", "--yes"]).expect_code(0);
     let listed = process(&home, "{\"action\": \"list\"}");
     assert!(listed.contains("[ended: exit status 3]"), "{listed}");
     let audit = home.run(&["audit", "main"]).expect_code(0).out;

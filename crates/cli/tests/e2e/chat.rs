@@ -107,7 +107,7 @@ fn r62_a_run_is_paused_resumed_and_stopped_from_the_chat() {
 #[test]
 fn r36_what_waits_says_where_it_stands_and_a_steer_has_the_mark_that_is_configured() {
     let server = ModelServer::start().unwrap();
-    let home = Home::new().served_by(&server).with("LIMULUS_QUEUE__MARK", "(meanwhile) ");
+    let home = Home::new().served_by(&server).with("LIMULUS_QUEUE__STEER_PREFIX", "(meanwhile) ");
     let owner = home.start(&["serve"]);
     owner.until_err("serving");
     let run = home.start(&["agent", "--json", "-m", "tokens=400 delay_ms=20 Hello"]);

@@ -30,7 +30,7 @@ fn r24_r50_a_check_tells_everything_and_what_is_shown_holds_no_key() {
     let home = Home::new().with("LIMULUS_RUNS__RESUME", "never");
     fs::create_dir(home.path()).unwrap();
     let file = home.path().join("config.toml");
-    fs::write(&file, "[runs]\ndeadline = 3\n[tools]\ncall_s = 0\n").unwrap();
+    fs::write(&file, "[runs]\ndeadline = 3\n[tools]\ntimeout_s = 0\n").unwrap();
     let checked = home.run(&["config", "check"]).expect_code(78);
     assert!(checked.verdict().contains("3 errors"), "{checked:?}");
     for part in ["config.toml:2", "runs.deadline_s", "config.toml:4", "LIMULUS_RUNS__RESUME", "restart, continue"] {

@@ -343,7 +343,7 @@ fn r10_r18_a_damaged_body_holds_its_own_session_alone() {
     home.assert_usable("other");
     let found = home.run(&["doctor"]).expect_code(65);
     assert!(found.out.contains("a body is damaged"), "{found:?}");
-    home.run(&["doctor", "--mend", "session:agent:main:main", "--yes"]).expect_code(0);
+    home.run(&["doctor", "--repair", "session:agent:main:main", "--yes"]).expect_code(0);
     home.run(&["doctor"]).expect_code(0);
     // The run that was begun behind the damage is in no line any more.
     let listed = home.json(&["runs", "list"]);
@@ -359,7 +359,7 @@ fn r10_r18_a_damaged_body_holds_its_own_session_alone() {
 fn r10_r18_what_every_journal_has_is_missed_and_made_anew() {
     let cases = [
         ("DROP TABLE view_usage", "views"),
-        ("DELETE FROM owner", "rescue"),
+        ("DELETE FROM owner", "export"),
         ("UPDATE sessions SET key = 'agent:main:new' WHERE key = 'agent:main:other'", "views"),
         ("DELETE FROM sessions WHERE key = 'agent:main:other'", "views"),
     ];
@@ -367,11 +367,11 @@ fn r10_r18_what_every_journal_has_is_missed_and_made_anew() {
         let home = copy(good());
         rusqlite::Connection::open(database(&home)).expect("a journal").execute_batch(sql).expect("it can be changed");
         let found = home.run(&["doctor"]).expect_code(65);
-        assert!(found.out.contains(&format!("limulus doctor --mend {repair}\n")), "{sql}: {found:?}");
+        assert!(found.out.contains(&format!("limulus doctor --repair {repair}\n")), "{sql}: {found:?}");
         let refused = home.run(&["agent", "--session", "new", "-m", "Who are you?"]);
         assert!([0, 65].contains(&refused.code.expect("a code")), "{sql}: {refused:?}");
         assert!(refused.code == Some(0) || refused.verdict().contains("`limulus doctor`"), "{sql}: {refused:?}");
-        home.run(&["doctor", "--mend", repair, "--yes"]).expect_code(0);
+        home.run(&["doctor", "--repair", repair, "--yes"]).expect_code(0);
         home.run(&["doctor"]).expect_code(0);
         for session in ["main", "other", "new"] {
             home.assert_usable(session);
@@ -386,11 +386,11 @@ fn r10_r18_a_session_of_which_nothing_was_rescued_is_refused_as_damaged() {
         .and_then(|it| it.query_row("SELECT rootpage FROM sqlite_schema WHERE name = 'entries'", [], |row| row.get(0)))
         .expect("a table");
     change(&database(&home), |bytes| bytes[(root as usize - 1) * PAGE_BYTES] ^= 0x40);
-    let repaired = home.run(&["doctor", "--mend", "rescue", "--yes"]);
+    let repaired = home.run(&["doctor", "--repair", "export", "--yes"]);
     assert!(repaired.out.contains("nothing could be read at positions 1 to "), "{repaired:?}");
     let refused = home.run(&["agent", "-m", "Who are you?"]).expect_code(65);
     assert!(refused.verdict().contains("`limulus doctor`"), "{refused:?}");
-    home.run(&["doctor", "--mend", "session:agent:main:main", "--yes"]);
+    home.run(&["doctor", "--repair", "session:agent:main:main", "--yes"]);
     home.assert_usable("main");
 }
 
@@ -441,11 +441,11 @@ pub(crate) fn damaged(name: &str) -> Home {
 
 /// Mends, and gives what was said; a finding that is left is the exit code's to say.
 fn repair(home: &Home, what: &str, code: i32) -> String {
-    let asked = home.run(&["doctor", "--mend", what]).expect_code(3);
+    let asked = home.run(&["doctor", "--repair", what]).expect_code(3);
     assert!(asked.verdict().contains("--yes"), "{asked:?}");
-    let repaired = home.run(&["doctor", "--mend", what, "--yes"]).expect_code(code);
-    let again = home.run(&["doctor", "--mend", what, "--yes"]).expect_code(3);
-    assert!(again.verdict().contains("nothing here needs the mend"), "{again:?}");
+    let repaired = home.run(&["doctor", "--repair", what, "--yes"]).expect_code(code);
+    let again = home.run(&["doctor", "--repair", what, "--yes"]).expect_code(3);
+    assert!(again.verdict().contains("nothing here needs the repair"), "{again:?}");
     plain(&repaired.out, home)
 }
 
@@ -500,13 +500,13 @@ fn r10_lists_are_made_anew_by_command() {
     let home = damaged("views");
     let lists = |home: &Home| ["sessions", "runs"].map(|list| home.run(&[list, "list", "--json"]).out);
     assert_ne!(lists(&home), lists(good()));
-    let asked = home.run(&["doctor", "--mend", "views"]).expect_code(3);
+    let asked = home.run(&["doctor", "--repair", "views"]).expect_code(3);
     assert!(asked.verdict().contains("--yes"), "{asked:?}");
-    let repaired = home.run(&["doctor", "--mend", "views", "--yes"]).expect_code(0);
+    let repaired = home.run(&["doctor", "--repair", "views", "--yes"]).expect_code(0);
     insta::assert_snapshot!("mend-views", plain(&repaired.out, &home));
     assert_eq!(lists(&home), lists(good()));
     // At will, too, and with the same result.
-    home.run(&["doctor", "--mend", "views", "--yes"]).expect_code(0);
+    home.run(&["doctor", "--repair", "views", "--yes"]).expect_code(0);
     assert_eq!(lists(&home), lists(good()));
 }
 
@@ -560,10 +560,10 @@ fn r10_r13_a_salvaged_session_goes_on_in_a_new_branch_and_nothing_is_run_again()
 fn r10_what_can_be_read_is_rescued_and_the_rest_is_told() {
     let home = damaged("page");
     // One session has lost its beginning: nothing can be salvaged of it, and whether it is put aside is its user's to say.
-    let said = repair(&home, "rescue", 65);
+    let said = repair(&home, "export", 65);
     assert!(said.contains("nothing could be read at positions"), "{said}");
     assert!(said.contains("session agent:main:other is refused"), "{said}");
-    assert!(said.contains("--mend session:agent:main:other"), "{said}");
+    assert!(said.contains("--repair session:agent:main:other"), "{said}");
     assert!(said.contains("agent:main:main waits for you"), "{said}");
     home.run(&["resume", "main", "--force"]).expect_code(0);
     home.assert_usable("main");
@@ -582,7 +582,7 @@ fn r10_what_can_be_read_is_rescued_and_the_rest_is_told() {
     assert!(audit.out.contains("closed") && audit.out.contains("the entries before it are missing"), "{audit:?}");
     // Its key is free.
     home.assert_usable("other");
-    home.run(&["doctor", "--mend", "collect", "--yes"]).expect_code(0);
+    home.run(&["doctor", "--repair", "collect", "--yes"]).expect_code(0);
     home.run(&["audit", "other", "--verify"]).expect_code(0);
 }
 
@@ -608,18 +608,18 @@ fn r10_what_nothing_needs_is_told_and_collected_by_command() {
         assert!(told.contains(part), "{part}: {told}");
     }
     assert_eq!(home.json(&["doctor"])["collectable"], serde_json::json!({"bodies": 8, "bytes": 24, "progress": 1}));
-    let asked = home.run(&["doctor", "--mend", "collect"]).expect_code(3);
+    let asked = home.run(&["doctor", "--repair", "collect"]).expect_code(3);
     assert!(asked.verdict().contains("--yes") && call.exists(), "{asked:?}");
-    let did = home.run(&["doctor", "--mend", "collect", "--yes"]).expect_code(0).out;
+    let did = home.run(&["doctor", "--repair", "collect", "--yes"]).expect_code(0).out;
     assert!(
         did.contains("→ 8 bodies (24 B) and 1 piece of output that nothing needs are removed, and 1 folder in calls/"),
         "{did}"
     );
-    assert!(!did.contains("--mend collect") && !call.exists() && home.path().join("calls/notes").exists(), "{did}");
+    assert!(!did.contains("--repair collect") && !call.exists() && home.path().join("calls/notes").exists(), "{did}");
     home.assert_usable("main");
     // Nobody knows what a damaged home needs.
     let home = damaged("payload");
-    let refused = home.run(&["doctor", "--mend", "collect", "--yes"]).expect_code(3);
+    let refused = home.run(&["doctor", "--repair", "collect", "--yes"]).expect_code(3);
     assert!(refused.verdict().contains("to be mended first"), "{refused:?}");
 }
 
@@ -637,10 +637,10 @@ fn r13_nothing_of_a_call_that_is_open_is_collected() {
     agent.kill();
     let calls = || fs::read_dir(home.path().join("calls")).expect("a folder").count();
     assert_eq!(calls(), 1);
-    home.run(&["doctor", "--mend", "collect", "--yes"]).expect_code(0);
+    home.run(&["doctor", "--repair", "collect", "--yes"]).expect_code(0);
     home.put("go", "");
     until("the command ends", || home.exit_records() == 1);
-    home.run(&["doctor", "--mend", "collect", "--yes"]).expect_code(0);
+    home.run(&["doctor", "--repair", "collect", "--yes"]).expect_code(0);
     assert_eq!(calls(), 1, "its result is not recorded yet");
     let resumed = home.run(&["resume"]).expect_code(0);
     let call = &home.json(&["runs", "show"])["steps"][0]["calls"][0];

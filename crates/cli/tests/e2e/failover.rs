@@ -193,7 +193,7 @@ fn r50_r10_with_a_damaged_ledger_runs_go_on_loudly_and_a_mend_keeps_what_is_good
     assert_eq!(entries(&home).len() as u32, last, "nothing is written to it");
 
     // Its mend keeps what is good, and the sessions that found something out tell it now.
-    home.run(&["doctor", "--mend", "ledger", "--yes"]).expect_code(0);
+    home.run(&["doctor", "--repair", "ledger", "--yes"]).expect_code(0);
     assert_eq!(entries(&home), ["forked"]);
     let audit = home.run(&["audit", "--branch", "00000000-0000-0000-0000-000000000000"]).expect_code(65);
     assert!(audit.out.contains("✗ its payload does not match its hash"), "{audit:?}");
@@ -206,7 +206,7 @@ fn r50_r10_with_a_damaged_ledger_runs_go_on_loudly_and_a_mend_keeps_what_is_good
     damage_ledger(&home, 1);
     home.run(&["agent", "--session", "four", "-m", "fail=402x1 tokens=2 four"]).expect_code(0);
     assert_eq!(asked(&home, "four"), [FIRST, SECOND], "that it has no credit is not known");
-    home.run(&["doctor", "--mend", "ledger", "--yes"]).expect_code(0);
+    home.run(&["doctor", "--repair", "ledger", "--yes"]).expect_code(0);
     home.run(&["doctor"]).expect_code(0);
     assert_eq!(server.violations(), [""; 0]);
 }

@@ -351,7 +351,7 @@ fn r10_r18_a_reader_of_the_page_reads_a_home_that_was_salvaged() {
     let home = damaged("payload");
     let old = home.json(&["sessions", "show", "other"]);
     let branch = home.run(&["audit", "--json"]).lines()[0]["branch"].clone();
-    home.run(&["doctor", "--mend", "session:agent:main:main", "--yes"]).expect_code(0);
+    home.run(&["doctor", "--repair", "session:agent:main:main", "--yes"]).expect_code(0);
     home.run(&["resume", "main", "--force"]).expect_code(0);
     home.assert_usable("main");
     let (code, told) = read(python, &home.path());

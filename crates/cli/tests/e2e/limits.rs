@@ -50,7 +50,7 @@ pub(crate) fn r15_r49_a_call_past_its_limit_is_ended_whatever_it_does() {
     ];
     for command in hanging {
         at_a_limit(command, |limit| {
-            let home = Home::new().with("LIMULUS_TOOLS__CALL_S", limit);
+            let home = Home::new().with("LIMULUS_TOOLS__TIMEOUT_S", limit);
             let answer = home.run(&["agent", "--yes", "-m", &format!("run `{command}`")]).expect_code(0);
             assert!(answer.err.contains("timed_out"), "{command}: {answer:?}");
             assert!(answer.out.contains(&format!("{limit} s")), "the model is told which limit: {answer:?}");
@@ -72,7 +72,7 @@ pub(crate) fn r52_a_run_that_goes_round_in_a_circle_is_told_so_and_then_stopped(
     assert_eq!(stopped.err.matches(told).count(), 1, "{stopped:?}");
     let verdict = stopped.verdict();
     assert!(verdict.contains("the same call of `ls` came with the same result 6 times"), "{verdict}");
-    assert!(verdict.contains("runs.repeats_most"), "it says what can be done: {verdict}");
+    assert!(verdict.contains("runs.loop_stop_after"), "it says what can be done: {verdict}");
     let messages: Vec<usize> = server.seen().iter().map(|seen| seen.messages).collect();
     assert_eq!(messages, [2, 4, 6, 9, 11, 13], "the note is one message more from the fourth request on");
     let context = home.json(&["sessions", "context"]);
@@ -80,7 +80,7 @@ pub(crate) fn r52_a_run_that_goes_round_in_a_circle_is_told_so_and_then_stopped(
     assert_eq!(notes, 1, "{context}");
     home.assert_usable("main");
 
-    let home = home.with("LIMULUS_RUNS__REPEATS_TOLD", "0").with("LIMULUS_RUNS__REPEATS_MOST", "0");
+    let home = home.with("LIMULUS_RUNS__LOOP_WARN_AFTER", "off").with("LIMULUS_RUNS__LOOP_STOP_AFTER", "off");
     let quiet = home.run(&["agent", "--session", "free", "-m", "rounds=9 tool=ls tokens=1"]).expect_code(0);
     assert!(quiet.out.contains("word0") && !quiet.err.contains("Note from limulus"), "{quiet:?}");
 }

@@ -101,7 +101,7 @@ fn talk(client: &mut Strict) -> String {
     let (call, fingerprint) = (&ask["payload"]["call"], &ask["payload"]["fingerprint"]);
     client.get("status", &json!({}));
     client.get("sessions.show", &json!({ "limit": 9 }));
-    client.get("asks.answer", &json!({ "call": call, "fingerprint": fingerprint, "allow": true }));
+    client.get("approvals.resolve", &json!({ "call": call, "fingerprint": fingerprint, "allow": true }));
     let ended = client.until(|frame| frame["id"] == "agent" && frame["payload"]["status"] != "accepted");
     assert_eq!(ended["payload"]["status"], "ok", "{ended}");
     ended["payload"]["runId"].as_str().expect("a run").to_owned()

@@ -65,9 +65,9 @@ pub(crate) fn r24_a_provider_that_cannot_be_reached_is_named() {
 #[test]
 pub(crate) fn r49_a_provider_that_is_silent_is_given_up() {
     let server = ModelServer::start().unwrap();
-    let home = Home::new().served_by(&server).with("LIMULUS_REQUESTS__FIRST_BYTE_S", "1");
+    let home = Home::new().served_by(&server).with("LIMULUS_REQUESTS__FIRST_BYTE_TIMEOUT_S", "1");
     let answer = home.run(&["agent", "-m", "hang=1 tokens=2"]).expect_code(0);
-    assert!(answer.out == "word0 word1\n" && answer.err.contains("first_byte_s"), "{answer:?}");
+    assert!(answer.out == "word0 word1\n" && answer.err.contains("first_byte_timeout_s"), "{answer:?}");
 }
 
 /// Mistakes of a model are its calls' results: it is told, and decides.

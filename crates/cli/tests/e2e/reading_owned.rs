@@ -7,8 +7,8 @@ use std::process::{Command as Process, Output};
 use std::sync::{Arc, mpsc};
 
 use engine::{
-    BodyKind, BranchId, Candidate, Command, Content, Effect, EffectKind, Input, Limits, Machine, MessageId, Moment,
-    Overrides, Part, Policy, QueueSettings, Report, ResumeMode, SessionId, Settings, Timestamp,
+    BodyKind, BranchId, Candidate, Command, Content, Decide as _, Effect, EffectKind, Input, Limits, Machine,
+    MessageId, Moment, Overrides, Part, Policy, QueueSettings, Report, ResumeMode, SessionId, Settings, Timestamp,
 };
 use journal::{Append, Journal as _, Sqlite};
 use uuid::Uuid;

@@ -74,6 +74,11 @@ macro_rules! events {
                 match self { $(Self::$variant(_) => Store::$store,)* }
             }
 
+            /// The effect and offset of progress; none for an entry.
+            pub fn progress(&self) -> Option<(EffectId, u64)> {
+                match self { $(Self::$variant(payload) => progress!($store payload),)* }
+            }
+
             /// The payload: JSON, UTF-8.
             pub fn payload(&self) -> Vec<u8> {
                 match self {
@@ -100,6 +105,16 @@ macro_rules! events {
             }
         })*
     };
+}
+
+macro_rules! progress {
+    (Progress $payload:ident) => {
+        Some(($payload.effect, $payload.offset))
+    };
+    ($entry:ident $payload:ident) => {{
+        let _ = $payload;
+        None
+    }};
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -186,20 +201,9 @@ impl Event {
         }
     }
 
-    /// The effect and offset of progress; none for an entry.
-    pub fn progress(&self) -> Option<(EffectId, u64)> {
-        match self {
-            Self::TextAdded(e) => Some((e.effect, e.offset)),
-            Self::ReasoningAdded(e) => Some((e.effect, e.offset)),
-            Self::CallPartAdded(e) => Some((e.effect, e.offset)),
-            Self::BlockSigned(e) => Some((e.effect, e.offset)),
-            Self::OutputAdded(e) => Some((e.effect, e.offset)),
-            _ => None,
-        }
-    }
-
     /// The effect whose progress this entry seals, that of its earlier tries included ([`EffectId::covers`]): what is
     /// kept of it is in the entry's bodies from now on.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "only requests and calls have progress; these are their ends")]
     pub fn seals(&self) -> Option<EffectId> {
         match self {
             Self::MessageSealed(e) => Some(e.request),
@@ -219,10 +223,7 @@ impl Event {
             Self::StepBegun(e) => vec![e.prompt],
             Self::StreamCut(e) => e.text.into_iter().collect(),
             Self::Failed(e) => e.text.into_iter().collect(),
-            Self::MessageSealed(e) => {
-                let calls = e.calls.iter().flat_map(|call| [Some(call.arguments), call.answer]);
-                [e.text, e.reasoning, e.blocks].into_iter().chain(calls).flatten().chain(all(&e.images)).collect()
-            }
+            Self::MessageSealed(e) => e.bodies(),
             Self::CallSettled(e) => std::iter::once(e.output).chain(e.whole).chain(all(&e.attachments)).collect(),
             Self::CompactionBegun(e) => e.focus.into_iter().collect(),
             Self::CompactionAsked(e) => e.focus.into_iter().collect(),
@@ -231,16 +232,70 @@ impl Event {
             Self::Uncompacted(e) => e.restored.iter().flat_map(|of| of.item.bodies()).copied().collect(),
             Self::Noted(e) => vec![e.body],
             Self::RunEnded(e) => e.text.clone(),
-            _ => vec![],
+            Self::Created(_)
+            | Self::Forked(_)
+            | Self::Opened(_)
+            | Self::Closed(_)
+            | Self::MessageSettled(_)
+            | Self::Gathered(_)
+            | Self::RunStarted(_)
+            | Self::RequestSent(_)
+            | Self::RequestOpened(_)
+            | Self::TextStruck(_)
+            | Self::CallChecked(_)
+            | Self::CallAsked(_)
+            | Self::AskAnswered(_)
+            | Self::CallStarted(_)
+            | Self::CallEnding(_)
+            | Self::CallLost(_)
+            | Self::CallFound(_)
+            | Self::CompactionFailed(_)
+            | Self::BudgetSet(_)
+            | Self::BudgetAsked(_)
+            | Self::WaitBegan(_)
+            | Self::WaitEnded(_)
+            | Self::RetryScheduled(_)
+            | Self::CandidateCooled(_)
+            | Self::CandidateCleared(_)
+            | Self::Reported(_)
+            | Self::EndingSet(_)
+            | Self::BreakpointSet(_)
+            | Self::Reset(_)
+            | Self::Paused(_)
+            | Self::Resumed(_)
+            | Self::LifecycleChanged(_)
+            | Self::OverrideSet(_)
+            | Self::DeliveryStarted(_)
+            | Self::DeliveryEnded(_)
+            | Self::ProcessAdopted(_)
+            | Self::ProcessEnding(_)
+            | Self::ProcessEnded(_)
+            | Self::ProcessForgotten(_)
+            | Self::LedgerBegun(_)
+            | Self::ProfileCooled(_)
+            | Self::ProfileAnswered(_)
+            | Self::ProfilePreferred(_)
+            | Self::ProfileCleared(_)
+            | Self::AllowanceSet(_)
+            | Self::TextAdded(_)
+            | Self::ReasoningAdded(_)
+            | Self::CallPartAdded(_)
+            | Self::BlockSigned(_)
+            | Self::OutputAdded(_) => vec![],
         }
     }
 
     /// The hashes of all content that must be kept for this event: its bodies, and the settings that it names.
     pub fn references(&self) -> Vec<Hash> {
-        let settings = match self {
-            Self::RunStarted(e) => Some(e.settings),
-            _ => None,
-        };
+        let settings = if let Self::RunStarted(e) = self { Some(e.settings) } else { None };
         self.bodies().iter().map(|body| body.hash).chain(settings).collect()
+    }
+}
+
+impl MessageSealed {
+    fn bodies(&self) -> Vec<Body> {
+        let calls = self.calls.iter().flat_map(|call| [Some(call.arguments), call.answer]);
+        let images = self.images.iter().map(|image| image.body);
+        [self.text, self.reasoning, self.blocks].into_iter().chain(calls).flatten().chain(images).collect()
     }
 }

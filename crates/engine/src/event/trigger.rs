@@ -84,16 +84,27 @@ fn lifecycle_changed(cause: LifecycleCause) -> Option<Trigger> {
     match cause {
         LifecycleCause::Escalated => Some(Trigger::Escalated),
         LifecycleCause::Recovered => Some(Trigger::Recovered),
-        _ => None,
+        LifecycleCause::Initialised
+        | LifecycleCause::Failed
+        | LifecycleCause::Task
+        | LifecycleCause::Terminate
+        | LifecycleCause::RunEnded
+        | LifecycleCause::Pause
+        | LifecycleCause::Interrupt
+        | LifecycleCause::IdleTimeout
+        | LifecycleCause::Resume
+        | LifecycleCause::Recover
+        | LifecycleCause::GivenUp
+        | LifecycleCause::RecoveryFailed => None,
     }
 }
 
 fn run_ended(e: &RunEnded) -> Trigger {
     match &e.failure {
-        _ if e.compacted => Trigger::CompactSuccess,
+        Some(_) | None if e.compacted => Trigger::CompactSuccess,
         // A limit of its own, before its next request.
         Some(failure) if matches!(failure.class, FailureClass::Loop | FailureClass::Budget) => Trigger::LimitReached,
-        _ => ended(e.outcome),
+        Some(_) | None => ended(e.outcome),
     }
 }
 
@@ -102,7 +113,25 @@ fn failed(e: &Failed) -> Trigger {
         FailureClass::ContextOverflow => Trigger::ContextOverflow,
         FailureClass::Refused if e.request.is_none() => Trigger::Refused,
         FailureClass::Timeout | FailureClass::Stalled => Trigger::Timeout,
-        _ => Trigger::StopError,
+        FailureClass::Refused
+        | FailureClass::RateLimit
+        | FailureClass::Overloaded
+        | FailureClass::Auth
+        | FailureClass::AuthPermanent
+        | FailureClass::Billing
+        | FailureClass::Network
+        | FailureClass::Server
+        | FailureClass::Malformed
+        | FailureClass::ThinkingUnsupported
+        | FailureClass::ModelNotFound
+        | FailureClass::InvalidRequest
+        | FailureClass::Tool
+        | FailureClass::Deadline
+        | FailureClass::Aborted
+        | FailureClass::Budget
+        | FailureClass::Loop
+        | FailureClass::Store
+        | FailureClass::Unknown => Trigger::StopError,
     }
 }
 

@@ -1,32 +1,35 @@
 //! What the sessions of a home share: which profiles are left alone and until when, and in which order they are asked.
 //!
-//! A second small machine with a branch of its own. Sessions tell it what failed (`report`, until it has recorded that) and
-//! are told whom to leave alone when a run starts and whenever that changes; what is decided is the run's own. What may not
-//! live here: a decision about a run.
+//! A second small machine with a branch of its own, on the same pump. Sessions tell it what failed (`report`, until it has
+//! recorded that) and are told whom to leave alone when a run starts and whenever that changes; what is decided is the run's own.
+//! What may not live here: a decision about a run.
 
 mod failure_report;
+mod input;
 mod order;
-mod pump;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::convert::Infallible;
 
 use uuid::Uuid;
 
 use crate::batch::{Batch, Record, Views};
+use crate::decide::Decide;
 use crate::event::{
     AllowanceSet, Event, LedgerBegun, ProfileAnswered, ProfileCleared, ProfileCooled, ProfilePreferred,
 };
 use crate::failure::FailureClass;
-use crate::ids::{BranchId, EffectId, RunId, Seq, SessionId, Timestamp};
+use crate::ids::{BranchId, EffectId, Moment, RunId, Seq, SessionId, Timestamp};
+use crate::input::Refusal;
 use crate::settings::Candidate;
 use crate::tables::budget::Allowance;
 use crate::tables::limits::COUNTED_REPORTS;
 use crate::tables::recovery::{Cools, rule_of};
 
 pub use failure_report::{CooldownLifted, CooldownSet, FailureReport};
-pub use pump::{LedgerPump, LedgerUpdate};
+pub use input::{LedgerAnswer, LedgerInput, LedgerUpdate};
 
 /// What is left alone: a profile with one model, or with all.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -222,9 +225,36 @@ impl Ledger {
         let allowance = change.or(self.allowance(agent));
         self.emit(AllowanceSet { agent: agent.map(str::to_owned), allowance }, now);
     }
+}
 
-    /// Folds a stored event.
-    pub fn apply(&mut self, event: &Event, at: Timestamp) {
+impl Decide for Ledger {
+    type Input = LedgerInput;
+    type Answer = LedgerAnswer;
+    type Effect = Infallible;
+
+    /// The ledger refuses nothing.
+    fn handle(&mut self, input: LedgerInput, Moment { now, .. }: Moment) -> Result<LedgerAnswer, Refusal> {
+        match input {
+            LedgerInput::Failed(failure_report) => self.record_failure(&failure_report, now),
+            LedgerInput::Answered { candidate, alone, since } => {
+                if self.is_update(&candidate, alone, since) {
+                    self.answered(&candidate, since, now);
+                }
+            }
+            LedgerInput::Prefer { provider, profile } => self.prefer(&provider, profile.as_deref(), now),
+            LedgerInput::Clear { provider, profile } => {
+                return Ok(LedgerAnswer::Lifted(self.clear(provider.as_deref(), profile.as_deref(), now)));
+            }
+            LedgerInput::Allow { agent, change } => self.allow(agent.as_deref(), change, now),
+        }
+        Ok(LedgerAnswer::Done)
+    }
+
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "the ledger has a journal of its own; other kinds are sessions'"
+    )]
+    fn apply(&mut self, event: &Event, at: Timestamp) {
         // A fork is the first of its branch; what stands before it is of the one that was left.
         self.head = if matches!(event, Event::Forked(_)) { Seq(1) } else { Seq(self.head.0 + 1) };
         match event {
@@ -260,13 +290,22 @@ impl Ledger {
         }
     }
 
-    /// All that was decided since the last batch, if anything was.
-    pub fn take_batch(&mut self) -> Option<Batch> {
+    fn take_batch(&mut self) -> Option<Batch> {
         let records = std::mem::take(&mut self.open);
         let (session, branch) = (Self::SESSION, self.branch);
         (!records.is_empty()).then(|| Batch { session, branch, records, bodies: vec![], views: Views::default() })
     }
 
+    fn effects(&self) -> Vec<Infallible> {
+        vec![]
+    }
+
+    fn id_of(effect: &Infallible) -> EffectId {
+        match *effect {}
+    }
+}
+
+impl Ledger {
     fn used(&mut self, provider: &str, profile: Option<&String>, at: Timestamp) -> &mut ProfileOrder {
         let turns = self.providers.entry(provider.to_owned()).or_default();
         turns.used.insert(profile.cloned(), at);

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::ids::{EffectKind, RunId};
+use crate::pump::{Do, Pump};
 use crate::settings::Thinking;
 
 const MINUTE: u64 = 60_000;
@@ -191,4 +192,30 @@ fn r50_whom_a_user_has_cleared_is_said_until_he_fails_again() {
     assert_eq!(cleared(&ledger), [(0, 5), (2, 5)]);
     ledger.record_failure(&failure_report(3, ("two", "a"), FailureClass::RateLimit), Timestamp(7));
     assert_eq!(cleared(&ledger), []);
+}
+
+#[test]
+fn r50_nobody_is_answered_before_it_is_recorded_and_what_comes_meanwhile_is_in_the_next_batch() {
+    let mut pump = Pump::new(Ledger::default());
+    let mut recorded = Ledger::default();
+    let moment = Moment { now: Timestamp(1), random: 0 };
+    let limit = |number, of| LedgerInput::Failed(failure_report(number, of, FailureClass::RateLimit));
+    pump.offer(limit(1, ("one", "a")), moment, Some(1));
+    let first = pump.next_batch().expect("it is news");
+    pump.offer(limit(2, ("two", "b")), moment, Some(2));
+    pump.offer(limit(3, ("two", "a")), moment, Some(3));
+    assert!(pump.next_batch().is_none() && pump.poll().is_none(), "the first is not recorded yet");
+    pump.committed(Timestamp(2));
+    assert!(matches!(pump.poll(), Some(Do::Publish(batch)) if batch == first));
+    assert!(matches!(pump.poll(), Some(Do::Answer(1, Ok(LedgerAnswer::Done)))));
+    assert!(pump.poll().is_none());
+    recorded.apply_batch(&first);
+    assert_eq!(recorded, *pump.machine());
+    assert_eq!(pump.next_batch().map(|batch| batch.records.len()), Some(2));
+    pump.failed("there is no space");
+    for caller in [2, 3] {
+        assert!(matches!(pump.poll(), Some(Do::Answer(of, Err(Refusal::Unavailable { .. }))) if of == caller));
+    }
+    assert!(pump.poll().is_none());
+    assert_eq!(alone(&recorded, 1), [(0, 1)], "the others are as if nobody had told of them");
 }

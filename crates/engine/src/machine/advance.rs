@@ -1,5 +1,6 @@
 //! What follows from the state alone. Called after every input until nothing more follows.
 
+use super::failover::{Pick, Strategy, cooling_until, given_up, recover};
 use super::{Machine, model_notices};
 use crate::body::{BodyKind, Content};
 use crate::event::{
@@ -11,10 +12,10 @@ use crate::ids::{EffectId, Moment, Timestamp};
 use crate::ledger::{CooldownLifted, CooldownSet};
 use crate::mutant;
 use crate::settings::{Candidate, Limits, ResumeMode, Thinking};
-use crate::state::{Lifecycle, Phase, PrepareStage, Repeat, Session};
-use crate::tables::compaction::{CompactionStep, History};
+use crate::state::{History, Lifecycle, Phase, PrepareStage, Repeat, Session};
+use crate::tables::compaction::CompactionStep;
 use crate::tables::limits::WINDOW_LEAST;
-use crate::tables::recovery::{AtEnd, Cools, Pick, Strategy, cooling_until, given_up, recover, rule_of};
+use crate::tables::recovery::{AtEnd, Cools, rule_of};
 use crate::tables::timers::Timer;
 
 impl Machine {
@@ -118,7 +119,7 @@ impl Machine {
         if repeats_most > 0 && times >= repeats_most && is_heard {
             let message = format!(
                 "the same call of `{tool}` came with the same result {times} times, so the run was stopped \
-                 (`runs.repeats_most`); say what it should do instead, or raise the limit"
+                 (`runs.loop_stop_after`); say what it should do instead, or raise the limit"
             );
             self.end_run(Outcome::Failed, Some(Failure::new(FailureClass::Loop, message)), moment);
             return false;
@@ -265,11 +266,13 @@ impl Machine {
         match timer {
             Timer::RunDeadline => self.begin_ending(Outcome::TimedOut, CutCause::Deadline, moment),
             Timer::FirstByte => {
-                let message = format!("no answer within {} s (`requests.first_byte_s`)", limits.first_byte_ms / 1000);
+                let message =
+                    format!("no answer within {} s (`requests.first_byte_timeout_s`)", limits.first_byte_ms / 1000);
                 self.request_expired(Failure::new(FailureClass::Timeout, message), moment);
             }
             Timer::Silent => {
-                let message = format!("the answer stopped for {} s (`requests.silent_s`)", limits.silent_ms / 1000);
+                let message =
+                    format!("the answer stopped for {} s (`requests.idle_timeout_s`)", limits.silent_ms / 1000);
                 self.request_expired(Failure::new(FailureClass::Stalled, message), moment);
             }
             Timer::CallLimit(call) => self.end_call(call, EndingCause::Limit, moment),

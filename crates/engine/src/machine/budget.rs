@@ -1,6 +1,7 @@
 //! What may be spent: looked at before each request and each call, never while a call runs.
 
 use super::commands::{no_session, state_refusal};
+use super::failover::Pick;
 use super::{Machine, model_notices};
 use crate::body::{BodyKind, Content};
 use crate::event::{BudgetAsked, BudgetSet, Note, Noted, Outcome, WaitBegan, WaitEnded, WaitFor};
@@ -10,7 +11,6 @@ use crate::input::{Acknowledgement, Refusal};
 use crate::settings::Candidate;
 use crate::state::{Phase, Session, WrapUp};
 use crate::tables::budget::{Allowance, AtLimit, Limit, Resource, Scope, Spent, Standing, can_close, standing};
-use crate::tables::recovery::Pick;
 
 impl Machine {
     /// Looks at what the next request to this candidate may take. Says whether it is sent.

@@ -113,10 +113,8 @@ impl Machine {
 
     /// The result of a call that was run or ended.
     pub(super) fn call_ended(&mut self, id: CallId, given: ToolResult, moment: Moment) {
-        let why = match self.call(id).map(|call| &call.stage) {
-            Some(Stage::Ending { why }) => Some(*why),
-            _ => None,
-        };
+        let why =
+            if let Some(Stage::Ending { why }) = self.call(id).map(|call| &call.stage) { Some(*why) } else { None };
         let outcome = match (given.outcome, why) {
             (CallOutcome::Unended, _) | (_, None) => given.outcome,
             (_, Some(EndingCause::Limit)) => CallOutcome::TimedOut,

@@ -4,6 +4,7 @@ use super::Machine;
 use super::model_notices::denied;
 use super::queue::Offered;
 use crate::body::{BodyKind, Content};
+use crate::decide::Decide as _;
 use crate::event::{
     AskAnswered, CallOutcome, Created, CutCause, Event, LifecycleChanged, Outcome, OverrideSet, PauseCause, Paused,
     Reset, Resumed,
@@ -17,17 +18,13 @@ use crate::tables::lifecycle::{LifecycleCause, LifecycleKind};
 
 impl Machine {
     pub(super) fn handle_command(&mut self, command: Command, moment: Moment) -> Result<Acknowledgement, Refusal> {
-        let command = match command {
-            Command::Create { session, key, agent, branch } => {
-                return self.create(Created { session, key, agent, branch }, moment);
-            }
-            other => other,
-        };
-        if self.session.is_none() {
+        if self.session.is_none() && !matches!(command, Command::Create { .. }) {
             return Err(no_session());
         }
         match command {
-            Command::Create { .. } => unreachable!("taken above"),
+            Command::Create { session, key, agent, branch } => {
+                self.create(Created { session, key, agent, branch }, moment)
+            }
             Command::Message { message, content, mode, queue, key, overrides, attachments } => {
                 self.message(Offered { message, content, mode, queue, key, overrides, attachments }, moment)
             }
@@ -79,7 +76,12 @@ impl Machine {
                 return Err(state_refusal(session, &reason));
             }
             Lifecycle::Suspended(_) => self.emit(Resumed {}, moment.now),
-            _ => {}
+            Lifecycle::Initializing
+            | Lifecycle::Ready
+            | Lifecycle::Active(_)
+            | Lifecycle::Idle
+            | Lifecycle::Recovering { .. }
+            | Lifecycle::Terminated => {}
         }
         if let Some(request) = request.filter(|_| mutant!(AbortFallsBack)) {
             self.request_failed(request, Failure::new(FailureClass::Network, "aborted"), moment);
@@ -98,7 +100,12 @@ impl Machine {
                 let reason = format!("it is paused already; `limulus runs resume {}` lets it go on", run.id);
                 return Err(state_refusal(session, &reason));
             }
-            _ => return Err(state_refusal(session, "there is no run to pause")),
+            Lifecycle::Initializing
+            | Lifecycle::Ready
+            | Lifecycle::Idle
+            | Lifecycle::Error { .. }
+            | Lifecycle::Recovering { .. }
+            | Lifecycle::Terminated => return Err(state_refusal(session, "there is no run to pause")),
         };
         if run.ending.is_some() {
             return Err(state_refusal(session, "its run is ending"));
@@ -254,7 +261,12 @@ impl Machine {
         match session.lifecycle {
             Lifecycle::Suspended(_) => self.emit(Resumed {}, moment.now),
             Lifecycle::Error { .. } => self.repair(true, moment),
-            _ => {}
+            Lifecycle::Initializing
+            | Lifecycle::Ready
+            | Lifecycle::Active(_)
+            | Lifecycle::Idle
+            | Lifecycle::Recovering { .. }
+            | Lifecycle::Terminated => {}
         }
         self.begin_terminating(moment);
         self.advance(moment);

@@ -15,9 +15,9 @@ use crate::input::{Acknowledgement, CompactionResult, Refusal};
 use crate::mutant;
 use crate::queue::QueueSettings;
 use crate::settings::Candidate;
-use crate::state::{Compacting, Item, ItemAt, Lifecycle, Phase, Run, Session, Transcript, WrapUp};
+use crate::state::{Compacting, Flush, History, Item, ItemAt, Lifecycle, Phase, Run, Session, Transcript, WrapUp};
 use crate::tables::budget::Spent;
-use crate::tables::compaction::{CompactionStep, Flush, History, Window};
+use crate::tables::compaction::{CompactionStep, Window};
 use crate::tables::limits::{FLUSH_TOKENS, MESSAGE_TOKENS};
 
 /// What is to be done: which way, and how many items a summary stands for.
@@ -200,10 +200,8 @@ impl Machine {
     }
 
     fn compacting(&self) -> Option<Compacting> {
-        match self.phase() {
-            Some(Phase::Compacting(compacting)) => *compacting,
-            _ => None,
-        }
+        let Phase::Compacting(compacting) = self.phase()? else { return None };
+        *compacting
     }
 
     /// The compaction under way has failed, however.

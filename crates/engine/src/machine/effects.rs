@@ -6,13 +6,12 @@ use crate::effect::Effect;
 use crate::event::WaitFor;
 use crate::ids::{EffectId, EffectKind};
 use crate::state::{
-    Asked, Call, Compacting, Lifecycle, Phase, PrepareStage, Process, ProcessState, Run, Session, Stage,
+    Asked, Call, Compacting, Counters, Lifecycle, Phase, PrepareStage, Process, ProcessState, Run, Session, Stage,
 };
-use crate::tables::recovery::Counters;
 
 impl Machine {
     /// All that is wanted now, each with a stable id.
-    pub fn effects(&self) -> Vec<Effect> {
+    pub(super) fn wanted(&self) -> Vec<Effect> {
         let Some(session) = self.session.as_ref().filter(|session| !session.closed) else { return vec![] };
         let mut wanted: Vec<Effect> = session.next_up().map(|head| Effect::lane(head.message)).into_iter().collect();
         match &session.lifecycle {
@@ -24,7 +23,12 @@ impl Machine {
                 wanted.extend(calls(session, run, false));
                 wanted.extend(frozen(session, run));
             }
-            _ => {}
+            Lifecycle::Initializing
+            | Lifecycle::Ready
+            | Lifecycle::Idle
+            | Lifecycle::Error { .. }
+            | Lifecycle::Recovering { .. }
+            | Lifecycle::Terminated => {}
         }
         wanted.extend(session.processes.iter().filter_map(process));
         wanted.extend(session.pending_reports.iter().cloned().map(Effect::report));
@@ -33,12 +37,10 @@ impl Machine {
 
     /// Whether this effect is wanted. The streaming request, asked for each piece, is answered without a list.
     pub(super) fn wants(&self, effect: EffectId) -> bool {
-        let streaming = self.phase().is_some_and(|phase| match phase {
-            Phase::Streaming(stream) => stream.sent.request == effect,
-            _ => false,
-        });
+        let is_it = |phase: &Phase| matches!(phase, Phase::Streaming(stream) if stream.sent.request == effect);
+        let streaming = self.phase().is_some_and(is_it);
         let active = self.session.as_ref().is_some_and(|session| session.is_active() && !session.closed);
-        active && streaming || self.effects().iter().any(|wanted| wanted.id() == effect)
+        active && streaming || self.wanted().iter().any(|wanted| wanted.id() == effect)
     }
 }
 
@@ -61,7 +63,12 @@ fn request(session: &Session, run: &Run) -> Option<Effect> {
                 (*effect, *compaction_step, *items, *focus, run.counters.candidate);
             return Some(Effect::Compact { id, compaction_step, items, focus, candidate });
         }
-        _ => return None,
+        Phase::Preparing { stage: PrepareStage::Gathering }
+        | Phase::ToolExec
+        | Phase::Awaiting { .. }
+        | Phase::Compacting(None)
+        | Phase::Error { .. }
+        | Phase::Retry { .. } => return None,
     };
     let prompt = run.prompt.filter(|_| sent.epoch == session.epoch)?;
     let Counters { candidate, lowered: thinking, .. } = run.counters;

@@ -1,6 +1,7 @@
 //! Ending is a wanted effect: the end is decided first, and taken when nothing of the run is out any more.
 
 use super::Machine;
+use crate::decide::Decide as _;
 use crate::event::{CallOutcome, CutCause, EndingCause, EndingSet, Outcome, Reset, RunEnded};
 use crate::failure::{Failure, FailureClass};
 use crate::ids::Moment;

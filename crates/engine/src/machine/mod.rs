@@ -11,6 +11,7 @@ mod commands;
 mod compaction;
 mod effects;
 mod ending;
+pub mod failover;
 mod model_notices;
 mod opening;
 mod processes;
@@ -18,18 +19,21 @@ mod queue;
 mod recover;
 mod reports;
 mod requests;
+pub mod timers;
 
 use std::sync::Arc;
 
 use crate::batch::{Batch, Record, RunRow};
 use crate::body::{Attached, Attachment, BodyKind, Content};
+use crate::decide::Decide;
+use crate::effect::Effect;
 use crate::event::{Event, LifecycleChanged, PauseCause};
 use crate::ids::{EffectId, Moment, Timestamp};
-use crate::input::{Acknowledgement, Input, Refusal};
+use crate::input::{Acknowledgement, Input, Refusal, Report};
 use crate::settings::{Limits, Settings};
 use crate::state::{Lifecycle, Session};
 use crate::tables::lifecycle::{self, LifecycleCause};
-use crate::tables::timers;
+use crate::tables::timers::Timer;
 use crate::tables::transitions::{self, RunState, Trigger};
 use crate::views::Touched;
 
@@ -90,40 +94,6 @@ impl Machine {
         self.late
     }
 
-    /// The edge that it tried and the tables do not have.
-    pub fn fault(&self) -> Option<IllegalEdge> {
-        self.fault.clone()
-    }
-
-    /// Decides on an input. A refusal comes before the first event; a late report changes nothing.
-    pub fn handle(&mut self, input: Input, moment: Moment) -> Result<Acknowledgement, Refusal> {
-        match input {
-            Input::Command(command) => self.handle_command(command, moment),
-            Input::Report(report) => {
-                self.handle_report(report, moment);
-                Ok(Acknowledgement::Done)
-            }
-        }
-    }
-
-    /// Folds a stored event.
-    pub fn apply(&mut self, event: &Event, at: Timestamp) {
-        match (&mut self.session, event) {
-            (Some(session), event) => session.apply(event, at),
-            (None, Event::Created(created)) => self.session = Some(Session::created(created, at)),
-            (None, _) => {}
-        }
-    }
-
-    /// The soonest time that something is due.
-    pub fn deadline(&self) -> Option<Timestamp> {
-        let session = self.session.as_ref()?;
-        if session.closed {
-            return None;
-        }
-        self.timers(session).into_iter().map(|(at, _)| at).min()
-    }
-
     /// Whether nothing happens to the session until somebody asks for something: no run is under way or paused, nothing is
     /// wanted, no time is waited for. A machine that is rebuilt from its journal is then the same as this one.
     pub fn is_at_rest(&self) -> bool {
@@ -135,15 +105,62 @@ impl Machine {
         };
         self.session.as_ref().is_some_and(rests) && self.deadline().is_none() && self.effects().is_empty()
     }
+}
 
-    /// All that was decided is in the journal since this time.
-    pub fn recorded(&mut self, at: Timestamp) {
+impl Decide for Machine {
+    type Input = Input;
+    type Answer = Acknowledgement;
+    type Effect = Effect;
+
+    /// A late report changes nothing.
+    fn handle(&mut self, input: Input, moment: Moment) -> Result<Acknowledgement, Refusal> {
+        match input {
+            Input::Command(command) => self.handle_command(command, moment),
+            Input::Report(report) => {
+                self.handle_report(report, moment);
+                Ok(Acknowledgement::Done)
+            }
+        }
+    }
+
+    fn apply(&mut self, event: &Event, at: Timestamp) {
+        match (&mut self.session, event) {
+            (Some(session), event) => session.apply(event, at),
+            (None, Event::Created(created)) => self.session = Some(Session::created(created, at)),
+            (None, _) => {}
+        }
+    }
+
+    fn effects(&self) -> Vec<Effect> {
+        self.wanted()
+    }
+
+    fn id_of(effect: &Effect) -> EffectId {
+        effect.id()
+    }
+
+    fn deadline(&self) -> Option<Timestamp> {
+        let session = self.session.as_ref()?;
+        if session.closed {
+            return None;
+        }
+        self.timers(session).into_iter().map(|(at, _)| at).min()
+    }
+
+    fn is_due(input: &Input) -> bool {
+        matches!(input, Input::Report(Report::Due))
+    }
+
+    fn fault(&self) -> Option<IllegalEdge> {
+        self.fault.clone()
+    }
+
+    fn recorded(&mut self, at: Timestamp) {
         let ending = self.session.as_ref().and_then(Session::run).and_then(|run| run.ending);
         self.ending_from = ending.map(|_| self.ending_from.unwrap_or(at));
     }
 
-    /// All that was decided since the last batch, if anything was.
-    pub fn take_batch(&mut self) -> Option<Batch> {
+    fn take_batch(&mut self) -> Option<Batch> {
         let open = std::mem::take(&mut self.open);
         let session = self.session.as_ref()?;
         if open.records.is_empty() {
@@ -156,12 +173,14 @@ impl Machine {
         };
         Some(Batch { session: session.id, branch: session.branch, records: open.records, bodies: open.bodies, views })
     }
+}
 
+impl Machine {
     fn limits(&self) -> Limits {
         self.settings.as_ref().map(|settings| settings.limits).unwrap_or_default()
     }
 
-    fn timers(&self, session: &Session) -> Vec<(Timestamp, timers::Timer)> {
+    fn timers(&self, session: &Session) -> Vec<(Timestamp, Timer)> {
         timers::armed(session, &self.limits(), self.ending_from)
     }
 
@@ -240,7 +259,8 @@ fn edge_allowed(event: &Event, trigger: Option<Trigger>, from: RunState, to: Run
     }
 }
 
-/// The cause under which an event moves the lifecycle.
+/// The cause under which an event moves the lifecycle. One that moves it and is not here takes an edge that no table has.
+#[expect(clippy::wildcard_enum_match_arm, reason = "`emit` refuses an event that moves the lifecycle without a cause")]
 fn lifecycle_cause(event: &Event) -> Option<LifecycleCause> {
     match event {
         Event::RunStarted(_) => Some(LifecycleCause::Task),

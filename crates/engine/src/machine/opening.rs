@@ -6,7 +6,7 @@ use crate::event::{Closed, CutCause, LifecycleChanged, Opened};
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{Epoch, Moment};
 use crate::ledger::CooldownSet;
-use crate::state::{Lifecycle, Session};
+use crate::state::Session;
 use crate::tables::lifecycle::{LifecycleCause, LifecycleKind};
 
 impl Machine {
@@ -43,10 +43,8 @@ impl Machine {
 
     fn is_poison(&self) -> bool {
         let most = self.limits().poison_after;
-        match self.session.as_ref().map(|session| &session.lifecycle) {
-            Some(Lifecycle::Active(run)) => most > 0 && run.openings >= most,
-            _ => false,
-        }
+        let run = self.session.as_ref().filter(|session| session.is_active()).and_then(Session::run);
+        run.is_some_and(|run| most > 0 && run.openings >= most)
     }
 
     fn hold_poison(&mut self, moment: Moment) {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Machine;
 use crate::batch::Record;
+use crate::decide::Decide as _;
 use crate::event::Event;
 use crate::ids::{BranchId, Hash, Seq};
 use crate::settings::Settings;
@@ -100,13 +101,11 @@ impl Machine {
     /// Goes on in the branch of the next entry; another one must begin exactly here.
     fn enter(&mut self, branch: BranchId, next: &Event) -> Result<(), RecoverError> {
         let Some(session) = self.session.as_mut().filter(|session| session.branch != branch) else { return Ok(()) };
-        match next {
-            Event::Forked(e) if (e.parent, e.at) == (session.branch, session.head) => {
-                session.enter(branch);
-                Ok(())
-            }
-            _ => Err(RecoverError::Fork { branch }),
+        if !matches!(next, Event::Forked(e) if (e.parent, e.at) == (session.branch, session.head)) {
+            return Err(RecoverError::Fork { branch });
         }
+        session.enter(branch);
+        Ok(())
     }
 
     fn fold(&mut self, record: &Record) -> Result<(), RecoverError> {

@@ -13,75 +13,76 @@ use crate::tables::compaction::CompactionStep;
 
 impl Machine {
     pub(super) fn handle_report(&mut self, report: Report, moment: Moment) {
+        if about(&report).is_some_and(|(effect, kinds)| !kinds.contains(&effect.kind) || !self.wants(effect)) {
+            self.late += 1;
+            return;
+        }
         match report {
-            Report::Opened { epoch, cooling } => self.opened(epoch, &cooling, moment),
+            Report::Opened { epoch, cooling } => return self.opened(epoch, &cooling, moment),
             // What is left alone is asked for by nobody sooner: nothing follows before the next request is decided on.
-            Report::CooldownSet { cooling } => self.leave_alone(&cooling, moment),
-            Report::CooldownLifted { cleared } => self.ask_again(&cleared, moment),
-            Report::OpenedToWait { epoch } => self.opened_to_wait(epoch, moment),
-            Report::Closing => self.closing(moment),
-            Report::Due => self.expire(moment),
-            Report::Escalated { failure } => self.escalate(failure, moment),
+            Report::CooldownSet { cooling } => return self.leave_alone(&cooling, moment),
+            Report::CooldownLifted { cleared } => return self.ask_again(&cleared, moment),
+            Report::OpenedToWait { epoch } => return self.opened_to_wait(epoch, moment),
+            Report::Closing => return self.closing(moment),
+            Report::Due => return self.expire(moment),
+            Report::Escalated { failure } => return self.escalate(failure, moment),
             Report::Delivered { .. }
             | Report::DeliveryFailed { .. }
             | Report::ChildEnded { .. }
             | Report::StoreFull
-            | Report::StoreFreed => self.late += 1,
-            effect_report => self.handle_effect(effect_report, moment),
-        }
-    }
-
-    fn handle_effect(&mut self, report: Report, moment: Moment) {
-        let Some(effect) = effect_of(&report).filter(|effect| self.wants(*effect)) else {
-            self.late += 1;
-            return;
-        };
-        match report {
-            Report::LaneEntered { settings, cooling, .. } => {
+            | Report::StoreFreed => {
+                self.late += 1;
+                return;
+            }
+            Report::LaneEntered { effect, settings, cooling } => {
                 self.run_started(effect, &settings, moment);
                 self.leave_alone(&cooling, moment);
             }
-            Report::Reported { .. } => {
+            Report::Reported { effect } => {
                 self.emit(Reported { request: EffectId { kind: EffectKind::Request, ..effect } }, moment.now);
             }
-            Report::LaneRefused { settings, failure, .. } => self.run_refused(effect, &settings, failure, moment),
+            Report::LaneRefused { effect, settings, failure } => self.run_refused(effect, &settings, failure, moment),
             Report::Prepared { prompt, .. } => self.prepared(prompt, moment),
             Report::Reserved { near, .. } => self.reserved_by_all(near, moment),
             Report::Denied { limit, until, .. } => self.denied_by_all(&limit, until, moment),
-            Report::RequestOpened { .. } => self.request_opened(effect, moment),
+            Report::RequestOpened { effect } => self.request_opened(effect, moment),
             // The hot path: nothing can follow from a piece of text.
-            Report::Said { part, .. } => return self.said_and_go_on(effect, part, moment),
-            Report::RequestEnded { usage, .. } => {
+            Report::Said { effect, part } => return self.said_and_go_on(effect, part, moment),
+            Report::RequestEnded { effect, usage } => {
                 self.request_ended(effect, usage, moment);
                 self.finish_answered(moment);
             }
-            Report::Compacted { made, .. } => self.shortened(effect, made, moment),
-            Report::RequestFailed { failure, .. } if effect.kind == EffectKind::Compact => {
+            Report::Compacted { effect, made } => self.shortened(effect, made, moment),
+            Report::RequestFailed { effect, failure } if effect.kind == EffectKind::Compact => {
                 self.compaction_failed(failure, Usage::default(), moment);
             }
             Report::NotCompacted { failure, usage, .. } => self.compaction_failed(failure, usage, moment),
-            Report::RequestFailed { failure, .. } => self.request_failed(effect, failure, moment),
-            Report::ProcessEnded { outcome, how, .. } => self.process_ended(effect, outcome, how, moment),
-            call_report => self.handle_call(effect, call_report, moment),
+            Report::RequestFailed { effect, failure } => self.request_failed(effect, failure, moment),
+            Report::ProcessEnded { effect, outcome, how } => self.process_ended(effect, outcome, how, moment),
+            Report::CallChecked { effect, decision, fingerprint, evidence, reason } => {
+                if let Some(call) = self.call_of(effect) {
+                    self.call_checked(CallChecked { call, decision, fingerprint, evidence, reason }, moment);
+                }
+            }
+            Report::CallOutput { effect, offset, text } => self.call_output(effect, offset, text, moment),
+            Report::CallEnded { effect, given } => {
+                if let Some(call) = self.call_of(effect) {
+                    self.call_ended(call, given, moment);
+                }
+            }
+            Report::CallFound { effect, found, ended } => {
+                if let Some(call) = self.call_of(effect) {
+                    self.call_found(call, found, ended, moment);
+                }
+            }
         }
         self.advance(moment);
     }
 
-    fn handle_call(&mut self, effect: EffectId, report: Report, moment: Moment) {
-        let Some(call) = self.call_of(effect) else { return };
-        match report {
-            Report::CallChecked { decision, fingerprint, evidence, reason, .. } => {
-                self.call_checked(CallChecked { call, decision, fingerprint, evidence, reason }, moment);
-            }
-            Report::CallOutput { offset, text, .. } => {
-                let expected = self.call(call).is_some_and(|call| call.output_bytes == offset);
-                if expected && !text.is_empty() {
-                    self.emit(OutputAdded { effect, offset, text }, moment.now);
-                }
-            }
-            Report::CallEnded { given, .. } => self.call_ended(call, given, moment),
-            Report::CallFound { found, ended, .. } => self.call_found(call, found, ended, moment),
-            _ => self.late += 1,
+    fn call_output(&mut self, effect: EffectId, offset: u64, text: String, moment: Moment) {
+        let call = self.call_of(effect).and_then(|call| self.call(call));
+        if call.is_some_and(|call| call.output_bytes == offset) && !text.is_empty() {
+            self.emit(OutputAdded { effect, offset, text }, moment.now);
         }
     }
 
@@ -135,25 +136,35 @@ impl Machine {
     }
 }
 
-/// The effect that a report is about, if it is of a kind that reports so.
-fn effect_of(report: &Report) -> Option<EffectId> {
+/// The effect that a report is about, and the kinds of effect that report so; none for a report about no effect.
+fn about(report: &Report) -> Option<(EffectId, &'static [EffectKind])> {
     use EffectKind::{CheckCall, Compact, EndCall, EndProcess, FindCall, HoldProcess, Lane, Prepare, Request, RunCall};
-    let (effect, kinds): (_, &[EffectKind]) = match report {
-        Report::LaneEntered { effect, .. } | Report::LaneRefused { effect, .. } => (effect, &[Lane]),
-        Report::Prepared { effect, .. } => (effect, &[Prepare]),
-        Report::Reserved { effect, .. } | Report::Denied { effect, .. } => (effect, &[EffectKind::Reserve]),
+    Some(match report {
+        Report::LaneEntered { effect, .. } | Report::LaneRefused { effect, .. } => (*effect, &[Lane]),
+        Report::Prepared { effect, .. } => (*effect, &[Prepare]),
+        Report::Reserved { effect, .. } | Report::Denied { effect, .. } => (*effect, &[EffectKind::Reserve]),
         Report::RequestOpened { effect } | Report::Said { effect, .. } | Report::RequestEnded { effect, .. } => {
-            (effect, &[Request])
+            (*effect, &[Request])
         }
-        Report::RequestFailed { effect, .. } => (effect, &[Request, Prepare, Compact]),
-        Report::Compacted { effect, .. } | Report::NotCompacted { effect, .. } => (effect, &[Compact]),
-        Report::CallChecked { effect, .. } => (effect, &[CheckCall]),
-        Report::CallOutput { effect, .. } => (effect, &[RunCall]),
-        Report::CallEnded { effect, .. } => (effect, &[RunCall, EndCall]),
-        Report::CallFound { effect, .. } => (effect, &[FindCall]),
-        Report::ProcessEnded { effect, .. } => (effect, &[HoldProcess, EndProcess]),
-        Report::Reported { effect } => (effect, &[EffectKind::Report]),
-        _ => return None,
-    };
-    Some(*effect).filter(|effect| kinds.contains(&effect.kind))
+        Report::RequestFailed { effect, .. } => (*effect, &[Request, Prepare, Compact]),
+        Report::Compacted { effect, .. } | Report::NotCompacted { effect, .. } => (*effect, &[Compact]),
+        Report::CallChecked { effect, .. } => (*effect, &[CheckCall]),
+        Report::CallOutput { effect, .. } => (*effect, &[RunCall]),
+        Report::CallEnded { effect, .. } => (*effect, &[RunCall, EndCall]),
+        Report::CallFound { effect, .. } => (*effect, &[FindCall]),
+        Report::ProcessEnded { effect, .. } => (*effect, &[HoldProcess, EndProcess]),
+        Report::Reported { effect } => (*effect, &[EffectKind::Report]),
+        Report::Opened { .. }
+        | Report::CooldownSet { .. }
+        | Report::CooldownLifted { .. }
+        | Report::OpenedToWait { .. }
+        | Report::Closing
+        | Report::Due
+        | Report::Escalated { .. }
+        | Report::Delivered { .. }
+        | Report::DeliveryFailed { .. }
+        | Report::ChildEnded { .. }
+        | Report::StoreFull
+        | Report::StoreFreed => return None,
+    })
 }

@@ -1,6 +1,7 @@
 //! Requests: sending, streaming, sealing, cutting, failing.
 
 use super::Machine;
+use super::failover::{Pick, pick};
 use crate::body::{BodyKind, Content};
 use crate::event::{
     BlockSigned, CallPartAdded, CutCause, Failed, ImageMade, MessageSealed, Next, ReasoningAdded, RequestOpened,
@@ -14,7 +15,6 @@ use crate::mutant;
 use crate::settings::{Candidate, ResumeMode, ToolClass};
 use crate::state::{Blocks, PartialCall, Phase, PrepareStage, Session, Stream, WrapUp};
 use crate::tables::limits::{CALLS_PER_MESSAGE, STREAM_BYTES, WINDOW_LEAST};
-use crate::tables::recovery::{Pick, pick};
 
 impl Machine {
     /// Sends the request that the transcript stands for now: the same again is a new try, another is a new number.
@@ -218,10 +218,7 @@ impl Machine {
     /// A request failed, before or after its first byte. Where the model is to go on from what had come, that is a message
     /// at once; else it is kept until it is known what follows.
     pub(super) fn request_failed(&mut self, effect: EffectId, failure: Failure, moment: Moment) {
-        let stream = match self.phase() {
-            Some(Phase::Streaming(stream)) => Some(stream.clone()),
-            _ => None,
-        };
+        let stream = if let Some(Phase::Streaming(stream)) = self.phase() { Some(stream.clone()) } else { None };
         let said = stream.as_ref().map(|stream| stream.text.clone()).filter(|text| !text.is_empty());
         let text = said.map(|text| self.keep_text(BodyKind::Message, &text));
         // The calls of an answer that is itself the failure are not worth an answer.

@@ -80,7 +80,7 @@ impl BlockList {
     pub(crate) fn sign(&mut self, of: BlockOf, signature: &str) -> u64 {
         let open = match of {
             BlockOf::Call(_) => self.0.iter_mut().find(|block| block.of == of),
-            _ => self.0.last_mut().filter(|last| last.of == of),
+            BlockOf::Reasoning | BlockOf::Text => self.0.last_mut().filter(|last| last.of == of),
         };
         let added = signature.len() as u64;
         let signature = Some(signature.to_owned());
@@ -113,7 +113,7 @@ impl BlockList {
         let mut blocks = self.0;
         blocks.retain_mut(|block| match block.of {
             BlockOf::Call(index) => place(index).map(|place| block.of = BlockOf::Call(place)).is_some(),
-            _ => true,
+            BlockOf::Reasoning | BlockOf::Text => true,
         });
         let rank = |block: &Block| match block.of {
             BlockOf::Reasoning => 0,

@@ -120,10 +120,7 @@ impl Call {
 
     /// The id of an effect of this call.
     pub fn effect(&self, kind: EffectKind) -> EffectId {
-        let try_no = match kind {
-            EffectKind::FindCall => self.losses,
-            _ => self.try_no,
-        };
+        let try_no = if kind == EffectKind::FindCall { self.losses } else { self.try_no };
         EffectId { run: self.id.run, kind, ordinal: self.ordinal, try_no }
     }
 

@@ -3,6 +3,8 @@
 mod apply;
 mod blocks;
 mod call;
+mod compaction;
+mod counters;
 mod flags;
 mod process;
 mod queue;
@@ -16,6 +18,8 @@ mod transcript;
 
 pub use blocks::{Block, BlockList, BlockOf, Blocks};
 pub use call::{Call, Stage};
+pub use compaction::{CompactionProgress, Flush, History};
+pub use counters::{Cooling, Counters};
 pub use flags::Flags;
 pub use process::{Process, ProcessState};
 pub use queue::{LegState, Message, Queued};

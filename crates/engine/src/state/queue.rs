@@ -79,7 +79,7 @@ impl Message {
     pub fn leg(&self, leg: Leg) -> LegState {
         match (self.steer, leg) {
             (Some(steer), Leg::Steer) => steer,
-            _ => LegState { state: self.state, run: self.run },
+            (None, Leg::Steer) | (_, Leg::Followup | Leg::Collect) => LegState { state: self.state, run: self.run },
         }
     }
 
@@ -94,7 +94,7 @@ impl Message {
         let settled = LegState { state, run };
         match (&mut self.steer, leg) {
             (Some(steer), Leg::Steer) => *steer = settled,
-            (steer, _) => {
+            (steer, Leg::Steer | Leg::Followup | Leg::Collect) => {
                 let merged = steer.filter(|steer| steer.state == ReceiptState::Merged && steer.run == self.run);
                 (self.state, self.run) = (state, run);
                 if merged.is_some() && state.is_over() {
@@ -112,17 +112,25 @@ impl Message {
 impl Session {
     /// What the next run starts with, whether it may start yet or not; none while a run is under way or held.
     pub fn head(&self) -> Option<&Queued> {
-        match self.lifecycle {
-            Lifecycle::Ready | Lifecycle::Idle if self.held.is_none() => {
-                self.queue.iter().find(|queued| !queued.is_extra())
-            }
-            _ => None,
-        }
+        let is_free = matches!(self.lifecycle, Lifecycle::Ready | Lifecycle::Idle) && self.held.is_none();
+        self.queue.iter().find(|queued| is_free && !queued.is_extra())
     }
 
     /// The message that starts the next run, when one can start.
     pub fn next_up(&self) -> Option<&Queued> {
         self.head().filter(|head| head.leg != Leg::Collect || head.is_gathered)
+    }
+
+    /// The run that needs a place in the lane: the one that is under way, or the one that the next message starts.
+    pub fn next_run(&self) -> Option<RunId> {
+        let active = self.run().filter(|_| self.is_active()).map(|run| run.id);
+        active.or_else(|| self.next_up().map(|next| next.message.into()))
+    }
+
+    /// Whether this run is under way or held, or is the one of a message that waits.
+    pub fn knows_run(&self, run: RunId) -> bool {
+        let queued = self.queue.iter().any(|queued| RunId::from(queued.message) == run);
+        queued || self.run().is_some_and(|known| known.id == run)
     }
 
     /// The messages of the run that the head starts, in order: with it goes the rest of its group, and what is steered.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::blocks::BlockList;
 use super::call::Call;
+use super::counters::Counters;
 use super::repeats::Repeats;
 use crate::body::{Attachment, Body};
 use crate::event::{Breakpoint, Outcome, PauseCause, Usage, WaitFor};
@@ -11,7 +12,6 @@ use crate::failure::Failure;
 use crate::ids::{CallId, EffectId, EffectKind, Epoch, Hash, MessageId, RunId, Seq, Timestamp};
 use crate::tables::budget::{Allowance, Spent};
 use crate::tables::compaction::CompactionStep;
-use crate::tables::recovery::Counters;
 use crate::tables::transitions::RunState;
 
 /// The run that is under way or held.
@@ -353,7 +353,12 @@ impl Run {
         match &self.phase {
             Phase::Preparing { stage: PrepareStage::Sent(sent) } => Some(sent),
             Phase::Streaming(stream) => Some(&stream.sent),
-            _ => None,
+            Phase::Preparing { .. }
+            | Phase::ToolExec
+            | Phase::Awaiting { .. }
+            | Phase::Compacting(_)
+            | Phase::Error { .. }
+            | Phase::Retry { .. } => None,
         }
     }
 

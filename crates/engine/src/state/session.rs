@@ -151,6 +151,16 @@ impl Session {
         matches!(self.lifecycle, Lifecycle::Active(_))
     }
 
+    /// Whether a run is under way whose end is not decided.
+    pub fn goes_on(&self) -> bool {
+        self.is_active() && self.run().is_some_and(|run| run.ending.is_none())
+    }
+
+    /// Whether nothing runs and nothing waits: the next message starts its run at once.
+    pub fn is_idle(&self) -> bool {
+        matches!(self.lifecycle, Lifecycle::Ready | Lifecycle::Idle) && self.queue.is_empty()
+    }
+
     /// Whether it ends for good with the run in it: nothing more is taken.
     pub fn is_terminating(&self) -> bool {
         self.run().and_then(|run| run.ending).is_some_and(|ending| ending.terminate)

@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::compaction::Flush;
 use crate::body::{Attachment, Body, BodyKind};
 use crate::ids::{CallId, EffectId, Hash, MessageId, Seq};
 use crate::mutant;
 use crate::settings::Settings;
-use crate::tables::compaction::Flush;
 use crate::tables::limits::{IMAGE_TOKENS, LONG_RESULT_TOKENS, MESSAGE_TOKENS, PINNED_TOKENS};
 
 /// One item of a conversation.
@@ -98,7 +98,12 @@ impl Item {
             BodyKind::File => body.tokens.min(IMAGE_TOKENS),
             // What they hold is in the texts that they order.
             BodyKind::Blocks => 0,
-            _ => body.tokens,
+            BodyKind::Message
+            | BodyKind::Reasoning
+            | BodyKind::Arguments
+            | BodyKind::Output
+            | BodyKind::Prompt
+            | BodyKind::Settings => body.tokens,
         };
         let calls = match self {
             Self::Assistant { calls, .. } => calls.len() as u64,
@@ -111,10 +116,8 @@ impl Item {
 impl Item {
     /// The call and the output of a result that is long.
     pub fn long_result(&self) -> Option<(CallId, Body)> {
-        match self {
-            Self::Result { call, output, .. } if output.tokens > LONG_RESULT_TOKENS => Some((*call, *output)),
-            _ => None,
-        }
+        let Self::Result { call, output, .. } = self else { return None };
+        (output.tokens > LONG_RESULT_TOKENS).then_some((*call, *output))
     }
 }
 
@@ -288,9 +291,9 @@ impl Transcript {
 
     /// Which of these messages stay though they are before the cut.
     pub(crate) fn pinned(&self, cut: usize, inputs: &[MessageId]) -> Vec<MessageId> {
-        let stays = |item: &Item| match item {
-            Item::User { message, .. } if inputs.contains(message) && item.tokens() <= PINNED_TOKENS => Some(*message),
-            _ => None,
+        let stays = |item: &Item| {
+            let Item::User { message, .. } = item else { return None };
+            (inputs.contains(message) && item.tokens() <= PINNED_TOKENS).then_some(*message)
         };
         self.items[..cut.min(self.items.len())].iter().filter_map(stays).collect()
     }
@@ -345,10 +348,8 @@ impl Transcript {
 
     /// The compaction whose summary it begins with.
     pub fn compaction(&self) -> Option<EffectId> {
-        match self.items.first() {
-            Some(Item::Summary { compaction, .. }) => Some(*compaction),
-            _ => None,
-        }
+        let Item::Summary { compaction, .. } = self.items.first()? else { return None };
+        Some(*compaction)
     }
 
     /// These results are told so from now on.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use engine::{
-    Candidate, Content, CooldownSet, Effect, EffectId, Event, Failure, FailureClass, Ledger, Part, Record, Report,
-    Timestamp, Usage,
+    Candidate, Content, CooldownSet, Decide as _, Effect, EffectId, Event, Failure, FailureClass, Ledger, Part, Record,
+    Report, Timestamp, Usage,
 };
 
 use crate::support::World;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use engine::tables::lifecycle::{LifecycleCause, LifecycleKind};
 use engine::tables::routing::{Cell, MODES, Route, cells, route};
 use engine::{
-    Acknowledgement, Allowance, BodyKind, BudgetSet, Command, Compacting, CompactionStep, Content, Effect, EffectId,
-    EffectKind, Epoch, Event, Hash, Interrupt, Lifecycle, LifecycleChanged, Lineage, Machine, MessageId, Moment,
-    Overrides, Phase, QueueMode, QueueSettings, Report, Scope, Session, Timestamp, WaitEnded, WaitFor,
+    Acknowledgement, Allowance, BodyKind, BudgetSet, Command, Compacting, CompactionStep, Content, Decide as _, Effect,
+    EffectId, EffectKind, Epoch, Event, Hash, Interrupt, Lifecycle, LifecycleChanged, Lineage, Machine, MessageId,
+    Moment, Overrides, Phase, QueueMode, QueueSettings, Report, Scope, Session, Timestamp, WaitEnded, WaitFor,
 };
 use uuid::Uuid;
 

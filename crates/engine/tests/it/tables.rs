@@ -2,11 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use engine::Counters;
+use engine::failover::{Strategy, recover};
 use engine::tables::lifecycle::{self, LifecycleCause, LifecycleKind};
 use engine::tables::limits::{END_GRACE_MS, PROCESS_MS};
-use engine::tables::recovery::{Counters, RULES, Strategy, recover, rule_of};
-use engine::tables::timers::{Timer, armed};
+use engine::tables::recovery::{RULES, rule_of};
+use engine::tables::timers::Timer;
 use engine::tables::transitions::{EDGES, LIVE, RunState, Trigger, allowed};
+use engine::timers::armed;
 use engine::{Candidate, Failure, FailureClass, Limits, Moment, Thinking, Timestamp};
 
 use crate::support::script::run;

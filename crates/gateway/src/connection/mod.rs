@@ -11,6 +11,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use journal::SPACE_BYTES;
+use protocol::deprecated::{Deprecated, Surface};
 use protocol::limits::{FIRST_FRAME_BYTES, FRAME_BYTES, HANDSHAKE_MS, REQUESTS, TICK_MS};
 use protocol::method::{
     Cap, ClientInfo, Connect, ConnectParams, Features, HelloOk, METHODS, Method, Policy, ServerInfo,
@@ -204,11 +205,16 @@ fn hello(caller: &Caller) -> HelloOk {
             epoch: service.runtime.journal().epoch().0,
         },
         features: Features {
-            methods: METHODS.iter().map(|method| method.name.to_owned()).collect(),
+            methods: METHODS.iter().map(|method| method.name).chain(old_methods()).map(str::to_owned).collect(),
             events: EVENTS.iter().map(|event| event.name.to_owned()).collect(),
         },
         policy: Policy::default(),
     }
+}
+
+/// Those that are still accepted: a client may look for one.
+fn old_methods() -> impl Iterator<Item = &'static str> {
+    Deprecated::of(Surface::Method).map(|row| row.old)
 }
 
 fn invalid(what: String) -> ErrorShape {
@@ -318,6 +324,7 @@ mod tests {
             models: ModelSet::new(),
             idle: IdlePolicy::default(),
             version: "0".to_owned(),
+            notes: tokio::sync::mpsc::unbounded_channel().0,
         };
         let service = Service::start(Arc::new(journal), options);
         let name = || "test".to_owned();

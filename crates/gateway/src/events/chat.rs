@@ -8,8 +8,10 @@ use journal::{Error, Read};
 use protocol::chat::{CHAT_DELTA_MS, Chat, ChatMessage, ChatState};
 use protocol::event::{AssistantLine, QueueLine, RunEnd, StateLine, Stream};
 
-use super::cursor::{Cursor, text_of};
-use super::telling::{Position, Source};
+use super::place::BatchPosition;
+use super::position::StreamPosition;
+use super::resume::text_of;
+use super::telling::{Projection, Source};
 
 /// The answers that are under way, as one subscriber has been told of them.
 #[derive(Debug, Default)]
@@ -57,12 +59,13 @@ impl ChatReply {
 
 impl Chats {
     /// For whoever has seen all up to this cursor: what had been said of the run that was under way there.
-    pub(crate) fn behind(store: &dyn Read, session: &SessionRow, cursor: &Cursor) -> Result<Self, Error> {
+    pub(crate) fn behind(store: &dyn Read, session: &SessionRow, cursor: &StreamPosition) -> Result<Self, Error> {
         let mut chats = Self::default();
-        let source = Source { key: &session.key, branch: session.branch, bodies: &[], store };
-        let mut position = Position::standing_at(cursor.clone());
-        position.find_run(source)?;
-        let Some(run) = position.run else { return Ok(chats) };
+        let batch = BatchPosition::nowhere(session.branch);
+        let source = Source { key: &session.key, batch, bodies: &[], store };
+        let mut projection = Projection::standing_at(cursor.clone());
+        projection.find_run(source)?;
+        let Some(run) = projection.run else { return Ok(chats) };
         let answer = chats.runs.entry(run).or_default();
         let first = store.run(run)?.map_or(Seq(1), |row| row.first_seq);
         for entry in store.range(session.branch, first, cursor.seq())? {
@@ -79,7 +82,7 @@ impl Chats {
             }
         }
         let tail = store.tail(session.branch, Seq(cursor.seq().0.max(1)))?;
-        for (effect, bytes) in cursor.open_text().filter(|(effect, _)| effect.kind == EffectKind::Request) {
+        for (&effect, reached) in cursor.effects().iter().filter(|(effect, _)| effect.kind == EffectKind::Request) {
             let sealed = tail.entries.iter().find(|entry| entry.event.seals() == Some(effect));
             let sealed = sealed.and_then(|entry| text_of(&entry.event)).map(|body| source.text(&body.hash));
             let text = sealed.unwrap_or_else(|| {
@@ -89,7 +92,7 @@ impl Chats {
                 };
                 tail.progress.iter().filter_map(|record| added(&record.event)).collect()
             });
-            let seen = usize::try_from(bytes).ok().and_then(|bytes| text.get(..bytes)).unwrap_or(&text);
+            let seen = usize::try_from(reached.text).ok().and_then(|bytes| text.get(..bytes)).unwrap_or(&text);
             seen.clone_into(answer.piece(effect));
         }
         Ok(chats)

@@ -10,9 +10,9 @@ use protocol::notice::{Dropped, Stand};
 use runtime::{LaneUpdate, Published};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::spot::Spot;
-use super::subscription::{CaughtUp, Encoded, Subscription, Target};
-use super::{Chats, Line, Lines};
+use super::place::BatchPosition;
+use super::subscription::{Encoded, Subscription, Target};
+use super::{Chats, Line, Lines, StreamPosition};
 use crate::approvals::Approvals;
 use crate::connection::{Caller, Slow};
 use crate::error::Error;
@@ -102,7 +102,7 @@ impl Hub {
                 Some(news) = waits.recv() => {
                     let session = news.session();
                     if let Some(line) = self.has_listener(session).then(|| lines.of_wait(&news)).flatten() {
-                        self.lock().notify(line, &Spot::nowhere());
+                        self.lock().notify(line);
                     }
                 }
                 // Taken only where nothing that was recorded before waits.
@@ -189,10 +189,10 @@ impl Hub {
     }
 
     /// A subscription has caught up: it is sent what was kept meanwhile; from there on it is live.
-    pub(crate) fn go_live(&self, caller: &Caller, number: u64, caught_up: CaughtUp) {
+    pub(crate) fn go_live(&self, caller: &Caller, number: u64, position: StreamPosition) {
         let mut told = self.lock();
         let subscription = told.subscriptions.get_mut(&(caller.number, number));
-        let went = subscription.map(|subscription| subscription.go_live(&caller.outbox, caught_up));
+        let went = subscription.map(|subscription| subscription.go_live(&caller.outbox, position));
         if went == Some(Err(Slow)) {
             told.drop_slow(caller);
         }
@@ -219,11 +219,9 @@ impl Hub {
 
     fn observe(&self, published: &Published, lines: Vec<Line>) {
         let mut told = self.lock();
-        let spot = Spot::of(published);
-        for line in lines {
-            told.notify(line, &spot);
-        }
-        told.subscriptions.values_mut().for_each(|subscription| subscription.pass(&spot));
+        lines.into_iter().for_each(|line| told.notify(line));
+        let batch = BatchPosition::of(published);
+        told.subscriptions.values_mut().for_each(|subscription| subscription.pass(&batch));
         // After its lines: whoever is answered has been told all of the run.
         for record in &published.batch.records {
             let (run, end) = match &record.event {
@@ -268,13 +266,13 @@ impl Told {
         }
     }
 
-    fn notify(&mut self, line: Line, spot: &Spot) {
+    fn notify(&mut self, line: Line) {
         let (mut encoded, mut slow) = (None, vec![]);
         let line = Arc::new(line);
         for subscription in self.subscriptions.values_mut().filter(|subscription| subscription.wants(&line)) {
             let Some(caller) = subscription.caller.upgrade() else { continue };
             let encoded = encoded.get_or_insert_with(|| Encoded::of(&line));
-            if subscription.observe(&caller.outbox, &line, encoded, spot) == Err(Slow) {
+            if subscription.observe(&caller.outbox, &line, encoded) == Err(Slow) {
                 slow.push(caller);
             }
         }

@@ -10,8 +10,9 @@ use journal::Read;
 use protocol::event::{StateLine, Stream};
 use runtime::{LaneUpdate, Published};
 
-use super::cursor::{Cursor, Reached};
-use super::telling::{Line, Position, Source};
+use super::place::BatchPosition;
+use super::position::{Reached, StreamPosition};
+use super::telling::{Line, Projection, Source};
 use super::wait;
 
 /// What a line of the state says.
@@ -35,7 +36,7 @@ pub(super) const AT_REST: State = (
 /// Turns batches into lines. It keeps how far each session was told, and its last state, to tell changes.
 pub struct Lines {
     store: Arc<dyn Read>,
-    told: BTreeMap<SessionId, (Position, Option<State>)>,
+    told: BTreeMap<SessionId, (Projection, Option<State>)>,
 }
 
 impl Lines {
@@ -47,12 +48,12 @@ impl Lines {
     /// Nobody is told of a batch: how far its session is goes on all the same. Most sessions have no listener, and a line
     /// costs more than what it tells of.
     pub fn pass_over(&mut self, published: &Published) {
-        let Published { session, key, batch, .. } = published;
-        let (mut position, _) = self.told.remove(session).unwrap_or_default();
-        let source = Source { key, branch: batch.branch, bodies: &batch.bodies, store: self.store.as_ref() };
-        resume(&mut position, published, source);
-        position.pass(&batch.records, published.epoch);
-        self.keep(published, position);
+        let Published { session, batch, .. } = published;
+        let (mut projection, _) = self.told.remove(session).unwrap_or_default();
+        let source = source(self.store.as_ref(), published);
+        resume(&mut projection, published, source);
+        projection.pass(&batch.records, published.epoch);
+        self.keep(published, projection);
     }
 
     /// The line of a wait for a place in a lane; none where the session cannot be read.
@@ -60,48 +61,48 @@ impl Lines {
         let (request, at, what) = wait::told(news);
         let session = self.store.session(&request.session).ok()??;
         let cursor = match self.told.get(&session.session) {
-            Some((position, _)) => position.cursor.clone(),
+            Some((projection, _)) => projection.position.clone(),
             // It waits before it is taken up.
-            None => Cursor::now(self.store.as_ref(), session.branch).ok()?,
+            None => StreamPosition::now(self.store.as_ref(), session.branch).ok()?,
         };
         Some(wait::line(&cursor, request, at, what))
     }
 
     /// The lines of a batch, in order.
     pub fn of(&mut self, published: &Published) -> Vec<Line> {
-        let Published { session, key, batch, .. } = published;
+        let Published { session, batch, .. } = published;
         let begins = matches!(batch.records.first(), Some(Record { event: Event::Created(_) | Event::Opened(_), .. }));
         let told = self.told.remove(session);
-        let (mut position, before) =
-            told.unwrap_or_else(|| if begins { Default::default() } else { (Position::at_rest(), Some(AT_REST)) });
-        let source = Source { key, branch: batch.branch, bodies: &batch.bodies, store: self.store.as_ref() };
+        let (mut projection, before) =
+            told.unwrap_or_else(|| if begins { Default::default() } else { (Projection::at_rest(), Some(AT_REST)) });
+        let source = source(self.store.as_ref(), published);
         let mut lines = vec![];
-        resume(&mut position, published, source);
+        resume(&mut projection, published, source);
         for (at, record) in batch.records.iter().enumerate() {
             let following = batch.records[at + 1..].iter().map(|record| &record.event);
-            position.notify(source, (record, published.epoch), following, &mut lines);
+            projection.notify(source, (record, published.epoch), following, &mut lines);
         }
         let spends = batch.records.iter().rfind(|record| is_spent(&record.event));
         if let Some((record, run)) = spends.zip(batch.views.runs.last()) {
-            lines.push(position.usage(source, record.at, run));
+            lines.push(projection.usage(source, record.at, run));
         }
         let now = state_of(published);
         if let Some(last) = batch.records.last().filter(|_| before != Some(now)) {
             let what = Stream::State(changed(now));
-            lines.push(position.line(source, last.at, position.cursor.place(), what));
+            lines.push(projection.line(source, last.at, what));
         }
         // The end of a run is the last line of its batch: a client that waits for it has seen all that came with it.
-        position.flush(&mut lines);
-        self.keep(published, position);
+        projection.flush(&mut lines);
+        self.keep(published, projection);
         lines
     }
 
     /// A session at rest costs nothing.
-    fn keep(&mut self, published: &Published, position: Position) {
+    fn keep(&mut self, published: &Published, projection: Projection) {
         let now = state_of(published);
         let waits = published.batch.views.session.as_ref().is_some_and(|row| row.queued > 0);
-        if now != AT_REST || !position.is_at_rest() || waits {
-            self.told.insert(published.session, (position, Some(now)));
+        if now != AT_REST || !projection.is_at_rest() || waits {
+            self.told.insert(published.session, (projection, Some(now)));
         }
     }
 }
@@ -116,20 +117,25 @@ fn is_spent(event: &Event) -> bool {
     }
 }
 
+fn source<'a>(store: &'a dyn Read, published: &'a Published) -> Source<'a> {
+    let bodies = &published.batch.bodies;
+    Source { key: &published.key, batch: BatchPosition::of(published), bodies, store }
+}
+
 fn state_of(published: &Published) -> State {
     (published.run_state, published.lifecycle, published.flags)
 }
 
 /// What another process began is learned from the journal when this one takes it up: its run, and the answer that it cut.
-fn resume(position: &mut Position, published: &Published, source: Source<'_>) {
+fn resume(projection: &mut Projection, published: &Published, source: Source<'_>) {
     let records = &published.batch.records;
     let Some(Record { seq: Some(seq), event: Event::Opened(_), .. }) = records.first() else { return };
-    position.cursor = Cursor::at(published.epoch, Seq(seq.0.saturating_sub(1)));
+    projection.position = StreamPosition::at(published.epoch, Seq(seq.0.saturating_sub(1)));
     // What cannot be read has no run until an event names it.
-    let _ = position.find_run(source);
+    let _ = projection.find_run(source);
     for record in records {
         if let Event::StreamCut(StreamCut { request, text: Some(text), .. }) = &record.event {
-            position.cursor.reach(*request, Reached { end: text.bytes, text: text.bytes, reasoning: 0 });
+            projection.position.reach(*request, Reached { end: text.bytes, text: text.bytes, reasoning: 0 });
         }
     }
 }
@@ -140,7 +146,7 @@ pub(super) fn changed((state, lifecycle, flags): State) -> StateLine {
 
 /// What a subscriber of this session is told that has seen what is not in the journal any more; `at` is when it is told.
 /// It drops what it has beyond the line's cursor, and goes on from there.
-pub fn rewound(session: &SessionRow, to: &Cursor, at: Timestamp) -> protocol::Event {
+pub fn rewound(session: &SessionRow, to: &StreamPosition, at: Timestamp) -> protocol::Event {
     let to = to.to_string();
     protocol::Event {
         cursor: to.clone(),

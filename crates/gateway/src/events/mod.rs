@@ -3,25 +3,25 @@
 
 mod catch_up;
 mod chat;
-mod cursor;
-mod home;
-mod home_cursor;
 mod hub;
 mod lines;
+mod missed;
+mod place;
+mod position;
+mod resume;
 mod shows;
-mod spot;
 mod subscription;
 mod telling;
 #[cfg(test)]
 mod tests;
 pub(crate) mod wait;
 
-pub use catch_up::{CatchUp, before_run, catch_up};
+pub use catch_up::CatchUp;
 pub(crate) use chat::Chats;
-pub use cursor::{Cursor, InvalidCursor, Place, Since};
-pub use home::HomeReading;
-pub use home_cursor::HomeCursor;
 pub(crate) use hub::{End, Hub, Waiting, is_over};
 pub use lines::{Lines, rewound};
-pub(crate) use subscription::{CaughtUp, Target, split};
+pub use place::LinePosition;
+pub use position::{InvalidCursor, StreamPosition, StreamScope};
+pub use resume::Resume;
+pub(crate) use subscription::{Target, split};
 pub use telling::Line;

@@ -48,6 +48,6 @@ fn session_at(source: Source<'_>, seq: Seq) -> Option<Session> {
     if seq == Seq(0) {
         return None;
     }
-    let line = source.store.line_until(source.branch, seq).ok()?;
+    let line = source.store.line_until(source.batch.branch, seq).ok()?;
     fold(&line, |_| {}).ok()
 }

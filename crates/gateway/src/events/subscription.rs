@@ -1,5 +1,6 @@
 //! One subscriber: what it wants, where it stands, what it is told. What may not live here: when.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -10,8 +11,8 @@ use protocol::notice::Notice as _;
 use serde::Serialize;
 
 use super::hub::Whose;
-use super::spot::Spot;
-use super::{Chats, Cursor, HomeCursor, Line};
+use super::place::{BatchPosition, LinePosition};
+use super::{Chats, Line, StreamPosition, StreamScope};
 use crate::connection::{Chunk, SendBuffer, Slow};
 use protocol::limits::BUFFERED_BYTES;
 
@@ -67,31 +68,71 @@ enum Stage {
     Live(CaughtUp),
 }
 
-/// Where a subscriber stands that has read what it had missed.
-#[derive(Debug, Clone)]
-pub(crate) enum CaughtUp {
-    /// In a session; nothing once an entry behind it is heard.
-    Session(Option<Cursor>),
-    /// In the whole home, with the position up to which it was read back.
-    Home(Box<HomeCursor>, Position),
+/// Where a subscriber stands that has read back what it had missed: the journal is ahead of what is heard.
+struct CaughtUp {
+    position: StreamPosition,
+    /// The position in the home up to which it was read back.
+    until: Position,
+    /// An entry behind it was heard: nothing of its session that comes was read back.
+    is_past: bool,
 }
 
 impl CaughtUp {
-    /// Whoever has read back the whole home.
-    pub(crate) fn home(cursor: HomeCursor) -> Self {
-        let (until, _) = cursor.head();
-        Self::Home(Box::new(cursor), until)
+    fn new(position: StreamPosition) -> Self {
+        Self { until: position.head(), position, is_past: false }
+    }
+
+    /// The cursor of a subscriber that is told this line; none if it was read back.
+    fn notify<'a>(&mut self, line: &'a Line) -> Option<Cow<'a, str>> {
+        // What stands for no entry cannot have been read, and moves nobody on.
+        let is_wait = line.event.is_lane_wait();
+        match self.position.scope() {
+            StreamScope::Session => {
+                let was_read = !is_wait && !self.is_past && self.position.has_seen(&line.at);
+                self.is_past |= !is_wait && line.at.seq() > self.position.seq();
+                (!was_read).then_some(Cow::Borrowed(&line.event.cursor))
+            }
+            StreamScope::Home => {
+                if !is_wait {
+                    if self.has_read(&line.at) {
+                        return None;
+                    }
+                    self.position.follow(line);
+                }
+                Some(Cow::Owned(self.position.to_string()))
+            }
+        }
+    }
+
+    /// Whether a line of the home was read back.
+    fn has_read(&self, line: &LinePosition) -> bool {
+        let session = self.position.session(line.batch().branch);
+        let progress = || line.progress().zip(session).is_some_and(|(end, session)| session.has_reached(end));
+        line.batch().was_read(self.until).unwrap_or_else(progress)
+    }
+
+    /// All was told of a batch.
+    fn pass(&mut self, batch: &BatchPosition) {
+        if let (StreamScope::Home, Some(range)) = (self.position.scope(), batch.range()) {
+            self.position.see_range(range, batch.epoch);
+        }
     }
 }
 
 /// A line, and its bytes.
 type Told = (Arc<Line>, Encoded);
 
-/// What happens while a subscriber catches up: lines, and where a batch has no more of them.
+/// What happens while a subscriber catches up.
 #[derive(Default)]
 struct Kept {
-    observed: Vec<(Option<Told>, Spot)>,
+    buffered: Vec<Buffered>,
     bytes: usize,
+}
+
+enum Buffered {
+    Line(Told),
+    /// A batch has no more lines.
+    BatchEnd(BatchPosition),
 }
 
 impl Encoded {
@@ -154,13 +195,7 @@ impl Subscription {
     }
 
     /// Something happened: it is told, or that is kept until it has caught up.
-    pub(crate) fn observe(
-        &mut self,
-        outbox: &SendBuffer,
-        line: &Arc<Line>,
-        encoded: &Encoded,
-        spot: &Spot,
-    ) -> Result<(), Slow> {
+    pub(crate) fn observe(&mut self, outbox: &SendBuffer, line: &Arc<Line>, encoded: &Encoded) -> Result<(), Slow> {
         match &mut self.stage {
             Stage::Reads => Ok(()),
             Stage::Keeps(kept) => {
@@ -168,67 +203,40 @@ impl Subscription {
                 if kept.bytes > BUFFERED_BYTES {
                     return Err(Slow);
                 }
-                kept.observed.push((Some((Arc::clone(line), encoded.clone())), *spot));
+                kept.buffered.push(Buffered::Line((Arc::clone(line), encoded.clone())));
                 Ok(())
             }
-            Stage::Live(_) => self.notify(outbox, line, encoded, spot),
+            Stage::Live(_) => self.notify(outbox, line, encoded),
         }
     }
 
     /// All was told of a batch: entries of which no line tells count as well.
-    pub(crate) fn pass(&mut self, spot: &Spot) {
+    pub(crate) fn pass(&mut self, batch: &BatchPosition) {
         match &mut self.stage {
-            Stage::Keeps(kept) if self.target == Target::Home => kept.observed.push((None, *spot)),
-            Stage::Live(CaughtUp::Home(home, _)) => {
-                if let Some((first, last)) = spot.range() {
-                    home.see(first, last, spot.epoch);
-                }
-            }
-            Stage::Reads | Stage::Keeps(_) | Stage::Live(CaughtUp::Session(_)) => {}
+            Stage::Keeps(kept) if self.target == Target::Home => kept.buffered.push(Buffered::BatchEnd(*batch)),
+            Stage::Live(caught_up) => caught_up.pass(batch),
+            Stage::Reads | Stage::Keeps(_) => {}
         }
     }
 
-    /// It has caught up: what was kept and is behind it follows.
-    pub(crate) fn go_live(&mut self, outbox: &SendBuffer, caught_up: CaughtUp) -> Result<(), Slow> {
-        let stage = std::mem::replace(&mut self.stage, Stage::Live(caught_up));
+    /// It has caught up and stands here: what was kept and is behind it follows.
+    pub(crate) fn go_live(&mut self, outbox: &SendBuffer, position: StreamPosition) -> Result<(), Slow> {
+        let stage = std::mem::replace(&mut self.stage, Stage::Live(CaughtUp::new(position)));
         let Stage::Keeps(kept) = stage else { return Ok(()) };
-        for (told, spot) in kept.observed {
-            match told {
-                Some((line, encoded)) => self.notify(outbox, &line, &encoded, &spot)?,
-                None => self.pass(&spot),
+        for buffered in kept.buffered {
+            match buffered {
+                Buffered::Line((line, encoded)) => self.notify(outbox, &line, &encoded)?,
+                Buffered::BatchEnd(batch) => self.pass(&batch),
             }
         }
         Ok(())
     }
 
-    /// Tells a line, unless it was read in the journal, which is ahead of what is heard.
-    fn notify(&mut self, outbox: &SendBuffer, line: &Line, encoded: &Encoded, spot: &Spot) -> Result<(), Slow> {
+    /// Tells a line, unless it was read in the journal.
+    fn notify(&mut self, outbox: &SendBuffer, line: &Line, encoded: &Encoded) -> Result<(), Slow> {
         let Stage::Live(caught_up) = &mut self.stage else { return Ok(()) };
-        match caught_up {
-            // What stands for no entry cannot have been read, and moves nobody on.
-            CaughtUp::Session(_) if line.event.is_lane_wait() => self.send(outbox, line, encoded),
-            CaughtUp::Home(home, _) if line.event.is_lane_wait() => {
-                let cursor = home.to_string();
-                self.send_at(outbox, line, encoded, &cursor)
-            }
-            CaughtUp::Session(stands) => {
-                let was_read = stands.as_ref().is_some_and(|cursor| cursor.has_seen(&line.place));
-                *stands = stands.take().filter(|cursor| !cursor.is_before(&line.place));
-                if was_read { Ok(()) } else { self.send(outbox, line, encoded) }
-            }
-            CaughtUp::Home(home, until) => {
-                let progress = || line.place.progress().is_some_and(|end| home.has_reached(spot.branch, end));
-                if spot.was_read(*until).unwrap_or_else(progress) {
-                    return Ok(());
-                }
-                if let Some(position) = line.place.entry(&line.event).and_then(|seq| spot.position_of(seq)) {
-                    home.see(position, position, spot.epoch);
-                }
-                home.stand_at(spot.branch, &line.event.cursor);
-                let cursor = home.to_string();
-                self.send_at(outbox, line, encoded, &cursor)
-            }
-        }
+        let Some(cursor) = caught_up.notify(line) else { return Ok(()) };
+        self.send_at(outbox, line, encoded, &cursor)
     }
 
     /// Sends a line under its next number, if it is wanted.
@@ -311,27 +319,23 @@ mod tests {
 
     /// A line of the run that stands at this entry.
     fn line(run: Option<RunId>, seq: u64) -> Arc<Line> {
-        let cursor = Cursor::at(Epoch(1), Seq(seq));
+        let branch = BranchId(uuid::Uuid::from_u128(9));
+        let batch = BatchPosition::of_entries(branch, Epoch(1), (Seq(seq), 1), Position(seq));
         let event = protocol::Event {
-            cursor: cursor.to_string(),
+            cursor: StreamPosition::at(Epoch(1), Seq(seq)).to_string(),
             session: "agent:main:main".to_owned(),
             run,
             at: Timestamp(7),
             what: Stream::Lifecycle(LifecycleLine::Start),
             queue: vec![],
         };
-        Arc::new(Line { event, place: cursor.place() })
+        Arc::new(Line { event, at: LinePosition::new(batch, Seq(seq), None) })
     }
 
     fn subscription(target: Target, numbers: &str) -> Subscription {
         let mut subscription = Subscription::new(Weak::new(), 5, target, numbers);
         subscription.keep();
         subscription
-    }
-
-    /// A batch of this one entry.
-    fn spot(seq: u64) -> Spot {
-        Spot::of_entries(BranchId(uuid::Uuid::from_u128(9)), Epoch(1), (Seq(seq), 1), Position(seq))
     }
 
     /// What was sent: number and cursor of each.
@@ -358,16 +362,16 @@ mod tests {
         let mut subscription = subscription(Target::Session("agent:main:main".to_owned()), "");
         for seq in 3..6 {
             let line = line(run, seq);
-            subscription.observe(&outbox, &line, &Encoded::of(&line), &spot(seq)).unwrap();
+            subscription.observe(&outbox, &line, &Encoded::of(&line)).unwrap();
         }
         // Of these the first two are in what it read back.
         for seq in 1..5 {
             let line = line(run, seq);
             subscription.send(&outbox, &line, &Encoded::of(&line)).unwrap();
         }
-        subscription.go_live(&outbox, CaughtUp::Session(Some(Cursor::at(Epoch(1), Seq(4))))).unwrap();
+        subscription.go_live(&outbox, StreamPosition::at(Epoch(1), Seq(4))).unwrap();
         let last = line(run, 6);
-        subscription.observe(&outbox, &last, &Encoded::of(&last), &spot(6)).unwrap();
+        subscription.observe(&outbox, &last, &Encoded::of(&last)).unwrap();
         let sent = sent(&outbox).await;
         assert_eq!(sent.iter().map(|(seq, _)| *seq).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
         assert!(sent.iter().zip(1..).all(|((_, cursor), seq)| cursor.starts_with(&format!("1.{seq}#"))), "{sent:?}");
@@ -379,10 +383,10 @@ mod tests {
     async fn r43_what_it_read_back_is_not_told_again_by_a_batch_that_is_heard_late() {
         let (outbox, run) = (SendBuffer::default(), Some(RunId(uuid::Uuid::from_u128(1))));
         let mut subscription = subscription(Target::Session("agent:main:main".to_owned()), "");
-        subscription.go_live(&outbox, CaughtUp::Session(Some(Cursor::at(Epoch(1), Seq(4))))).unwrap();
+        subscription.go_live(&outbox, StreamPosition::at(Epoch(1), Seq(4))).unwrap();
         for seq in 3..7 {
             let line = line(run, seq);
-            subscription.observe(&outbox, &line, &Encoded::of(&line), &spot(seq)).unwrap();
+            subscription.observe(&outbox, &line, &Encoded::of(&line)).unwrap();
         }
         let cursors: Vec<_> = sent(&outbox).await.into_iter().map(|(_, cursor)| split(&cursor).0.to_owned()).collect();
         assert_eq!(cursors, ["1.5", "1.6"]);
@@ -393,11 +397,11 @@ mod tests {
         let (one, two) = (Some(RunId(uuid::Uuid::from_u128(1))), Some(RunId(uuid::Uuid::from_u128(2))));
         let outbox = SendBuffer::default();
         let mut first = subscription(Target::Home, "");
-        first.go_live(&outbox, CaughtUp::Home(Box::default(), Position(0))).unwrap();
+        first.go_live(&outbox, StreamPosition::beginning(StreamScope::Home)).unwrap();
         for (run, seq) in [(one, 1), (two, 2), (None, 3), (one, 4)] {
             let line = line(run, seq);
-            first.observe(&outbox, &line, &Encoded::of(&line), &spot(seq)).unwrap();
-            first.pass(&spot(seq));
+            first.observe(&outbox, &line, &Encoded::of(&line)).unwrap();
+            first.pass(line.at.batch());
         }
         let told = sent(&outbox).await;
         assert_eq!(told.iter().map(|(seq, _)| *seq).collect::<Vec<_>>(), [1, 1, 1, 2]);
@@ -406,10 +410,10 @@ mod tests {
 
         let outbox = SendBuffer::default();
         let mut back = subscription(Target::Run("agent:main:main".to_owned(), one.unwrap()), numbers);
-        back.go_live(&outbox, CaughtUp::Session(Some(Cursor::at(Epoch(1), Seq(4))))).unwrap();
+        back.go_live(&outbox, StreamPosition::at(Epoch(1), Seq(4))).unwrap();
         for (run, seq) in [(two, 5), (one, 6)] {
             let line = line(run, seq);
-            back.observe(&outbox, &line, &Encoded::of(&line), &spot(seq)).unwrap();
+            back.observe(&outbox, &line, &Encoded::of(&line)).unwrap();
         }
         assert_eq!(sent(&outbox).await.iter().map(|(seq, _)| *seq).collect::<Vec<_>>(), [3], "of the one run alone");
     }

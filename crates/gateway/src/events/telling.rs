@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use engine::{
-    Body, BranchId, CallId, Content, Epoch, Event, Hash, MessageSealed, Outcome, Record, RunEnded, RunId, RunRow, Seq,
+    Body, CallId, Content, EffectId, Epoch, Event, Hash, MessageSealed, Outcome, Record, RunEnded, RunId, RunRow, Seq,
     Settings, Timestamp,
 };
 use journal::{Entry, Error, Read};
@@ -13,7 +13,8 @@ use protocol::event::{
     UsageLine,
 };
 
-use super::cursor::{Cursor, Place};
+use super::place::{BatchPosition, LinePosition};
+use super::position::StreamPosition;
 use super::shows::Shows;
 use crate::show::names;
 
@@ -29,7 +30,7 @@ pub struct Line {
     /// The line.
     pub event: protocol::Event,
     /// Its place.
-    pub place: Place,
+    pub at: LinePosition,
 }
 
 /// Where what is told comes from.
@@ -37,7 +38,8 @@ pub struct Line {
 pub(super) struct Source<'a> {
     /// The session's key.
     pub(super) key: &'a str,
-    pub(super) branch: BranchId,
+    /// The batch or entry that is told.
+    pub(super) batch: BatchPosition,
     /// What came with it; whatever else it names is in the store.
     pub(super) bodies: &'a [Content],
     pub(super) store: &'a dyn Read,
@@ -45,8 +47,8 @@ pub(super) struct Source<'a> {
 
 /// How far a session has been told.
 #[derive(Debug, Default)]
-pub(super) struct Position {
-    pub(super) cursor: Cursor,
+pub(super) struct Projection {
+    pub(super) position: StreamPosition,
     pub(super) run: Option<RunId>,
     /// What the calls of the last message are.
     calls: BTreeMap<CallId, (String, String)>,
@@ -119,7 +121,7 @@ impl Source<'_> {
         let mut until = from;
         while until > Seq(0) {
             let first = Seq(until.0.saturating_sub(LOOK_BACK - 1).max(1));
-            let Ok(entries) = self.store.range(self.branch, first, until) else {
+            let Ok(entries) = self.store.range(self.batch.branch, first, until) else {
                 // Those before were removed: what is still there is looked at in one go.
                 return self.look_at_all(until, find);
             };
@@ -132,21 +134,21 @@ impl Source<'_> {
     }
 
     fn look_at_all<T>(&self, until: Seq, mut find: impl FnMut(&Entry) -> Option<T>) -> Result<Option<T>, Error> {
-        let line = self.store.history_until(self.branch, until)?;
+        let line = self.store.history_until(self.batch.branch, until)?;
         let entries: Vec<&Entry> = line.entries().map(|(_, entry)| entry).collect();
         Ok(entries.into_iter().rev().find_map(&mut find))
     }
 }
 
-impl Position {
+impl Projection {
     /// Of a session of which nothing waits and nothing is under way.
     pub(super) fn at_rest() -> Self {
         Self { shows: Shows::Nothing, ..Self::default() }
     }
 
-    /// Whoever has this cursor.
-    pub(super) fn standing_at(cursor: Cursor) -> Self {
-        Self { cursor, ..Self::default() }
+    /// For a reader that stands here.
+    pub(super) fn standing_at(position: StreamPosition) -> Self {
+        Self { position, ..Self::default() }
     }
 
     /// Tells a record. `following` is what was recorded together with it and after it.
@@ -161,7 +163,7 @@ impl Position {
         if !matches!(event, Event::LifecycleChanged(_)) {
             self.flush(lines);
         }
-        let place = self.see(record, epoch);
+        let (seq, progress) = self.see(record, epoch);
         let queue = self.shows.see(source, record);
         if let Event::MessageSealed(sealed) = event {
             self.learn(source, sealed);
@@ -178,7 +180,8 @@ impl Position {
         let what = self.asked.see(source, event).or(what);
         let changed = || (!queue.is_empty()).then_some(Stream::Queue(QueueLine::Shows));
         if let Some(what) = what.or_else(changed) {
-            let mut line = self.line(source, record.at, place, what);
+            let at = LinePosition::new(source.batch, seq, progress);
+            let mut line = Line { at, ..self.line(source, record.at, what) };
             line.event.queue = queue;
             line.event.run = match event {
                 Event::MessageAccepted(e) => Some(RunId::from(e.message)),
@@ -191,7 +194,7 @@ impl Position {
             };
             if let (Event::RunEnded(_), Some(seq)) = (event, record.seq) {
                 // A client that waits for the end has seen all that came with it.
-                self.cursor.owe(seq);
+                self.position.owe(seq);
                 self.end = Some(line);
             } else {
                 lines.push(line);
@@ -208,8 +211,8 @@ impl Position {
     }
 
     /// Goes on behind a record.
-    fn see(&mut self, record: &Record, epoch: Epoch) -> Place {
-        let place = self.cursor.see(record, epoch);
+    fn see(&mut self, record: &Record, epoch: Epoch) -> (Seq, Option<(EffectId, u64)>) {
+        let place = self.position.see(record, epoch);
         self.run = run_of(&record.event).or(self.run);
         if let Event::RunEnded(_) = &record.event {
             self.run = None;
@@ -218,23 +221,23 @@ impl Position {
         place
     }
 
-    /// A line at this place.
-    pub(super) fn line(&self, source: Source<'_>, at: Timestamp, place: Place, what: Stream) -> Line {
+    /// A line that tells no record, behind those that were told.
+    pub(super) fn line(&self, source: Source<'_>, at: Timestamp, what: Stream) -> Line {
         let event = protocol::Event {
-            cursor: self.cursor.to_string(),
+            cursor: self.position.to_string(),
             session: source.key.to_owned(),
             run: self.run,
             at,
             what,
             queue: vec![],
         };
-        Line { event, place }
+        Line { event, at: LinePosition::new(source.batch, self.position.seq(), None) }
     }
 
     /// The line of what a run has taken so far.
     pub(super) fn usage(&self, source: Source<'_>, at: Timestamp, run: &RunRow) -> Line {
         let what = Stream::Usage(UsageLine::Run { model: run.model.clone(), usage: run.usage });
-        let mut line = self.line(source, at, self.cursor.place(), what);
+        let mut line = self.line(source, at, what);
         line.event.run = Some(run.run);
         line
     }
@@ -242,20 +245,20 @@ impl Position {
     /// Tells the end of a run that was held back.
     pub(super) fn flush(&mut self, lines: &mut Vec<Line>) {
         if let Some(mut line) = self.end.take() {
-            self.cursor.owe_nothing();
-            line.event.cursor = self.cursor.to_string();
+            self.position.owe_nothing();
+            line.event.cursor = self.position.to_string();
             lines.push(line);
         }
     }
 
     /// Whether nothing of the session is under way.
     pub(super) fn is_at_rest(&self) -> bool {
-        self.run.is_none() && self.cursor.is_at_rest()
+        self.run.is_none() && self.position.is_at_rest()
     }
 
     /// The run that is under way at this cursor, as the journal has it.
     pub(super) fn find_run(&mut self, source: Source<'_>) -> Result<(), Error> {
-        let found = source.look_back(self.cursor.seq(), |entry| match &entry.event {
+        let found = source.look_back(self.position.seq(), |entry| match &entry.event {
             Event::RunEnded(_) => Some(None),
             event => run_of(event).map(Some),
         })?;
@@ -272,7 +275,7 @@ impl Position {
     /// A call's tool and arguments. What was asked for before is looked up.
     fn call(&mut self, source: Source<'_>, id: CallId) -> (String, String) {
         if !self.calls.contains_key(&id) {
-            let sealed = source.look_back(self.cursor.seq(), |entry| match &entry.event {
+            let sealed = source.look_back(self.position.seq(), |entry| match &entry.event {
                 Event::MessageSealed(sealed) if sealed.calls.iter().any(|call| call.id == id) => Some(sealed.clone()),
                 _ => None,
             });
@@ -400,7 +403,7 @@ fn plain(source: Source<'_>, event: &Event) -> Option<Stream> {
     })
 }
 
-pub(super) fn delta(effect: engine::EffectId, offset: u64, text: &str) -> Delta {
+pub(super) fn delta(effect: EffectId, offset: u64, text: &str) -> Delta {
     Delta { effect, offset, text: text.to_owned() }
 }
 

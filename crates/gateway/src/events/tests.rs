@@ -20,9 +20,9 @@ use protocol::{EventFrame, Frame};
 use runtime::Published;
 use uuid::Uuid;
 
-use super::spot::Spot;
-use super::subscription::{CaughtUp, Encoded, Subscription, Target, split};
-use super::{HomeCursor, HomeReading, Lines};
+use super::place::BatchPosition;
+use super::subscription::{Encoded, Subscription, Target, split};
+use super::{CatchUp, Lines, StreamPosition, StreamScope};
 use crate::connection::SendBuffer;
 
 const SESSIONS: usize = 3;
@@ -251,13 +251,13 @@ impl Home {
     /// What a hub does with a batch.
     fn observe(&mut self, nth: usize) {
         let Some(published) = self.unheard[nth].pop_front() else { return };
-        let spot = Spot::of(&published);
+        let batch = BatchPosition::of(&published);
         let lines: Vec<_> = self.lines.of(&published).into_iter().map(Arc::new).collect();
         for reader in &mut self.readers {
             for line in &lines {
-                reader.subscription.observe(&reader.outbox, line, &Encoded::of(line), &spot).unwrap();
+                reader.subscription.observe(&reader.outbox, line, &Encoded::of(line)).unwrap();
             }
-            reader.subscription.pass(&spot);
+            reader.subscription.pass(&batch);
         }
     }
 
@@ -273,24 +273,25 @@ impl Home {
     fn subscribe(&mut self, before: Vec<(u64, protocol::Event)>, meanwhile: impl FnOnce(&mut Self)) {
         let cursor = before.last().map_or(String::new(), |(_, line)| line.cursor.clone());
         let (cursor, numbers) = split(&cursor);
-        let cursor = if cursor.is_empty() { HomeCursor::default() } else { cursor.parse().unwrap() };
+        let cursor = if cursor.is_empty() { "home:0.0" } else { cursor };
+        let cursor = StreamPosition::parse(StreamScope::Home, cursor).unwrap();
         let mut subscription = Subscription::new(Weak::new(), 5, Target::Home, numbers);
         subscription.begin_at(&cursor.to_string());
         self.readers.push(Reader { subscription, outbox: SendBuffer::default(), lines: before });
         let at = self.readers.len() - 1;
         let journal = Arc::clone(&self.journal);
-        let mut reading = HomeReading::behind(journal.as_ref(), &cursor).unwrap();
+        let mut reading = CatchUp::of_home(journal.as_ref(), &cursor).unwrap();
         while reading.more(journal.as_ref()).unwrap() {}
         self.readers[at].subscription.keep();
         reading.finish(journal.as_ref()).unwrap();
-        let caught_up = CaughtUp::home(reading.cursor().clone());
+        let position = reading.position().clone();
         let lines = reading.take_lines();
         meanwhile(self);
         let reader = &mut self.readers[at];
         for line in &lines {
             reader.subscription.send(&reader.outbox, line, &Encoded::of(line)).unwrap();
         }
-        reader.subscription.go_live(&reader.outbox, caught_up).unwrap();
+        reader.subscription.go_live(&reader.outbox, position).unwrap();
     }
 
     /// The owner is killed: what was not heard is in the journal alone, and who followed it comes back to the next one.

@@ -1,13 +1,14 @@
 //! Waits for a place in a lane, as lines. They are in no journal: such a line stands for no entry, and whoever begins to
 //! listen meanwhile is told of the wait as it is then. What may not live here: who waits, which the runtime knows.
 
-use engine::{Bound, LaneRequest, Timestamp};
+use engine::{Bound, BranchId, LaneRequest, Timestamp};
 use protocol::event::{QueueLine, Stream};
 use protocol::show::{LaneHolder, LaneWait};
 use runtime::LaneUpdate;
 
 use super::Line;
-use super::cursor::Cursor;
+use super::place::{BatchPosition, LinePosition};
+use super::position::StreamPosition;
 
 /// A wait as the protocol has it.
 pub(crate) fn shape(wait: &engine::LaneWait) -> LaneWait {
@@ -19,7 +20,7 @@ pub(crate) fn shape(wait: &engine::LaneWait) -> LaneWait {
 }
 
 /// A line of a wait, for whoever stands at this cursor.
-pub(crate) fn line_now(cursor: &Cursor, wait: &engine::LaneWait, at: Timestamp) -> Line {
+pub(crate) fn line_now(cursor: &StreamPosition, wait: &engine::LaneWait, at: Timestamp) -> Line {
     line(cursor, &wait.request, at, waiting(wait, at))
 }
 
@@ -35,7 +36,7 @@ pub(super) fn told(news: &LaneUpdate) -> (&LaneRequest, Timestamp, QueueLine) {
     }
 }
 
-pub(super) fn line(cursor: &Cursor, request: &LaneRequest, at: Timestamp, what: QueueLine) -> Line {
+pub(super) fn line(cursor: &StreamPosition, request: &LaneRequest, at: Timestamp, what: QueueLine) -> Line {
     let event = protocol::Event {
         cursor: cursor.to_string(),
         session: request.session.to_string(),
@@ -44,7 +45,8 @@ pub(super) fn line(cursor: &Cursor, request: &LaneRequest, at: Timestamp, what: 
         what: Stream::Queue(what),
         queue: vec![],
     };
-    Line { event, place: cursor.place() }
+    let nowhere = BatchPosition::nowhere(BranchId(uuid::Uuid::nil()));
+    Line { event, at: LinePosition::new(nowhere, cursor.seq(), None) }
 }
 
 fn waiting(wait: &engine::LaneWait, at: Timestamp) -> QueueLine {

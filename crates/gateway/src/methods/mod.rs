@@ -6,10 +6,11 @@ pub mod reading;
 
 use std::sync::Arc;
 
+use protocol::deprecated::{Deprecated, Surface};
 use protocol::method::{
-    Agent, AgentWait, AsksAnswer, BudgetSet, EventsSubscribe, EventsUnsubscribe, HealthGet, METHODS, Method, NoParams,
-    ProfilesClear, ProfilesUse, QueueCancel, QueueClear, QueueMode, RunsAbort, RunsBreak, RunsPause, RunsResume,
-    SessionsCleanup, SessionsCompact, SessionsEnd, SessionsResume, SessionsUncompact,
+    Agent, AgentWait, ApprovalsResolve, BudgetSet, EventsSubscribe, EventsUnsubscribe, HealthGet, METHODS, Method,
+    NoParams, ProfilesClear, ProfilesUse, QueueCancel, QueueClear, QueueMode, RunsAbort, RunsBreak, RunsPause,
+    RunsResume, SessionsCleanup, SessionsCompact, SessionsEnd, SessionsResume, SessionsUncompact,
 };
 use protocol::{ErrorShape, Request, Response};
 use serde_json::Value;
@@ -33,6 +34,13 @@ pub(crate) async fn carry_out(caller: Arc<Caller>, request: Request) {
 
 /// What the method gives; nothing, where it has answered itself.
 async fn answer(caller: &Arc<Caller>, id: &str, method: &str, params: Value) -> Result<Option<Value>, ErrorShape> {
+    let method = match Deprecated::find(Surface::Method, method) {
+        Some(row) => {
+            caller.service.warn(row);
+            row.new
+        }
+        None => method,
+    };
     let result = match method {
         HealthGet::NAME => {
             let NoParams {} = self::params::<HealthGet>(params)?;
@@ -69,7 +77,9 @@ async fn answer(caller: &Arc<Caller>, id: &str, method: &str, params: Value) -> 
             given::<ProfilesClear>(acting::clear_profiles(caller, self::params::<ProfilesClear>(params)?).await?)
         }
         BudgetSet::NAME => given::<BudgetSet>(acting::set_budget(caller, self::params::<BudgetSet>(params)?).await?),
-        AsksAnswer::NAME => given::<AsksAnswer>(acting::answer(caller, self::params::<AsksAnswer>(params)?).await?),
+        ApprovalsResolve::NAME => {
+            given::<ApprovalsResolve>(acting::answer(caller, self::params::<ApprovalsResolve>(params)?).await?)
+        }
         EventsSubscribe::NAME => {
             acting::subscribe(caller, id, self::params::<EventsSubscribe>(params)?).await?;
             return Ok(None);

@@ -1,6 +1,7 @@
 //! Why a run stands where it stands: its state and since when, what it waits for and until when, what can be done.
 
-use engine::tables::timers::{Timer, armed};
+use engine::tables::timers::Timer;
+use engine::timers::armed;
 use engine::{Lifecycle, Phase, ReceiptState, Run, Session, Settings, Timestamp, WaitFor};
 use protocol::show::{Explained, Way};
 

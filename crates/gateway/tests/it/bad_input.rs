@@ -253,7 +253,7 @@ fn said() -> impl Strategy<Value = Vec<u8>> {
         r#"{"type":"req","id":"2","method":"events.subscribe","params":{"whole":false}}"#.to_owned(),
         r#"{"type":"req","id":"3","method":"events.subscribe","params":{"session":"main","from":"1.2:x#y"}}"#
             .to_owned(),
-        r#"{"type":"req","id":"4","method":"asks.answer","params":{"call":"x","fingerprint":"y","allow":true}}"#
+        r#"{"type":"req","id":"4","method":"approvals.resolve","params":{"call":"x","fingerprint":"y","allow":true}}"#
             .to_owned(),
         r#"{"type":"req","id":"5","method":"runs.abort","params":{"session":"main"}}"#.to_owned(),
         r#"{"type":"req","id":"6","method":"sessions.resume","params":{"sessionKey":"é"}}"#.to_owned(),

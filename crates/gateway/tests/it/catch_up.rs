@@ -11,7 +11,7 @@ use engine::{
     Failure, Flags, MessageId, MessageSealed, Next, Opened, Overrides, Position, QueueSettings, ReasoningAdded, Record,
     RequestSent, RunId, Seq, SessionId, SessionRow, Settings, StreamCut, TextAdded, Timestamp, Usage, Views,
 };
-use gateway::events::{Cursor, Line, Lines, catch_up};
+use gateway::events::{CatchUp, Line, Lines, StreamPosition, StreamScope};
 use journal::{Append, Journal as _, Memory, Read as _, Sqlite};
 use models::{Endpoint, ModelSet, Offline};
 use protocol::event::{AssistantLine, Delta, ReasoningLine, StateLine, Stream};
@@ -137,6 +137,11 @@ fn story(lines: &[Line]) -> Vec<String> {
     story.into_iter().map(|(piece, text)| format!("{piece:?} {text}")).collect()
 }
 
+/// A cursor of the session.
+fn position(cursor: &str) -> StreamPosition {
+    StreamPosition::parse(StreamScope::Session, cursor).unwrap()
+}
+
 /// One that sees all live, in a journal that grows batch by batch.
 struct Watched {
     journal: Arc<Memory>,
@@ -167,16 +172,23 @@ impl Watched {
     #[track_caller]
     fn check(&self) {
         let row = self.row();
-        let begin = (0, Cursor::default());
-        let cursors = self.seen.iter().enumerate().map(|(at, line)| (at + 1, line.event.cursor.parse().unwrap()));
+        let begin = (0, StreamPosition::beginning(StreamScope::Session));
+        let cursors = self.seen.iter().enumerate().map(|(at, line)| (at + 1, position(&line.event.cursor)));
         for (seen, cursor) in std::iter::once(begin).chain(cursors) {
-            let missed = catch_up(self.journal.as_ref(), &row, &cursor).unwrap();
-            assert_eq!(story(&missed.lines), story(&self.seen[seen..]), "from {cursor}, after {seen} lines");
-            assert!(self.seen.iter().all(|line| missed.cursor.has_seen(&line.place)), "{}", missed.cursor);
-            let again = catch_up(self.journal.as_ref(), &row, &missed.cursor).unwrap();
-            assert_eq!(story(&again.lines), Vec::<String>::new(), "from {} again", missed.cursor);
+            let (missed, reached) = self.missed(&row, &cursor);
+            assert_eq!(story(&missed), story(&self.seen[seen..]), "from {cursor}, after {seen} lines");
+            assert!(self.seen.iter().all(|line| reached.has_seen(&line.at)), "{reached}");
+            let (again, _) = self.missed(&row, &reached);
+            assert_eq!(story(&again), Vec::<String>::new(), "from {reached} again");
             self.check_places(seen, &cursor);
         }
+    }
+
+    /// What a reader has missed that comes back with this cursor, and where it stands then.
+    fn missed(&self, row: &SessionRow, cursor: &StreamPosition) -> (Vec<Line>, StreamPosition) {
+        let mut reading = CatchUp::of_session(self.journal.as_ref(), row, cursor).unwrap();
+        reading.finish(self.journal.as_ref()).unwrap();
+        (reading.take_lines(), reading.position().clone())
     }
 
     fn row(&self) -> SessionRow {
@@ -227,10 +239,10 @@ impl Watched {
 
     /// What a hub leaves out of what comes live while it reads the journal is exactly what was read there.
     #[track_caller]
-    fn check_places(&self, seen: usize, cursor: &Cursor) {
+    fn check_places(&self, seen: usize, cursor: &StreamPosition) {
         for (at, line) in self.seen.iter().enumerate() {
             if !line.event.is_state() {
-                assert_eq!(cursor.has_seen(&line.place), at < seen, "line {at} from {cursor}: {:?}", line.event);
+                assert_eq!(cursor.has_seen(&line.at), at < seen, "line {at} from {cursor}: {:?}", line.event);
             }
         }
     }
@@ -347,7 +359,7 @@ fn r11_a_cut_that_drops_the_reasoning_is_no_reason_to_strike_the_text() {
     assert_eq!(live.len(), 5, "the last piece, what the next owner did, and its state: {live:?}");
     let row = watched.row();
     for (at, line) in live.iter().enumerate() {
-        let missed = catch_up(watched.journal.as_ref(), &row, &line.event.cursor.parse().unwrap()).unwrap();
-        assert_eq!(story(&missed.lines), story(&live[at + 1..]), "after {:?}", line.event);
+        let (missed, _) = watched.missed(&row, &position(&line.event.cursor));
+        assert_eq!(story(&missed), story(&live[at + 1..]), "after {:?}", line.event);
     }
 }

@@ -8,8 +8,9 @@ use base64::Engine as _;
 use engine::{Outcome, RunId};
 use journal::Memory;
 use protocol::method::{
-    AbortParams, Agent, AgentAnswer, AgentWait, AnswerParams, AsksAnswer, Attachment, Cap, EndParams, Ended, HealthGet,
-    NoParams, ResumeParams, RunsAbort, SessionsEnd, SessionsResume, SubscribeParams, WaitParams, WaitStatus,
+    AbortParams, Agent, AgentAnswer, AgentWait, AnswerParams, ApprovalsResolve, Attachment, Cap, EndParams, Ended,
+    HealthGet, Method, NoParams, NoResult, ResumeParams, RunsAbort, SessionsEnd, SessionsResume, SubscribeParams,
+    WaitParams, WaitStatus,
 };
 use protocol::method::{EventsSubscribe, EventsUnsubscribe, UnsubscribeParams};
 use protocol::{Answers, ClientError, ErrorCode};
@@ -240,8 +241,8 @@ async fn r60_a_question_goes_to_all_who_can_answer_and_the_first_answer_counts()
         fingerprint: serde_json::from_value(ask.payload["fingerprint"].clone()).unwrap(),
         allow,
     };
-    second.call::<AsksAnswer>(answer(false)).await.unwrap();
-    let late = client.call::<AsksAnswer>(answer(true)).await.unwrap_err();
+    second.call::<ApprovalsResolve>(answer(false)).await.unwrap();
+    let late = client.call::<ApprovalsResolve>(answer(true)).await.unwrap_err();
     assert!(matches!(code(late), ErrorCode::Refused | ErrorCode::NotFound));
     for events in [&mut events, &mut second_events] {
         let told = observe(events).await.unwrap();
@@ -249,6 +250,37 @@ async fn r60_a_question_goes_to_all_who_can_answer_and_the_first_answer_counts()
     }
     ended(&mut answers).await;
 
+    home.leave().await;
+}
+
+/// A method by the name that it had.
+struct AsksAnswer;
+
+impl Method for AsksAnswer {
+    const NAME: &'static str = "asks.answer";
+    type Params = AnswerParams;
+    type Result = NoResult;
+}
+
+#[tokio::test]
+async fn r60_a_method_is_reached_by_its_old_name_and_the_owner_is_warned_once() {
+    let mut home = Home::new();
+    let (client, hello, mut events) = home.connect(vec![Cap::Asks]).await;
+    assert!(["asks.answer", "approvals.resolve"].iter().all(|name| hello.features.methods.iter().any(|m| m == name)));
+    let mut answers = client.ask::<Agent>(message("main", "k", "run `echo hi > there.txt`")).unwrap();
+    accepted(&mut answers).await;
+    let ask = observe(&mut events).await.unwrap();
+    let answer = || AnswerParams {
+        call: serde_json::from_value(ask.payload["call"].clone()).unwrap(),
+        fingerprint: serde_json::from_value(ask.payload["fingerprint"].clone()).unwrap(),
+        allow: false,
+    };
+    client.call::<AsksAnswer>(answer()).await.unwrap();
+    client.call::<AsksAnswer>(answer()).await.unwrap_err();
+    ended(&mut answers).await;
+    let warning = home.notes.recv().await.unwrap();
+    assert!(warning.contains("the method `asks.answer` is now called `approvals.resolve`"), "{warning}");
+    assert!(home.notes.try_recv().is_err(), "once");
     home.leave().await;
 }
 

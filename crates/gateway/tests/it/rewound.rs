@@ -11,7 +11,7 @@ use engine::{
     Seq, SessionId, SessionRow, StreamCut, TextAdded, TextStruck, Timestamp, Views,
 };
 use faulty_vfs::{Cut, Disk};
-use gateway::events::{self, Cursor, HomeCursor, HomeReading, Lines, Since};
+use gateway::events::{self, CatchUp, Lines, Resume, StreamPosition, StreamScope};
 use journal::{Append, Journal, Read, Reader, Sqlite, Tail};
 use protocol::event::{AssistantLine, StateLine, Stream};
 use runtime::Published;
@@ -29,7 +29,7 @@ struct Live {
     journal: Arc<Sqlite>,
     lines: Lines,
     seq: u64,
-    cursors: Vec<Cursor>,
+    cursors: Vec<StreamPosition>,
 }
 
 impl Live {
@@ -62,11 +62,11 @@ impl Live {
             run_state: RunState::Streaming,
             flags: Flags::default(),
         });
-        let last = lines.last().map(|line| line.event.cursor.parse().unwrap());
+        let last = lines.last().map(|line| parse(&line.event.cursor).unwrap());
         self.cursors.extend(last.or(self.cursors.last().cloned()));
     }
 
-    fn last(&self) -> Cursor {
+    fn last(&self) -> StreamPosition {
         self.cursors.last().cloned().unwrap()
     }
 
@@ -125,19 +125,23 @@ fn after(disk: &Disk, cut: Cut) -> TempDir {
     after
 }
 
-fn since(cursor: &Cursor, home: &Path) -> Since {
-    cursor.since(&Reader::open(home).unwrap(), BRANCH).unwrap()
+fn parse(cursor: &str) -> Result<StreamPosition, events::InvalidCursor> {
+    StreamPosition::parse(StreamScope::Session, cursor)
 }
 
-fn rewound(cursor: &Cursor, home: &Path) -> Cursor {
-    match since(cursor, home) {
-        Since::Rewound { to } => to,
-        Since::Tail(tail) => panic!("nothing was said of what is gone: {tail:?}"),
+fn resume(cursor: &StreamPosition, home: &Path) -> Resume {
+    cursor.resume(&Reader::open(home).unwrap(), BRANCH).unwrap()
+}
+
+fn rewound(cursor: &StreamPosition, home: &Path) -> StreamPosition {
+    match resume(cursor, home) {
+        Resume::Rewound { to } => to,
+        Resume::Tail(tail) => panic!("nothing was said of what is gone: {tail:?}"),
     }
 }
 
-fn nothing() -> Since {
-    Since::Tail(Tail { entries: vec![], progress: vec![] })
+fn nothing() -> Resume {
+    Resume::Tail(Tail { entries: vec![], progress: vec![] })
 }
 
 /// R11: what was Written may be gone; who has seen it is told, and goes on from what is there.
@@ -151,16 +155,16 @@ fn r11_who_has_seen_text_that_power_took_is_told_rewound() {
     live.text(10, "a time");
 
     let kept = after(&disk, Cut::Everything);
-    assert_eq!(since(&live.last(), kept.path()), nothing());
+    assert_eq!(resume(&live.last(), kept.path()), nothing());
 
     let lost = after(&disk, Cut::Nothing);
     let to = rewound(&live.last(), lost.path());
-    assert_eq!(since(&to, lost.path()), nothing(), "it cannot go on from where it was sent");
+    assert_eq!(resume(&to, lost.path()), nothing(), "it cannot go on from where it was sent");
     assert_eq!(to, synced);
     let some = (0..40).map(|seed| after(&disk, Cut::Prefix { seed }));
     let partly = some
-        .map(|home| since(&live.last(), home.path()))
-        .find(|since| matches!(since, Since::Rewound { to } if *to == live.cursors[2]));
+        .map(|home| resume(&live.last(), home.path()))
+        .find(|resume| matches!(resume, Resume::Rewound { to } if *to == live.cursors[2]));
     assert!(partly.is_some(), "no cut kept the first piece alone");
 
     let told = events::rewound(&row(), &to, Timestamp(9));
@@ -184,7 +188,7 @@ fn r11_another_entry_in_the_same_place_is_not_taken_for_the_one_that_was_seen() 
     next.failure_report();
     next.failure_report();
     assert_eq!(rewound(&live.last(), lost.path()), synced);
-    let Since::Tail(tail) = since(&synced, lost.path()) else { panic!("what is there was said to be gone") };
+    let Resume::Tail(tail) = resume(&synced, lost.path()) else { panic!("what is there was said to be gone") };
     assert_eq!(tail.entries.iter().map(|entry| entry.seq).collect::<Vec<_>>(), [Seq(3), Seq(4)]);
 }
 
@@ -202,7 +206,7 @@ fn r11_a_body_that_is_shorter_than_what_was_seen_is_told() {
     let lost = after(&disk, Cut::Nothing);
     Live::own(lost.path(), 2).cut("Once upon ");
     assert_eq!(rewound(&live.last(), lost.path()), synced);
-    assert!(matches!(since(&first, lost.path()), Since::Tail(tail) if tail.entries.len() == 1));
+    assert!(matches!(resume(&first, lost.path()), Resume::Tail(tail) if tail.entries.len() == 1));
 }
 
 #[test]
@@ -214,32 +218,32 @@ fn what_follows_a_cursor_has_no_gap_and_nothing_twice() {
     live.text(10, "a time");
     let open = live.journal.tail(BRANCH, Seq(1)).unwrap();
     for (seen, cursor) in live.cursors.iter().enumerate() {
-        let Since::Tail(tail) = since(cursor, home.path()) else { panic!("{cursor}") };
+        let Resume::Tail(tail) = resume(cursor, home.path()) else { panic!("{cursor}") };
         let all = open.entries.len() + open.progress.len();
         assert_eq!(tail.entries.len() + tail.progress.len(), all - seen - 1, "{cursor}");
         assert!(open.entries.ends_with(&tail.entries) && open.progress.ends_with(&tail.progress), "{cursor}");
     }
     live.cut("Once upon a time");
     for cursor in &live.cursors[1..4] {
-        assert!(matches!(since(cursor, home.path()), Since::Tail(tail) if tail.entries.len() == 1), "{cursor}");
+        assert!(matches!(resume(cursor, home.path()), Resume::Tail(tail) if tail.entries.len() == 1), "{cursor}");
     }
-    assert_eq!(since(&live.last(), home.path()), nothing());
+    assert_eq!(resume(&live.last(), home.path()), nothing());
 }
 
 #[test]
 fn a_cursor_is_read_as_it_was_written_and_nothing_else_is() {
     let text = format!("3.17:{REQUEST}=16");
-    assert_eq!(text.parse::<Cursor>().unwrap().to_string(), text);
-    assert_eq!("0.0".parse(), Ok(Cursor::default()));
+    assert_eq!(parse(&text).unwrap().to_string(), text);
+    assert_eq!(parse("0.0"), Ok(StreamPosition::beginning(StreamScope::Session)));
     for wrong in ["", "17", "3.x", "3.17:", "3.17:nothing=4", &format!("3.17:{REQUEST}"), "-1.2"] {
-        assert!(wrong.parse::<Cursor>().is_err_and(|error| error.to_string().contains(wrong)), "{wrong}");
+        assert!(parse(wrong).is_err_and(|error| error.to_string().contains(wrong)), "{wrong}");
     }
 }
 
 /// What a follower of the whole home is told that comes back, and where it stands then.
-fn of_home(from: &HomeCursor, home: &Path) -> (Vec<Stream>, HomeCursor) {
+fn of_home(from: &StreamPosition, home: &Path) -> (Vec<Stream>, StreamPosition) {
     let store = Reader::open(home).unwrap();
-    let mut reading = HomeReading::behind(&store, from).unwrap();
+    let mut reading = CatchUp::of_home(&store, from).unwrap();
     while reading.more(&store).unwrap() {}
     reading.finish(&store).unwrap();
     let lines = reading.take_lines().into_iter().map(|line| line.event).filter(|event| !event.is_state());
@@ -248,10 +252,10 @@ fn of_home(from: &HomeCursor, home: &Path) -> (Vec<Stream>, HomeCursor) {
         assert!(gone || event.session == KEY, "{event:?}");
         event.what
     });
-    (told.collect(), reading.cursor().clone())
+    (told.collect(), reading.position().clone())
 }
 
-fn is_rewound(what: &Stream, to: &HomeCursor) -> bool {
+fn is_rewound(what: &Stream, to: &StreamPosition) -> bool {
     *what == Stream::State(StateLine::Rewound { to: to.to_string() })
 }
 
@@ -261,10 +265,10 @@ fn r43_a_follower_of_the_home_that_has_seen_what_power_took_is_told_rewound() {
     let (home, disk) = home();
     let mut live = Live::own(home.path(), 0);
     live.begin();
-    let synced = HomeReading::now(live.journal.as_ref()).unwrap();
+    let synced = StreamPosition::now_in_home(live.journal.as_ref()).unwrap();
     live.failure_report();
     live.text(0, "Once upon ");
-    let seen = HomeReading::now(live.journal.as_ref()).unwrap();
+    let seen = StreamPosition::now_in_home(live.journal.as_ref()).unwrap();
     assert_eq!(of_home(&seen, after(&disk, Cut::Everything).path()), (vec![], seen.clone()));
 
     let lost = after(&disk, Cut::Nothing);
@@ -278,7 +282,7 @@ fn r43_a_follower_of_the_home_that_has_seen_what_power_took_is_told_rewound() {
     let (told, to) = of_home(&seen, lost.path());
     let retracted = |what: &&Stream| matches!(what, Stream::Assistant(AssistantLine::Struck { .. }));
     assert_eq!(told.iter().filter(retracted).count(), 2, "what stands there now was not told: {told:?}");
-    assert_eq!(to, HomeReading::now(next.journal.as_ref()).unwrap());
+    assert_eq!(to, StreamPosition::now_in_home(next.journal.as_ref()).unwrap());
     assert_eq!(of_home(&synced, lost.path()).0.len(), 2, "nothing that it has seen is gone");
 }
 
@@ -288,9 +292,9 @@ fn r43_a_follower_of_the_home_is_told_of_the_session_whose_text_power_took() {
     let (home, disk) = home();
     let mut live = Live::own(home.path(), 0);
     live.begin();
-    let synced = HomeReading::now(live.journal.as_ref()).unwrap();
+    let synced = StreamPosition::now_in_home(live.journal.as_ref()).unwrap();
     live.text(0, "Once upon ");
-    let seen = HomeReading::now(live.journal.as_ref()).unwrap();
+    let seen = StreamPosition::now_in_home(live.journal.as_ref()).unwrap();
     assert_ne!(seen, synced);
     let lost = after(&disk, Cut::Nothing);
     let (told, to) = of_home(&seen, lost.path());

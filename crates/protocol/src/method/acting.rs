@@ -463,7 +463,7 @@ pub struct QueueModeSet {
     pub mode: engine::QueueMode,
 }
 
-/// What `asks.answer` takes.
+/// What `approvals.resolve` takes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -1,17 +1,11 @@
-//! How each effect is carried out: one file an effect. Each ends by reporting what happened; none decides what follows.
+//! How each effect is carried out. Each ends by reporting what happened; none decides what follows.
 
-mod check_call;
+mod call;
 mod compact;
-mod end_call;
-mod find_call;
 mod freeze_call;
-pub(crate) mod lane;
+pub(crate) mod home;
 mod prepare;
-mod process;
-mod report;
 mod request;
-mod reserve;
-mod run_call;
 
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
@@ -87,9 +81,9 @@ pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<Underway, jour
     let shared = Arc::clone(job.shared);
     let task = match effect {
         Effect::Lane { message, .. } => {
-            let (request, run) = (lane::SettingsRequest::new(job.session, *message), RunId::from(*message));
+            let (request, run) = (home::SettingsRequest::new(job.session, *message), RunId::from(*message));
             let ticket = job.ticket.take().unwrap_or_else(|| shared.ask_lane(run, job.session.into()));
-            spawn(reporter.clone(), lane::perform(shared, (request, ticket), reporter))
+            spawn(reporter.clone(), home::lane(shared, (request, ticket), reporter))
         }
         Effect::Prepare { .. } => spawn(reporter.clone(), prepare::perform(settings(job), reporter)),
         Effect::Reserve { id, expected, closing } => {
@@ -99,7 +93,7 @@ pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<Underway, jour
                 shared.conversations.clear();
             }
             let request = BudgetRequest { run, agent, expected: *expected, closing: *closing };
-            spawn(reporter.clone(), reserve::perform(shared, request, reporter))
+            spawn(reporter.clone(), home::reserve(shared, request, reporter))
         }
         Effect::Request { candidate, thinking, prompt, items, .. } => {
             let mut order = order(job, *candidate, prompt, *items as usize)?;
@@ -112,7 +106,7 @@ pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<Underway, jour
         }
         Effect::CheckCall { id, call } => {
             let (context, request) = call_request(job, *call, *id)?;
-            spawn(reporter.clone(), check_call::perform(settings(job), context, request, reporter))
+            spawn(reporter.clone(), call::check(settings(job), context, request, reporter))
         }
         Effect::RunCall { id, call } => {
             let (context, request) = call_request(job, *call, *id)?;
@@ -120,15 +114,15 @@ pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<Underway, jour
             if !job.session.run().and_then(|run| run.pause).is_some_and(|pause| pause.freeze) {
                 freeze_call::thaw(&context.calls, *id);
             }
-            spawn(reporter.clone(), run_call::perform(context, request, reporter))
+            spawn(reporter.clone(), call::run(context, request, reporter))
         }
         Effect::FindCall { call, started, .. } => {
             let (context, request) = call_request(job, *call, *started)?;
-            spawn(reporter.clone(), find_call::perform(context, request, reporter))
+            spawn(reporter.clone(), call::find(context, request, reporter))
         }
         Effect::EndCall { call, started, why, .. } => {
             let (context, request) = call_request(job, *call, *started)?;
-            spawn(reporter.clone(), end_call::perform(context, request, *why, reporter))
+            spawn(reporter.clone(), call::end(context, request, *why, reporter))
         }
         Effect::FreezeCall { started, .. } => {
             let freezing = Freezing::of(shared.calls(), *started);
@@ -136,10 +130,10 @@ pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<Underway, jour
             return Ok(Underway { task, freezing: Some(freezing) });
         }
         Effect::Report { failure_report, .. } => {
-            spawn(reporter.clone(), report::perform(shared, failure_report.clone(), reporter))
+            spawn(reporter.clone(), home::report(shared, failure_report.clone(), reporter))
         }
-        Effect::HoldProcess { process, .. } => spawn(reporter.clone(), process::hold(shared, *process, reporter)),
-        Effect::EndProcess { process, .. } => spawn(reporter.clone(), process::end(shared, *process, reporter)),
+        Effect::HoldProcess { process, .. } => spawn(reporter.clone(), call::hold_process(shared, *process, reporter)),
+        Effect::EndProcess { process, .. } => spawn(reporter.clone(), call::end_process(shared, *process, reporter)),
     };
     Ok(Underway { task, freezing: None })
 }

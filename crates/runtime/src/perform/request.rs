@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::{Candidate, Failure, FailureClass, Report, Timestamp, ToolSpec};
+use engine::{Candidate, Failure, FailureClass, LedgerInput, Report, Timestamp, ToolSpec};
 use futures_util::StreamExt as _;
 use models::{Cached, Message, Model as _, ModelEvent, Request};
 
@@ -63,12 +63,7 @@ fn answered(shared: &Arc<Shared>, candidate: Candidate, alone: bool, since: Time
         let shared = Arc::clone(shared);
         tokio::spawn(async move {
             // One that is lost is told by the next answer.
-            let _ = ledger::record(&shared, move |ledger, now| {
-                if ledger.is_update(&candidate, alone, since) {
-                    ledger.answered(&candidate, since, now);
-                }
-            })
-            .await;
+            let _ = ledger::record(&shared, LedgerInput::Answered { candidate, alone, since }).await;
         });
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use engine::{Event, FailureClass, FailureReport, Ledger, ProfileCooled, Record, Timestamp};
+use engine::{EffectId, Event, FailureClass, FailureReport, Ledger, ProfileCooled, Record, Timestamp};
 
 use crate::invariant::{Invariant, Violation};
 
@@ -30,16 +30,25 @@ pub(crate) struct Book {
 }
 
 impl Book {
-    /// Takes an entry in that was decided of this strike, and judges it.
-    pub(crate) fn take(&mut self, record: &Record, failure_report: Option<&FailureReport>) -> Result<(), Violation> {
-        match (&record.event, failure_report) {
-            (Event::ProfileCooled(cooled), Some(failure_report)) => self.cooled(cooled, failure_report, record.at),
-            (Event::ProfileAnswered(e), _) => {
+    /// Takes an entry in that was decided of one of these strikes, and judges it.
+    pub(crate) fn take(
+        &mut self,
+        record: &Record,
+        strikes: &BTreeMap<EffectId, FailureReport>,
+    ) -> Result<(), Violation> {
+        match &record.event {
+            Event::ProfileCooled(cooled) => {
+                let failure_report = strikes.values().find(|failure_report| failure_report.request == cooled.request);
+                let failure_report =
+                    failure_report.ok_or_else(|| Invariant::Cooldown.violated(format!("nobody told of {cooled:?}")))?;
+                self.cooled(cooled, failure_report, record.at)
+            }
+            Event::ProfileAnswered(e) => {
                 let is_it = |of: &Account| of.0 == e.profile && of.1.as_ref().is_none_or(|model| *model == e.model);
                 self.alone.retain(|of, alone| !is_it(of) || alone.since > e.since);
                 Ok(())
             }
-            (Event::ProfileCleared(e), _) => {
+            Event::ProfileCleared(e) => {
                 self.alone.retain(|of, _| of.0 != e.profile);
                 Ok(())
             }

@@ -3,11 +3,12 @@
 
 mod node;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use engine::{
-    Batch, Candidate, Effect, EffectId, Event, Failure, FailureClass, FailureReport, Ledger, LedgerPump, Limits,
-    Moment, Part, Report, Settings, Timestamp, Usage,
+    Batch, Candidate, Decide as _, Do, Effect, EffectId, Event, Failure, FailureClass, FailureReport, Ledger,
+    LedgerAnswer, LedgerInput, Limits, Moment, Part, Pump, Report, Settings, Timestamp, Usage,
 };
 use journal::{Append, Journal as _, Memory, Read as _};
 
@@ -46,20 +47,21 @@ pub fn play(case: Sharing, counts: &mut Counts) -> Result<Vec<usize>, Broken> {
     result.map_err(|violation| Broken { case, violation })
 }
 
-/// What the ledger is being asked to record, and who waits for that.
-struct Writing {
-    batch: Arc<Batch>,
-    failure_report: Option<(usize, EffectId, FailureReport)>,
-    is_kept: bool,
-}
+/// The effect of a node that waits until the ledger has recorded something.
+type Caller = (usize, EffectId);
 
 struct World {
     rng: Rng,
     journal: Memory,
     now: Timestamp,
     nodes: Vec<Node>,
-    ledger: LedgerPump,
-    writing: Option<Writing>,
+    /// The ledger as it is in the journal: what every node reads.
+    recorded: Ledger,
+    ledger: Pump<Ledger, Caller>,
+    /// What the ledger appends, and whether the journal has it.
+    writing: Option<(Arc<Batch>, bool)>,
+    /// What the process has asked the ledger to record, by the effect that waits for it.
+    strikes: BTreeMap<EffectId, FailureReport>,
     /// Answers that the ledger was not told of yet: lost in a crash.
     answered: Vec<(Candidate, Timestamp)>,
     book: Book,
@@ -84,13 +86,15 @@ impl World {
             journal,
             now: Timestamp(0),
             nodes: (0..SESSIONS).map(Node::new).collect(),
-            ledger: LedgerPump::default(),
+            recorded: Ledger::default(),
+            ledger: Pump::new(Ledger::default()),
             writing: None,
+            strikes: BTreeMap::new(),
             answered: vec![],
             book: Book::default(),
         };
         for node in &mut world.nodes {
-            node.begin(epoch, &world.ledger, world.now);
+            node.begin(epoch, &world.recorded, world.now);
         }
         world
     }
@@ -108,9 +112,9 @@ impl World {
             match next {
                 Next::Node(at) => self.step(at)?,
                 Next::Ledger => self.step_ledger()?,
-                Next::Clear => self.clear(),
+                Next::Clear => self.clear(Moment { now: self.now, random: 0 })?,
                 Next::Time => {
-                    self.nodes.iter().try_for_each(|node| node.is_told(&self.ledger, self.now))?;
+                    self.nodes.iter().try_for_each(|node| node.is_told(&self.recorded, self.now))?;
                     let ms = self.rng.of(&[500, 60_000, 400_000, 20_000_000]);
                     self.now = self.now.plus(ms);
                 }
@@ -128,7 +132,7 @@ impl World {
         if self.writing.is_some() || !self.answered.is_empty() {
             could.push(Next::Ledger);
         }
-        if !self.ledger.is_appending() && self.ledger.recorded().cooldowns().next().is_some() && self.rng.one_in(12) {
+        if self.recorded.cooldowns().next().is_some() && self.rng.one_in(12) {
             could.push(Next::Clear);
         }
         if self.nodes.iter().any(Node::waits) || !could.is_empty() && self.rng.one_in(12) {
@@ -144,13 +148,13 @@ impl World {
             return node.write(&self.journal, self.now);
         }
         let Some(effect) = node.pick(&mut self.rng) else {
-            return node.ask_or_wake(moment, &self.ledger);
+            return node.ask_or_wake(moment, &self.recorded);
         };
         let report = match effect {
             Effect::Lane { id, .. } => {
                 let mut settings = settings();
-                self.ledger.recorded().order(&mut settings.candidates);
-                let cooling = self.ledger.recorded().cooling(&settings.candidates, id.run, self.now);
+                self.recorded.order(&mut settings.candidates);
+                let cooling = self.recorded.cooling(&settings.candidates, id.run, self.now);
                 Report::LaneEntered { effect: id, settings: Arc::new(settings), cooling }
             }
             Effect::Prepare { id } => node::prepared(id),
@@ -158,7 +162,7 @@ impl World {
             Effect::Report { id, failure_report } => return self.record_failure(at, id, failure_report, moment),
             other => return Err(Invariant::Edge.violated(format!("nothing here asks for {other:?}"))),
         };
-        self.nodes[at].offer(report, moment, &self.ledger)
+        self.nodes[at].offer(report, moment, &self.recorded)
     }
 
     /// What a provider says to a request that is out: nothing yet, a failure, or an answer.
@@ -177,16 +181,16 @@ impl World {
                 profile,
                 ..Failure::new(class, "so")
             };
-            return node.offer(Report::RequestFailed { effect, failure }, moment, &self.ledger);
+            return node.offer(Report::RequestFailed { effect, failure }, moment, &self.recorded);
         }
-        if self.ledger.recorded().is_update(&candidate, false, since) {
+        if self.recorded.is_update(&candidate, false, since) {
             self.answered.push((candidate, since));
         }
-        node.offer(Report::Said { effect, part: Part::Text("Done.".into()) }, moment, &self.ledger)?;
-        node.offer(Report::RequestEnded { effect, usage: Usage::default() }, moment, &self.ledger)
+        node.offer(Report::Said { effect, part: Part::Text("Done.".into()) }, moment, &self.recorded)?;
+        node.offer(Report::RequestEnded { effect, usage: Usage::default() }, moment, &self.recorded)
     }
 
-    /// As the runtime's `report` does: it waits for its turn, decides, and tells its session when that is recorded.
+    /// As the runtime's `report` does: it asks once, and tells its session when that is recorded.
     fn record_failure(
         &mut self,
         at: usize,
@@ -194,55 +198,69 @@ impl World {
         failure_report: FailureReport,
         moment: Moment,
     ) -> Result<(), Violation> {
-        if self.ledger.is_appending() {
+        if self.strikes.insert(effect, failure_report.clone()).is_some() {
             return Ok(());
         }
-        let ((), batch) = self.ledger.decide(|ledger| ledger.record_failure(&failure_report, moment.now));
-        match batch {
-            Some(batch) => {
-                let failure_report = Some((at, effect, failure_report));
-                self.writing = Some(Writing { batch: Arc::new(batch), failure_report, is_kept: false });
-                Ok(())
-            }
-            None => self.nodes[at].offer(Report::Reported { effect }, moment, &self.ledger),
-        }
+        self.decide(LedgerInput::Failed(failure_report), moment, Some((at, effect)))
     }
 
     /// One profile, or all.
-    fn clear(&mut self) {
-        let (profile, now) = (self.rng.of(&[None, Some("a"), Some("b")]), self.now);
-        let (_, batch) = self.ledger.decide(|ledger| ledger.clear(None, profile, now));
-        self.writing = batch.map(|batch| Writing { batch: Arc::new(batch), failure_report: None, is_kept: false });
+    fn clear(&mut self, moment: Moment) -> Result<(), Violation> {
+        let profile = self.rng.of(&[None, Some("a"), Some("b")]).map(str::to_owned);
+        self.decide(LedgerInput::Clear { provider: None, profile }, moment, None)
+    }
+
+    fn decide(&mut self, input: LedgerInput, moment: Moment, caller: Option<Caller>) -> Result<(), Violation> {
+        self.ledger.offer(input, moment, caller);
+        self.next_batch(moment)
+    }
+
+    /// What is to be appended next, if nothing is being appended.
+    fn next_batch(&mut self, moment: Moment) -> Result<(), Violation> {
+        self.carry_out(moment)?;
+        if let Some(batch) = self.ledger.next_batch() {
+            self.writing = Some((batch, false));
+        }
+        self.carry_out(moment)
+    }
+
+    fn carry_out(&mut self, moment: Moment) -> Result<(), Violation> {
+        while let Some(todo) = self.ledger.poll() {
+            match todo {
+                Do::Publish(batch) => {
+                    self.recorded.apply_batch(&batch);
+                    if batch.records.iter().any(|record| matches!(record.event, Event::ProfileCleared(_))) {
+                        self.nodes.iter_mut().try_for_each(|node| node.observe(moment, &self.recorded))?;
+                    }
+                }
+                Do::Answer((at, effect), answer) => {
+                    let is_done = matches!(answer, Ok(LedgerAnswer::Done));
+                    Invariant::Settled.holds(is_done, || format!("{effect} receives {answer:?}"))?;
+                    self.strikes.remove(&effect);
+                    self.nodes[at].offer(Report::Reported { effect }, moment, &self.recorded)?;
+                }
+                Do::Start(effect) => match effect {},
+                Do::Stop(_) | Do::Arm(_) | Do::Broken(_) => {}
+            }
+        }
+        Ok(())
     }
 
     /// What was decided is written, then known; else an answer is told.
     fn step_ledger(&mut self) -> Result<(), Violation> {
-        let Some(writing) = &mut self.writing else {
+        let Some((batch, is_kept)) = &mut self.writing else {
             let (candidate, since) = self.answered.remove(0);
-            let now = self.now;
-            let ((), batch) = self.ledger.decide(|ledger| {
-                if ledger.is_update(&candidate, false, since) {
-                    ledger.answered(&candidate, since, now);
-                }
-            });
-            self.writing = batch.map(|batch| Writing { batch: Arc::new(batch), failure_report: None, is_kept: false });
-            return Ok(());
+            let moment = Moment { now: self.now, random: 0 };
+            return self.decide(LedgerInput::Answered { candidate, alone: false, since }, moment, None);
         };
-        if !std::mem::replace(&mut writing.is_kept, true) {
-            append(&self.journal, &writing.batch)?;
-            for record in &writing.batch.records {
-                self.book.take(record, writing.failure_report.as_ref().map(|(_, _, failure_report)| failure_report))?;
-            }
-            return Ok(());
+        if !std::mem::replace(is_kept, true) {
+            append(&self.journal, batch)?;
+            return batch.records.iter().try_for_each(|record| self.book.take(record, &self.strikes));
         }
-        let Some(Writing { batch, failure_report, .. }) = self.writing.take() else { return Ok(()) };
-        self.ledger.committed();
+        self.writing = None;
+        self.ledger.committed(self.now);
         let moment = Moment { now: self.now, random: self.rng.draw() };
-        if batch.records.iter().any(|record| matches!(record.event, Event::ProfileCleared(_))) {
-            self.nodes.iter_mut().try_for_each(|node| node.observe(moment, &self.ledger))?;
-        }
-        let Some((at, effect, _)) = failure_report else { return Ok(()) };
-        self.nodes[at].offer(Report::Reported { effect }, moment, &self.ledger)
+        self.next_batch(moment)
     }
 
     /// The process is gone; the next one has what is in the journal.
@@ -255,10 +273,11 @@ impl World {
         let folded = folded(&self.journal)?;
         self.book.is_kept_by(&folded, self.now)?;
         self.book.adopt(&folded);
-        self.ledger = LedgerPump::new(folded);
+        (self.ledger, self.recorded) = (Pump::new(folded.clone()), folded);
         (self.writing, self.answered) = (None, vec![]);
+        self.strikes.clear();
         for node in &mut self.nodes {
-            node.reopen(&self.journal, epoch, &self.ledger, self.now)?;
+            node.reopen(&self.journal, epoch, &self.recorded, self.now)?;
         }
         Ok(())
     }
@@ -266,8 +285,9 @@ impl World {
     /// What failed in a way that concerns others is in the ledger, once, and nothing more is owed.
     fn finish(&self) -> Result<(), Violation> {
         let folded = folded(&self.journal)?;
-        Invariant::Fold
-            .holds(folded == *self.ledger.recorded(), || "the ledger is not what its branch gives".into())?;
+        Invariant::Fold.holds(folded == self.recorded && folded == *self.ledger.machine(), || {
+            "the ledger is not what its branch gives".into()
+        })?;
         let branch = self.journal.ledger().map_err(|error| unread(&error))?.unwrap_or(Ledger::BRANCH);
         let entries = self.journal.read(branch, engine::Seq(1)).map_err(|error| unread(&error))?;
         let told = entries.iter().filter_map(|entry| match &entry.event {

@@ -21,10 +21,10 @@ use journal::Unsaved;
 /// One life of the runtime.
 #[derive(Debug)]
 pub struct Process {
-    pump: Pump<Caller>,
+    pump: Pump<Machine, Caller>,
     epoch: Epoch,
     /// What the pump asked for and was not carried out yet.
-    tasks: VecDeque<Do<Caller>>,
+    tasks: VecDeque<Do<Machine, Caller>>,
     /// Whether something was offered since the pump last decided.
     offered: bool,
     writing: Option<Arc<Batch>>,

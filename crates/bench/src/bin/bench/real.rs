@@ -28,7 +28,7 @@ impl<'a> KillHome<'a> {
         std::fs::create_dir_all(place.workspace())?;
         let (workspace, base_url) = (place.workspace(), server.base_url());
         let configuration = format!(
-            "[agents.main]\nmodel = \"scripted/wire\"\nworkspace = \"{}\"\n[runs]\nresume = \"{resume}\"\nrepeats_told = 0\nrepeats_most = 0\n\
+            "[agents.main]\nmodel = \"scripted/wire\"\nworkspace = \"{}\"\n[runs]\nresume = \"{resume}\"\nloop_warn_after = \"off\"\nloop_stop_after = \"off\"\n\
              [tools.exec]\npolicy = \"allow\"\n[providers.scripted]\napi = \"openai-chat\"\nbase_url = \"{base_url}\"\n\
              [[providers.scripted.profiles]]\nname = \"first\"\nkey = \"not-a-secret\"\n\
              [models.\"scripted/wire\"]\ncontext_window = 100000000\nmax_output = 8192\n",

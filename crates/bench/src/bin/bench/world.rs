@@ -24,7 +24,7 @@ pub(super) enum Store {
 
 /// A pump with everything around it.
 pub(super) struct World {
-    pump: Pump<()>,
+    pump: Pump<Machine, ()>,
     store: Store,
     /// Bytes of payloads, bodies and rows of views, before any of them is packed.
     pub(super) bytes: u64,
@@ -118,7 +118,7 @@ impl World {
         answer.recv().expect("the writer answers each append").expect("the home is on a disk in order");
     }
 
-    fn carry_out(&mut self, todo: Do<()>) {
+    fn carry_out(&mut self, todo: Do<Machine, ()>) {
         match todo {
             Do::Start(effect) => self.started.push_back(effect),
             Do::Stop(id) => self.started.retain(|effect| effect.id() != id),

@@ -205,6 +205,7 @@ const LONG_S: u32 = 60;
 
 fn configuration(place: &KillHome, setup: &Setup, bench: &Bench) -> io::Result<String> {
     let Setup { resume, poison_after, call_s, fault } = setup;
+    let poison_after = if *poison_after == 0 { r#""off""#.to_owned() } else { poison_after.to_string() };
     let workspace = place.workspace();
     let (workspace, base_url) = (workspace.display(), bench.server.base_url());
     let silence_s = if fault.number == "P12" || fault.script.starts_with("odd=late") { SHORT_S } else { LONG_S };
@@ -227,9 +228,9 @@ workspace = "{workspace}"
 poison_after = {poison_after}
 resume = "{resume}"
 [compaction]
-keep = {keep}
+keep_recent_tokens = {keep}
 [tools]
-call_s = {call_s}
+timeout_s = {call_s}
 [tools.exec]
 policy = "allow"
 {away}[providers.scripted]
@@ -242,8 +243,8 @@ key = "not-a-secret"
 name = "second"
 key = "no-secret-either"
 [requests]
-first_byte_s = {silence_s}
-silent_s = {silence_s}
+first_byte_timeout_s = {silence_s}
+idle_timeout_s = {silence_s}
 retries = {retries}
 [models."away/wire"]
 context_window = 200000

@@ -106,7 +106,7 @@ pub(super) struct Setup {
     pub(super) resume: &'static str,
     /// `runs.poison_after`.
     pub(super) poison_after: u32,
-    /// `tools.call_s`.
+    /// `tools.timeout_s`.
     pub(super) call_s: u32,
     /// What the provider does wrong first.
     pub(super) fault: &'static ProviderFault,

@@ -19,7 +19,7 @@ impl KillHome {
         std::fs::create_dir(place.home())?;
         let workspace = place.workspace();
         let configuration = format!(
-            "[agents.main]\nmodel = \"scripted/wire\"\nworkspace = \"{}\"\n[runs]\npoison_after = 0\n\
+            "[agents.main]\nmodel = \"scripted/wire\"\nworkspace = \"{}\"\n[runs]\npoison_after = \"off\"\n\
              [tools.exec]\npolicy = \"allow\"\n[providers.scripted]\napi = \"openai-chat\"\nbase_url = \"{base_url}\"\n",
             workspace.display()
         );

@@ -1,4 +1,4 @@
-//! `limulus doctor --mend`: one mend, asked for and told. It is only done where the check has found what it is for.
+//! `limulus doctor --repair`: one mend, asked for and told. It is only done where the check has found what it is for.
 
 use std::io::{IsTerminal as _, Write as _};
 
@@ -24,8 +24,8 @@ pub(super) fn run(wanted: &Repair, args: &DoctorArgs, globals: &Globals) -> Resu
     if !is_needed && !matches!(wanted, Repair::Views | Repair::Collect) {
         return Err(CliError::Refused {
             exit: Exit::Refused,
-            what: format!("nothing here needs the mend `{wanted}`; nothing was changed"),
-            hint: "`limulus doctor` says what is wrong, and which mend is for it".to_owned(),
+            what: format!("nothing here needs the repair `{wanted}`; nothing was changed"),
+            hint: "`limulus doctor` says what is wrong, and which repair is for it".to_owned(),
         });
     }
     ask(wanted, args)?;
@@ -88,12 +88,12 @@ fn ask(wanted: &Repair, args: &DoctorArgs) -> Result<(), CliError> {
     let refused =
         |what: String, hint: &str| Err(CliError::Refused { exit: Exit::Refused, what, hint: hint.to_owned() });
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
-        return refused(format!("the mend `{wanted}` needs a yes, and there is no terminal to ask on"), "add --yes");
+        return refused(format!("the repair `{wanted}` needs a yes, and there is no terminal to ask on"), "add --yes");
     }
     for line in promise(wanted) {
         eprintln!("  {line}");
     }
-    eprint!("? mend `{wanted}` [y/N] ");
+    eprint!("? repair `{wanted}` [y/N] ");
     // Whoever closed stderr is not asked, and has not said yes.
     let _ = std::io::stderr().flush();
     let mut line = String::new();

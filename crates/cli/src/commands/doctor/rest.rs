@@ -1,4 +1,4 @@
-//! What a home holds that nothing needs: told as notes, removed by `--mend collect`. What may not live here: what is damaged.
+//! What a home holds that nothing needs: told as notes, removed by `--repair collect`. What may not live here: what is damaged.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::error::{CliError, Exit};
 use crate::show::doctor::size;
 use crate::show::human::count;
 
-const MEND: &str = "`limulus doctor --mend collect`";
+const MEND: &str = "`limulus doctor --repair collect`";
 
 /// Adds to a report what nothing needs. Where anything is wrong, nobody knows.
 pub(super) fn note(report: &mut CheckReport, globals: &Globals) {

@@ -90,11 +90,11 @@ fn check(silences: &'static [Silence], key: &str, class: &str, says: &str) {
 /// R49: P12.
 #[test]
 fn r49_p12_without_a_first_byte_a_request_is_given_up_whatever_keeps_its_connection_alive() {
-    check(&BEFORE, "LIMULUS_REQUESTS__FIRST_BYTE_S", "timeout", "first_byte_s");
+    check(&BEFORE, "LIMULUS_REQUESTS__FIRST_BYTE_TIMEOUT_S", "timeout", "first_byte_timeout_s");
 }
 
 /// R49: C4, P12.
 #[test]
 fn r49_p12_an_answer_that_falls_silent_is_given_up_whatever_keeps_its_connection_alive() {
-    check(&AMID, "LIMULUS_REQUESTS__SILENT_S", "stalled", "silent_s");
+    check(&AMID, "LIMULUS_REQUESTS__IDLE_TIMEOUT_S", "stalled", "idle_timeout_s");
 }

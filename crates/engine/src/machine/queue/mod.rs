@@ -2,6 +2,7 @@
 //! them remembers anything, so that a restart goes on the same way.
 
 mod capacity;
+mod cell;
 mod control;
 mod gather;
 mod interrupt;
@@ -15,7 +16,7 @@ use crate::ids::{MessageId, Moment, Timestamp};
 use crate::input::{Acknowledgement, Receipt, Refusal};
 use crate::mutant;
 use crate::queue::QueueSettings;
-use crate::state::{Lifecycle, Phase, Session};
+use crate::state::{Phase, Session};
 use crate::tables::limits::MESSAGE_BYTES;
 use crate::tables::routing::{Cell, Route, route};
 
@@ -62,8 +63,7 @@ impl Machine {
     /// Whether the conversation is one that nobody goes on with: nothing of it is under way or waits, and it rested too long.
     fn is_stale(&self, queue: &QueueSettings) -> bool {
         let (Some(session), Some(before)) = (&self.session, queue.stale_before) else { return false };
-        let rests = matches!(session.lifecycle, Lifecycle::Ready | Lifecycle::Idle) && session.queue.is_empty();
-        rests && session.last_activity < before && !session.transcript.items().is_empty()
+        session.is_idle() && session.last_activity < before && !session.transcript.items().is_empty()
     }
 
     /// What a message does beside waiting in its place. All else follows from the state.
@@ -141,8 +141,6 @@ fn receipt(session: &Session, message: MessageId) -> Receipt {
 
 /// When the wait of the run ends that everything in the queue waits for as well, if that is known.
 fn waits_until(session: &Session) -> Option<Timestamp> {
-    match session.run().map(|run| &run.phase) {
-        Some(Phase::Awaiting { on: WaitFor::Quota | WaitFor::Budget, until }) => *until,
-        _ => None,
-    }
+    let Phase::Awaiting { on: WaitFor::Quota | WaitFor::Budget, until } = session.run()?.phase else { return None };
+    until
 }

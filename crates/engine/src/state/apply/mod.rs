@@ -4,22 +4,21 @@
 mod queue;
 mod run;
 
-use super::blocks::BlockOf;
 use super::call::{Call, Stage};
-use super::run::{Pause, Phase, PrepareStage, Sent};
+use super::run::{Pause, Phase, PrepareStage, Run, Sent, SummaryRequest};
 use super::session::{Lifecycle, Session};
 use super::transcript::{Item, ItemCall, Transcript};
 use crate::event::{
-    BudgetSet, CallOutcome, CandidateCooled, Compacted, Created, Event, LifecycleChanged, MessageSealed, Next, Note,
-    Noted, Opened, OverrideSet, Paused, RequestSent, ResultsCut,
+    BudgetSet, CallOutcome, CallSettled, CandidateCooled, Compacted, Created, Event, LifecycleChanged, MessageSealed,
+    Next, Note, Noted, Opened, OverrideSet, Paused, RequestOpened, RequestSent, ResultsCut,
 };
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{BranchId, Epoch, Seq, Timestamp};
 use crate::ledger::FailureReport;
 use crate::mutant;
+use crate::state::counters::Cooling;
 use crate::tables::budget::{Allowance, Scope, Spent};
 use crate::tables::lifecycle::LifecycleKind;
-use crate::tables::recovery::Cooling;
 use crate::tables::transitions::RunState;
 
 impl Session {
@@ -61,7 +60,7 @@ impl Session {
     /// Folds one event that was decided at `at`.
     pub fn apply(&mut self, event: &Event, at: Timestamp) {
         if event.progress().is_some() {
-            self.apply_progress(event, at);
+            self.fold(event, at);
             self.last_activity = self.last_activity.max(at);
             return;
         }
@@ -69,7 +68,7 @@ impl Session {
         self.weigh(event);
         // That its owner comes or goes is nothing that happens in a session at rest.
         let rests = self.run().is_none() && self.queue.is_empty() && self.head.0 > 1;
-        self.apply_entry(event, at);
+        self.fold(event, at);
         if !(rests && matches!(event, Event::Opened(_) | Event::Closed(_))) {
             self.last_activity = self.last_activity.max(at);
         }
@@ -86,13 +85,12 @@ impl Session {
 
     /// Counts the content that an entry brings. What is named a second time was counted when it was first.
     fn weigh(&mut self, event: &Event) {
-        let is_known = match event {
-            Event::StepBegun(e) => self.run().is_some_and(|run| run.prompt == Some(e.prompt)),
-            // Sealed by what follows.
-            Event::StreamCut(_) | Event::Failed(_) | Event::ImageMade(_)
-            // Sealed before.
-            | Event::RunEnded(_) | Event::Uncompacted(_) => true,
-            _ => false,
+        let is_known = if let Event::StepBegun(e) = event {
+            self.run().is_some_and(|run| run.prompt == Some(e.prompt))
+        } else {
+            // What is sealed by the entry that follows, and what was sealed before.
+            matches!(event, Event::StreamCut(_) | Event::Failed(_) | Event::ImageMade(_))
+                || matches!(event, Event::RunEnded(_) | Event::Uncompacted(_))
         };
         let bytes = if is_known { 0 } else { event.bodies().iter().map(|body| body.bytes).sum() };
         let spent = self.run_mut().map(|run| &mut run.spent);
@@ -102,15 +100,10 @@ impl Session {
         }
     }
 
-    fn apply_entry(&mut self, event: &Event, at: Timestamp) {
+    fn fold(&mut self, event: &Event, at: Timestamp) {
         match event {
             Event::Opened(e) => self.opened(e, at),
-            Event::Closed(_) => {
-                self.closed = true;
-                if mutant!(QueueDroppedAtClosing) {
-                    self.queue.clear();
-                }
-            }
+            Event::Closed(_) => self.closed(),
             Event::MessageAccepted(e) => self.message_accepted(e, at),
             Event::MessageSettled(e) => self.message_settled(e),
             Event::RunStarted(e) => self.run_started(e, at),
@@ -118,12 +111,7 @@ impl Session {
             Event::Gathered(e) => self.gathered(e),
             Event::Paused(e) => self.paused(e, at),
             Event::Resumed(_) => self.resumed(at),
-            Event::Reset(_) => {
-                self.transcript.reset();
-                if mutant!(ResetDrops) {
-                    self.queue.clear();
-                }
-            }
+            Event::Reset(_) => self.reset(),
             Event::LifecycleChanged(e) => self.lifecycle_changed(e, at),
             Event::OverrideSet(e) => self.override_set(e),
             Event::RequestSent(e) => self.request_sent(e, at),
@@ -139,16 +127,76 @@ impl Session {
             Event::ProcessEnding(e) => self.process_ending(e),
             Event::ProcessEnded(e) => self.process_ended(e, at),
             Event::ProcessForgotten(e) => self.processes.retain(|process| process.effect != e.process),
-            _ => {
-                if let Some(run) = self.run_mut() {
-                    run.apply(event, at);
-                }
-                if matches!(event, Event::RequestOpened(_)) {
-                    self.delivered();
-                }
-                self.take_results();
-            }
+            Event::RequestOpened(e) => self.request_opened(e, at),
+            Event::StepBegun(e) => self.in_run(|run| run.step_begun(e)),
+            Event::StreamCut(e) => self.in_run(|run| run.stream_cut(e)),
+            Event::ImageMade(e) => self.in_run(|run| run.image_made(e)),
+            Event::TextStruck(_) => self.in_run(|run| run.step.kept.clear()),
+            Event::Failed(e) => self.in_run(|run| run.failed(e)),
+            Event::RetryScheduled(e) => self.in_run(|run| run.retry_scheduled(e)),
+            Event::WaitBegan(e) => self.in_run(|run| run.wait_began(e, at)),
+            Event::WaitEnded(e) => self.in_run(|run| run.wait_ended(e, at)),
+            Event::CandidateCleared(e) => self.in_run(|run| run.candidate_cleared(e, at)),
+            Event::BudgetAsked(e) => self.in_run(|run| run.budget_asked(e)),
+            Event::CompactionBegun(e) => self.in_run(|run| run.compaction_begun(e, at)),
+            Event::CompactionAsked(e) => self.in_run(|run| run.summary = Some(SummaryRequest { focus: e.focus })),
+            Event::CompactionFailed(e) => self.in_run(|run| run.compaction_failed(e)),
+            Event::EndingSet(e) => self.in_run(|run| run.ending_set(e, at)),
+            Event::BreakpointSet(e) => self.in_run(|run| run.breakpoint_set(e)),
+            Event::CallChecked(e) => self.in_run(|run| run.call_checked(e)),
+            Event::CallAsked(e) => self.in_run(|run| run.call_asked(e)),
+            Event::AskAnswered(e) => self.in_run(|run| run.ask_answered(e)),
+            Event::CallStarted(e) => self.in_run(|run| run.call_started(e, at)),
+            Event::CallEnding(e) => self.in_run(|run| run.set_stage(e.call, Stage::Ending { why: e.why })),
+            Event::CallLost(e) => self.in_run(|run| run.call_lost(e.call)),
+            Event::CallFound(e) => self.in_run(|run| run.call_found(e)),
+            Event::CallSettled(e) => self.call_settled(e),
+            Event::TextAdded(e) => self.in_run(|run| run.text_added(e, at)),
+            Event::ReasoningAdded(e) => self.in_run(|run| run.reasoning_added(e, at)),
+            Event::CallPartAdded(e) => self.in_run(|run| run.call_part_added(e, at)),
+            Event::BlockSigned(e) => self.in_run(|run| run.block_signed(e, at)),
+            Event::OutputAdded(e) => self.in_run(|run| run.output_added(e)),
+            Event::Created(_)
+            | Event::Forked(_)
+            | Event::DeliveryStarted(_)
+            | Event::DeliveryEnded(_)
+            | Event::LedgerBegun(_)
+            | Event::ProfileCooled(_)
+            | Event::ProfileAnswered(_)
+            | Event::ProfilePreferred(_)
+            | Event::ProfileCleared(_)
+            | Event::AllowanceSet(_) => {}
         }
+    }
+
+    fn in_run(&mut self, change: impl FnOnce(&mut Run)) {
+        if let Some(run) = self.run_mut() {
+            change(run);
+        }
+    }
+
+    fn closed(&mut self) {
+        self.closed = true;
+        if mutant!(QueueDroppedAtClosing) {
+            self.queue.clear();
+        }
+    }
+
+    fn reset(&mut self) {
+        self.transcript.reset();
+        if mutant!(ResetDrops) {
+            self.queue.clear();
+        }
+    }
+
+    fn request_opened(&mut self, e: &RequestOpened, at: Timestamp) {
+        self.in_run(|run| run.request_opened(e.request, at));
+        self.delivered();
+    }
+
+    fn call_settled(&mut self, e: &CallSettled) {
+        self.in_run(|run| run.call_settled(e));
+        self.take_results();
     }
 
     fn opened(&mut self, e: &Opened, at: Timestamp) {
@@ -201,20 +249,16 @@ impl Session {
             let Paused { cause, freeze, call, state } = *e;
             run.pause = Some(Pause { cause, freeze, since: at, call, state });
         }
-        self.lifecycle = match std::mem::replace(&mut self.lifecycle, Lifecycle::Idle) {
-            Lifecycle::Active(run) => Lifecycle::Suspended(run),
-            other => other,
-        };
+        let before = std::mem::replace(&mut self.lifecycle, Lifecycle::Idle);
+        self.lifecycle = if let Lifecycle::Active(run) = before { Lifecycle::Suspended(run) } else { before };
     }
 
     fn resumed(&mut self, at: Timestamp) {
         if let Some(run) = self.run_mut() {
             run.resumed(at);
         }
-        self.lifecycle = match std::mem::replace(&mut self.lifecycle, Lifecycle::Idle) {
-            Lifecycle::Suspended(run) => Lifecycle::Active(run),
-            other => other,
-        };
+        let before = std::mem::replace(&mut self.lifecycle, Lifecycle::Idle);
+        self.lifecycle = if let Lifecycle::Suspended(run) = before { Lifecycle::Active(run) } else { before };
     }
 
     /// The edges that no other event takes; for the rest this entry is the record of what has been applied.
@@ -373,32 +417,6 @@ impl Session {
                 let is_error = outcome != CallOutcome::Done;
                 self.transcript.push(Item::Result { call: call.id, output, is_error, attachments }, self.head);
             }
-        }
-    }
-
-    fn apply_progress(&mut self, event: &Event, at: Timestamp) {
-        let Some(run) = self.run_mut() else { return };
-        match event {
-            Event::TextAdded(e) => run.streamed(e.effect, e.offset, at, |stream| {
-                stream.text.push_str(&e.text);
-                stream.blocks.add(BlockOf::Text, e.text.len())
-            }),
-            Event::ReasoningAdded(e) => run.streamed(e.effect, e.offset, at, |stream| {
-                stream.reasoning.push_str(&e.text);
-                stream.blocks.add(BlockOf::Reasoning, e.text.len())
-            }),
-            Event::CallPartAdded(e) => run.streamed(e.effect, e.offset, at, |stream| stream.call_part(e)),
-            Event::BlockSigned(e) => {
-                run.streamed(e.effect, e.offset, at, |stream| stream.blocks.sign(e.block, &e.signature));
-            }
-            Event::OutputAdded(e) => {
-                let next = |call: &Call| call.effect(e.effect.kind) == e.effect && call.output_bytes == e.offset;
-                let same = |call: &&mut Call| next(call) && !call.is_settled();
-                if let Some(call) = run.step.calls.iter_mut().find(same) {
-                    call.output_bytes += e.text.len() as u64;
-                }
-            }
-            _ => {}
         }
     }
 }

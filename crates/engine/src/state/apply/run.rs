@@ -1,9 +1,10 @@
 //! The fold of what concerns a run alone: its phase, its step, its calls.
 
 use crate::event::{
-    AskAnswered, Breakpoint, BreakpointSet, BudgetAsked, CallChecked, CallOutcome, CallPartAdded, CallSettled,
-    CallStarted, CandidateCleared, CompactionBegun, CompactionFailed, Event, Failed, Found, ImageMade, MessageSealed,
-    Next, Note, Noted, StreamCut, WaitBegan, WaitFor,
+    AskAnswered, BlockSigned, Breakpoint, BreakpointSet, BudgetAsked, CallAsked, CallChecked, CallFound, CallOutcome,
+    CallPartAdded, CallSettled, CallStarted, CandidateCleared, CompactionBegun, CompactionFailed, EndingSet, Failed,
+    Found, ImageMade, MessageSealed, Next, Note, Noted, OutputAdded, ReasoningAdded, RetryScheduled, StepBegun,
+    StreamCut, TextAdded, WaitBegan, WaitEnded, WaitFor,
 };
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{CallId, EffectId, Timestamp};
@@ -11,13 +12,11 @@ use crate::mutant;
 use crate::settings::{Policy, ToolClass};
 use crate::state::blocks::{BlockList, BlockOf};
 use crate::state::call::{Call, Stage};
-use crate::state::run::{
-    Asked, Compacting, Ending, PartialCall, Phase, PrepareStage, Run, Step, Stream, SummaryRequest, WrapUp,
-};
+use crate::state::run::{Asked, Compacting, Ending, PartialCall, Phase, PrepareStage, Run, Step, Stream, WrapUp};
 use crate::tables::budget::Spent;
 
 impl Stream {
-    pub(super) fn call_part(&mut self, e: &CallPartAdded) -> u64 {
+    fn call_part(&mut self, e: &CallPartAdded) -> u64 {
         let at = self.calls.iter().position(|call| call.index == e.index).unwrap_or_else(|| {
             self.calls.push(PartialCall { index: e.index, ..PartialCall::default() });
             self.calls.len() - 1
@@ -40,13 +39,7 @@ impl CallPartAdded {
 }
 
 impl Run {
-    pub(super) fn streamed(
-        &mut self,
-        effect: EffectId,
-        offset: u64,
-        at: Timestamp,
-        add: impl FnOnce(&mut Stream) -> u64,
-    ) {
+    fn streamed(&mut self, effect: EffectId, offset: u64, at: Timestamp, add: impl FnOnce(&mut Stream) -> u64) {
         let Phase::Streaming(stream) = &mut self.phase else { return };
         if stream.sent.request == effect && stream.bytes == offset {
             stream.bytes += add(stream);
@@ -54,72 +47,96 @@ impl Run {
         }
     }
 
-    pub(super) fn apply(&mut self, event: &Event, at: Timestamp) {
-        match event {
-            Event::StepBegun(e) => {
-                self.step = Step { no: e.step, ..Step::default() };
-                self.prompt = Some(e.prompt);
-            }
-            Event::RequestOpened(e) => self.request_opened(e.request, at),
-            Event::StreamCut(e) => self.stream_cut(e),
-            Event::ImageMade(e) => self.image_made(e),
-            Event::TextStruck(_) => self.step.kept.clear(),
-            Event::Failed(e) => self.failed(e),
-            Event::RetryScheduled(e) => {
-                self.phase = Phase::Retry { until: e.until };
-                self.attempt += 1;
-                self.counters.retry(e.candidate, e.thinking);
-                if let Some(compaction_step) = e.compaction_step {
-                    // One that the user asked for is tried again, and then let be.
-                    self.summary =
-                        self.summary.filter(|_| compaction_step == self.counters.room.compaction_step && !e.as_it_is);
-                    self.counters.room.go_on(compaction_step, e.as_it_is);
-                }
-            }
-            Event::WaitBegan(e) => self.wait_began(e, at),
-            Event::CandidateCleared(e) => self.candidate_cleared(e, at),
-            Event::BudgetAsked(e) => {
-                let BudgetAsked { reserve, expected, closing } = *e;
-                self.spend_reserved();
-                self.asks += 1;
-                self.asked = Some(Asked { reserve, expected, closing });
-                self.phase = Phase::Preparing { stage: PrepareStage::Reserving };
-            }
-            Event::CompactionBegun(e) => self.compaction_begun(e, at),
-            Event::CompactionAsked(e) => self.summary = Some(SummaryRequest { focus: e.focus }),
-            Event::WaitEnded(e) => {
-                self.phase = Phase::Preparing { stage: PrepareStage::Gathering };
-                self.asked = None;
-                match e.on {
-                    WaitFor::Quota => self.counters.cooled(at),
-                    WaitFor::Budget => self.winding = WrapUp::Not,
-                    WaitFor::Approval | WaitFor::Answer | WaitFor::Children | WaitFor::Retry => {}
-                }
-            }
-            Event::CompactionFailed(e) => self.compaction_failed(e),
-            Event::EndingSet(e) => {
-                self.ending = Some(Ending { outcome: e.outcome, terminate: e.terminate, reset: e.reset, since: at });
-            }
-            Event::BreakpointSet(e) => self.breakpoint_set(e),
-            Event::CallChecked(e) => self.call_checked(e),
-            Event::CallAsked(e) => self.change(e.call, |call| {
-                call.stage = Stage::Asking;
-                call.question = Some(e.question.clone());
-            }),
-            Event::AskAnswered(e) => self.ask_answered(e),
-            Event::CallStarted(e) => self.call_started(e, at),
-            Event::CallEnding(e) => self.set_stage(e.call, Stage::Ending { why: e.why }),
-            Event::CallLost(e) => {
-                self.set_stage(e.call, Stage::Lost);
-                self.change(e.call, |call| call.losses += 1);
-            }
-            Event::CallFound(e) if e.found == Found::NeverStarted => self.change(e.call, Call::try_again),
-            Event::CallSettled(e) => self.call_settled(e),
-            _ => {}
+    pub(super) fn text_added(&mut self, e: &TextAdded, at: Timestamp) {
+        self.streamed(e.effect, e.offset, at, |stream| {
+            stream.text.push_str(&e.text);
+            stream.blocks.add(BlockOf::Text, e.text.len())
+        });
+    }
+
+    pub(super) fn reasoning_added(&mut self, e: &ReasoningAdded, at: Timestamp) {
+        self.streamed(e.effect, e.offset, at, |stream| {
+            stream.reasoning.push_str(&e.text);
+            stream.blocks.add(BlockOf::Reasoning, e.text.len())
+        });
+    }
+
+    pub(super) fn call_part_added(&mut self, e: &CallPartAdded, at: Timestamp) {
+        self.streamed(e.effect, e.offset, at, |stream| stream.call_part(e));
+    }
+
+    pub(super) fn block_signed(&mut self, e: &BlockSigned, at: Timestamp) {
+        self.streamed(e.effect, e.offset, at, |stream| stream.blocks.sign(e.block, &e.signature));
+    }
+
+    pub(super) fn output_added(&mut self, e: &OutputAdded) {
+        let next = |call: &Call| call.effect(e.effect.kind) == e.effect && call.output_bytes == e.offset;
+        let same = |call: &&mut Call| next(call) && !call.is_settled();
+        if let Some(call) = self.step.calls.iter_mut().find(same) {
+            call.output_bytes += e.text.len() as u64;
         }
     }
 
-    fn breakpoint_set(&mut self, e: &BreakpointSet) {
+    pub(super) fn step_begun(&mut self, e: &StepBegun) {
+        self.step = Step { no: e.step, ..Step::default() };
+        self.prompt = Some(e.prompt);
+    }
+
+    pub(super) fn retry_scheduled(&mut self, e: &RetryScheduled) {
+        self.phase = Phase::Retry { until: e.until };
+        self.attempt += 1;
+        self.counters.retry(e.candidate, e.thinking);
+        if let Some(compaction_step) = e.compaction_step {
+            // One that the user asked for is tried again, and then let be.
+            self.summary =
+                self.summary.filter(|_| compaction_step == self.counters.room.compaction_step && !e.as_it_is);
+            self.counters.room.go_on(compaction_step, e.as_it_is);
+        }
+    }
+
+    pub(super) fn budget_asked(&mut self, e: &BudgetAsked) {
+        let BudgetAsked { reserve, expected, closing } = *e;
+        self.spend_reserved();
+        self.asks += 1;
+        self.asked = Some(Asked { reserve, expected, closing });
+        self.phase = Phase::Preparing { stage: PrepareStage::Reserving };
+    }
+
+    pub(super) fn wait_ended(&mut self, e: &WaitEnded, at: Timestamp) {
+        self.phase = Phase::Preparing { stage: PrepareStage::Gathering };
+        self.asked = None;
+        match e.on {
+            WaitFor::Quota => self.counters.cooled(at),
+            WaitFor::Budget => self.winding = WrapUp::Not,
+            WaitFor::Approval | WaitFor::Answer | WaitFor::Children | WaitFor::Retry => {}
+        }
+    }
+
+    pub(super) fn ending_set(&mut self, e: &EndingSet, at: Timestamp) {
+        self.ending = Some(Ending { outcome: e.outcome, terminate: e.terminate, reset: e.reset, since: at });
+    }
+
+    pub(super) fn call_asked(&mut self, e: &CallAsked) {
+        self.change(e.call, |call| {
+            call.stage = Stage::Asking;
+            call.question = Some(e.question.clone());
+        });
+    }
+
+    pub(super) fn call_lost(&mut self, id: CallId) {
+        self.change(id, |call| {
+            call.stage = Stage::Lost;
+            call.losses += 1;
+        });
+    }
+
+    pub(super) fn call_found(&mut self, e: &CallFound) {
+        if e.found == Found::NeverStarted {
+            self.change(e.call, Call::try_again);
+        }
+    }
+
+    pub(super) fn breakpoint_set(&mut self, e: &BreakpointSet) {
         if e.before_tool.is_none() && e.on_state.is_none() {
             self.breakpoints.clear();
         }
@@ -147,7 +164,7 @@ impl Run {
         }
     }
 
-    fn request_opened(&mut self, request: EffectId, at: Timestamp) {
+    pub(super) fn request_opened(&mut self, request: EffectId, at: Timestamp) {
         let Phase::Preparing { stage: PrepareStage::Sent(sent) } = &self.phase else { return };
         if sent.request == request {
             let sent = sent.clone();
@@ -164,20 +181,20 @@ impl Run {
         }
     }
 
-    fn image_made(&mut self, e: &ImageMade) {
+    pub(super) fn image_made(&mut self, e: &ImageMade) {
         let Phase::Streaming(stream) = &mut self.phase else { return };
         if stream.sent.request == e.request {
             stream.images.push(e.image.clone());
         }
     }
 
-    fn stream_cut(&mut self, e: &StreamCut) {
+    pub(super) fn stream_cut(&mut self, e: &StreamCut) {
         self.spend_reserved();
         self.phase = Phase::Preparing { stage: PrepareStage::Gathering };
         self.step.kept.extend(e.text);
     }
 
-    fn failed(&mut self, e: &Failed) {
+    pub(super) fn failed(&mut self, e: &Failed) {
         let turned_down =
             self.sent().is_some() && !matches!(self.phase, Phase::Streaming(_)) && !is_unknown(&e.failure);
         if turned_down {
@@ -187,19 +204,16 @@ impl Run {
         self.trace.push(e.failure.clone());
         self.openings = 0;
         self.step.kept.extend(e.text);
-        self.phase = match e.failure.class {
-            FailureClass::ContextOverflow => {
-                self.counters.room.overflow();
-                Phase::Compacting(None)
-            }
-            class => {
-                self.counters.fail(class);
-                Phase::Error { failure: e.failure.clone() }
-            }
-        };
+        if e.failure.class == FailureClass::ContextOverflow {
+            self.counters.room.overflow();
+            self.phase = Phase::Compacting(None);
+        } else {
+            self.counters.fail(e.failure.class);
+            self.phase = Phase::Error { failure: e.failure.clone() };
+        }
     }
 
-    fn compaction_begun(&mut self, e: &CompactionBegun, at: Timestamp) {
+    pub(super) fn compaction_begun(&mut self, e: &CompactionBegun, at: Timestamp) {
         let CompactionBegun { compaction: effect, compaction_step, items, focus, tokens, reserved, .. } = *e;
         self.compactions += 1;
         (self.counters.room.compaction_step, self.counters.room.tokens) = (compaction_step, tokens);
@@ -207,7 +221,7 @@ impl Run {
     }
 
     /// What was answered of it is known; of a request whose end is not, it has cost what was set aside for all of it.
-    fn compaction_failed(&mut self, e: &CompactionFailed) {
+    pub(super) fn compaction_failed(&mut self, e: &CompactionFailed) {
         let (reserved, known) = (self.take_reserved(), Spent::on_request(&e.usage, e.cost));
         let lost = reserved.filter(|_| is_unknown(&e.failure) && !mutant!(BudgetUnknownIsNothing));
         self.usage.add(&e.usage);
@@ -300,7 +314,12 @@ impl Run {
             Phase::Preparing { stage: PrepareStage::Sent(sent) } => sent.reserved.take(),
             Phase::Streaming(stream) => stream.sent.reserved.take(),
             Phase::Compacting(Some(compacting)) => compacting.reserved.take(),
-            _ => None,
+            Phase::Preparing { .. }
+            | Phase::ToolExec
+            | Phase::Awaiting { .. }
+            | Phase::Compacting(None)
+            | Phase::Error { .. }
+            | Phase::Retry { .. } => None,
         }
     }
 
@@ -313,10 +332,8 @@ impl Run {
 
     /// What is set aside for a summary that is being made.
     pub fn summary_out(&self) -> Spent {
-        match &self.phase {
-            Phase::Compacting(Some(compacting)) => compacting.reserved.unwrap_or_default(),
-            _ => Spent::default(),
-        }
+        let Phase::Compacting(Some(compacting)) = &self.phase else { return Spent::default() };
+        compacting.reserved.unwrap_or_default()
     }
 
     /// What it has spent by now: its time, and what is set aside for the request or the summary that is out, as well.
@@ -331,7 +348,7 @@ impl Run {
         self.spent.and(&out).and(&self.summary_out())
     }
 
-    fn wait_began(&mut self, e: &WaitBegan, at: Timestamp) {
+    pub(super) fn wait_began(&mut self, e: &WaitBegan, at: Timestamp) {
         self.spend_reserved();
         if let (WaitFor::Quota, Some(until)) = (e.on, e.until) {
             self.counters.waited_ms += until.since(at);
@@ -340,7 +357,7 @@ impl Run {
     }
 
     /// A wait is over then, also where the run is paused, and what was not waited counts no more.
-    fn candidate_cleared(&mut self, e: &CandidateCleared, at: Timestamp) {
+    pub(super) fn candidate_cleared(&mut self, e: &CandidateCleared, at: Timestamp) {
         self.counters.clear(e.candidate);
         if let Phase::Awaiting { on: WaitFor::Quota, until: Some(until) } = &mut self.phase
             && *until > at
@@ -351,7 +368,7 @@ impl Run {
         }
     }
 
-    fn call_checked(&mut self, e: &CallChecked) {
+    pub(super) fn call_checked(&mut self, e: &CallChecked) {
         self.change(e.call, |call| {
             call.fingerprint = Some(e.fingerprint);
             call.evidence.clone_from(&e.evidence);
@@ -362,12 +379,12 @@ impl Run {
     }
 
     /// A refused call goes back under guard: its `CallSettled` is in the same batch.
-    fn ask_answered(&mut self, e: &AskAnswered) {
+    pub(super) fn ask_answered(&mut self, e: &AskAnswered) {
         self.phase = Phase::ToolExec;
         self.set_stage(e.call, if e.allow { Stage::Ready } else { Stage::Guarding });
     }
 
-    fn call_started(&mut self, e: &CallStarted, at: Timestamp) {
+    pub(super) fn call_started(&mut self, e: &CallStarted, at: Timestamp) {
         // One that is found running after a crash, or starts once more, is still one call.
         let is_new = |call: &Call| call.started_at.is_none() && e.effect.try_no == 1;
         self.spent.calls += u64::from(self.call(e.call).is_some_and(is_new));
@@ -378,7 +395,7 @@ impl Run {
         });
     }
 
-    fn call_settled(&mut self, e: &CallSettled) {
+    pub(super) fn call_settled(&mut self, e: &CallSettled) {
         self.openings = 0;
         if e.outcome == CallOutcome::Unended {
             self.unended.push(e.call);
@@ -404,7 +421,7 @@ impl Run {
         read_only.filter(started).for_each(Call::try_again);
     }
 
-    fn set_stage(&mut self, id: CallId, stage: Stage) {
+    pub(super) fn set_stage(&mut self, id: CallId, stage: Stage) {
         self.change(id, |call| call.stage = stage);
     }
 

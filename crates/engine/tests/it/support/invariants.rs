@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use engine::tables::limits::ENDED_PROCESSES;
 use engine::{
-    Batch, Call, CallId, Effect, EffectKind, Event, Found, Leg, LegState, Lifecycle, MessageId, Phase, PrepareStage,
-    Process, ProcessState, QueueWatch, ReceiptState, Record, Run, Session, Stage, ToolClass, WaitFor,
+    Batch, Call, CallId, Decide as _, Effect, EffectKind, Event, Found, Leg, LegState, Lifecycle, MessageId, Phase,
+    PrepareStage, Process, ProcessState, QueueWatch, ReceiptState, Record, Run, Session, Stage, ToolClass, WaitFor,
 };
 
 use super::World;

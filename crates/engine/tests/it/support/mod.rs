@@ -24,7 +24,7 @@ pub(crate) const BRANCH: BranchId = BranchId(Uuid::from_u128(0xb4a9));
 /// One session, its pump, its journal, and everything that was told to the outside.
 pub(crate) struct World {
     /// The pump under test; a caller is named by its line.
-    pub(crate) pump: Pump<String>,
+    pub(crate) pump: Pump<Machine, String>,
     /// All that was committed, in order.
     pub(crate) journal: Vec<Record>,
     /// The session's row as it was committed last.

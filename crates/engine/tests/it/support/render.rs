@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use engine::{
-    Acknowledgement, Do, Effect, Flags, LegState, Message, MessageId, Process, QueueState, Queued, Record, Session,
+    Acknowledgement, Do, Effect, Flags, LegState, Machine, Message, MessageId, Process, QueueState, Queued, Record,
+    Session,
 };
 use serde_json::Value;
 
@@ -86,7 +87,7 @@ pub(crate) fn short(id: &str) -> String {
 }
 
 /// What the pump asks for.
-pub(crate) fn todo(todo: &Do<String>) -> String {
+pub(crate) fn todo(todo: &Do<Machine, String>) -> String {
     match todo {
         Do::Start(effect) => start(effect),
         Do::Stop(id) => format!("stop {}", short(&id.to_string())),

@@ -1,4 +1,4 @@
-//! `asks.answer`: answers a question. The first answer counts.
+//! `approvals.resolve`: answers a question. The first answer counts.
 
 use std::sync::Arc;
 

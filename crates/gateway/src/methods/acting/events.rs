@@ -1,6 +1,5 @@
 //! `events.subscribe` and `events.unsubscribe`: what was missed, then what happens, without a gap and nothing twice.
 
-use std::str::FromStr;
 use std::sync::Arc;
 
 use engine::{RunId, SessionRow};
@@ -10,26 +9,24 @@ use protocol::method::{EventsSubscribe, NoResult, SubscribeParams, Subscribed, U
 
 use crate::connection::Caller;
 use crate::error::Error;
-use crate::events::{
-    CatchUp, CaughtUp, Chats, Cursor, HomeCursor, HomeReading, InvalidCursor, Line, Target, before_run, catch_up,
-    split, wait,
-};
+use crate::events::{CatchUp, Chats, Line, StreamPosition, StreamScope, Target, split, wait};
 use crate::methods::given;
 use crate::service::Service;
 use crate::session_key::SessionKey;
 
 /// Where a subscription begins.
 #[derive(Debug, Clone)]
-enum From<C> {
+enum From {
     Now,
     Beginning,
-    Cursor(C),
+    Position(StreamPosition),
 }
 
-/// What is subscribed to, and from where.
-enum Asked {
-    Home(From<HomeCursor>),
-    Session(Target, From<Cursor>),
+impl From {
+    /// Whether all that was missed is read before the answer.
+    fn is_read_at_once(&self, target: &Target) -> bool {
+        matches!(self, Self::Now) || *target != Target::Home
+    }
 }
 
 pub(in crate::methods) async fn subscribe(
@@ -38,20 +35,11 @@ pub(in crate::methods) async fn subscribe(
     params: SubscribeParams,
 ) -> Result<(), Error> {
     let hub = &caller.service.hub;
-    let (asked, numbers) = asked(&caller.service, &params)?;
+    let target = target(&caller.service, &params)?;
+    let (from, numbers) = from(&target, &params)?;
     let number = caller.next_subscription();
-    let target = match &asked {
-        Asked::Home(_) => Target::Home,
-        Asked::Session(target, _) => target.clone(),
-    };
-    hub.begin(caller, number, target, &numbers)?;
-    let subscribing = Subscribing { caller, id, number };
-    let subscribed = match asked {
-        Asked::Home(From::Now) => subscribing.home_from_now().await,
-        Asked::Home(From::Beginning) => subscribing.home(HomeCursor::default()).await,
-        Asked::Home(From::Cursor(cursor)) => subscribing.home(cursor).await,
-        Asked::Session(target, from) => subscribing.session(target, from, params.chat).await,
-    };
+    hub.begin(caller, number, target.clone(), numbers)?;
+    let subscribed = Subscribing { caller, id, number, target }.subscribe(from, params.chat).await;
     if subscribed.is_err() {
         hub.end(caller.number, number);
     }
@@ -63,86 +51,77 @@ struct Subscribing<'a> {
     caller: &'a Arc<Caller>,
     id: &'a str,
     number: u64,
+    target: Target,
+}
+
+/// What is read before the answer.
+struct Begun {
+    /// Where it begins.
+    at: StreamPosition,
+    reading: CatchUp,
+    /// Whether there is more to read at once.
+    more: bool,
 }
 
 impl Subscribing<'_> {
-    async fn session(&self, target: Target, from: From<Cursor>, chat: bool) -> Result<(), Error> {
-        // In this order: what is recorded after the look is heard.
-        self.keep();
-        let key = target.key().unwrap_or_default().to_owned();
-        let (begins, CatchUp { mut lines, cursor }, chats) = self
-            .read(move |journal| {
-                let (begins, caught_up) = read(journal, &target, from)?;
-                let chats = if chat { Some(chats(journal, &target, &begins)?) } else { None };
-                Ok((begins, caught_up, chats))
-            })
-            .await?;
+    /// What was missed of the home goes out page by page: only what happens while the last is read waits in memory. What was
+    /// missed of a session is read before the answer, which says so if it cannot be read.
+    async fn subscribe(&self, from: From, chat: bool) -> Result<(), Error> {
+        let at_once = from.is_read_at_once(&self.target);
+        if at_once {
+            // In this order: what is recorded after the look is heard.
+            self.keep();
+        }
+        let target = self.target.clone();
+        let read = self.read(move |journal| {
+            let begun = begin(journal, &target, from)?;
+            let chats = if chat { Some(chats(journal, &target, &begun.at)?) } else { None };
+            Ok((begun, chats))
+        });
+        let (Begun { at, reading, more }, chats) = read.await?;
         if let Some(chats) = chats {
             self.caller.service.hub.chat(self.caller.number, self.number, chats);
         }
-        lines.extend(self.wait(&key, &cursor));
-        self.answer(&begins.to_string());
-        self.go_live(&lines, CaughtUp::Session(Some(cursor))).await;
+        self.answer(&at.to_string());
+        let reading = if at_once { Ok(Some(reading)) } else { self.read_on(reading, more).await };
+        match reading {
+            Ok(Some(mut reading)) => {
+                let (mut lines, position) = (reading.take_lines(), reading.position().clone());
+                lines.extend(self.wait(&position));
+                self.go_live(&lines, position).await;
+            }
+            Ok(None) => {}
+            Err(error) => self.stop(&error),
+        }
         Ok(())
     }
 
-    /// What a session waits for is in no journal: it is told as it is now.
-    fn wait(&self, key: &str, cursor: &Cursor) -> Option<Line> {
-        let runtime = &self.caller.service.runtime;
-        let wait = runtime.waits().into_iter().find(|wait| *wait.request.session == *key)?;
-        Some(wait::line_now(cursor, &wait, runtime.clock().now()))
-    }
-
-    async fn home_from_now(&self) -> Result<(), Error> {
-        self.keep();
-        let cursor = self.read(|journal| Ok(HomeReading::now(journal)?)).await?;
-        self.answer(&cursor.to_string());
-        self.go_live(&[], CaughtUp::home(cursor)).await;
-        Ok(())
-    }
-
-    /// What was missed goes out page by page; only what happens while the last is read waits in memory.
-    async fn home(&self, from: HomeCursor) -> Result<(), Error> {
-        let begins = from.to_string();
-        let (mut reading, mut more) = self
-            .read(move |journal| {
-                let mut reading = HomeReading::behind(journal, &from)?;
-                let more = reading.more(journal)?;
-                Ok((reading, more))
-            })
-            .await?;
-        self.answer(&begins);
+    /// Sends page after page, and reads the last; none if the subscription is gone.
+    async fn read_on(&self, mut reading: CatchUp, mut more: bool) -> Result<Option<CatchUp>, Error> {
         while more {
             let lines = reading.take_lines();
             if !self.caller.service.hub.send(self.caller, self.number, &lines).await {
-                return Ok(());
+                return Ok(None);
             }
             let read = self.read(move |journal| {
                 let more = reading.more(journal)?;
                 Ok((reading, more))
             });
-            (reading, more) = match read.await {
-                Ok(read) => read,
-                Err(error) => {
-                    self.stop(&error);
-                    return Ok(());
-                }
-            };
+            (reading, more) = read.await?;
         }
         self.keep();
         let read = self.read(move |journal| {
             reading.finish(journal)?;
-            Ok((reading.take_lines(), reading.cursor().clone()))
+            Ok(reading)
         });
-        let (lines, cursor) = match read.await {
-            Ok(read) => read,
-            Err(error) => {
-                self.stop(&error);
-                return Ok(());
-            }
-        };
-        self.go_live(&lines, CaughtUp::home(cursor)).await;
-        Ok(())
+        read.await.map(Some)
+    }
+
+    /// What a session waits for is in no journal: it is told as it is now.
+    fn wait(&self, position: &StreamPosition) -> Option<Line> {
+        let (runtime, key) = (&self.caller.service.runtime, self.target.key()?);
+        let wait = runtime.waits().into_iter().find(|wait| *wait.request.session == *key)?;
+        Some(wait::line_now(position, &wait, runtime.clock().now()))
     }
 
     /// What happens from here on is kept until it has caught up.
@@ -174,10 +153,10 @@ impl Subscribing<'_> {
         self.caller.respond(Response::ok(self.id, given::<EventsSubscribe>(subscribed)));
     }
 
-    async fn go_live(&self, lines: &[Line], caught_up: CaughtUp) {
+    async fn go_live(&self, lines: &[Line], position: StreamPosition) {
         let hub = &self.caller.service.hub;
         if hub.send(self.caller, self.number, lines).await {
-            hub.go_live(self.caller, self.number, caught_up);
+            hub.go_live(self.caller, self.number, position);
         }
     }
 }
@@ -188,19 +167,6 @@ pub(in crate::methods) fn unsubscribe(caller: &Arc<Caller>, params: &Unsubscribe
     }
     let what = format!("there is no subscription {}", params.subscription);
     Err(Error::not_found(what, "`events.subscribe` gives its number"))
-}
-
-/// What is asked for, and the numbers of whoever comes back.
-fn asked(service: &Service, params: &SubscribeParams) -> Result<(Asked, String), Error> {
-    let numbers = params.from.as_deref().map_or("", |from| split(from).1).to_owned();
-    let asked = match target(service, params)? {
-        Target::Home if params.chat => {
-            return Err(Error::invalid("chat is of a session or of a run", "name one of them"));
-        }
-        Target::Home => Asked::Home(from(params)?),
-        target => Asked::Session(target, from(params)?),
-    };
-    Ok((asked, numbers))
 }
 
 fn target(service: &Service, params: &SubscribeParams) -> Result<Target, Error> {
@@ -220,51 +186,79 @@ fn target(service: &Service, params: &SubscribeParams) -> Result<Target, Error> 
     }
 }
 
-fn from<C: FromStr<Err = InvalidCursor>>(params: &SubscribeParams) -> Result<From<C>, Error> {
+/// Where it begins, and the numbers of a subscriber that comes back.
+fn from<'a>(target: &Target, params: &'a SubscribeParams) -> Result<(From, &'a str), Error> {
+    let scope = match target {
+        Target::Home if params.chat => {
+            return Err(Error::invalid("chat is of a session or of a run", "name one of them"));
+        }
+        Target::Home => StreamScope::Home,
+        Target::Session(_) | Target::Run(..) => StreamScope::Session,
+    };
     match (&params.from, params.whole) {
         (Some(_), true) => Err(Error::invalid("`from` and `whole` were given", "give one of them, or neither")),
-        (None, true) => Ok(From::Beginning),
-        (None, false) => Ok(From::Now),
+        (None, true) => Ok((From::Beginning, "")),
+        (None, false) => Ok((From::Now, "")),
         (Some(from), false) => {
-            let hint =
-                "a cursor is given as it was received, to what it was received from: a session, or the whole home";
-            let invalid = |error: InvalidCursor| Error::invalid(error.to_string(), hint);
-            Ok(From::Cursor(split(from).0.parse().map_err(invalid)?))
+            let (cursor, numbers) = split(from);
+            let position = StreamPosition::parse(scope, cursor).map_err(|error| {
+                let hint =
+                    "a cursor is given as it was received, to what it was received from: a session, or the whole home";
+                Error::invalid(error.to_string(), hint)
+            })?;
+            Ok((From::Position(position), numbers))
         }
     }
 }
 
-/// Where a subscriber of a session or of a run begins, and what it has not seen.
-fn read(journal: &dyn Journal, target: &Target, from: From<Cursor>) -> Result<(Cursor, CatchUp), Error> {
-    let (Target::Session(key) | Target::Run(key, _)) = target else {
-        return Err(Error::Bug { what: "the whole home was read as a session".to_owned() });
+/// Reads what was missed: all of it at once, or its first page.
+fn begin(journal: &dyn Journal, target: &Target, from: From) -> Result<Begun, Error> {
+    let at_once = from.is_read_at_once(target);
+    let (at, mut reading) = match target.key() {
+        None => begin_home(journal, from)?,
+        Some(key) => match journal.session(key)? {
+            Some(row) => begin_session(journal, (&row, target), from)?,
+            // A session that there is not yet begins at its beginning.
+            None => nothing(StreamPosition::default()),
+        },
     };
-    // A session that there is not yet begins at its beginning.
-    let Some(row) = journal.session(key)? else {
-        return Ok((Cursor::default(), CatchUp { lines: vec![], cursor: Cursor::default() }));
+    let more = if at_once { reading.finish(journal).map(|()| false) } else { reading.more(journal) }?;
+    Ok(Begun { at, reading, more })
+}
+
+/// For a subscriber that has missed nothing.
+fn nothing(at: StreamPosition) -> (StreamPosition, CatchUp) {
+    (at.clone(), CatchUp::nothing(at))
+}
+
+fn begin_home(journal: &dyn Journal, from: From) -> Result<(StreamPosition, CatchUp), Error> {
+    let at = match from {
+        From::Now => return Ok(nothing(StreamPosition::now_in_home(journal)?)),
+        From::Position(position) => position,
+        From::Beginning => StreamPosition::beginning(StreamScope::Home),
     };
-    let from = match from {
-        From::Now => {
-            let cursor = Cursor::now(journal, row.branch)?;
-            return Ok((cursor.clone(), CatchUp { lines: vec![], cursor }));
-        }
-        From::Cursor(cursor) => cursor,
-        From::Beginning => beginning(journal, &row, target)?,
+    let reading = CatchUp::of_home(journal, &at)?;
+    Ok((at, reading))
+}
+
+fn begin_session(
+    journal: &dyn Journal,
+    (row, target): (&SessionRow, &Target),
+    from: From,
+) -> Result<(StreamPosition, CatchUp), Error> {
+    let at = match (from, target) {
+        (From::Now, _) => return Ok(nothing(StreamPosition::now(journal, row.branch)?)),
+        (From::Position(position), _) => position,
+        // Before the first entry of a session, or of a run.
+        (From::Beginning, Target::Run(_, run)) => StreamPosition::before_run(journal, row, *run)?,
+        (From::Beginning, Target::Home | Target::Session(_)) => StreamPosition::default(),
     };
-    let caught_up = catch_up(journal, &row, &from)?;
-    Ok((from, caught_up))
+    let reading = CatchUp::of_session(journal, row, &at)?;
+    Ok((at, reading))
 }
 
 /// What had been answered by then of what is under way.
-fn chats(journal: &dyn Journal, target: &Target, begins: &Cursor) -> Result<Chats, Error> {
+fn chats(journal: &dyn Journal, target: &Target, begins: &StreamPosition) -> Result<Chats, Error> {
     let row = target.key().map(|key| journal.session(key)).transpose()?.flatten();
     Ok(row.map(|row| Chats::behind(journal, &row, begins)).transpose()?.unwrap_or_default())
-}
-
-/// Before the first entry of a session, or of a run.
-fn beginning(journal: &dyn Journal, row: &SessionRow, target: &Target) -> Result<Cursor, Error> {
-    match target {
-        Target::Run(_, run) => Ok(before_run(journal, row, *run)?),
-        Target::Home | Target::Session(_) => Ok(Cursor::default()),
-    }
 }

@@ -19,6 +19,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinHandle;
 
 pub const KEY: &str = "agent:main:main";
@@ -64,6 +65,9 @@ impl Resolver for Here {
 pub struct Home {
     folder: TempDir,
     pub service: Arc<Service>,
+    /// What the user of the owner should know.
+    #[allow(dead_code, reason = "few tests look at it")]
+    pub notes: UnboundedReceiver<String>,
     listening: JoinHandle<()>,
 }
 
@@ -88,6 +92,7 @@ impl Home {
         let (home, workspace) = (folder.path().join("home"), folder.path().join("workspace"));
         std::fs::create_dir_all(&workspace).unwrap();
         std::fs::create_dir_all(&home).unwrap();
+        let (notes_in, notes) = tokio::sync::mpsc::unbounded_channel();
         let options = ServiceOptions {
             home: home.clone(),
             supervisor: "/nowhere".into(),
@@ -95,12 +100,13 @@ impl Home {
             models: ModelSet::new().with_offline(Offline::with_pace(pace)),
             idle: IdlePolicy::default(),
             version: "0.0.0".to_owned(),
+            notes: notes_in,
         };
         let service = Service::start(journal, options);
         let listener = Listener::bind(&home).unwrap();
         let serves = Arc::clone(&service);
         let listening = tokio::spawn(async move { listener.serve(&serves).await });
-        Self { folder, service, listening }
+        Self { folder, service, listening, notes }
     }
 
     pub fn path(&self) -> std::path::PathBuf {

@@ -153,7 +153,7 @@ impl fmt::Display for Repair {
             Self::Ledger => f.write_str("ledger"),
             Self::Loss => f.write_str("loss"),
             Self::Wal => f.write_str("wal"),
-            Self::Export => f.write_str("rescue"),
+            Self::Export => f.write_str("export"),
             Self::Views => f.write_str("views"),
             Self::Collect => f.write_str("collect"),
         }
@@ -162,14 +162,18 @@ impl fmt::Display for Repair {
 
 impl Serialize for Repair {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        match self {
+            // Names in output stay as they are; `doctor --repair` takes this one too.
+            Self::Export => serializer.serialize_str("rescue"),
+            other => serializer.collect_str(other),
+        }
     }
 }
 
 /// A mend that there is not.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "there is no mend `{name}`; there are snapshots, snapshot:KEY, session:KEY, ledger, loss, wal, rescue, views, collect"
+    "there is no repair `{name}`; there are snapshots, snapshot:KEY, session:KEY, ledger, loss, wal, export, views, collect"
 )]
 pub struct UnknownRepair {
     /// What was asked for.
@@ -190,7 +194,7 @@ impl FromStr for Repair {
                 "ledger" => Ok(Self::Ledger),
                 "loss" => Ok(Self::Loss),
                 "wal" => Ok(Self::Wal),
-                "rescue" => Ok(Self::Export),
+                "export" => Ok(Self::Export),
                 "views" => Ok(Self::Views),
                 "collect" => Ok(Self::Collect),
                 _ => Err(unknown()),

@@ -51,7 +51,7 @@ pub(crate) fn play(case: &Case) -> Option<History> {
 
 struct World<'a> {
     case: &'a Case,
-    pump: Pump<()>,
+    pump: Pump<Machine, ()>,
     journal: Memory,
     now: i64,
     armed: Option<Timestamp>,

@@ -11,9 +11,9 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use engine::{
-    BranchId, Candidate, Command, DropPolicy, Effect, Epoch, Hash, Input, Interrupt, Limits, Lineage, LineageSegment,
-    Machine, MessageId, Moment, QueueMode, QueueSettings, Record, Report, Session, SessionId, Settings, Timestamp,
-    ToolClass, ToolSpec,
+    BranchId, Candidate, Command, Decide as _, DropPolicy, Effect, Epoch, Hash, Input, Interrupt, Limits, Lineage,
+    LineageSegment, Machine, MessageId, Moment, QueueMode, QueueSettings, Record, Report, Session, SessionId, Settings,
+    Timestamp, ToolClass, ToolSpec,
 };
 use uuid::Uuid;
 

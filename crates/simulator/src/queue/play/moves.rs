@@ -1,7 +1,10 @@
 //! What may happen next, drawn.
 
 use engine::tables::transitions::RunState;
-use engine::{BodyKind, Breakpoint, Command, Content, MessageId, Override, Overrides, QueueMode, Report, RunId, Stage};
+use engine::{
+    BodyKind, Breakpoint, Command, Content, Decide as _, MessageId, Override, Overrides, QueueMode, Report, RunId,
+    Stage,
+};
 use uuid::Uuid;
 
 use super::super::oracle::{Asked, Offered};

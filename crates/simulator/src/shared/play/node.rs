@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use engine::LedgerPump;
 use engine::{
-    Batch, BodyKind, BranchId, Candidate, Command, Content, CooldownLifted, CooldownSet, Do, Effect, EffectId, Epoch,
-    Event, Hash, Input, LedgerUpdate, Machine, MessageId, Moment, Overrides, Phase, Pump, QueueSettings, Report, RunId,
-    Seq, Session, SessionId, Settings, Timestamp,
+    Batch, BodyKind, BranchId, Candidate, Command, Content, CooldownLifted, CooldownSet, Decide as _, Do, Effect,
+    EffectId, Epoch, Event, Hash, Input, Ledger, LedgerUpdate, Machine, MessageId, Moment, Overrides, Phase, Pump,
+    QueueSettings, Report, RunId, Seq, Session, SessionId, Settings, Timestamp,
 };
 use journal::{Memory, Read as _};
 use uuid::Uuid;
@@ -18,14 +17,14 @@ use crate::world::Rng;
 
 pub(super) struct Node {
     at: usize,
-    pump: Pump<()>,
+    pump: Pump<Machine, ()>,
     running: BTreeMap<EffectId, Effect>,
     /// What is being recorded, and what the ledger said before it was decided.
     writing: Option<(Arc<Batch>, Kept)>,
     believed: Vec<CooldownSet>,
     armed: Option<Timestamp>,
-    /// How often the ledger had changed when the run was last told of it; none = it was not.
-    seen: Option<u64>,
+    /// Where the ledger's branch ended when the run last looked at it; none = it has not.
+    seen: Option<Seq>,
     /// What the ledger said when the first input came that the next batch decides on.
     said: Option<Vec<CooldownSet>>,
     /// When each request went out. The provider knows, whoever dies.
@@ -75,7 +74,7 @@ impl Node {
     }
 
     /// Makes the session, and takes it up.
-    pub(super) fn begin(&mut self, epoch: Epoch, ledger: &LedgerPump, now: Timestamp) {
+    pub(super) fn begin(&mut self, epoch: Epoch, ledger: &Ledger, now: Timestamp) {
         let moment = Moment { now, random: 0 };
         let (session, key) = (SessionId(Uuid::from_u128(20 + self.at as u128)), format!("agent:main:{}", self.at));
         let create = Command::Create { session, key, agent: "main".into(), branch: self.branch() };
@@ -83,7 +82,7 @@ impl Node {
         self.open(epoch, ledger, now);
     }
 
-    fn open(&mut self, epoch: Epoch, ledger: &LedgerPump, now: Timestamp) {
+    fn open(&mut self, epoch: Epoch, ledger: &Ledger, now: Timestamp) {
         let LedgerUpdate { cleared, cooling } = self.told(ledger, now);
         self.said = Some(cooling.clone());
         self.pump.offer(Report::Opened { epoch, cooling }, Moment { now, random: 0 }, None);
@@ -96,7 +95,7 @@ impl Node {
         &mut self,
         journal: &Memory,
         epoch: Epoch,
-        ledger: &LedgerPump,
+        ledger: &Ledger,
         now: Timestamp,
     ) -> Result<(), Violation> {
         let (at, messages) = (self.at, self.messages);
@@ -120,10 +119,10 @@ impl Node {
     }
 
     /// What the ledger says of the run under way.
-    fn told(&self, ledger: &LedgerPump, now: Timestamp) -> LedgerUpdate {
+    fn told(&self, ledger: &Ledger, now: Timestamp) -> LedgerUpdate {
         let run = self.session().and_then(Session::run).map(|run| run.id);
         let told = run.zip(self.pump.machine().settings());
-        told.map(|(run, settings)| ledger.recorded().standing(&settings.candidates, run, now)).unwrap_or_default()
+        told.map(|(run, settings)| ledger.standing(&settings.candidates, run, now)).unwrap_or_default()
     }
 
     fn offer_update(&mut self, update: LedgerUpdate, moment: Moment) {
@@ -137,7 +136,7 @@ impl Node {
         }
     }
 
-    fn observe_update(&mut self, moment: Moment, ledger: &LedgerPump) {
+    fn observe_update(&mut self, moment: Moment, ledger: &Ledger) {
         let run = self.session().and_then(Session::run).map(|run| run.id);
         let Some((run, settings)) = run.zip(self.pump.machine().settings()) else { return };
         let update = ledger.update(&mut self.seen, &settings.candidates, run, moment.now);
@@ -145,19 +144,14 @@ impl Node {
     }
 
     /// As the runtime's actor does where a user has cleared a profile.
-    pub(super) fn observe(&mut self, moment: Moment, ledger: &LedgerPump) -> Result<(), Violation> {
+    pub(super) fn observe(&mut self, moment: Moment, ledger: &Ledger) -> Result<(), Violation> {
         self.observe_update(moment, ledger);
         self.decide();
         self.fault()
     }
 
     /// Something comes in; what the ledger says then comes before it.
-    pub(super) fn offer(
-        &mut self,
-        input: impl Into<Input>,
-        moment: Moment,
-        ledger: &LedgerPump,
-    ) -> Result<(), Violation> {
+    pub(super) fn offer(&mut self, input: impl Into<Input>, moment: Moment, ledger: &Ledger) -> Result<(), Violation> {
         let input = input.into();
         if self.said.is_none() {
             self.said = Some(self.told(ledger, moment.now).cooling);
@@ -173,7 +167,7 @@ impl Node {
     }
 
     /// A run waits for nobody of whom a user said before that he may be asked.
-    pub(super) fn is_told(&self, ledger: &LedgerPump, now: Timestamp) -> Result<(), Violation> {
+    pub(super) fn is_told(&self, ledger: &Ledger, now: Timestamp) -> Result<(), Violation> {
         let run = self.session().filter(|_| !self.is_writing()).and_then(Session::run);
         let Some(run) = run.filter(|run| matches!(run.phase, Phase::Awaiting { .. })) else { return Ok(()) };
         let told = self.told(ledger, now).cleared;
@@ -287,7 +281,7 @@ impl Node {
     }
 
     /// Nothing runs: its time has come, or its user asks for something.
-    pub(super) fn ask_or_wake(&mut self, moment: Moment, ledger: &LedgerPump) -> Result<(), Violation> {
+    pub(super) fn ask_or_wake(&mut self, moment: Moment, ledger: &Ledger) -> Result<(), Violation> {
         if self.armed.is_some_and(|at| at <= moment.now) {
             self.armed = None;
             return self.offer(Report::Due, moment, ledger);

@@ -1,0 +1,346 @@
+//! Every setting, declared once: its key, type, default or example, bounds, the moment from which a change counts, and what
+//! it is for. `settings` says what is made from this. A table of the file is a section here and a field of `Values`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use engine::{AtLimit, DropPolicy, Interrupt, Policy, QueueMode, ResumeMode, Thinking};
+
+use super::credentials::{self, ProfileKind};
+use super::endpoints::KeySource;
+use super::kind::Kind::{
+    self, Address, Dollars, Flag, Model, Models, MoneyLimit, Number, SafeAddress, Secret, SecretFile, Text, Word, Words,
+};
+use super::session::ResetMode;
+use super::settings::{Limit, Section, section};
+
+/// Seconds of a year: nothing that a person waits for is longer.
+const YEAR_S: i64 = 366 * 24 * 3600;
+/// More than any model has by far; it bounds what is calculated with it.
+const TOKENS: i64 = 1_000_000_000;
+/// More of anything than is counted in a lifetime; it bounds what is calculated with it.
+const AMOUNT: i64 = 1_000_000_000_000;
+/// MiB in it.
+const MEBIBYTES: i64 = AMOUNT / 1_000_000;
+const POLICIES: Kind = Word(&["allow", "ask", "deny"]);
+const LEVELS: &[&str] = &["off", "minimal", "low", "medium", "high", "xhigh"];
+const MODES: Kind = Word(&["steer", "followup", "collect", "steer_backlog", "interrupt"]);
+const APIS: Kind = Word(&["anthropic", "openai-chat", "openai-responses", "gemini", "ollama"]);
+/// Every limit of a budget.
+const UP_TO: Kind = Kind::Limit(1, AMOUNT);
+const UP_TO_A_YEAR: Kind = Kind::Limit(1, YEAR_S);
+const COUNT: Kind = Kind::Limit(1, 1_000_000);
+
+/// In the order of the documentation.
+pub(super) const SECTIONS: &[Section] = &[
+    Agent::SECTION,
+    Runs::SECTION,
+    Requests::SECTION,
+    Tools::SECTION,
+    Exec::SECTION,
+    OutsideWorkspace::SECTION,
+    WebFetch::SECTION,
+    Compaction::SECTION,
+    Budget::SECTION,
+    RunBudget::SECTION,
+    SessionBudget::SECTION,
+    AgentBudget::SECTION,
+    DayBudget::SECTION,
+    ProcessBudget::SECTION,
+    Session::SECTION,
+    Reset::SECTION,
+    Retention::SECTION,
+    Queue::SECTION,
+    Lanes::SECTION,
+    Serve::SECTION,
+    Offline::SECTION,
+    Provider::SECTION,
+    Profile::SECTION,
+    ModelFigures::SECTION,
+    PriceFigures::SECTION,
+];
+
+section! {
+    Agent ["agents", "*"] "the agent of every session that names no other; add [agents.NAME] for more" from NextRun {
+        model: Option<String> => "acme/some-model", Model,
+            "The model that is asked first. Not set: one of openai, anthropic or gemini, the first whose key is set (OPENAI_API_KEY and so on), else offline";
+        #[serde(default)]
+        fallbacks: Vec<String> = [], Models, "Further models, in the order in which they may be tried";
+        workspace: Option<String> = ".", Text,
+            "The folder that it works in; relative to the current folder, ~ is your home folder; `--workspace DIR` is for one command";
+        thinking: Option<Thinking> => "medium", Word(LEVELS),
+            "How much it thinks: off | minimal | low | medium | high | xhigh. Not set: the provider's default";
+        queue: Option<QueueMode> => "steer", MODES, from NextMessage,
+            "What becomes of a message to a busy session of this agent. Not set: queue.mode";
+    }
+}
+
+section! {
+    Runs ["runs"] "" from NextRun {
+        deadline_s: u64 = 600, Number(1, YEAR_S), "Seconds that a run may take; the clock stops while the run waits";
+        loop_warn_after: Limit<u32> = 3, COUNT,
+            "Warn the model after this many identical calls with identical results and nothing new between them";
+        loop_stop_after: Limit<u32> = 6, COUNT, "Stop the run after this many";
+        poison_after: Limit<u32> = 3, COUNT, "After this many crashes without progress a run waits for a human";
+        resume: ResumeMode = "restart", Word(&["restart", "continue"]),
+            "An interrupted answer: restart = ask again from the start | continue = go on from the text that was kept";
+    }
+}
+
+section! {
+    Requests ["requests"] "" from NextRun {
+        first_byte_timeout_s: u64 = 120, Number(1, YEAR_S), "Seconds from a request to the first byte of its answer";
+        idle_timeout_s: u64 = 60, Number(1, YEAR_S), "Seconds between two pieces of an answer";
+        retries: u32 = 2, Number(0, 1_000), "How often a failed request is sent again";
+        max_wait_s: u64 = 3600, Number(0, YEAR_S),
+            "The longest wait before a retry, and all waits of a run for quotas together, in seconds";
+    }
+}
+
+section! {
+    Tools ["tools"] "" from NextRun {
+        timeout_s: u64 = 120, Number(1, YEAR_S), "Seconds that one call may take";
+    }
+    tables {
+        exec: Exec,
+        #[serde(default)]
+        outside_workspace: OutsideWorkspace,
+        web_fetch: WebFetch,
+    }
+}
+
+section! {
+    Exec ["tools", "exec"] "" from NextRun {
+        policy: Policy = "ask", POLICIES, "Commands: allow | ask | deny. Without a terminal, ask means deny";
+    }
+}
+
+section! {
+    #[derive(Default)]
+    OutsideWorkspace ["tools", "outside_workspace"] "" from NextRun {
+        policy: Option<Policy> => "ask", POLICIES, "Paths outside the workspace. Not set: as for commands";
+    }
+}
+
+section! {
+    WebFetch ["tools", "web_fetch"] "" from NextRun {
+        policy: Option<Policy> => "ask", POLICIES,
+            "Pages of the web. Not set: as for commands, since an address can carry out what was read";
+        allow_private: bool = false, Flag, from NextCall,
+            "Whether addresses that are not on the public internet may be fetched from";
+    }
+}
+
+section! {
+    Compaction ["compaction"] "how a history is compacted that outgrows the model's window: docs/context.md" from NextRun {
+        auto: bool = true, Flag, "Whether to compact before the provider refuses a request for its length";
+        model: Option<String> => "anthropic/claude-haiku-4-5", Model,
+            "The model that summarises. Not set: the one that the run is with";
+        reserve_tokens: u64 = 20000, Number(0, TOKENS),
+            "Tokens of the window that stay free beside the answer; less in a small window";
+        keep_recent_tokens: u64 = 20000, Number(1, TOKENS),
+            "Tokens of the newest part that stay as they are; less in a small window";
+        memory_flush: bool = true, Flag, "Whether the model is first asked to write down what must not be lost";
+        memory_flush_lead_tokens: u64 = 4000, Number(0, TOKENS),
+            "How many tokens before a compaction is due the model is asked that; fewer in a small window";
+        limit_s: u64 = 300, Number(1, YEAR_S), "Seconds that a summary may take; after that the old history stays in force";
+    }
+}
+
+section! {
+    #[derive(Copy)]
+    Budget ["budget"] "what may be spent: docs/budgets.md" from NextRun {
+        at_limit: AtLimit = "wait", Word(&["wait", "end"]),
+            "A run that reaches a limit: wait = until the limit is raised | end = the run has failed";
+        wrap_up_percent: Limit<u32> = 80, Kind::Limit(1, 100),
+            "Percent of a limit from which on the model is told to come to an end";
+    }
+    tables {
+        run: RunBudget,
+        session: SessionBudget,
+        agent: AgentBudget,
+        day: DayBudget,
+        process: ProcessBudget,
+    }
+}
+
+section! {
+    #[derive(Copy)]
+    RunBudget ["budget", "run"] "what one run may spend" from NextRun {
+        tokens: Limit<u64> = "off", UP_TO, "Tokens that it may read and write, such as 500000";
+        cost: Limit<f64> = "off", MoneyLimit,
+            "US dollars that it may cost, such as 1.0; models without a known price cost nothing";
+        calls: Limit<u64> = "off", UP_TO, "Calls of tools that it may start, such as 200";
+        wall_s: Limit<u64> = "off", UP_TO_A_YEAR, "Seconds that it may be at work, such as 3600";
+        bytes: Limit<u64> = "off", UP_TO, "Bytes of its texts, outputs and images in the journal, such as 50000000";
+    }
+}
+
+section! {
+    #[derive(Copy)]
+    SessionBudget ["budget", "session"] "what all runs of a session may spend together" from NextRun {
+        tokens: Limit<u64> = "off", UP_TO, "Tokens that they may read and write, such as 5000000";
+        cost: Limit<f64> = "off", MoneyLimit, "US dollars that they may cost, such as 10.0";
+        calls: Limit<u64> = "off", UP_TO, "Calls of tools that they may start, such as 2000";
+        wall_s: Limit<u64> = "off", UP_TO_A_YEAR, "Seconds that they may be at work, such as 36000";
+        bytes: Limit<u64> = "off", UP_TO, "Bytes of texts, outputs and images in the journal, such as 500000000";
+    }
+}
+
+section! {
+    #[derive(Copy)]
+    AgentBudget ["budget", "agent"] "what all runs of one agent may spend in a day (UTC)" from NextRun {
+        concurrent_runs: Limit<usize> = "off", Kind::Limit(1, 10_000),
+            "How many of them execute at once, such as 2, within those of `lanes`; further runs queue";
+        tokens: Limit<u64> = "off", UP_TO, "Tokens that they may read and write, such as 20000000";
+        cost: Limit<f64> = "off", MoneyLimit, "US dollars that they may cost, such as 25.0";
+        calls: Limit<u64> = "off", UP_TO, "Calls of tools that they may start, such as 10000";
+        wall_s: Limit<u64> = "off", UP_TO_A_YEAR, "Seconds that they may be at work, all together, such as 86400";
+    }
+}
+
+section! {
+    #[derive(Copy)]
+    DayBudget ["budget", "day"] "what all runs of the home may spend in a day (UTC)" from NextRun {
+        tokens: Limit<u64> = "off", UP_TO, "Tokens that they may read and write, such as 50000000";
+        cost: Limit<f64> = "off", MoneyLimit, "US dollars that they may cost, such as 50.0";
+        calls: Limit<u64> = "off", UP_TO, "Calls of tools that they may start, such as 20000";
+        wall_s: Limit<u64> = "off", UP_TO_A_YEAR, "Seconds that they may be at work, all together, such as 200000";
+    }
+}
+
+section! {
+    #[derive(Copy)]
+    ProcessBudget ["budget", "process"] "what the process that owns the home may have" from NextRun {
+        memory_mb: Limit<u64> = "off", Kind::Limit(1, MEBIBYTES),
+            "MiB in memory, such as 2000; at it one run executes at a time, the others wait: docs/budgets.md";
+    }
+}
+
+section! {
+    Session ["session"] "" from NextCheck {
+        idle_timeout_s: Limit<u64> = "off", UP_TO_A_YEAR,
+            "Seconds of idleness after which `limulus serve` ends a session for good: docs/retention.md";
+    }
+    tables {
+        reset: Reset,
+    }
+}
+
+section! {
+    #[derive(Copy)]
+    Reset ["session", "reset"] "when a message begins the conversation anew, as `/new` does: docs/chat.md" from NextMessage {
+        mode: ResetMode = "none", Word(&["none", "daily", "idle"]),
+            "none | daily = after at_hour of the day | idle = after idle_minutes without anything";
+        at_hour: i8 = 4, Number(0, 23), "Hour of the day, in the time zone of this machine";
+        idle_minutes: Option<u32> => 60, Number(1, YEAR_S / 60),
+            "How long nothing may have happened. Not set: 60 with `idle`; set with `daily`, what comes first counts";
+    }
+}
+
+section! {
+    #[derive(Copy)]
+    Retention ["retention"] "what a home keeps: docs/retention.md" from NextRun {
+        keep_days: Limit<u32> = "off", Kind::Limit(1, 100_000), from NextCheck,
+            "Days after which texts and outputs of the journal are erased that no session needs";
+        journal_mb: Limit<u64> = "off", Kind::Limit(1, MEBIBYTES),
+            "MiB that the journal may need, such as 10000: near it you are warned, at it no new run starts";
+    }
+}
+
+section! {
+    Queue ["queue"] "what becomes of a message to a busy session: docs/queue.md" from NextMessage {
+        mode: QueueMode = "steer", MODES,
+            "A message to a busy session: steer | followup | collect | steer_backlog | interrupt";
+        debounce_ms: u64 = 1000, Number(0, 1_000 * YEAR_S),
+            "Milliseconds for which `collect` gathers messages before they run as one";
+        cap: u32 = 20, Number(1, 10_000), "Messages that may wait in a session";
+        drop: DropPolicy = "summarize", Word(&["old", "new", "summarize"]),
+            "What goes if there are more: old | new | summarize = the old ones, in a summary";
+        cut: bool = false, Flag, "Whether a message that steers interrupts the answer that is streaming";
+        interrupt: Interrupt = "replace", Word(&["replace", "suspend"]),
+            "The run that is interrupted: replace = it ends | suspend = it waits";
+        steer_prefix: Arc<str> = "[STEER] ", Text, "Stands before a message that steers, for the model";
+    }
+}
+
+section! {
+    #[derive(Copy)]
+    Lanes ["lanes"] "how many runs execute at once" from NextRun {
+        main: u16 = 4, Number(1, 10_000), "Runs of messages";
+        subagent: u16 = 8, Number(1, 10_000), "Runs of agents that another agent asked, in a later version";
+        cron: u16 = 1, Number(1, 10_000), "Runs of jobs, in a later version";
+    }
+}
+
+section! {
+    Serve ["serve"] "" from NextStart {
+        drain_s: u64 = 10, Number(0, 3_600),
+            "Seconds for which answers that are streaming may go on when `limulus serve` is stopped";
+    }
+}
+
+section! {
+    Offline ["offline"] "" from NextStart {
+        pace_ms: u64 = 0, Number(0, 60_000), "Milliseconds that the built-in model waits before each piece of its answer";
+    }
+}
+
+section! {
+    Provider ["providers", "*"] "" from NextRequest {
+        api: Option<String> => "openai-chat", APIS,
+            "The wire format: openai-chat | openai-responses | anthropic | gemini | ollama";
+        base_url: Option<String> => "http://127.0.0.1:9911/v1", Address,
+            "The address of the API; a known provider has one";
+        proxy: Option<String> => "http://127.0.0.1:3128", Address, "An HTTP proxy. Not set: as HTTPS_PROXY and NO_PROXY say";
+        #[serde(default)]
+        headers.*: BTreeMap<String, KeySource> => "env:ACME_TEAM", Secret,
+            "Headers beside those of the API, as many as you like; values as for keys";
+    }
+    tables {
+        #[serde(default, deserialize_with = "credentials::in_order")]
+        profiles: Vec<Profile>,
+    }
+}
+
+section! {
+    Profile ["providers", "*", "profiles", "*"] "leave them out if the server wants no key" from NextRequest {
+        #[serde(default = "credentials::unnamed")]
+        name: String => "first", Text, "What it is called in messages";
+        #[serde(default)]
+        kind: ProfileKind => "key", Word(&["key", "oauth"]),
+            "key | oauth: an access token, got with token_url, client_id and refresh in place of a key";
+        key: Option<KeySource> => "env:ACME_KEY", Secret,
+            "env:NAME | file:PATH | the key itself. Read when a request is sent";
+        token_url: Option<String> => "https://auth.acme.example/token", SafeAddress,
+            "Of kind oauth: the address that access tokens are requested from";
+        client_id: Option<String> => "limulus", Text, "Of kind oauth: the name by which the token server knows this program";
+        refresh: Option<KeySource> => "file:~/acme-refresh-token", SecretFile,
+            "Of kind oauth: the file with the refresh token; a new one replaces it";
+    }
+}
+
+section! {
+    #[derive(Default)]
+    ModelFigures ["models", "*"] "what the catalogue does not know, or has otherwise: `limulus models list`" from NextRun {
+        context_window: Option<u64> => 200000, Number(1_000, TOKENS), "Tokens that it can see, its answer included";
+        max_output: Option<u64> => 8192, Number(1, TOKENS), "Tokens that it may write in one answer";
+        thinking: Option<Thinking> => "low", Word(LEVELS), "How much it thinks; goes before the agent's";
+        thinking_levels: Option<Vec<Thinking>> => ["off", "low"], Words(LEVELS),
+            "The levels that it has; [] = it does not think";
+        images: Option<bool> => true, Flag, "Whether it sees images; one that is not known is sent none";
+    }
+    tables {
+        price: Option<PriceFigures>,
+    }
+}
+
+section! {
+    #[derive(Default)]
+    PriceFigures ["models", "*", "price"] "US dollars per million tokens" from NextRun {
+        input: Option<f64> => 2.5, Dollars, "Read anew";
+        cached: Option<f64> => 0.25, Dollars, "Read from the provider's cache; not set: as input";
+        cache_written: Option<f64> => 3.125, Dollars, "Written to it; not set: as input";
+        output: Option<f64> => 10.0, Dollars, "Written by the model";
+    }
+}

@@ -1,0 +1,159 @@
+//! What a value of the configuration may be: how it is checked, read from a variable, shown in a message.
+
+use toml::Value;
+
+use super::endpoints::KeySource;
+
+/// What a key may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Text that is not empty.
+    Text,
+    /// A key of a provider. Its value never reaches a message.
+    Secret,
+    /// `PROVIDER/MODEL`.
+    Model,
+    /// Several of these.
+    Models,
+    /// A whole number in this range, both ends included.
+    Number(i64, i64),
+    /// A whole number in this range, both ends included, or `"off"`.
+    Limit(i64, i64),
+    /// True or false.
+    Flag,
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// Several of them, or none.
+    Words(&'static [&'static str]),
+    /// US dollars for a million tokens, not less than nothing.
+    Dollars,
+    /// US dollars, not less than nothing, or `"off"`.
+    MoneyLimit,
+    /// An address that begins with `http://` or `https://`.
+    Address,
+    /// One that secrets may be sent to: `https://`, or `http://` on this machine.
+    SafeAddress,
+    /// `file:PATH` of a secret that is written anew. A value that is something else never reaches a message.
+    SecretFile,
+}
+
+/// More than any token costs by far; it bounds what is calculated with it.
+pub(super) const MOST_DOLLARS: f64 = 100_000.0;
+
+/// The value that switches a limit off.
+pub(super) const OFF: &str = "off";
+
+impl Kind {
+    /// Whether the value is one of this kind.
+    pub(super) fn fits(self, value: &Value) -> bool {
+        match (self, value) {
+            (Self::Text | Self::Secret, Value::String(text)) => !text.trim().is_empty(),
+            (Self::Model, Value::String(text)) => is_model(text),
+            (Self::Models, Value::Array(values)) => values.iter().all(|value| Self::Model.fits(value)),
+            (Self::Number(least, most) | Self::Limit(least, most), Value::Integer(number)) => {
+                (least..=most).contains(number)
+            }
+            (Self::Limit(..) | Self::MoneyLimit, Value::String(text)) => text == OFF,
+            (Self::Flag, Value::Boolean(_)) => true,
+            (Self::Word(words), Value::String(text)) => words.contains(&text.as_str()),
+            (Self::Words(words), Value::Array(values)) => values.iter().all(|value| Self::Word(words).fits(value)),
+            (Self::Dollars | Self::MoneyLimit, Value::Float(dollars)) => (0.0..=MOST_DOLLARS).contains(dollars),
+            (Self::Dollars | Self::MoneyLimit, Value::Integer(dollars)) => (0..=MOST_DOLLARS as i64).contains(dollars),
+            (Self::Address, Value::String(text)) => text.starts_with("http://") || text.starts_with("https://"),
+            (Self::SafeAddress, Value::String(text)) => models::may_hold_tokens(text),
+            (Self::SecretFile, Value::String(text)) => is_file(text),
+            _ => false,
+        }
+    }
+
+    /// What it holds, for a message.
+    pub(super) fn expected(self) -> String {
+        match self {
+            Self::Text => "text that is not empty".to_owned(),
+            Self::Secret => "env:NAME, file:PATH or the key itself, as text".to_owned(),
+            Self::Model => "PROVIDER/MODEL, such as \"acme/some-model\"".to_owned(),
+            Self::Models => "a list of PROVIDER/MODEL, such as [\"acme/some-model\"]".to_owned(),
+            Self::Number(least, most) => format!("a whole number from {least} to {most}"),
+            Self::Limit(least, most) => format!("a whole number from {least} to {most}, or \"off\""),
+            Self::Flag => "true or false".to_owned(),
+            Self::Word(words) => format!("one of {}", words.join(", ")),
+            Self::Words(words) => format!("a list of {}", words.join(", ")),
+            Self::Dollars => "US dollars per million tokens, such as 2.5".to_owned(),
+            Self::MoneyLimit => "US dollars, such as 2.5, or \"off\"".to_owned(),
+            Self::Address => "an address that begins with http:// or https://".to_owned(),
+            Self::SafeAddress => "an address that begins with https://, or with http:// on this machine".to_owned(),
+            Self::SecretFile => {
+                "file:PATH, of a file that holds the refresh token and nothing else; new ones are written there"
+                    .to_owned()
+            }
+        }
+    }
+
+    /// Reads the text of a variable. What does not read stays text, so that the check names it.
+    pub(super) fn parse(self, text: &str) -> Value {
+        let as_text = || Value::String(text.to_owned());
+        match self {
+            Self::Text
+            | Self::Model
+            | Self::Word(_)
+            | Self::Address
+            | Self::SafeAddress
+            | Self::Secret
+            | Self::SecretFile => as_text(),
+            Self::Number(..) | Self::Limit(..) => text.trim().parse().map_or_else(|_| as_text(), Value::Integer),
+            Self::Flag => text.trim().parse().map_or_else(|_| as_text(), Value::Boolean),
+            Self::Dollars | Self::MoneyLimit => text.trim().parse().map_or_else(|_| as_text(), Value::Float),
+            Self::Models | Self::Words(_) => {
+                let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+                Value::Array(parts.map(|part| Value::String(part.to_owned())).collect())
+            }
+        }
+    }
+
+    /// The value without what nobody may see: a key that stands there itself, a password in an address.
+    pub(super) fn masked(self, value: &Value) -> Value {
+        match (self, value) {
+            (Self::Secret, Value::String(text)) if KeySource::of(text).is_reference() => value.clone(),
+            (Self::SecretFile, Value::String(text)) if is_file(text) => value.clone(),
+            (Self::Secret | Self::SecretFile, _) => Value::String(MASK.to_owned()),
+            (Self::Address | Self::SafeAddress, Value::String(text)) => Value::String(without_password(text)),
+            _ => value.clone(),
+        }
+    }
+
+    /// The value as a message quotes it.
+    pub(super) fn shown(self, value: &Value) -> String {
+        const MOST_CHARS: usize = 60;
+        if matches!(self, Self::Secret | Self::SecretFile) {
+            return "what it holds".to_owned();
+        }
+        let text = match &self.masked(value) {
+            Value::Table(_) => return "a table".to_owned(),
+            Value::String(text) => format!("{text:?}"),
+            other => other.to_string(),
+        };
+        if text.chars().count() <= MOST_CHARS { text } else { text.chars().take(MOST_CHARS).chain(['…']).collect() }
+    }
+}
+
+/// Stands where a secret is.
+const MASK: &str = "…";
+
+fn without_password(address: &str) -> String {
+    let (scheme, rest) = address.split_once("://").unwrap_or(("", address));
+    let (host, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    match host.rsplit_once('@') {
+        Some((_, host)) if !scheme.is_empty() => format!("{scheme}://{MASK}@{host}{path}"),
+        Some((_, host)) => format!("{MASK}@{host}{path}"),
+        None => address.to_owned(),
+    }
+}
+
+fn is_file(text: &str) -> bool {
+    text.strip_prefix("file:").is_some_and(|path| !path.trim().is_empty())
+}
+
+fn is_model(text: &str) -> bool {
+    text.split_once('/').is_some_and(|(provider, model)| !provider.is_empty() && !model.is_empty())
+        && !text.contains(char::is_whitespace)
+}

@@ -1,0 +1,58 @@
+//! What the pump needs of a machine.
+
+use std::fmt::Debug;
+
+use crate::batch::Batch;
+use crate::event::Event;
+use crate::ids::{EffectId, Moment, Timestamp};
+use crate::input::Refusal;
+use crate::machine::IllegalEdge;
+
+/// A pure state machine: it decides on inputs, records each decision as an event, is rebuilt from its events, and says which
+/// effects must be in flight. [`Pump`](crate::Pump) puts its batches, answers and effects in order.
+pub trait Decide {
+    /// What happened or was asked for.
+    type Input: Debug;
+    /// What the caller of an input receives.
+    type Answer: Debug;
+    /// What must be in flight in the world as long as the machine wants it.
+    type Effect: Debug;
+
+    /// Decides on an input. A refusal comes before the first event.
+    fn handle(&mut self, input: Self::Input, moment: Moment) -> Result<Self::Answer, Refusal>;
+
+    /// Folds a stored event, which was decided at `at`.
+    fn apply(&mut self, event: &Event, at: Timestamp);
+
+    /// Takes all that was decided since the last batch, if anything was.
+    fn take_batch(&mut self) -> Option<Batch>;
+
+    /// All that is wanted now, derived from the state.
+    fn effects(&self) -> Vec<Self::Effect>;
+
+    /// The id that this effect has as long as it is wanted.
+    fn id_of(effect: &Self::Effect) -> EffectId;
+
+    /// The soonest time at which the machine must be offered an input of which [`is_due`](Self::is_due) is true.
+    fn deadline(&self) -> Option<Timestamp> {
+        None
+    }
+
+    /// Whether this input says that the armed time has come.
+    fn is_due(_: &Self::Input) -> bool {
+        false
+    }
+
+    /// All that was decided is in the journal since this time.
+    fn recorded(&mut self, _at: Timestamp) {}
+
+    /// The edge that the machine tried and its tables do not have.
+    fn fault(&self) -> Option<IllegalEdge> {
+        None
+    }
+
+    /// Folds a committed batch.
+    fn apply_batch(&mut self, batch: &Batch) {
+        batch.records.iter().for_each(|record| self.apply(&record.event, record.at));
+    }
+}

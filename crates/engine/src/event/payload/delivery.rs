@@ -1,0 +1,23 @@
+//! Deliveries of an answer to a channel.
+
+use serde::{Deserialize, Serialize};
+
+use super::payload;
+use crate::ids::{EffectId, Epoch};
+
+payload! {
+    /// A reply goes out.
+    DeliveryStarted {
+        /// Which.
+        delivery: EffectId,
+        /// The process that sends it.
+        epoch: Epoch,
+    }
+    /// What became of it.
+    DeliveryEnded {
+        /// Which.
+        delivery: EffectId,
+        /// Whether it is known to have arrived; none = unknown.
+        arrived: Option<bool>,
+    }
+}

@@ -1,0 +1,81 @@
+//! What sessions and users tell the ledger, and what a run receives of it.
+
+use super::{Account, Cooldown, CooldownLifted, CooldownSet, FailureReport, Ledger};
+use crate::ids::{RunId, Seq, Timestamp};
+use crate::input::Report;
+use crate::settings::Candidate;
+use crate::tables::budget::Allowance;
+
+/// What the ledger decides on.
+#[derive(Debug, Clone, PartialEq)]
+pub enum LedgerInput {
+    /// A request failed in a way that concerns other sessions.
+    Failed(FailureReport),
+    /// A request was answered whole.
+    Answered {
+        /// Whom it was sent to.
+        candidate: Candidate,
+        /// Whether the run has no other profile of that provider to ask.
+        alone: bool,
+        /// When it was sent.
+        since: Timestamp,
+    },
+    /// A user puts a profile first among its provider's.
+    Prefer {
+        /// The provider's name in the configuration.
+        provider: String,
+        /// The profile's name; none = no profile comes first.
+        profile: Option<String>,
+    },
+    /// A user lets profiles be asked again, whatever failed.
+    Clear {
+        /// The provider's name in the configuration; none = all providers.
+        provider: Option<String>,
+        /// The profile's name; none = all profiles.
+        profile: Option<String>,
+    },
+    /// A user says what may be spent in a day.
+    Allow {
+        /// The agent; none = all runs of the home.
+        agent: Option<String>,
+        /// The limit of each resource that is named.
+        change: Allowance,
+    },
+}
+
+/// What the caller of a [`LedgerInput`] receives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LedgerAnswer {
+    /// It is done.
+    Done,
+    /// These profiles were in cooldown, and may be asked again.
+    Lifted(Vec<(Account, Cooldown)>),
+}
+
+/// What the ledger says has changed for a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LedgerUpdate {
+    /// Whom it is to leave alone now.
+    pub cooling: Vec<CooldownSet>,
+    /// Whom it may ask again; none of the others.
+    pub cleared: Vec<CooldownLifted>,
+}
+
+impl LedgerUpdate {
+    /// The reports of it. A request may follow from the last.
+    pub fn reports(self) -> impl Iterator<Item = Report> {
+        let Self { cooling, cleared } = self;
+        let cooling = (!cooling.is_empty()).then_some(Report::CooldownSet { cooling });
+        cooling.into_iter().chain((!cleared.is_empty()).then_some(Report::CooldownLifted { cleared }))
+    }
+}
+
+impl Ledger {
+    /// What a run receives that last looked when the branch ended at `seen` (none = it has not looked).
+    pub fn update(&self, seen: &mut Option<Seq>, chain: &[Candidate], run: RunId, now: Timestamp) -> LedgerUpdate {
+        if seen.replace(self.head) == Some(self.head) {
+            return LedgerUpdate::default();
+        }
+        self.standing(chain, run, now)
+    }
+}

@@ -1,0 +1,285 @@
+//! Decides what follows a failure, by the table of recovery and the counters of the run.
+
+use crate::failure::{Failure, FailureClass};
+use crate::ids::{Moment, Timestamp};
+use crate::mutant;
+use crate::settings::{Candidate, Limits, Thinking};
+use crate::state::{CompactionProgress, Cooling, Counters, History};
+use crate::tables::compaction::{CompactionStep, Window};
+use crate::tables::limits::{BACKOFF_BASE_MS, BACKOFF_MOST_MS, WINDOW_LEAST};
+use crate::tables::recovery::AtEnd::{End, Fail, Hold, Wait};
+use crate::tables::recovery::{Cools, First, Rule, Then, rule_of};
+
+/// What follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Strategy {
+    /// The same request again after so many milliseconds.
+    Retry {
+        /// From now.
+        delay_ms: u64,
+    },
+    /// The same candidate at a lower thinking level, at once.
+    LowerThinking {
+        /// Which.
+        level: Thinking,
+    },
+    /// Another candidate, at once.
+    Rotate {
+        /// Its place in the settings.
+        candidate: u32,
+        /// Until when the one that failed is not to be tried.
+        cooling: Option<Timestamp>,
+    },
+    /// The history is shortened, or goes out as it is.
+    MakeRoom {
+        /// When, from now.
+        delay_ms: u64,
+        /// The way that is tried next.
+        compaction_step: CompactionStep,
+        /// The next request goes out with the history as it is.
+        as_it_is: bool,
+    },
+    /// Nothing can be tried before then.
+    Wait {
+        /// When the soonest can.
+        until: Timestamp,
+        /// Until when the one that failed is not to be tried.
+        cooling: Option<Timestamp>,
+    },
+    /// The run ends with this failure.
+    Fail,
+    /// The run is held for a human.
+    Hold,
+}
+
+/// Decides what follows a failure of the candidate in use (`counters.failed` counts this one), or of a compaction;
+/// `window` is that of the candidate.
+pub fn recover(
+    failure: &Failure,
+    counters: &Counters,
+    (chain, window): (&[Candidate], Option<Window>),
+    limits: &Limits,
+    moment: Moment,
+) -> Strategy {
+    if counters.room.broke {
+        return after_compaction(failure, &counters.room, window, moment);
+    }
+    let rule = rule_of(failure.class);
+    if let Some(strategy) = first(rule.first, failure, counters, chain, limits, moment) {
+        return strategy;
+    }
+    let cooling = cooling_until(failure, counters, moment);
+    let gone = given_up(failure, counters, chain);
+    if rule.then != Then::Nothing
+        && let Some(candidate) = next(&gone, counters, chain, moment.now)
+    {
+        return Strategy::Rotate { candidate, cooling };
+    }
+    match rule.at_end {
+        Hold => Strategy::Hold,
+        End => Strategy::Fail,
+        Wait | Fail => {
+            let others = counters.cooling.iter().filter(|cooling| !gone.contains(&cooling.candidate));
+            let others = others.filter_map(Cooling::reset);
+            let own = cooling.filter(|_| rule.at_end == Wait);
+            let Some(until) = others.chain(own).min() else { return Strategy::Fail };
+            let waited = until.since(moment.now).saturating_add(counters.waited_ms);
+            if waited > limits.max_wait_ms { Strategy::Fail } else { Strategy::Wait { until, cooling } }
+        }
+    }
+}
+
+fn first(
+    first: First,
+    failure: &Failure,
+    counters: &Counters,
+    chain: &[Candidate],
+    limits: &Limits,
+    moment: Moment,
+) -> Option<Strategy> {
+    let most = match first {
+        First::RetryOnce => limits.retries.min(1),
+        First::Retry => limits.retries,
+        First::LowerThinking => {
+            let candidate = chain.get(counters.candidate as usize)?;
+            let level = lower(counters.lowered.or(candidate.thinking)?, &candidate.levels)?;
+            return Some(Strategy::LowerThinking { level });
+        }
+        // Whatever else it failed of before, and however few retries there are: no time is lost, and no other is better.
+        First::RefreshOnce => {
+            let can_refresh = chain.get(counters.candidate as usize).is_some_and(|candidate| candidate.can_refresh);
+            return (can_refresh && counters.refused <= 1).then_some(Strategy::Retry { delay_ms: 0 });
+        }
+        // What is too long is shortened before anything is decided here.
+        First::MakeRoom | First::Nothing => return None,
+    };
+    if counters.failed > most {
+        return None;
+    }
+    let delay_ms = failure.retry_after_ms.unwrap_or_else(|| backoff_ms(counters.failed, moment.random));
+    // What is not over in a moment is not waited for here, where another can answer meanwhile or sooner, or the wait is one for
+    // a quota: that one ends with whoever is free first.
+    let free = next(&[counters.candidate], counters, chain, moment.now).is_some();
+    let sooner = || {
+        let others = counters.cooling.iter().filter(|cooling| cooling.candidate != counters.candidate);
+        others.filter_map(Cooling::reset).any(|until| until < moment.now.plus(delay_ms))
+    };
+    let is_passing = rule_of(failure.class).at_end == Wait || free || sooner();
+    let patience = if is_passing { BACKOFF_MOST_MS } else { limits.max_wait_ms };
+    (delay_ms <= patience.min(limits.max_wait_ms)).then_some(Strategy::Retry { delay_ms })
+}
+
+/// The first candidate that may be tried, when these may not.
+fn next(gone: &[u32], counters: &Counters, chain: &[Candidate], now: Timestamp) -> Option<u32> {
+    let stays = |at: &u32| same_model(&chain[*at as usize], &chain[counters.candidate as usize]);
+    let fits =
+        |at: &u32| chain[*at as usize].context_window >= WINDOW_LEAST && (!mutant!(NextModelForgotten) || stays(at));
+    (0..chain.len() as u32).find(|at| !gone.contains(at) && !counters.cools(*at, now) && fits(at))
+}
+
+fn same_profile(a: &Candidate, b: &Candidate) -> bool {
+    (&a.provider, &a.profile) == (&b.provider, &b.profile)
+}
+
+fn same_model(a: &Candidate, b: &Candidate) -> bool {
+    (&a.provider, &a.model) == (&b.provider, &b.model)
+}
+
+/// Who is not to be tried for now when the candidate in use has failed like this: it alone, all keys of its model, or all
+/// models of its key.
+pub fn given_up(failure: &Failure, counters: &Counters, chain: &[Candidate]) -> Vec<u32> {
+    let Some(failed) = chain.get(counters.candidate as usize) else { return vec![] };
+    let Rule { then, cools, .. } = rule_of(failure.class);
+    let goes = |at: &u32| {
+        let candidate = &chain[*at as usize];
+        *at == counters.candidate
+            || then == Then::NextModel && same_model(candidate, failed)
+            || cools >= Cools::Profile && same_profile(candidate, failed) && !mutant!(KeyAskedAgain)
+    };
+    (0..chain.len() as u32).filter(goes).collect()
+}
+
+/// Who is asked next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pick {
+    /// This candidate.
+    Ask(u32),
+    /// Nobody before then.
+    Wait(Timestamp),
+}
+
+/// Who is asked when the run goes on: the candidate in use, unless it cools down; then the first that may be tried, or the
+/// soonest that is worth waiting for. Where there is none of these the first is tried all the same: who has mended a key
+/// or paid a bill need not say so here.
+pub fn pick(counters: &Counters, chain: &[Candidate], limits: &Limits, now: Timestamp) -> Pick {
+    if !counters.cools(counters.candidate, now) {
+        return Pick::Ask(counters.candidate);
+    }
+    if let Some(candidate) = next(&[], counters, chain, now) {
+        return Pick::Ask(candidate);
+    }
+    let waits = |until: &Timestamp| until.since(now).saturating_add(counters.waited_ms) <= limits.max_wait_ms;
+    match counters.cooling.iter().filter_map(Cooling::reset).filter(|until| *until > now).min().filter(waits) {
+        Some(until) => Pick::Wait(until),
+        None => Pick::Ask(counters.candidate),
+    }
+}
+
+/// Until when the candidate in use is not to be tried; none = not before another has answered.
+pub(crate) fn cooling_until(failure: &Failure, counters: &Counters, moment: Moment) -> Option<Timestamp> {
+    let cools = rule_of(failure.class).cools;
+    if cools == Cools::Nothing {
+        return None;
+    }
+    let by_itself = cools.cooldown_ms(counters.strikes(counters.candidate, Some(failure.class)) + 1);
+    // What it said was tried before this: where it says too little, it is left alone as if it had said nothing.
+    Some(moment.now.plus(by_itself.max(failure.retry_after_ms.unwrap_or(0))))
+}
+
+/// The next lower level of these; of every one where there are none.
+fn lower(level: Thinking, levels: &[Thinking]) -> Option<Thinking> {
+    use Thinking::{High, Low, Medium, Minimal, Off, Xhigh};
+    let levels = if levels.is_empty() { &[Xhigh, High, Medium, Low, Minimal, Off] } else { levels };
+    levels.iter().copied().filter(|lower| *lower < level).max()
+}
+
+/// What follows when a way has failed: it is tried once more where the reason may pass, then the request goes out with
+/// the old history if that may fit, else the next way follows.
+fn after_compaction(failure: &Failure, room: &CompactionProgress, window: Option<Window>, moment: Moment) -> Strategy {
+    let again = matches!(rule_of(failure.class).first, First::Retry | First::RetryOnce);
+    // One that used up all its time is not given it again.
+    if again && failure.class != FailureClass::Timeout && room.failed <= 1 {
+        let delay_ms = failure.retry_after_ms.unwrap_or_else(|| backoff_ms(room.failed, moment.random));
+        if delay_ms <= BACKOFF_MOST_MS {
+            return Strategy::MakeRoom { delay_ms, compaction_step: room.compaction_step, as_it_is: false };
+        }
+    }
+    if room.alone {
+        return Strategy::Fail;
+    }
+    let compaction_step = room.compaction_step.next();
+    let fits = window.is_some_and(|window| room.tokens <= window.most);
+    match (compaction_step, room.history == History::TooLong) {
+        (CompactionStep::Nothing, true) => Strategy::Fail,
+        (_, too_long) => Strategy::MakeRoom {
+            delay_ms: 0,
+            compaction_step,
+            as_it_is: !too_long && (fits || compaction_step == CompactionStep::Nothing),
+        },
+    }
+}
+
+/// Full jitter: anywhere between nothing and 1 s · 2^(n−1), at most 60 s.
+fn backoff_ms(failed: u32, random: u64) -> u64 {
+    let doublings = failed.saturating_sub(1).min(16);
+    let most = (BACKOFF_BASE_MS << doublings).min(BACKOFF_MOST_MS);
+    random % (most + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r14_what_follows_a_failed_summary() {
+        let moment = Moment { now: Timestamp(1), random: 0 };
+        let window = Some(Window { threshold: 70, most: 100, keep: 10, flush: None });
+        let with = |class, room| after_compaction(&Failure::new(class, "no"), &room, window, moment);
+        let room = |compaction_step, failed, too_long, tokens| {
+            let history = if too_long { History::TooLong } else { History::Estimated };
+            CompactionProgress { compaction_step, failed, history, tokens, ..CompactionProgress::default() }
+        };
+        let next = |delay_ms, compaction_step, as_it_is| Strategy::MakeRoom { delay_ms, compaction_step, as_it_is };
+        // Once more where the reason may pass.
+        assert_eq!(
+            with(FailureClass::Server, room(CompactionStep::Summarise, 1, false, 90)),
+            next(0, CompactionStep::Summarise, false)
+        );
+        // Then with the old history, if that may fit.
+        assert_eq!(
+            with(FailureClass::Server, room(CompactionStep::Summarise, 2, false, 90)),
+            next(0, CompactionStep::Truncate, true)
+        );
+        assert_eq!(
+            with(FailureClass::Timeout, room(CompactionStep::Summarise, 1, false, 90)),
+            next(0, CompactionStep::Truncate, true)
+        );
+        // Else the next way.
+        assert_eq!(
+            with(FailureClass::Timeout, room(CompactionStep::Summarise, 1, false, 101)),
+            next(0, CompactionStep::Truncate, false)
+        );
+        assert_eq!(
+            with(FailureClass::Auth, room(CompactionStep::Truncate, 1, true, 90)),
+            next(0, CompactionStep::Tail, false)
+        );
+        // An estimate alone never ends a run, the provider's word does.
+        assert_eq!(
+            with(FailureClass::Refused, room(CompactionStep::Tail, 1, false, 101)),
+            next(0, CompactionStep::Nothing, true)
+        );
+        assert_eq!(with(FailureClass::Refused, room(CompactionStep::Tail, 1, true, 101)), Strategy::Fail);
+        let alone = CompactionProgress { alone: true, ..room(CompactionStep::Summarise, 2, false, 90) };
+        assert_eq!(with(FailureClass::Server, alone), Strategy::Fail);
+    }
+}

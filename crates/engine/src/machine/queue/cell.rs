@@ -1,0 +1,38 @@
+//! Which row of the table of routing a session is in.
+
+use crate::event::WaitFor;
+use crate::state::{Lifecycle, Phase, Run, Session};
+use crate::tables::routing::Cell;
+
+impl Cell {
+    /// Where this session stands.
+    pub fn of(session: &Session) -> Self {
+        match &session.lifecycle {
+            _ if session.is_terminating() => Self::Terminated,
+            Lifecycle::Ready | Lifecycle::Idle if session.queue.is_empty() => Self::Idle,
+            Lifecycle::Ready | Lifecycle::Idle => Self::Head,
+            Lifecycle::Active(run) => Self::of_run(run),
+            Lifecycle::Suspended(_) => Self::Suspended,
+            Lifecycle::Initializing | Lifecycle::Recovering { .. } => Self::Settling,
+            Lifecycle::Error { .. } => Self::Error,
+            Lifecycle::Terminated => Self::Terminated,
+        }
+    }
+
+    fn of_run(run: &Run) -> Self {
+        match &run.phase {
+            _ if run.ending.is_some() => Self::Ending,
+            Phase::Preparing { .. } => Self::Preparing,
+            Phase::Streaming(_) => Self::Streaming,
+            Phase::ToolExec => Self::ToolExec,
+            Phase::Awaiting { on: WaitFor::Approval, .. } => Self::Approval,
+            Phase::Awaiting { on: WaitFor::Answer, .. } => Self::Answer,
+            Phase::Awaiting { on: WaitFor::Children, .. } => Self::Children,
+            Phase::Awaiting { on: WaitFor::Quota | WaitFor::Budget, .. } => Self::Limit,
+            Phase::Awaiting { on: WaitFor::Retry, .. }
+            | Phase::Compacting(_)
+            | Phase::Error { .. }
+            | Phase::Retry { .. } => Self::Deciding,
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Which times a session waits for.
+
+use crate::event::WaitFor;
+use crate::ids::Timestamp;
+use crate::settings::Limits;
+use crate::state::{Lifecycle, Phase, PrepareStage, ProcessState, Run, Session, Stage};
+use crate::tables::limits::END_GRACE_MS;
+use crate::tables::timers::Timer;
+
+/// The armed times of a session, in no order; `ending_from` is when a decided end was recorded, if that is known.
+pub fn armed(session: &Session, limits: &Limits, ending_from: Option<Timestamp>) -> Vec<(Timestamp, Timer)> {
+    let gathered = session.gathering_until().map(|at| (at, Timer::GroupDue));
+    let mut armed: Vec<_> = process_times(session).chain(gathered).collect();
+    match &session.lifecycle {
+        Lifecycle::Active(run) => {
+            let phase = run_time(run, limits, ending_from).into_iter().chain(phase_times(run, limits));
+            armed.extend(phase.chain(call_times(run, limits)));
+        }
+        // What stands still has time.
+        Lifecycle::Suspended(run) if run.pause.is_some_and(|pause| pause.freeze) => {}
+        Lifecycle::Suspended(run) => armed.extend(call_times(run, limits)),
+        // A run that is held for a human has time.
+        Lifecycle::Initializing
+        | Lifecycle::Ready
+        | Lifecycle::Idle
+        | Lifecycle::Error { .. }
+        | Lifecycle::Recovering { .. }
+        | Lifecycle::Terminated => {}
+    }
+    armed
+}
+
+fn process_times(session: &Session) -> impl Iterator<Item = (Timestamp, Timer)> + '_ {
+    let running = session.processes.iter().filter(|process| process.state == ProcessState::Running);
+    running.map(|process| (process.until, Timer::ProcessLimit(process.effect)))
+}
+
+fn run_time(run: &Run, limits: &Limits, ending_from: Option<Timestamp>) -> Option<(Timestamp, Timer)> {
+    match (&run.ending, run.clock.since) {
+        (Some(ending), _) => {
+            let since = ending_from.map_or(ending.since, |from| from.max(ending.since));
+            Some((since.plus(END_GRACE_MS), Timer::EndGrace))
+        }
+        (None, Some(since)) => {
+            Some((since.plus(limits.deadline_ms.saturating_sub(run.clock.spent_ms)), Timer::RunDeadline))
+        }
+        (None, None) => None,
+    }
+}
+
+fn phase_times(run: &Run, limits: &Limits) -> Option<(Timestamp, Timer)> {
+    match &run.phase {
+        Phase::Preparing { stage: PrepareStage::Sent(sent) } => {
+            Some((sent.at.plus(limits.first_byte_ms), Timer::FirstByte))
+        }
+        Phase::Streaming(stream) => Some((stream.last_at.plus(limits.silent_ms), Timer::Silent)),
+        Phase::Compacting(Some(compacting)) => Some((compacting.since.plus(limits.compact_ms), Timer::Compaction)),
+        Phase::Retry { until } => Some((*until, Timer::RetryDue)),
+        Phase::Awaiting { on: WaitFor::Quota, until: Some(until) } => Some((*until, Timer::QuotaReset)),
+        Phase::Preparing { stage: PrepareStage::Gathering | PrepareStage::Reserving }
+        | Phase::ToolExec
+        | Phase::Awaiting { .. }
+        | Phase::Compacting(None)
+        | Phase::Error { .. } => None,
+    }
+}
+
+fn call_times<'a>(run: &'a Run, limits: &'a Limits) -> impl Iterator<Item = (Timestamp, Timer)> + 'a {
+    let started = run.step.calls.iter().filter(|call| matches!(call.stage, Stage::Started { .. }));
+    started.filter_map(|call| Some((call.started_at?.plus(limits.call_ms), Timer::CallLimit(call.id))))
+}

@@ -1,0 +1,153 @@
+//! How often each candidate of a run failed, and which are in cooldown.
+
+use serde::{Deserialize, Serialize};
+
+use super::compaction::CompactionProgress;
+use crate::failure::FailureClass;
+use crate::ids::Timestamp;
+use crate::ledger::{CooldownLifted, CooldownSet};
+use crate::settings::Thinking;
+use crate::tables::recovery::{AtEnd, First, rule_of};
+
+/// How far a run is with its candidates since the last whole answer. A whole answer sets all but `candidate` and `lowered` back.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counters {
+    /// The place of the candidate in use.
+    pub candidate: u32,
+    /// The thinking level that it takes, where it refused the one that it was to have.
+    pub lowered: Option<Thinking>,
+    /// Requests in a row that it failed, at this level.
+    pub failed: u32,
+    /// How many of them for the key that they were sent with. What was kept before this was asked had none.
+    #[serde(default)]
+    pub refused: u32,
+    /// Candidates that were given up.
+    pub cooling: Vec<Cooling>,
+    /// Milliseconds that were waited for candidates to cool down.
+    pub waited_ms: u64,
+    /// How far it is with making room in the model's window.
+    pub room: CompactionProgress,
+}
+
+impl Counters {
+    /// The same again, or another candidate, or a lower level.
+    pub(crate) fn retry(&mut self, candidate: Option<u32>, lowered: Option<Thinking>) {
+        if candidate.is_some() || lowered.is_some() {
+            (self.failed, self.refused) = (0, 0);
+            self.lowered = lowered;
+        }
+        self.candidate = candidate.unwrap_or(self.candidate);
+    }
+
+    /// The candidate in use has failed like this.
+    pub(crate) fn fail(&mut self, class: FailureClass) {
+        self.failed += 1;
+        self.refused += u32::from(rule_of(class).first == First::RefreshOnce);
+    }
+
+    /// A candidate is given up for now. `asked`: a request to it is out, whose answer is not to end what was learned after it.
+    pub(crate) fn cool(&mut self, cooling: Cooling, asked: bool) {
+        let strikes = if asked { 0 } else { self.strikes(cooling.candidate, cooling.class) + 1 };
+        self.cooling.retain(|of| of.candidate != cooling.candidate);
+        self.cooling.push(Cooling { strikes, ..cooling });
+    }
+
+    /// A candidate may be asked again: it is as if it had not failed.
+    pub(crate) fn clear(&mut self, candidate: u32) {
+        self.cooling.retain(|cooling| cooling.candidate != candidate);
+        if candidate == self.candidate {
+            (self.failed, self.refused) = (0, 0);
+        }
+    }
+
+    /// How often a candidate was left alone for what such a failure is left alone for: no credit says nothing of a limit.
+    pub(crate) fn strikes(&self, candidate: u32, class: Option<FailureClass>) -> u32 {
+        let cools = |of: Option<FailureClass>| of.map(|class| rule_of(class).cools);
+        let mut of_it = self.cooling.iter().filter(|cooling| cooling.candidate == candidate);
+        of_it.find(|cooling| cools(cooling.class) == cools(class)).map_or(0, |cooling| cooling.strikes)
+    }
+
+    /// A candidate is asked, without a failure of the one before.
+    pub(crate) fn ask(&mut self, candidate: u32) {
+        for cooling in self.cooling.iter_mut().filter(|cooling| cooling.candidate == candidate) {
+            cooling.strikes = cooling.strikes.max(1);
+        }
+        if candidate != self.candidate {
+            (self.candidate, self.lowered, self.failed, self.refused) = (candidate, None, 0, 0);
+        }
+    }
+
+    /// Whether a candidate is tried that has failed, and has not answered since.
+    pub(crate) fn is_probe(&self, candidate: u32) -> bool {
+        self.cooling.iter().any(|cooling| cooling.candidate == candidate)
+    }
+
+    /// Whether the request that is out to a candidate was one, and was not sent before that was known.
+    pub(crate) fn was_probe(&self, candidate: u32) -> bool {
+        self.cooling.iter().any(|cooling| cooling.candidate == candidate && cooling.strikes > 0)
+    }
+
+    /// Whether a candidate is not to be tried now.
+    pub(crate) fn cools(&self, candidate: u32, now: Timestamp) -> bool {
+        let mut of_it = self.cooling.iter().filter(|cooling| cooling.candidate == candidate);
+        of_it.any(|cooling| cooling.until.is_none_or(|until| until > now))
+    }
+
+    /// Until when a candidate is left alone that is given up until then: what was said of it before is not shortened. A time
+    /// outlasts `not before another has answered`, which the next answer ends.
+    pub(crate) fn left_alone(&self, candidate: u32, until: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
+        let known = self.cooling.iter().filter(|of| of.candidate == candidate && candidate != self.candidate);
+        known.filter_map(|cooling| cooling.until).filter(|until| *until > now).max().max(until)
+    }
+
+    /// Whether a candidate is left alone for as long as that already.
+    pub(crate) fn knows(&self, cooled: &CooldownSet) -> bool {
+        let mut of_it = self.cooling.iter().filter(|cooling| cooling.candidate == cooled.candidate);
+        of_it.any(|cooling| cooling.until.is_none_or(|until| until >= cooled.until))
+    }
+
+    /// Whether a candidate is left alone for what was known when it was cleared.
+    pub(crate) fn knew(&self, cleared: &CooldownLifted) -> bool {
+        let mut of_it = self.cooling.iter().filter(|cooling| cooling.candidate == cleared.candidate);
+        of_it.any(|cooling| cooling.since <= cleared.at)
+    }
+
+    /// A wait is over: those whose time has come may be tried again, the first of them is.
+    pub(crate) fn cooled(&mut self, now: Timestamp) {
+        let is_over = |cooling: &Cooling| cooling.until.is_some_and(|until| until <= now);
+        if let Some(first) = self.cooling.iter().filter(|cooling| is_over(cooling)).map(|c| c.candidate).min() {
+            (self.candidate, self.lowered, self.failed, self.refused) = (first, None, 0, 0);
+        }
+    }
+
+    /// A whole answer came: what was before it counts no more, but for others whose time to cool down is not over.
+    pub(crate) fn answered(&mut self, now: Timestamp) {
+        let Self { candidate, lowered, room, .. } = *self;
+        let stays = |of: &Cooling| of.candidate != candidate || of.strikes == 0;
+        let cools = |of: &Cooling| stays(of) && of.until.is_some_and(|until| until > now);
+        let cooling = std::mem::take(&mut self.cooling).into_iter().filter(cools).collect();
+        *self = Self { candidate, lowered, cooling, room: room.answered(), ..Self::default() };
+    }
+}
+
+/// A candidate that was given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cooling {
+    /// Its place in the settings.
+    pub candidate: u32,
+    /// Until when it is not to be tried; none = not before another has answered.
+    pub until: Option<Timestamp>,
+    /// How often it was: each time it is left alone for longer. 0 where that was told while a request to it was out.
+    pub strikes: u32,
+    /// Why.
+    pub class: Option<FailureClass>,
+    /// Since when that is known.
+    pub since: Timestamp,
+}
+
+impl Cooling {
+    /// When it is worth waiting for; none for a key that is refused or has no credit, which time alone does not mend.
+    pub(crate) fn reset(&self) -> Option<Timestamp> {
+        self.until.filter(|_| self.class.is_none_or(|class| rule_of(class).at_end == AtEnd::Wait))
+    }
+}

@@ -1,0 +1,124 @@
+//! How far one session was told to a reader that comes back, entry by entry: what was missed of a text comes from the entry
+//! that seals it. What may not live here: which entries were missed.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use engine::{EffectId, Event, Machine, Record, Settings, Timestamp, Usage};
+use journal::{Entry, Error};
+use protocol::event::{AssistantLine, ReasoningLine, Stream};
+
+use super::lines::changed;
+use super::position::StreamPosition;
+use super::resume::text_of;
+use super::telling::{Line, Projection, Source, delta};
+
+/// How far a session was told.
+pub(super) struct Missed {
+    pub(super) projection: Projection,
+    /// Requests whose text is known to begin here, or was told.
+    begun: BTreeSet<EffectId>,
+}
+
+impl Missed {
+    pub(super) fn standing_at(position: StreamPosition) -> Self {
+        Self { projection: Projection::standing_at(position), begun: BTreeSet::new() }
+    }
+
+    /// Tells an entry, behind what was missed of the text that it seals. `following` is what was recorded after it.
+    pub(super) fn notify<'e>(
+        &mut self,
+        source: Source<'_>,
+        entry: &Entry,
+        following: impl Iterator<Item = &'e Event>,
+        lines: &mut Vec<Line>,
+    ) -> Result<(), Error> {
+        if let Event::RequestSent(e) = &entry.event {
+            self.begun.insert(e.request);
+        }
+        self.rest_of(source, entry, lines)?;
+        let record = Record { seq: Some(entry.seq), at: entry.at, event: entry.event.clone() };
+        self.projection.notify(source, (&record, entry.epoch), following, lines);
+        Ok(())
+    }
+
+    /// Tells progress, of which the owner is not known.
+    pub(super) fn show(&mut self, source: Source<'_>, record: &Record, lines: &mut Vec<Line>) {
+        self.projection.notify(source, (record, engine::Epoch(0)), std::iter::empty(), lines);
+    }
+
+    /// What was missed of the text that this entry seals.
+    fn rest_of(&mut self, source: Source<'_>, entry: &Entry, lines: &mut Vec<Line>) -> Result<(), Error> {
+        let (Some(effect), Some(text)) = (entry.event.seals(), text_of(&entry.event)) else { return Ok(()) };
+        if matches!(entry.event, Event::CallSettled(_)) || self.was_told(source, effect)? {
+            return Ok(());
+        }
+        let reasoning = match &entry.event {
+            Event::MessageSealed(e) => e.reasoning,
+            _ => None,
+        };
+        let mut reached = self.projection.position.reached(effect).unwrap_or_default();
+        let mut piece = |reached, what| {
+            self.projection.flush(lines);
+            self.projection.run = Some(effect.run);
+            self.projection.position.reach(effect, reached);
+            lines.push(self.projection.line(source, entry.at, what));
+        };
+        if let Some(rest) = reasoning.and_then(|body| rest(&source.text(&body.hash), reached.reasoning)) {
+            let delta = delta(effect, reached.end, &rest);
+            reached.end += rest.len() as u64;
+            reached.reasoning += rest.len() as u64;
+            piece(reached, Stream::Reasoning(ReasoningLine::Delta(delta)));
+        }
+        if let Some(rest) = rest(&source.text(&text.hash), reached.text) {
+            let delta = delta(effect, reached.end, &rest);
+            reached.end += rest.len() as u64;
+            reached.text += rest.len() as u64;
+            piece(reached, Stream::Assistant(AssistantLine::Delta(delta)));
+        }
+        Ok(())
+    }
+
+    /// Whether the text of a request was sealed before: what follows a cut is a message of the same text.
+    fn was_told(&mut self, source: Source<'_>, effect: EffectId) -> Result<bool, Error> {
+        if self.projection.position.reached(effect).is_some() {
+            self.begun.remove(&effect);
+            return Ok(false);
+        }
+        if self.begun.remove(&effect) {
+            return Ok(false);
+        }
+        let sealed = source.look_back(self.projection.position.seq(), |entry| match &entry.event {
+            Event::RequestSent(e) if e.request == effect => Some(false),
+            event if event.seals() == Some(effect) => Some(true),
+            _ => None,
+        })?;
+        Ok(sealed.unwrap_or(false))
+    }
+
+    /// The state of the session at the end; one that does not fold has none. `last` is when the last was recorded that was
+    /// missed.
+    pub(super) fn state(&mut self, source: Source<'_>, last: Option<Timestamp>, lines: &mut Vec<Line>) {
+        let store = source.store;
+        let Ok(line) = store.line(source.batch.branch) else { return };
+        let settings = |hash| Settings::from_bytes(&store.body(&hash).ok().flatten()?).ok().map(Arc::new);
+        let machine = Machine::recover(line.into(), &settings).ok();
+        if let Some(session) = machine.as_ref().and_then(Machine::session) {
+            let now = (session.run_state(), session.lifecycle.kind(), session.flags());
+            let at = last.unwrap_or(session.last_activity);
+            lines.push(self.projection.line(source, at, Stream::State(changed(now))));
+            let spends = session.run().filter(|run| run.usage != Usage::default());
+            // What has no row is told with the next request.
+            if let Some(row) = spends.and_then(|run| store.run(run.id).ok().flatten()) {
+                lines.push(self.projection.usage(source, at, &row));
+            }
+        }
+        self.projection.flush(lines);
+    }
+}
+
+/// What is behind so many bytes; none if nothing is.
+fn rest(text: &str, seen: u64) -> Option<String> {
+    let rest = text.get(usize::try_from(seen).ok()?..)?;
+    (!rest.is_empty()).then(|| rest.to_owned())
+}

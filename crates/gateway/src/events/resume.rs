@@ -1,0 +1,176 @@
+//! What a reader is given that comes back: what follows without a gap, or that a loss of power took what it has seen. What
+//! may not live here: what lines say of it.
+
+use engine::{Body, BranchId, EffectId, Epoch, Event, Position, Record, RunId, Seq, SessionRow};
+use journal::{Entry, Error, HomeEntry, Read, Tail};
+
+use super::position::{Reached, StreamPosition, StreamScope, end, ends};
+
+/// Entries that are read in one go.
+pub(super) const PAGE: usize = 512;
+
+/// How a reader of a session goes on that comes back.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Resume {
+    /// With what it has not seen, in order. Of an effect that was sealed since, the entry names the whole body.
+    Tail(Tail),
+    /// It has seen what is not in the journal any more: what it has beyond this position never happened.
+    Rewound {
+        /// Where to go on from.
+        to: StreamPosition,
+    },
+}
+
+/// What is left of an effect's output.
+enum Kept {
+    /// All that anybody saw.
+    Whole,
+    /// Sealed by a later owner, with less than was seen.
+    Cut,
+    /// Not sealed; so much is there.
+    UpTo(Reached),
+}
+
+impl StreamPosition {
+    /// The position of a reader that begins now: all that the session has counts as seen.
+    pub fn now(store: &dyn Read, branch: BranchId) -> Result<Self, Error> {
+        let last = store.last(branch)?;
+        let tail = store.tail(branch, Seq(last.0.max(1)))?;
+        let mut position = Self::default();
+        for entry in &tail.entries {
+            let record = Record { seq: Some(entry.seq), at: entry.at, event: entry.event.clone() };
+            position.see(&record, entry.epoch);
+        }
+        for record in &tail.progress {
+            position.see(record, Epoch(0));
+        }
+        Ok(position)
+    }
+
+    /// The same in the stream of the home.
+    pub fn now_in_home(store: &dyn Read) -> Result<Self, Error> {
+        let mut behind = Position(store.head()?.0.saturating_sub(1));
+        let mut position = Self::beginning(StreamScope::Home);
+        loop {
+            let page = store.page(behind, PAGE)?;
+            if let Some(HomeEntry { position: last, epoch, .. }) = page.entries.last() {
+                (position, behind) = (Self::of_home(*epoch, *last), *last);
+            }
+            for open in page.open.iter().flatten() {
+                let (seq, epoch) = open.head;
+                let mut stands = Self::at(epoch, seq);
+                for record in &open.progress {
+                    stands.see(record, epoch);
+                }
+                position.stand(open.branch, stands);
+            }
+            if page.open.is_some() {
+                return Ok(position);
+            }
+        }
+    }
+
+    /// Before the first entry of a run of this session.
+    pub fn before_run(store: &dyn Read, session: &SessionRow, run: RunId) -> Result<Self, Error> {
+        let Some(row) = store.run(run)? else { return Ok(Self::default()) };
+        let before = Seq(row.first_seq.0.saturating_sub(1));
+        let entry = store.range(session.branch, before, before)?.into_iter().next();
+        Ok(entry.map_or_else(Self::default, |entry| Self::at(entry.epoch, entry.seq)))
+    }
+
+    /// How a reader of the session of this branch goes on that stands here.
+    pub fn resume(&self, store: &dyn Read, branch: BranchId) -> Result<Resume, Error> {
+        let mut tail = store.tail(branch, Seq(self.seq().0.max(1)))?;
+        if self.seq() > Seq(0) {
+            if !tail.entries.first().is_some_and(|entry| self.is_at(entry)) {
+                return Ok(Resume::Rewound { to: self.last_kept(store, branch)? });
+            }
+            tail.entries.remove(0);
+        }
+        let mut to = self.clone();
+        for (effect, reached) in self.effects() {
+            match self.kept(&tail, *effect) {
+                Kept::Whole => {}
+                Kept::UpTo(kept) if kept.end >= reached.end => {}
+                Kept::UpTo(Reached { end: 0, .. }) | Kept::Cut => to.forget(*effect),
+                Kept::UpTo(kept) => to.reach(*effect, kept),
+            }
+        }
+        if to != *self {
+            return Ok(Resume::Rewound { to });
+        }
+        if let Some(owed) = self.owed() {
+            tail.entries.splice(0..0, store.range(branch, owed, owed)?);
+        }
+        tail.progress.retain(|record| !self.has_shown(record));
+        Ok(Resume::Tail(tail))
+    }
+
+    fn is_at(&self, entry: &Entry) -> bool {
+        (entry.seq, entry.epoch) == (self.seq(), self.epoch())
+    }
+
+    /// Behind the last entry that this reader has seen and that is still there. It has not seen what later owners recorded.
+    fn last_kept(&self, store: &dyn Read, branch: BranchId) -> Result<Self, Error> {
+        for seq in (1..self.seq().0).rev() {
+            let entry = store.read(branch, Seq(seq))?.into_iter().next();
+            if let Some(entry) = entry.filter(|entry| entry.epoch <= self.epoch()) {
+                return Ok(Self::at(entry.epoch, entry.seq));
+            }
+        }
+        Ok(Self::default())
+    }
+
+    /// What the journal has of an effect that was open here.
+    fn kept(&self, tail: &Tail, effect: EffectId) -> Kept {
+        if let Some(entry) = tail.entries.iter().find(|entry| ends(&entry.event, effect)) {
+            // Its own owner sealed all of it; a later one what it found, of which the text alone is kept.
+            let text = text_of(&entry.event).map_or(0, |body| body.bytes);
+            let is_whole = entry.epoch == self.epoch() || self.reached(effect).is_some_and(|seen| text >= seen.text);
+            return if is_whole { Kept::Whole } else { Kept::Cut };
+        }
+        let mut kept = Reached::default();
+        for record in &tail.progress {
+            if let Some((_, end)) = end(&record.event).filter(|(of, _)| *of == effect) {
+                kept.see(&record.event, end);
+            }
+        }
+        Kept::UpTo(kept)
+    }
+
+    /// Where a reader of the home goes on from that stands here; none if its last entry is still in the journal.
+    pub(super) fn rewound_in_home(&self, store: &dyn Read) -> Result<Option<Self>, Error> {
+        let Some(behind) = self.head().0.checked_sub(1) else { return Ok(None) };
+        let page = store.page(Position(behind), 1)?;
+        // One that was removed is not gone: others stand behind it.
+        let is_there =
+            page.entries.first().is_some_and(|placed| placed.position != self.head() || placed.epoch == self.epoch());
+        if is_there { Ok(None) } else { Ok(Some(self.back_to(self.last_kept_in_home(store)?))) }
+    }
+
+    /// The last entry of the home that this reader has seen and that is still there.
+    fn last_kept_in_home(&self, store: &dyn Read) -> Result<(Position, Epoch), Error> {
+        let mut until = store.head()?.0.min(self.head().0.saturating_sub(1));
+        while until > 0 {
+            let behind = until.saturating_sub(PAGE as u64);
+            let page = store.page(Position(behind), PAGE)?;
+            let seen = |placed: &&HomeEntry| placed.position.0 <= until && placed.epoch <= self.epoch();
+            if let Some(placed) = page.entries.iter().rev().find(seen) {
+                return Ok((placed.position, placed.epoch));
+            }
+            until = behind;
+        }
+        Ok(Default::default())
+    }
+}
+
+/// What an entry keeps of the text of the effect that it seals.
+pub(super) fn text_of(event: &Event) -> Option<Body> {
+    match event {
+        Event::MessageSealed(e) => e.text,
+        Event::StreamCut(e) => e.text,
+        Event::Failed(e) => e.text,
+        Event::CallSettled(e) => Some(e.whole.unwrap_or(e.output)),
+        _ => None,
+    }
+}

@@ -1,0 +1,47 @@
+//! The effects of a session that are under way.
+
+use std::collections::BTreeMap;
+
+use engine::{Effect, EffectId};
+
+use super::Actor;
+use crate::conversation::Conversation;
+use crate::perform::{self, Job, Underway};
+
+/// The effects that are under way, and the conversation that their requests carry.
+#[derive(Default)]
+pub(super) struct Effects {
+    underway: BTreeMap<EffectId, Underway>,
+    pub(super) conversation: Conversation,
+}
+
+impl Drop for Effects {
+    /// However the actor ends, a panic included, nothing of it goes on but what a supervisor looks after.
+    fn drop(&mut self) {
+        self.underway.values().for_each(Underway::leave);
+    }
+}
+
+impl Actor<'_> {
+    pub(super) fn start(&mut self, effect: &Effect) -> Result<(), journal::Error> {
+        let Some(session) = self.pump.session() else { return Ok(()) };
+        let mut job = Job {
+            shared: self.shared,
+            session,
+            settings: self.pump.machine().settings(),
+            conversation: &mut self.effects.conversation,
+            data: &self.mail.reports,
+            ticket: self.lane.turn_of(effect.id()),
+        };
+        let underway = perform::start(effect, &mut job)?;
+        self.effects.underway.insert(effect.id(), underway);
+        Ok(())
+    }
+
+    pub(super) fn stop(&mut self, id: EffectId) {
+        if let Some(underway) = self.effects.underway.remove(&id) {
+            underway.stop();
+        }
+        self.give_up_lane(id);
+    }
+}

@@ -1,0 +1,117 @@
+//! The journal side of an actor: what it appends, and how the journal's answers reach it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use engine::{Batch, Do, Epoch, Position, Session};
+use journal::{Append, Journal, Unsaved};
+use tokio::sync::mpsc;
+
+use super::{Actor, Exit};
+use crate::crashpoint;
+
+/// What became of an append.
+type Commit = Result<Position, Box<journal::Error>>;
+
+/// What became of an append, and the actor that waits for it.
+type CommitNotice = (mpsc::UnboundedSender<Commit>, Commit);
+
+/// Notices that are delivered in one go.
+const ROUND: usize = 256;
+
+/// The way of the journal's answers to the actors. The journal answers a whole group at once, from its own thread; here that
+/// is one wake-up of this thread, where an answer to each actor would be one each.
+pub(crate) struct CommitRelay {
+    sender: mpsc::UnboundedSender<CommitNotice>,
+    /// What it delivers, until the first actor starts it.
+    notices: Mutex<Option<mpsc::UnboundedReceiver<CommitNotice>>>,
+}
+
+impl CommitRelay {
+    pub(crate) fn new() -> Self {
+        let (sender, notices) = mpsc::unbounded_channel();
+        Self { sender, notices: Mutex::new(Some(notices)) }
+    }
+
+    /// Delivers from now on, until nobody can send any more.
+    pub(crate) fn start(&self) {
+        let Some(mut notices) = self.notices.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
+        tokio::spawn(async move {
+            let mut round = Vec::new();
+            while notices.recv_many(&mut round, ROUND).await > 0 {
+                for (actor, commit) in round.drain(..) {
+                    // An actor that is gone needs no answer.
+                    let _ = actor.send(commit);
+                }
+            }
+        });
+    }
+}
+
+/// What an actor has of the journal.
+pub(super) struct JournalSide {
+    pub(super) epoch: Epoch,
+    /// Whether the journal has the opening.
+    pub(super) is_opened: bool,
+    /// Of the last commit.
+    pub(super) position: Position,
+    pub(super) unsaved: Unsaved,
+    commits: (mpsc::UnboundedSender<Commit>, mpsc::UnboundedReceiver<Commit>),
+}
+
+impl JournalSide {
+    pub(super) fn new(epoch: Epoch, unsaved: Unsaved) -> Self {
+        Self { epoch, is_opened: false, position: Position(0), unsaved, commits: mpsc::unbounded_channel() }
+    }
+
+    pub(super) fn append(&self, journal: &dyn Journal, relay: &CommitRelay, batch: Arc<Batch>) {
+        let (actor, relay) = (self.commits.0.clone(), relay.sender.clone());
+        let done = move |commit: Result<_, _>| drop(relay.send((actor, commit.map_err(Box::new))));
+        journal.append(Append { batch, epoch: self.epoch }, Box::new(done));
+    }
+
+    /// What became of the append in flight.
+    pub(super) async fn commit(&mut self) -> Option<Commit> {
+        self.commits.1.recv().await
+    }
+
+    /// Keeps the state where that pays.
+    pub(super) fn keep_snapshot(&mut self, journal: &dyn Journal, session: &Session) {
+        if let Some(snapshot) = self.unsaved.take_due(session) {
+            journal.keep_snapshot(snapshot);
+        }
+    }
+}
+
+impl Actor<'_> {
+    pub(super) fn committed(&mut self, commit: Commit) -> Result<(), Exit> {
+        match commit {
+            Ok(position) => {
+                self.journal.position = position;
+                if !std::mem::replace(&mut self.journal.is_opened, true) {
+                    crashpoint::hit("opening");
+                    self.shared.unpark(self.pump.session().map_or("", |session| &session.key));
+                }
+                crashpoint::hit("recorded");
+                self.pump.committed(self.shared.clock.now());
+                Ok(())
+            }
+            Err(error) => Err(self.failed(*error)),
+        }
+    }
+
+    fn failed(&mut self, error: journal::Error) -> Exit {
+        let is_full = matches!(error, journal::Error::Full { .. });
+        if let Some(session) = self.pump.session().filter(|_| is_full) {
+            // Told before its callers are, so that they know why.
+            self.shared.park(&session.key, &error, self.shared.clock.now());
+        }
+        self.pump.failed(&error.to_string());
+        while let Some(todo) = self.pump.poll() {
+            if let Do::Answer(caller, answer) = todo {
+                let _ = caller.send(answer);
+            }
+        }
+        let run = self.pump.session().and_then(Session::run).map(|run| run.id);
+        if is_full { Exit::Full(error, run) } else { Exit::Store(error) }
+    }
+}

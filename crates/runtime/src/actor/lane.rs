@@ -1,0 +1,94 @@
+//! The lane side of an actor: what it has asked of the lanes before its session decided to.
+
+use engine::tables::lifecycle::LifecycleKind;
+use engine::{Command, EffectId, EffectKind, Input, Report, RunId, Session};
+
+use super::Actor;
+use crate::lanes::{LaneAdmission, LaneTicket};
+use crate::perform::home::{self, SettingsRequest};
+
+/// What an actor has of the lanes.
+pub(super) struct LaneSide<'a> {
+    /// What its run waits for that was under way: until then it only takes what is asked for.
+    pub(super) place: &'a mut Option<LaneAdmission>,
+    /// The turn of the message that is next up, asked for before the session was opened.
+    pub(super) ticket: Option<LaneTicket>,
+    /// The run that has a place in the lane before its message is decided on.
+    granted: Option<RunId>,
+}
+
+impl<'a> LaneSide<'a> {
+    pub(super) fn new(place: &'a mut Option<LaneAdmission>, ticket: Option<LaneTicket>) -> Self {
+        Self { place, ticket, granted: None }
+    }
+
+    /// The turn that was asked for already, if this is the effect that would ask for it.
+    pub(super) fn turn_of(&mut self, effect: EffectId) -> Option<LaneTicket> {
+        self.ticket.take_if(|ticket| effect.kind == EffectKind::Lane && effect.run == ticket.run())
+    }
+
+    /// Comes when the run has the place that it waits for; never if it waits for none.
+    pub(super) async fn has_come(&mut self) {
+        match self.place {
+            Some(place) => place.await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl Actor<'_> {
+    /// The lane's answer for a message that can start at once, if a place is free.
+    pub(super) fn enter_free_lane(&mut self, input: &Input) -> Option<Report> {
+        let Input::Command(Command::Message { message, overrides, .. }) = input else { return None };
+        let session = self.pump.session();
+        if self.lane.granted.is_some() || !session.is_none_or(Session::is_idle) {
+            return None;
+        }
+        let agent = session.map_or(self.agent, |session| &session.agent).to_owned();
+        let model = session.and_then(|session| session.model.clone());
+        let thinking = session.and_then(|session| session.thinking);
+        let request = SettingsRequest { agent, model, thinking, overrides: overrides.clone() };
+        let report = home::enter_free(self.shared, request, *message, self.present.key())?;
+        self.lane.granted = Some(RunId::from(*message));
+        Some(report)
+    }
+
+    /// A place that was taken for a message which did not start is free again.
+    pub(super) fn settle_granted(&mut self) {
+        if let Some(run) = self.lane.granted.take().filter(|run| !self.has_run(*run)) {
+            self.shared.lanes.leave(run);
+        }
+    }
+
+    /// A place in the lane whose message was taken back is free again.
+    pub(super) fn give_up_lane(&self, id: EffectId) {
+        if id.kind == EffectKind::Lane && !self.has_run(id.run) {
+            self.shared.lanes.leave(id.run);
+        }
+    }
+
+    fn has_run(&self, run: RunId) -> bool {
+        self.pump.session().and_then(Session::run).is_some_and(|known| known.id == run)
+    }
+
+    /// Whether its run waits for a place that it needs no more: it is to end, or is held.
+    pub(super) fn needs_no_place(&self) -> bool {
+        !self.closing && self.lane.place.is_some() && !self.pump.session().is_some_and(Session::goes_on)
+    }
+
+    /// A run that is held, paused or for a human to mend, keeps no other from running; one that is taken up again counts.
+    pub(super) fn move_in_lane(&mut self, to: LifecycleKind) {
+        let Some(session) = self.pump.session() else { return };
+        match (session.run(), to) {
+            (Some(run), LifecycleKind::Error | LifecycleKind::Suspended) => self.shared.lanes.leave(run.id),
+            (Some(run), LifecycleKind::Active) => {
+                if let Some(place) = self.lane.place {
+                    // It was held and let go before it had the place that it waited for; that wait is over.
+                    *place = Box::pin(std::future::ready(()));
+                }
+                self.shared.keep_lane(run.id, session.into());
+            }
+            _ => {}
+        }
+    }
+}

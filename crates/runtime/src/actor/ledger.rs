@@ -1,0 +1,57 @@
+//! What an actor tells its session of the ledger, and when.
+
+use engine::{Input, LedgerUpdate, Moment, Report, Seq, Session};
+use tokio::sync::watch;
+
+use super::{Actor, Caller};
+
+/// What an actor has of the ledger.
+pub(super) struct LedgerSide {
+    /// Where the ledger's branch ended when the run last looked at it; none = it has not.
+    seen: Option<Seq>,
+    /// Changes when a user has cleared a profile.
+    pub(super) cleared: watch::Receiver<()>,
+}
+
+impl LedgerSide {
+    pub(super) fn new(cleared: watch::Receiver<()>) -> Self {
+        Self { seen: None, cleared }
+    }
+}
+
+impl Actor<'_> {
+    /// Whatever a request may follow from comes after what the ledger says then; an opening brings it along.
+    pub(super) fn offer_with_ledger(&mut self, input: Input, caller: Option<Caller>, moment: Moment) {
+        match input {
+            Input::Report(Report::Opened { epoch, .. }) => {
+                self.ledger.seen = None;
+                let LedgerUpdate { cleared, cooling } = self.update(moment);
+                self.pump.offer(Report::Opened { epoch, cooling }, moment, caller);
+                self.offer_update(LedgerUpdate { cleared, cooling: vec![] }, moment);
+            }
+            Input::Report(Report::OpenedToWait { .. }) => self.pump.offer(input, moment, caller),
+            input => {
+                self.observe_ledger(moment);
+                self.pump.offer(input, moment, caller);
+            }
+        }
+    }
+
+    pub(super) fn observe_ledger(&mut self, moment: Moment) {
+        let update = self.update(moment);
+        self.offer_update(update, moment);
+    }
+
+    fn offer_update(&mut self, update: LedgerUpdate, moment: Moment) {
+        for report in update.reports() {
+            self.pump.offer(report, moment, None);
+        }
+    }
+
+    /// What the ledger says to its run, where that has changed since it last looked.
+    fn update(&mut self, moment: Moment) -> LedgerUpdate {
+        let run = self.pump.session().and_then(Session::run).map(|run| run.id);
+        let Some((run, settings)) = run.zip(self.pump.machine().settings()) else { return LedgerUpdate::default() };
+        self.shared.ledger.update(&mut self.ledger.seen, &settings.candidates, run, moment.now)
+    }
+}

@@ -1,0 +1,237 @@
+//! One session's actor: it drives the pump and does nothing else. Whatever happens comes in by two mailboxes; whatever
+//! the pump gives is carried out in its order.
+
+mod effects;
+mod journal;
+mod lane;
+mod ledger;
+mod mail;
+mod publish;
+mod timers;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use ::journal::{Error, Kind};
+use engine::{CallId, Do, IllegalEdge, Input, Machine, Pump, Report, RunId};
+use tokio::sync::watch;
+
+use crate::crashpoint;
+use crate::lanes::{LaneAdmission, LaneTicket};
+use crate::runtime::Shared;
+use crate::sessions::{Leaving, Present};
+use crate::supervise::Recovered;
+
+use effects::Effects;
+use journal::JournalSide;
+use lane::LaneSide;
+use ledger::LedgerSide;
+use timers::Timers;
+
+pub(crate) use journal::CommitRelay;
+pub(crate) use mail::{Caller, Mailboxes, Offer};
+
+/// Why an actor ended.
+#[derive(Debug)]
+pub(crate) enum Exit {
+    /// In order.
+    Closed,
+    /// Its session rests, and nobody needs it.
+    Rested,
+    /// The journal has no space: the machine is ahead of it and waits for some, rebuilt. This run may hold a place in the
+    /// lane that no entry speaks of.
+    Full(Error, Option<RunId>),
+    /// What the session needs of the journal is damaged, and nothing else is harmed by that.
+    Damaged(Error),
+    /// The journal failed: nothing more is acknowledged.
+    Store(Error),
+    /// The machine tried an edge that does not exist.
+    Broken(IllegalEdge),
+}
+
+impl Exit {
+    /// What could not be begun: damage concerns this session alone, a disk that cannot be read concerns all of them.
+    fn unbegun(error: Error) -> Self {
+        if error.kind() == Kind::Store { Self::Store(error) } else { Self::Damaged(error) }
+    }
+}
+
+pub(crate) struct Actor<'a> {
+    shared: &'a Arc<Shared>,
+    present: &'a Present<'a>,
+    /// The agent of a session that is being created.
+    agent: &'a str,
+    mail: &'a mut Mailboxes,
+    pump: Pump<Machine, Caller>,
+    journal: JournalSide,
+    effects: Effects,
+    lane: LaneSide<'a>,
+    ledger: LedgerSide,
+    timers: Timers,
+    /// The calls whose approval was asked for.
+    asked: BTreeSet<CallId>,
+    leaving: watch::Receiver<Leaving>,
+    closing: bool,
+}
+
+impl<'a> Actor<'a> {
+    pub(crate) fn new(
+        shared: &'a Arc<Shared>,
+        (present, agent): (&'a Present<'a>, &'a str),
+        (mail, place): (&'a mut Mailboxes, &'a mut Option<LaneAdmission>),
+        (recovered, ticket): (Recovered, Option<LaneTicket>),
+    ) -> Self {
+        Self {
+            shared,
+            present,
+            agent,
+            mail,
+            pump: Pump::new(recovered.machine),
+            journal: JournalSide::new(shared.journal.epoch(), recovered.unsaved),
+            effects: Effects::default(),
+            lane: LaneSide::new(place, ticket),
+            ledger: LedgerSide::new(shared.ledger.when_cleared()),
+            timers: Timers::default(),
+            asked: BTreeSet::new(),
+            leaving: shared.sessions.leaving(),
+            closing: false,
+        }
+    }
+
+    /// Runs until it is closed or cannot go on. `first` is decided on before anything else, in the first batch.
+    pub(crate) async fn run(mut self: Box<Self>, first: Vec<Offer>) -> Exit {
+        // One that goes on where another left it has nothing to take up.
+        self.journal.is_opened = first.is_empty();
+        for offer in first {
+            self.offer(offer);
+        }
+        // What was sent before the session was open belongs to the same first batch.
+        while let Ok(offer) = self.mail.control.try_recv() {
+            self.offer(offer);
+        }
+        if !self.journal.is_opened {
+            crashpoint::hit("opening");
+        }
+        loop {
+            if let Err(exit) = self.drive() {
+                return exit;
+            }
+            if self.is_to_close() {
+                self.offer(Offer::report(Report::Closing));
+                continue;
+            }
+            if self.closing && self.pump.is_quiet() {
+                return Exit::Closed;
+            }
+            if self.needs_no_place() {
+                self.go_on();
+                continue;
+            }
+            self.rest();
+            if let Err(exit) = self.wait().await {
+                return exit;
+            }
+        }
+    }
+
+    fn offer(&mut self, offer: Offer) {
+        self.closing |= matches!(*offer.input, Input::Report(Report::Closing));
+        let entered = self.enter_free_lane(&offer.input);
+        let moment = self.shared.clock.moment();
+        self.offer_with_ledger(*offer.input, offer.caller, moment);
+        if let Some(report) = entered {
+            self.pump.offer(report, moment, None);
+        }
+    }
+
+    /// Whether the runtime leaves, and nothing keeps this session any more.
+    fn is_to_close(&self) -> bool {
+        !self.closing && *self.leaving.borrow() != Leaving::No && self.pump.may_close()
+    }
+
+    /// Its run waits no more.
+    fn go_on(&mut self) {
+        *self.lane.place = None;
+        self.offer(Offer::report(Report::Opened { epoch: self.journal.epoch, cooling: vec![] }));
+    }
+
+    /// Begins to wait for the time to leave, or stops waiting for it.
+    fn rest(&mut self) {
+        if self.closing || !self.pump.is_at_rest() {
+            self.timers.stay = None;
+        } else if self.timers.stay.is_none() {
+            self.timers.stay = Some(self.shared.places.begin());
+        }
+    }
+
+    /// Waits for whatever happens next and offers it, with all else that is there already.
+    async fn wait(&mut self) -> Result<(), Exit> {
+        tokio::select! {
+            biased;
+            Some(commit) = self.journal.commit() => return self.committed(commit),
+            Some(offer) = self.mail.control.recv() => self.offer(offer),
+            Some(offer) = self.mail.data.recv() => {
+                self.offer(offer);
+                while let Ok(offer) = self.mail.data.try_recv() {
+                    self.offer(offer);
+                }
+            }
+            () = self.timers.is_due(&self.shared.clock) => {
+                self.timers.due = None;
+                self.offer(Offer::report(Report::Due));
+            }
+            () = self.lane.has_come() => self.go_on(),
+            // What it means is looked at after each of these.
+            Ok(()) = self.leaving.changed() => {}
+            // A run may wait for a profile that a user has cleared.
+            Ok(()) = self.ledger.cleared.changed() => self.observe_ledger(self.shared.clock.moment()),
+            () = self.timers.is_over() => {
+                return if self.present.leave(&self.mail.control) { Err(Exit::Rested) } else { Ok(()) };
+            }
+        }
+        Ok(())
+    }
+
+    /// Carries out what the pump gives and appends what it has decided, until there is nothing but waiting.
+    fn drive(&mut self) -> Result<(), Exit> {
+        let journal = self.shared.journal.as_ref();
+        loop {
+            while let Some(todo) = self.pump.poll() {
+                self.carry_out(todo)?;
+            }
+            if self.journal.is_opened {
+                // What was next up before it was opened is not any more.
+                self.lane.ticket = None;
+            }
+            // While a batch is in flight, the state is ahead of the journal.
+            if let Some(session) = self.pump.session().filter(|_| !self.pump.is_appending()) {
+                self.journal.keep_snapshot(journal, session);
+            }
+            let batch = self.pump.next_batch();
+            if !self.pump.has_offers() {
+                self.settle_granted();
+            }
+            match batch {
+                Some(batch) => self.journal.append(journal, &self.shared.commit_relay, batch),
+                None if self.pump.is_quiet() || self.pump.is_appending() => return Ok(()),
+                None => {}
+            }
+        }
+    }
+
+    fn carry_out(&mut self, todo: Do<Machine, Caller>) -> Result<(), Exit> {
+        match todo {
+            Do::Start(effect) => self.start(&effect).map_err(Exit::unbegun)?,
+            Do::Stop(id) => self.stop(id),
+            Do::Publish(batch) => self.publish(batch),
+            Do::Answer(caller, answer) => {
+                crashpoint::hit("accepted");
+                // A caller that has gone away needs no answer.
+                let _ = caller.send(answer);
+            }
+            Do::Arm(due) => self.timers.due = due,
+            Do::Broken(edge) => return Err(Exit::Broken(edge)),
+        }
+        Ok(())
+    }
+}

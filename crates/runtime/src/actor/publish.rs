@@ -1,0 +1,74 @@
+//! What follows from a committed batch: subscribers are told, and what the runtime holds for the session is let go.
+
+use std::sync::Arc;
+
+use engine::{Batch, Event, Phase, Stage};
+
+use super::{Actor, Offer};
+use crate::crashpoint;
+use crate::runtime::{ApprovalRequest, Published};
+
+impl Actor<'_> {
+    pub(super) fn publish(&mut self, batch: Arc<Batch>) {
+        self.effects.conversation.keep(&batch);
+        self.journal.unsaved.add(&batch);
+        let Some(session) = self.pump.session() else { return };
+        if matches!(session.run().map(|run| &run.phase), Some(Phase::Streaming(stream)) if stream.bytes > 0) {
+            crashpoint::hit("mid_stream");
+        }
+        if batch.records.iter().any(|record| matches!(record.event, Event::MessageSealed(_))) {
+            crashpoint::hit("sealed");
+        }
+        for record in &batch.records {
+            self.let_go(&record.event);
+        }
+        let Some(session) = self.pump.session() else { return };
+        self.shared.budget_pool.saw(session, &batch, self.shared.clock.now());
+        self.shared.publish(Published {
+            session: session.id,
+            key: session.key.as_str().into(),
+            batch,
+            epoch: self.journal.epoch,
+            position: self.journal.position,
+            lifecycle: session.lifecycle.kind(),
+            run_state: session.run_state(),
+            flags: session.flags(),
+        });
+        self.ask();
+    }
+
+    /// What the runtime holds for a run, a call or a process, and need not any more.
+    fn let_go(&mut self, event: &Event) {
+        let Some(session) = self.pump.session() else { return };
+        match event {
+            Event::RunEnded(ended) => {
+                self.shared.lanes.leave(ended.run);
+                self.shared.conversations.put(session.branch, std::mem::take(&mut self.effects.conversation));
+            }
+            // What goes on in the background keeps its record.
+            Event::CallSettled(e) if e.effect.is_some_and(|effect| session.process(effect).is_some()) => {}
+            Event::CallSettled(settled) => self.shared.forget(settled),
+            Event::LifecycleChanged(changed) => self.move_in_lane(changed.to),
+            Event::ProcessForgotten(forgotten) => self.shared.forget_process(forgotten.process),
+            _ => {}
+        }
+    }
+
+    /// Puts each open question to whoever approves, once; where nobody does the answer is no.
+    fn ask(&mut self) {
+        let Some(session) = self.pump.session().filter(|session| session.is_active() && !session.closed) else {
+            return;
+        };
+        let mut answers = vec![];
+        for call in session.run().into_iter().flat_map(|run| &run.step.calls).filter(|call| call.stage == Stage::Asking)
+        {
+            let Some(fingerprint) = call.fingerprint.filter(|_| self.asked.insert(call.id)) else { continue };
+            let text = call.question.clone().unwrap_or_default();
+            let question = ApprovalRequest { key: session.key.clone(), call: call.id, fingerprint, text };
+            answers.extend(self.shared.ask(question));
+        }
+        for answer in answers {
+            self.offer(Offer::command(answer, None));
+        }
+    }
+}

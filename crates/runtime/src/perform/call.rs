@@ -1,0 +1,108 @@
+//! The effects of a call and of the command that it leaves in the background.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::{BodyKind, CallOutcome, Content, EffectId, EndingCause, Report, Settings, ToolClass};
+use tokio::sync::mpsc;
+use tools::{CallRequest, Checked, Context, ProcessEnd};
+
+use super::Reporter;
+use crate::crashpoint;
+use crate::runtime::Shared;
+
+/// How long a call gets to end before it is told as unended: a second less than the engine waits.
+const GRACE: Duration = Duration::from_secs(4);
+
+/// Pieces of live output that may wait; more waits in the output's file.
+const WAITING_PIECES: usize = 64;
+
+/// `check_call`: do the arguments fit, and may it run.
+pub(super) async fn check(settings: Arc<Settings>, context: Context, request: CallRequest, reporter: Reporter) {
+    let effect = reporter.effect();
+    let read_only = settings.tool(&request.tool).is_some_and(|tool| tool.class == ToolClass::ReadOnly);
+    // A check of a read-only call is a few look-ups of microseconds, less than a hop to another thread; others may hash
+    // a file.
+    let checked =
+        if read_only { tools::check(&settings, &context, &request) } else { aside(settings, context, request).await };
+    let report = Report::CallChecked {
+        effect,
+        decision: checked.decision,
+        fingerprint: checked.fingerprint,
+        evidence: checked.evidence,
+        reason: checked.reason,
+    };
+    reporter.report(report).await;
+}
+
+async fn aside(settings: Arc<Settings>, context: Context, request: CallRequest) -> Checked {
+    let check = tokio::task::spawn_blocking(move || tools::check(&settings, &context, &request));
+    check.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+}
+
+/// `run_call`: runs a call, or attaches to a command that outlived its runtime. Dropped, a tool in this process stops; a command
+/// goes on under its supervisor.
+pub(super) async fn run(context: Context, request: CallRequest, reporter: Reporter) {
+    let effect = reporter.effect();
+    crashpoint::hit("intent_synced");
+    let (send, mut pieces) = mpsc::channel(WAITING_PIECES);
+    let run = async {
+        // A piece that finds no room is left out, and with it all that follow: live output is a courtesy, the result is
+        // whole either way.
+        let mut open = true;
+        let ended = tools::run(&context, &request, |offset, text| {
+            open = open && send.try_send((offset, text)).is_ok();
+        });
+        let ended = ended.await;
+        drop(send);
+        ended
+    };
+    let tell = async {
+        while let Some((offset, text)) = pieces.recv().await {
+            crashpoint::hit("mid_call");
+            reporter.report(Report::CallOutput { effect, offset, text }).await;
+        }
+    };
+    let (given, ()) = tokio::join!(run, tell);
+    crashpoint::hit("call_ended");
+    reporter.report(Report::CallEnded { effect, given }).await;
+}
+
+/// `find_call`: what became of a call that a crash cut off.
+pub(super) async fn find(context: Context, request: CallRequest, reporter: Reporter) {
+    let effect = reporter.effect();
+    let found = tools::find(&context, &request).await;
+    reporter.report(Report::CallFound { effect, found: found.found, ended: found.ended }).await;
+}
+
+/// `end_call`: ends a running call with every process of it.
+pub(super) async fn end(context: Context, request: CallRequest, why: EndingCause, reporter: Reporter) {
+    let effect = reporter.effect();
+    crashpoint::hit("ending_call");
+    let mut given = tools::end(&context, &request, GRACE).await;
+    // A command that was done before it could be ended has passed no limit.
+    if why == EndingCause::Limit && given.outcome != CallOutcome::Done {
+        let limit = format!("[its limit was reached: {} s for one call (tools.timeout_s)]\n", context.call_ms / 1000);
+        let text = String::from_utf8_lossy(&given.output.bytes).into_owned() + &limit;
+        given.output = Content::text(BodyKind::Output, &text);
+    }
+    reporter.report(Report::CallEnded { effect, given }).await;
+}
+
+/// `hold_process`: follows a command in the background until it has ended. Dropped, it leaves the command to its supervisor.
+pub(super) async fn hold_process(shared: Arc<Shared>, process: EffectId, reporter: Reporter) {
+    let end = tools::hold_process(&shared.calls(), &shared.resolver.redaction().secrets, process).await;
+    process_ended(end, reporter).await;
+}
+
+/// `end_process`: ends a command in the background. Dropped, it leaves the command to its supervisor.
+pub(super) async fn end_process(shared: Arc<Shared>, process: EffectId, reporter: Reporter) {
+    let end = tools::end_process(&shared.calls(), &shared.resolver.redaction().secrets, process, GRACE).await;
+    process_ended(end, reporter).await;
+}
+
+async fn process_ended(end: ProcessEnd, reporter: Reporter) {
+    let effect = reporter.effect();
+    let ProcessEnd { outcome, how } = end;
+    reporter.report(Report::ProcessEnded { effect, outcome, how }).await;
+}

@@ -1,0 +1,107 @@
+//! The effects on what the sessions of a home share: its lanes, its budgets and its ledger.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::{
+    BudgetRequest, Effect, EffectId, Failure, FailureClass, FailureReport, Grant, LedgerInput, MessageId, Overrides,
+    Report, RunId, Session, Settings, Thinking,
+};
+
+use super::Reporter;
+use crate::lanes::{LaneTicket, Of};
+use crate::ledger;
+use crate::runtime::{ModelPreferences, Shared};
+
+/// Between two looks at what nobody tells of: the configuration, and the next day.
+const LOOK: Duration = Duration::from_secs(2);
+/// Between two looks at a disk that is full.
+const LOOK_FOR_SPACE: Duration = Duration::from_secs(1);
+
+/// What decides the settings of the next run.
+pub(crate) struct SettingsRequest {
+    pub(crate) agent: String,
+    pub(crate) model: Option<String>,
+    pub(crate) thinking: Option<Thinking>,
+    pub(crate) overrides: Overrides,
+}
+
+impl SettingsRequest {
+    pub(super) fn new(session: &Session, message: MessageId) -> Self {
+        let queued = session.queue.iter().find(|queued| queued.message == message);
+        let overrides = queued.map(|queued| queued.overrides.clone()).unwrap_or_default();
+        Self { agent: session.agent.clone(), model: session.model.clone(), thinking: session.thinking, overrides }
+    }
+}
+
+/// `lane`: a place in the lane for the head of the queue, then the settings of its run.
+pub(super) async fn lane(shared: Arc<Shared>, (request, ticket): (SettingsRequest, LaneTicket), reporter: Reporter) {
+    let effect = reporter.effect();
+    ticket.come().await;
+    reporter.report(entered(&shared, request, effect)).await;
+}
+
+/// A lane that is free answers within the offer of the message: its acceptance and the start of its run are one batch.
+pub(crate) fn enter_free(
+    shared: &Shared,
+    request: SettingsRequest,
+    message: MessageId,
+    session: &str,
+) -> Option<Report> {
+    let run = RunId::from(message);
+    let is_in = shared.enter_free_lane(run, Of { session, agent: &request.agent });
+    is_in.then(|| entered(shared, request, Effect::lane(message).id()))
+}
+
+fn entered(shared: &Shared, request: SettingsRequest, effect: EffectId) -> Report {
+    let wants = ModelPreferences { model: request.model.as_deref(), thinking: request.thinking };
+    match shared.resolver.settings(&request.agent, wants, &request.overrides) {
+        Ok(mut settings) => {
+            shared.ledger.order(&mut settings.candidates);
+            let cooling = shared.ledger.cooling(&settings.candidates, effect.run, shared.clock.now());
+            Report::LaneEntered { effect, settings: shared.latest.settings(settings), cooling }
+        }
+        Err(failure) => {
+            let settings = Settings { agent: request.agent, ..Settings::default() };
+            Report::LaneRefused { effect, settings: Arc::new(settings), failure }
+        }
+    }
+}
+
+/// `reserve`: grant for a request of those who spend with its run. One that is denied is asked for again whenever something has
+/// changed, until it is granted.
+pub(super) async fn reserve(shared: Arc<Shared>, request: BudgetRequest, reporter: Reporter) {
+    let effect = reporter.effect();
+    let mut is_told = false;
+    loop {
+        let changed = shared.budget_pool.changed();
+        match shared.ask_to_go_on(&request) {
+            Ok(Grant::Granted { near }) => return reporter.report(Report::Reserved { effect, near }).await,
+            Ok(Grant::Denied { limit, until }) => {
+                if !is_told {
+                    is_told = true;
+                    reporter.report(Report::Denied { effect, limit, until }).await;
+                }
+            }
+            Err(error) => {
+                let failure = Failure::new(FailureClass::Store, error.to_string());
+                return reporter.report(Report::Escalated { failure }).await;
+            }
+        }
+        // Either way it is asked again.
+        let _ = tokio::time::timeout(LOOK, changed).await;
+    }
+}
+
+/// `report`: tells the ledger what failed, until it has recorded it.
+pub(super) async fn report(shared: Arc<Shared>, failure_report: FailureReport, reporter: Reporter) {
+    let effect = reporter.effect();
+    loop {
+        match ledger::record(&shared, LedgerInput::Failed(failure_report.clone())).await {
+            Ok(_) => return reporter.report(Report::Reported { effect }).await,
+            Err(journal::Error::Full { .. }) => tokio::time::sleep(LOOK_FOR_SPACE).await,
+            // The next owner tells it: the session owes it until it is recorded.
+            Err(_) => return,
+        }
+    }
+}

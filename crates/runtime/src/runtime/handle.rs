@@ -1,0 +1,108 @@
+//! The way to a session.
+
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+use engine::{Acknowledgement, BranchId, Command, Refusal, SessionId};
+use tokio::sync::oneshot;
+use uuid::Uuid;
+
+use super::{Error, Shared};
+use crate::actor::Offer;
+use crate::sessions::Reading;
+use crate::supervise::{Name, keep_running};
+
+/// The way to a session. Its actor may leave while the session rests: what is sent next finds another one.
+#[derive(Clone)]
+pub struct Handle {
+    /// Its key.
+    pub key: String,
+    agent: String,
+    /// Whoever only knows a session keeps no runtime and no home.
+    shared: Weak<Shared>,
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handle").field("key", &self.key).finish_non_exhaustive()
+    }
+}
+
+impl Handle {
+    /// Takes the session up and asks for `first` in the same batch; waits until the session is read.
+    pub(super) async fn open(
+        shared: &Arc<Shared>,
+        key: &str,
+        agent: &str,
+        first: Vec<Command>,
+    ) -> Result<(Self, Acknowledgements), Error> {
+        let (offers, answers) = offers(first);
+        read(enter(shared, key, agent, offers)?).await?;
+        let handle = Self { key: key.to_owned(), agent: agent.to_owned(), shared: Arc::downgrade(shared) };
+        Ok((handle, answers))
+    }
+
+    /// Asks for something; answered when it is recorded.
+    pub async fn command(&self, command: Command) -> Result<Acknowledgement, Refusal> {
+        self.send(command).await
+    }
+
+    /// Asks for something at once; the answer can be awaited later.
+    pub fn send(&self, command: Command) -> impl Future<Output = Result<Acknowledgement, Refusal>> + use<> {
+        let (caller, answer) = oneshot::channel();
+        let offer = Offer::command(command, Some(caller));
+        let sent = match self.shared.upgrade() {
+            Some(shared) => enter(&shared, &self.key, &self.agent, vec![offer]),
+            None => Err(Error::Leaving),
+        };
+        async move {
+            read(sent?).await?;
+            answer.await.map_err(|_| gone())?
+        }
+    }
+}
+
+/// Sends these to the session, which is taken up for it where nobody has it.
+fn enter(shared: &Arc<Shared>, key: &str, agent: &str, offers: Vec<Offer>) -> Result<Reading, Error> {
+    if let Some(error) = shared.broken.borrow().clone() {
+        return Err(error.into());
+    }
+    let (reading, new) = shared.sessions.send(key, offers)?;
+    if let Some(new) = new {
+        shared.commit_relay.start();
+        let name = Name { key: key.to_owned(), agent: agent.to_owned() };
+        tokio::spawn(keep_running(Arc::clone(shared), name, new));
+    }
+    Ok(reading)
+}
+
+/// Waits until a session is read.
+async fn read(mut reading: Reading) -> Result<(), Error> {
+    let read = reading.wait_for(Option::is_some).await.map_err(|_| gone())?;
+    read.clone().expect("waited for")
+}
+
+fn gone() -> Refusal {
+    Refusal::Unavailable { reason: "the session has stopped".into() }
+}
+
+pub(crate) fn create(key: &str, agent: &str) -> Offer {
+    let command = Command::Create {
+        session: SessionId(Uuid::now_v7()),
+        key: key.to_owned(),
+        agent: agent.to_owned(),
+        branch: BranchId(Uuid::now_v7()),
+    };
+    Offer::command(command, None)
+}
+
+/// One answer for each command that was asked for at the opening, in order.
+pub type Acknowledgements = Vec<oneshot::Receiver<Result<Acknowledgement, Refusal>>>;
+
+fn offers(commands: Vec<Command>) -> (Vec<Offer>, Acknowledgements) {
+    let pairs = commands.into_iter().map(|command| {
+        let (caller, answer) = oneshot::channel();
+        (Offer::command(command, Some(caller)), answer)
+    });
+    pairs.unzip()
+}

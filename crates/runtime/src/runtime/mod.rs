@@ -1,0 +1,169 @@
+//! The runtime of a home: opens sessions, hands out lanes, tells subscribers, shuts down in order.
+
+mod approvals;
+mod error;
+mod handle;
+mod options;
+mod published;
+mod resolver;
+mod shared;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::{Account, Allowance, Command, Cooldown, LaneWait, LedgerAnswer, LedgerInput};
+use journal::Journal;
+use tokio::sync::watch;
+
+use crate::actor::CommitRelay;
+use crate::budget_pool::BudgetHandle;
+use crate::clock::Clock;
+use crate::conversation_cache::ConversationCache;
+use crate::disk_full::DiskFullWait;
+use crate::idle::Places;
+use crate::lanes::LaneHandle;
+use crate::latest::Latest;
+use crate::ledger::{self, HomeLedger};
+use crate::sessions::Sessions;
+
+pub use approvals::{ApprovalRequest, Approver};
+pub use error::Error;
+pub(crate) use handle::create;
+pub use handle::{Acknowledgements, Handle};
+pub use options::Options;
+pub use published::Published;
+pub use resolver::{ModelPreferences, NO_SPACE, Redaction, Resolver};
+pub(crate) use shared::Shared;
+
+/// How long an owner that leaves waits for the refreshes of logins that are under way: one takes a second or two.
+const REFRESHES: Duration = Duration::from_secs(5);
+
+/// The runtime of one home.
+pub struct Runtime {
+    shared: Arc<Shared>,
+}
+
+impl Runtime {
+    /// The runtime of a home whose journal this process owns.
+    pub fn new(journal: Arc<dyn Journal>, options: Options) -> Self {
+        // A journal that cannot be read says so when a session is opened.
+        let latest = journal.latest().unwrap_or_default();
+        let shared = Shared {
+            home: options.home,
+            supervisor: options.supervisor,
+            resolver: options.resolver,
+            ledger: HomeLedger::read(journal.as_ref()),
+            budget_pool: BudgetHandle::default(),
+            journal,
+            models: options.models,
+            clock: Clock::after(latest),
+            latest: Latest::default(),
+            conversations: ConversationCache::default(),
+            sessions: Sessions::default(),
+            places: Places::new(options.idle),
+            commit_relay: CommitRelay::new(),
+            events: options.events,
+            questions: options.questions,
+            lanes: LaneHandle::new(options.waits),
+            broken: watch::Sender::new(None),
+            parked: watch::Sender::new(BTreeMap::new()),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// The journal.
+    pub fn journal(&self) -> &Arc<dyn Journal> {
+        &self.shared.journal
+    }
+
+    /// The configuration.
+    pub fn resolver(&self) -> &dyn Resolver {
+        self.shared.resolver.as_ref()
+    }
+
+    /// The clock.
+    pub fn clock(&self) -> &Clock {
+        &self.shared.clock
+    }
+
+    /// Takes up a session, or makes it. Its unfinished run goes on by itself. `first` is asked for in the same batch as
+    /// the opening: before anything that the session would do by itself. Waits until the session is read.
+    pub async fn open(&self, key: &str, agent: &str, first: Vec<Command>) -> Result<(Handle, Acknowledgements), Error> {
+        Handle::open(&self.shared, key, agent, first).await
+    }
+
+    /// How many sessions have an actor just now.
+    pub fn actors(&self) -> watch::Receiver<usize> {
+        self.shared.sessions.count()
+    }
+
+    /// The store's failure, once there is one: nothing more will be acknowledged.
+    pub fn broken(&self) -> watch::Receiver<Option<journal::Error>> {
+        self.shared.broken.subscribe()
+    }
+
+    /// The runs that wait for their place in a lane, lane by lane, in the order of their turns.
+    pub fn waits(&self) -> Vec<LaneWait> {
+        self.shared.lanes.waits()
+    }
+
+    /// The sessions that wait for space, by key.
+    pub fn parked(&self) -> watch::Receiver<BTreeMap<String, DiskFullWait>> {
+        self.shared.parked.subscribe()
+    }
+
+    /// Why the ledger of this home could not be read to its end, if it could not: what it says after that of profiles is not known
+    /// then, and what is found out is not kept.
+    pub fn ledger_damage(&self) -> Option<&journal::Error> {
+        self.shared.ledger.damage()
+    }
+
+    /// Puts a profile first among its provider's, or none; answered when it is recorded.
+    pub async fn prefer_profile(&self, provider: &str, profile: Option<&str>) -> Result<(), Error> {
+        let (provider, profile) = (provider.to_owned(), profile.map(str::to_owned));
+        ledger::record(&self.shared, LedgerInput::Prefer { provider, profile }).await?;
+        Ok(())
+    }
+
+    /// Lets the profiles of this provider and this name, or of any, be asked again, whatever failed. Gives what was left
+    /// alone; answered when it is recorded.
+    pub async fn clear_profiles(
+        &self,
+        provider: Option<String>,
+        profile: Option<String>,
+    ) -> Result<Vec<(Account, Cooldown)>, Error> {
+        match ledger::record(&self.shared, LedgerInput::Clear { provider, profile }).await? {
+            LedgerAnswer::Lifted(lifted) => Ok(lifted),
+            LedgerAnswer::Done => Ok(vec![]),
+        }
+    }
+
+    /// Says what all runs of an agent, or (none) of the home, may spend in a day; answered when it is recorded.
+    pub async fn allow(&self, agent: Option<String>, change: Allowance) -> Result<(), Error> {
+        ledger::record(&self.shared, LedgerInput::Allow { agent, change }).await?;
+        self.shared.budget_pool.look_again();
+        Ok(())
+    }
+
+    /// Takes up nothing new, and lets requests under way end within this time. What can be ended or answered still is.
+    pub async fn drain(&self, within: Duration) {
+        let mut actors = self.shared.sessions.count();
+        self.shared.sessions.drain();
+        // What is left after that time is closed by the shutdown that follows.
+        let _ = tokio::time::timeout(within, actors.wait_for(|count| *count == 0)).await;
+    }
+
+    /// Leaves in order: streams are cut and sealed, commands are left to their supervisors, `Closed` is recorded.
+    pub async fn shutdown(&self) -> Result<(), Error> {
+        self.shared.sessions.drain();
+        self.shared.sessions.close();
+        // An actor reports its own end; a panic in it was caught there.
+        let _ = self.shared.sessions.count().wait_for(|count| *count == 0).await;
+        self.shared.models.settle(REFRESHES).await;
+        match self.shared.broken.borrow().clone() {
+            Some(error) => Err(error.into()),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! What every actor and effect of a home shares.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use engine::{CallOutcome, CallSettled, EffectId, Timestamp};
+use journal::Journal;
+use tokio::sync::{mpsc, watch};
+
+use super::{Approver, Published, Resolver};
+use crate::actor::CommitRelay;
+use crate::budget_pool::BudgetHandle;
+use crate::clock::Clock;
+use crate::conversation_cache::ConversationCache;
+use crate::disk_full::DiskFullWait;
+use crate::idle::Places;
+use crate::lanes::LaneHandle;
+use crate::latest::Latest;
+use crate::ledger::HomeLedger;
+use crate::sessions::Sessions;
+
+/// What every actor and effect of a home shares.
+pub(crate) struct Shared {
+    pub(crate) home: PathBuf,
+    pub(crate) supervisor: PathBuf,
+    pub(crate) resolver: Box<dyn Resolver>,
+    pub(crate) journal: Arc<dyn Journal>,
+    pub(crate) models: models::ModelSet,
+    pub(crate) clock: Clock,
+    pub(crate) latest: Latest,
+    pub(crate) ledger: HomeLedger,
+    pub(crate) budget_pool: BudgetHandle,
+    pub(crate) conversations: ConversationCache,
+    pub(crate) sessions: Sessions,
+    pub(crate) places: Places,
+    pub(crate) commit_relay: CommitRelay,
+    pub(super) events: Option<mpsc::UnboundedSender<Published>>,
+    pub(super) questions: Option<Box<dyn Approver>>,
+    pub(crate) lanes: LaneHandle,
+    pub(crate) broken: watch::Sender<Option<journal::Error>>,
+    pub(super) parked: watch::Sender<BTreeMap<String, DiskFullWait>>,
+}
+
+impl Shared {
+    /// Tells that a session waits for space.
+    pub(crate) fn park(&self, key: &str, error: &journal::Error, next_look: Timestamp) {
+        self.parked.send_modify(|all| {
+            let since = all.get(key).map_or_else(|| self.clock.now(), |parked| parked.since);
+            all.insert(key.to_owned(), DiskFullWait { error: error.clone(), since, next_look });
+        });
+    }
+
+    /// Tells that a session waits no more.
+    pub(crate) fn unpark(&self, key: &str) {
+        self.parked.send_if_modified(|all| all.remove(key).is_some());
+    }
+
+    /// Where `read` finds the whole of an output: in the journal.
+    pub(crate) fn outputs(&self) -> tools::Outputs {
+        let journal = Arc::clone(&self.journal);
+        tools::Outputs::new(move |hash| journal.body(hash).map_err(std::io::Error::other))
+    }
+
+    /// The record of a command is not needed once its result is synced. One that could not be ended is kept.
+    pub(crate) fn forget(&self, settled: &CallSettled) {
+        let (Some(effect), false) = (settled.effect, settled.outcome == CallOutcome::Unended) else { return };
+        // What cannot be removed is a file too many, not a fault; most calls have no record at all.
+        let _ = tools::forget(&self.calls(), effect);
+    }
+
+    /// The record of a process that is not listed any more.
+    pub(crate) fn forget_process(&self, process: EffectId) {
+        let _ = tools::forget_process(&self.calls(), process);
+    }
+
+    /// The folder of the records of commands.
+    pub(crate) fn calls(&self) -> PathBuf {
+        self.home.join("calls")
+    }
+
+    pub(crate) fn publish(&self, published: Published) {
+        if let Some(events) = &self.events {
+            // A subscriber that has gone away is not missed.
+            let _ = events.send(published);
+        }
+    }
+}
