@@ -1,5 +1,5 @@
-//! A second ledger, kept beside the engine's from what is recorded, by rules written anew: how long, how often in a row, and what
-//! ends it. It shares no table with the engine's.
+//! A second ledger, computed beside the engine's from what is recorded, by separate rules: how long a cooldown is, how
+//! many failures in a row, and what ends it. It shares no table with the engine's.
 
 use std::collections::BTreeMap;
 
@@ -9,28 +9,28 @@ use crate::invariant::{Invariant, Violation};
 
 const MINUTE_MS: u64 = 60_000;
 
-/// Who is left alone: the provider's profile, with one model or all.
+/// What is in cooldown: the provider's profile, for one model or all.
 type Account = (Option<String>, Option<String>);
 
-/// How it is left alone.
+/// Its cooldown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Alone {
     until: Timestamp,
     since: Timestamp,
-    strikes: u32,
+    failures: u32,
 }
 
 /// The second ledger.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Book {
     alone: BTreeMap<Account, Alone>,
-    /// Entries that began anew.
+    /// Entries whose previous cooldown had ended.
     pub(crate) expired: u64,
     pub(crate) cooled: u64,
 }
 
 impl Book {
-    /// Takes an entry in that was decided of this strike, and judges it.
+    /// Adds an entry that this failure report caused, and judges it.
     pub(crate) fn take(&mut self, record: &Record, failure_report: Option<&FailureReport>) -> Result<(), Violation> {
         match (&record.event, failure_report) {
             (Event::ProfileCooled(cooled), Some(failure_report)) => self.cooled(cooled, failure_report, record.at),
@@ -53,44 +53,44 @@ impl Book {
         let still = before.filter(|alone| alone.until > at);
         self.expired += u64::from(before.is_some() && still.is_none());
         self.cooled += 1;
-        // A time that is over counts no more; one that is not is longer only if somebody probed.
-        let strikes = still.map_or(1, |alone| alone.strikes + u32::from(failure_report.probe));
-        let by_itself = at.plus(minutes(e.class, strikes) * MINUTE_MS);
+        // A cooldown that is over no longer counts; one that is not gets longer only after a probe.
+        let failures = still.map_or(1, |alone| alone.failures + u32::from(failure_report.probe));
+        let by_itself = at.plus(minutes(e.class, failures) * MINUTE_MS);
         let until =
             still.map_or(by_itself, |alone| alone.until.max(by_itself)).max(failure_report.until.unwrap_or(by_itself));
-        Invariant::Cooldown.holds((e.strikes, e.until) == (strikes, until), || {
-            format!("{e:?} at {at} follows {before:?}: it should be {strikes} in a row, until {until}")
+        Invariant::Cooldown.holds((e.strikes, e.until) == (failures, until), || {
+            format!("{e:?} at {at} follows {before:?}: it should be {failures} in a row, until {until}")
         })?;
-        self.alone.insert(account, Alone { until, since: at, strikes });
+        self.alone.insert(account, Alone { until, since: at, failures });
         Ok(())
     }
 
-    /// Whether a ledger leaves everyone alone for as long as this one does.
+    /// Checks that every cooldown of this ledger is in `ledger`, as long as here.
     pub(crate) fn is_kept_by(&self, ledger: &Ledger, now: Timestamp) -> Result<(), Violation> {
         for (account, alone) in self.alone.iter().filter(|(_, alone)| alone.until > now) {
             let mut cooldowns =
                 ledger.cooldowns().filter(|(of, _)| (&of.profile, &of.model) == (&account.0, &account.1));
             let rest = cooldowns.next().map(|(_, rest)| (rest.until, rest.strikes));
             Invariant::Cooldown.holds(rest.is_some_and(|(until, _)| until >= alone.until), || {
-                format!("{account:?} was left alone as {alone:?}, after the crash {rest:?}")
+                format!("{account:?} was in cooldown as {alone:?}, after the crash {rest:?}")
             })?;
         }
         Ok(())
     }
 
-    /// The same as a ledger that is all that is left: an answer may be forgotten, a cooldown may not.
+    /// Takes over a ledger after a crash: an answer may be forgotten, a cooldown may not.
     pub(crate) fn adopt(&mut self, ledger: &Ledger) {
         let alone = ledger.cooldowns().map(|(of, rest)| {
-            let alone = Alone { until: rest.until, since: rest.since, strikes: rest.strikes };
+            let alone = Alone { until: rest.until, since: rest.since, failures: rest.strikes };
             ((of.profile.clone(), of.model.clone()), alone)
         });
         self.alone = alone.collect();
     }
 }
 
-/// How long, in minutes, when it happens for the n-th time in a row.
-fn minutes(class: FailureClass, strikes: u32) -> u64 {
-    let step = strikes as usize - 1;
+/// The minutes of a cooldown after the n-th failure in a row.
+fn minutes(class: FailureClass, failures: u32) -> u64 {
+    let step = failures as usize - 1;
     match class {
         FailureClass::Billing | FailureClass::AuthPermanent => [300, 600, 1200, 1440][step.min(3)],
         _ => [1, 5, 25, 60][step.min(3)],

@@ -1,5 +1,5 @@
-//! One case: three sessions and their ledger in one process, which may die after any operation. Which operation comes next, and
-//! what a provider says, follows from the seed.
+//! One case: three sessions and their ledger in one process, which may die after any operation. The seed decides which
+//! operation comes next, and what a provider responds.
 
 mod node;
 
@@ -20,7 +20,7 @@ use node::Node;
 const SESSIONS: usize = 3;
 /// Messages that each session is sent.
 const MESSAGES: u32 = 2;
-/// Operations after which a world that is still busy will never be quiet.
+/// If a world is still busy after this many operations, it never becomes quiet.
 const MOST_OPERATIONS: u32 = 4_000;
 
 const CLASSES: [FailureClass; 6] = [
@@ -32,7 +32,7 @@ const CLASSES: [FailureClass; 6] = [
     FailureClass::Network,
 ];
 
-/// Plays a case to its end. Gives how many batches were not synced after each operation.
+/// Plays a case to its end. Returns how many batches were unsynced after each operation.
 pub fn play(case: Sharing, counts: &mut Counts) -> Result<Vec<usize>, Broken> {
     let mut world = World::new(case.seed);
     let result = world.run(case.crash);
@@ -46,7 +46,7 @@ pub fn play(case: Sharing, counts: &mut Counts) -> Result<Vec<usize>, Broken> {
     result.map_err(|violation| Broken { case, violation })
 }
 
-/// What the ledger is being asked to record, and who waits for that.
+/// What the ledger is recording, and who waits for it.
 struct Writing {
     batch: Arc<Batch>,
     failure_report: Option<(usize, EffectId, FailureReport)>,
@@ -60,17 +60,17 @@ struct World {
     nodes: Vec<Node>,
     ledger: LedgerPump,
     writing: Option<Writing>,
-    /// Answers that the ledger was not told of yet: lost in a crash.
+    /// Answers that the ledger was not notified of yet: a crash loses them.
     answered: Vec<(Candidate, Timestamp)>,
     book: Book,
 }
 
-/// What could come next.
+/// The next possible operations.
 #[derive(Clone, Copy)]
 enum Next {
     Node(usize),
     Ledger,
-    /// A user clears a profile.
+    /// A user clears a cooldown.
     Clear,
     Time,
 }
@@ -110,7 +110,7 @@ impl World {
                 Next::Ledger => self.step_ledger()?,
                 Next::Clear => self.clear(),
                 Next::Time => {
-                    self.nodes.iter().try_for_each(|node| node.is_told(&self.ledger, self.now))?;
+                    self.nodes.iter().try_for_each(|node| node.waits_in_vain(&self.ledger, self.now))?;
                     let ms = self.rng.of(&[500, 60_000, 400_000, 20_000_000]);
                     self.now = self.now.plus(ms);
                 }
@@ -120,7 +120,7 @@ impl World {
         Ok(unsynced)
     }
 
-    /// Drawn among all that could happen; none when all is quiet.
+    /// Draws the next operation; `None` when the world is quiet.
     fn next(&mut self) -> Option<Next> {
         let mut could: Vec<Next> = vec![];
         let ready = |node: &Node| node.is_ready(self.now);
@@ -161,7 +161,7 @@ impl World {
         self.nodes[at].offer(report, moment, &self.ledger)
     }
 
-    /// What a provider says to a request that is out: nothing yet, a failure, or an answer.
+    /// A provider's response to an open request: nothing yet, a failure, or an answer.
     fn answer(&mut self, at: usize, (effect, candidate): (EffectId, u32), moment: Moment) -> Result<(), Violation> {
         let node = &mut self.nodes[at];
         let Some(since) = node.sent(effect, self.now) else { return Ok(()) };
@@ -186,7 +186,8 @@ impl World {
         node.offer(Report::RequestEnded { effect, usage: Usage::default() }, moment, &self.ledger)
     }
 
-    /// As the runtime's `report` does: it waits for its turn, decides, and tells its session when that is recorded.
+    /// As the runtime's `report` does: it waits for its turn, decides, and notifies its session when the decision is
+    /// recorded.
     fn record_failure(
         &mut self,
         at: usize,
@@ -208,14 +209,14 @@ impl World {
         }
     }
 
-    /// One profile, or all.
+    /// Clears one profile, or all.
     fn clear(&mut self) {
         let (profile, now) = (self.rng.of(&[None, Some("a"), Some("b")]), self.now);
         let (_, batch) = self.ledger.decide(|ledger| ledger.clear(None, profile, now));
         self.writing = batch.map(|batch| Writing { batch: Arc::new(batch), failure_report: None, is_kept: false });
     }
 
-    /// What was decided is written, then known; else an answer is told.
+    /// Writes what was decided, then publishes it; if there is nothing, the ledger is notified of an answer.
     fn step_ledger(&mut self) -> Result<(), Violation> {
         let Some(writing) = &mut self.writing else {
             let (candidate, since) = self.answered.remove(0);
@@ -245,7 +246,7 @@ impl World {
         self.nodes[at].offer(Report::Reported { effect }, moment, &self.ledger)
     }
 
-    /// The process is gone; the next one has what is in the journal.
+    /// Kills the process; the next one has what is in the journal.
     fn crash(&mut self, keep: Option<usize>) -> Result<(), Violation> {
         match keep {
             None => self.journal.crash_process(),
@@ -263,23 +264,23 @@ impl World {
         Ok(())
     }
 
-    /// What failed in a way that concerns others is in the ledger, once, and nothing more is owed.
+    /// Checks that every failure that concerns others is in the ledger once, and that no report is pending.
     fn finish(&self) -> Result<(), Violation> {
         let folded = folded(&self.journal)?;
         Invariant::Fold
-            .holds(folded == *self.ledger.recorded(), || "the ledger is not what its branch gives".into())?;
+            .holds(folded == *self.ledger.recorded(), || "the ledger is not the fold of its branch".into())?;
         let branch = self.journal.ledger().map_err(|error| unread(&error))?.unwrap_or(Ledger::BRANCH);
         let entries = self.journal.read(branch, engine::Seq(1)).map_err(|error| unread(&error))?;
-        let told = entries.iter().filter_map(|entry| match &entry.event {
+        let recorded = entries.iter().filter_map(|entry| match &entry.event {
             Event::ProfileCooled(e) => Some((e.request, e.until)),
             _ => None,
         });
-        let told: Vec<(EffectId, Timestamp)> = told.collect();
-        self.nodes.iter().try_for_each(|node| node.finish(&self.journal, &told))
+        let recorded: Vec<(EffectId, Timestamp)> = recorded.collect();
+        self.nodes.iter().try_for_each(|node| node.finish(&self.journal, &recorded))
     }
 }
 
-/// The ledger as the journal gives it.
+/// The ledger folded from the journal.
 fn folded(journal: &Memory) -> Result<Ledger, Violation> {
     let Some(branch) = journal.ledger().map_err(|error| unread(&error))? else { return Ok(Ledger::default()) };
     let mut ledger = Ledger::on(branch);
@@ -293,7 +294,7 @@ fn unread(error: &journal::Error) -> Violation {
     Invariant::Journal.violated(error.to_string())
 }
 
-/// Appends; the journal in memory answers at once.
+/// Appends; the journal in memory replies at once.
 fn append(journal: &Memory, batch: &Arc<Batch>) -> Result<(), Violation> {
     let (done, kept) = std::sync::mpsc::channel();
     let append = Append { batch: Arc::clone(batch), epoch: journal.epoch() };
@@ -318,7 +319,7 @@ fn settings() -> Settings {
         price: None,
     };
     let chain = [("one", "a"), ("one", "b"), ("two", "a"), ("two", "b")];
-    // A run that is cut off again and again is not what this is about.
+    // Interrupting one run again and again is not the subject here.
     let limits = Limits { poison_after: 0, deadline_ms: 864_000_000, ..Limits::default() };
     Settings {
         agent: "main".into(),

@@ -1,4 +1,4 @@
-//! One session of the process: its pump, and what runs for it.
+//! One session of the process: its pump, and its running effects.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,17 +20,17 @@ pub(super) struct Node {
     at: usize,
     pump: Pump<()>,
     running: BTreeMap<EffectId, Effect>,
-    /// What is being recorded, and what the ledger said before it was decided.
+    /// The batch that is being recorded, and how far it is.
     writing: Option<(Arc<Batch>, Kept)>,
     believed: Vec<CooldownSet>,
     armed: Option<Timestamp>,
-    /// How often the ledger had changed when the run was last told of it; none = it was not.
+    /// The version of the ledger that the run was last notified of; `None` = never.
     seen: Option<u64>,
-    /// What the ledger said when the first input came that the next batch decides on.
-    said: Option<Vec<CooldownSet>>,
-    /// When each request went out. The provider knows, whoever dies.
+    /// What the ledger contained when the first input of the next batch came.
+    known: Option<Vec<CooldownSet>>,
+    /// When each request was sent. The provider knows this, whoever dies.
     sent: BTreeMap<EffectId, Timestamp>,
-    /// Since when the answer of a candidate counts, in the run under way.
+    /// Since when the answer of a candidate counts, in the run in progress.
     answered: BTreeMap<(RunId, u32), Timestamp>,
     messages: u32,
     pub(super) requests: u64,
@@ -38,11 +38,11 @@ pub(super) struct Node {
     pub(super) cleared: u64,
 }
 
-/// How far a batch is.
+/// The progress of a batch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kept {
     NotYet,
-    /// In the journal, and nobody has acted on it.
+    /// It is in the journal, and nobody has acted on it.
     Recorded,
 }
 
@@ -60,7 +60,7 @@ impl Node {
             believed: vec![],
             armed: None,
             seen: None,
-            said: None,
+            known: None,
             sent: BTreeMap::new(),
             answered: BTreeMap::new(),
             messages: 0,
@@ -74,7 +74,7 @@ impl Node {
         BranchId(Uuid::from_u128(10 + self.at as u128))
     }
 
-    /// Makes the session, and takes it up.
+    /// Creates the session and opens it.
     pub(super) fn begin(&mut self, epoch: Epoch, ledger: &LedgerPump, now: Timestamp) {
         let moment = Moment { now, random: 0 };
         let (session, key) = (SessionId(Uuid::from_u128(20 + self.at as u128)), format!("agent:main:{}", self.at));
@@ -84,14 +84,14 @@ impl Node {
     }
 
     fn open(&mut self, epoch: Epoch, ledger: &LedgerPump, now: Timestamp) {
-        let LedgerUpdate { cleared, cooling } = self.told(ledger, now);
-        self.said = Some(cooling.clone());
+        let LedgerUpdate { cleared, cooling } = self.update(ledger, now);
+        self.known = Some(cooling.clone());
         self.pump.offer(Report::Opened { epoch, cooling }, Moment { now, random: 0 }, None);
         self.offer_update(LedgerUpdate { cleared, cooling: vec![] }, Moment { now, random: 0 });
         self.decide();
     }
 
-    /// The next process brings the session back from the journal.
+    /// Opens the session again from the journal in the next process.
     pub(super) fn reopen(
         &mut self,
         journal: &Memory,
@@ -119,17 +119,17 @@ impl Node {
         self.pump.session()
     }
 
-    /// What the ledger says of the run under way.
-    fn told(&self, ledger: &LedgerPump, now: Timestamp) -> LedgerUpdate {
+    /// The ledger's update for the run in progress.
+    fn update(&self, ledger: &LedgerPump, now: Timestamp) -> LedgerUpdate {
         let run = self.session().and_then(Session::run).map(|run| run.id);
-        let told = run.zip(self.pump.machine().settings());
-        told.map(|(run, settings)| ledger.recorded().standing(&settings.candidates, run, now)).unwrap_or_default()
+        let settings = run.zip(self.pump.machine().settings());
+        settings.map(|(run, settings)| ledger.recorded().standing(&settings.candidates, run, now)).unwrap_or_default()
     }
 
     fn offer_update(&mut self, update: LedgerUpdate, moment: Moment) {
-        // What was said before that is over.
+        // A cooldown that was lifted no longer counts.
         let stays = |of: &CooldownSet| update.cleared.iter().all(|cleared| cleared.candidate != of.candidate);
-        if let Some(said) = &mut self.said {
+        if let Some(said) = &mut self.known {
             said.retain(stays);
         }
         for report in update.reports() {
@@ -144,14 +144,14 @@ impl Node {
         self.offer_update(update, moment);
     }
 
-    /// As the runtime's actor does where a user has cleared a profile.
+    /// As the runtime's actor does when a user has cleared a profile.
     pub(super) fn observe(&mut self, moment: Moment, ledger: &LedgerPump) -> Result<(), Violation> {
         self.observe_update(moment, ledger);
         self.decide();
         self.fault()
     }
 
-    /// Something comes in; what the ledger says then comes before it.
+    /// Offers an input; the ledger's update comes before it.
     pub(super) fn offer(
         &mut self,
         input: impl Into<Input>,
@@ -159,8 +159,8 @@ impl Node {
         ledger: &LedgerPump,
     ) -> Result<(), Violation> {
         let input = input.into();
-        if self.said.is_none() {
-            self.said = Some(self.told(ledger, moment.now).cooling);
+        if self.known.is_none() {
+            self.known = Some(self.update(ledger, moment.now).cooling);
         }
         if let Input::Report(Report::RequestEnded { effect, .. }) = &input {
             let candidate = self.session().and_then(Session::run).map_or(0, |run| run.counters.candidate);
@@ -172,17 +172,18 @@ impl Node {
         self.fault()
     }
 
-    /// A run waits for nobody of whom a user said before that he may be asked.
-    pub(super) fn is_told(&self, ledger: &LedgerPump, now: Timestamp) -> Result<(), Violation> {
+    /// Checks that no run waits for a candidate whose cooldown a user has lifted before.
+    pub(super) fn waits_in_vain(&self, ledger: &LedgerPump, now: Timestamp) -> Result<(), Violation> {
         let run = self.session().filter(|_| !self.is_writing()).and_then(Session::run);
         let Some(run) = run.filter(|run| matches!(run.phase, Phase::Awaiting { .. })) else { return Ok(()) };
-        let told = self.told(ledger, now).cleared;
-        // What was found out at the same time may have been found out after it.
+        let cleared = self.update(ledger, now).cleared;
+        // A cooldown found at the same time may have been found after it.
         let knows = |cleared: &CooldownLifted| {
             run.counters.cooling.iter().find(|of| of.candidate == cleared.candidate && of.since < cleared.at)
         };
-        let waits = told.iter().find_map(knows);
-        Invariant::Cooldown.holds(waits.is_none(), || format!("{} waits in spite of a user's word: {waits:?}", run.id))
+        let waits = cleared.iter().find_map(knows);
+        Invariant::Cooldown
+            .holds(waits.is_none(), || format!("{} waits though a user lifted the cooldown: {waits:?}", run.id))
     }
 
     fn fault(&self) -> Result<(), Violation> {
@@ -190,10 +191,10 @@ impl Node {
         Invariant::Edge.holds(fault.is_none(), || format!("{fault:?}"))
     }
 
-    /// Takes the next batch, if there is one and none is under way.
+    /// Takes the next batch, if there is one and none is being recorded.
     fn decide(&mut self) {
         while self.writing.is_none() && self.pump.has_offers() {
-            self.believed = self.said.take().unwrap_or_default();
+            self.believed = self.known.take().unwrap_or_default();
             match self.pump.next_batch() {
                 Some(batch) => self.writing = Some((batch, Kept::NotYet)),
                 None => self.carry_out(),
@@ -216,7 +217,7 @@ impl Node {
         self.writing.is_some()
     }
 
-    /// A batch goes into the journal, then is acted on.
+    /// Writes a batch to the journal, then acts on it.
     pub(super) fn write(&mut self, journal: &Memory, now: Timestamp) -> Result<(), Violation> {
         let Some((batch, kept)) = self.writing.take() else { return Ok(()) };
         if kept == Kept::NotYet {
@@ -231,7 +232,7 @@ impl Node {
         self.fault()
     }
 
-    /// Nobody is asked whom the ledger said to leave alone before the first input that led to this; but as a probe.
+    /// Checks that no candidate is asked that was in cooldown before the first input of this batch, except for a probe.
     fn judge(&mut self, batch: &Batch) -> Result<(), Violation> {
         let said = std::mem::take(&mut self.believed);
         for record in &batch.records {
@@ -244,7 +245,10 @@ impl Node {
                         said.iter().find(|cooled| cooled.candidate == sent.candidate && cooled.until > record.at);
                     let repaired = self.answered.contains_key(&(sent.request.run, sent.candidate));
                     Invariant::Cooldown.holds(alone.is_none() || sent.probe || repaired, || {
-                        format!("{} asks {} at {}, which was told: {alone:?}", sent.request, sent.candidate, record.at)
+                        format!(
+                            "{} asks {} at {}, which was in cooldown: {alone:?}",
+                            sent.request, sent.candidate, record.at
+                        )
                     })?;
                 }
                 _ => {}
@@ -253,13 +257,13 @@ impl Node {
         Ok(())
     }
 
-    /// One of the effects that run, drawn.
+    /// A random running effect.
     pub(super) fn pick(&self, rng: &mut Rng) -> Option<Effect> {
         let number = if self.running.is_empty() { return None } else { rng.pick(self.running.len()) };
         self.running.values().nth(number).cloned()
     }
 
-    /// Since when a request is out; none where it goes out just now.
+    /// Since when a request is open; `None` if it is sent now.
     pub(super) fn sent(&mut self, effect: EffectId, now: Timestamp) -> Option<Timestamp> {
         let since = self.sent.get(&effect).copied();
         self.sent.entry(effect).or_insert(now);
@@ -286,7 +290,7 @@ impl Node {
         is_free && self.messages < MESSAGES
     }
 
-    /// Nothing runs: its time has come, or its user asks for something.
+    /// Nothing runs: its timer fires, or its user asks for something.
     pub(super) fn ask_or_wake(&mut self, moment: Moment, ledger: &LedgerPump) -> Result<(), Violation> {
         if self.armed.is_some_and(|at| at <= moment.now) {
             self.armed = None;
@@ -306,19 +310,20 @@ impl Node {
         self.offer(command, moment, ledger)
     }
 
-    /// All that it learned is in the ledger, each failure once.
-    pub(super) fn finish(&self, journal: &Memory, told: &[(EffectId, Timestamp)]) -> Result<(), Violation> {
+    /// Checks that the ledger has everything that it learned, each failure once.
+    pub(super) fn finish(&self, journal: &Memory, recorded: &[(EffectId, Timestamp)]) -> Result<(), Violation> {
         let session = self.session().ok_or_else(|| Invariant::Settled.violated("there is no session"))?;
         let cooldowns = session.run().is_none() && session.pending_reports.is_empty();
         Invariant::Settled.holds(cooldowns, || {
-            format!("{} owes {:?}, and runs {:?}", session.key, session.pending_reports, session.run())
+            format!("{} has not reported {:?}, and runs {:?}", session.key, session.pending_reports, session.run())
         })?;
         for entry in journal.read(self.branch(), Seq(1)).map_err(|error| unread(&error))? {
             let Event::CandidateCooled(cooled) = &entry.event else { continue };
             let Some(request) = cooled.request else { continue };
-            let times = told.iter().filter(|(of, until)| *of == request && Some(*until) >= cooled.until).count();
-            // Where it was left alone already, and for longer, it says nothing new but how often.
-            Invariant::Cooldown.holds(times == 1, || format!("{cooled:?} is in the ledger {times} times: {told:?}"))?;
+            let times = recorded.iter().filter(|(of, until)| *of == request && Some(*until) >= cooled.until).count();
+            // If a longer cooldown was known already, only the count is new.
+            Invariant::Cooldown
+                .holds(times == 1, || format!("{cooled:?} is in the ledger {times} times: {recorded:?}"))?;
         }
         Ok(())
     }
