@@ -24,7 +24,7 @@ pub struct OfSession {
     /// Its rows in no order, only the last state of each; an error if the session cannot be read.
     pub rows: Result<Vec<Placed>, Error>,
     /// Whether all of its entries exist. If some were removed, the views also have rows that no entry implies any more.
-    pub is_whole: bool,
+    pub is_complete: bool,
 }
 
 /// A row with its place in the order in which rows were first recorded.
@@ -45,12 +45,12 @@ pub fn each(read: &dyn Read, visit: &mut dyn FnMut(OfSession) -> Result<(), Erro
     }
     for (session, branches) in sessions {
         let mut rows = Rows::default();
-        let (rows, is_whole) = match rows.read(read, &branches) {
-            Ok(is_whole) => (Ok(rows.placed()), is_whole),
+        let (rows, is_complete) = match rows.read(read, &branches) {
+            Ok(is_complete) => (Ok(rows.placed()), is_complete),
             Err(error) if error.kind() == crate::Kind::Store => return Err(error),
             Err(error) => (Err(error), false),
         };
-        visit(OfSession { session, rows, is_whole })?;
+        visit(OfSession { session, rows, is_complete })?;
     }
     Ok(())
 }
@@ -93,11 +93,11 @@ impl Rows {
     /// Folds the branches of a session; returns whether all of their entries exist. The last branch must be readable;
     /// of an abandoned branch it takes what can be read, except unfinished items: nothing continues them.
     fn read(&mut self, read: &dyn Read, branches: &[BranchId]) -> Result<bool, Error> {
-        let mut is_whole = true;
+        let mut is_complete = true;
         for (at, branch) in branches.iter().enumerate() {
             match read.history(*branch) {
                 Ok(line) => {
-                    is_whole &= line.start.is_none();
+                    is_complete &= line.start.is_none();
                     let mut of_line = Self::default();
                     of_line.walk(read, &line);
                     self.leave(of_line);
@@ -106,7 +106,7 @@ impl Rows {
                 Err(_) => {}
             }
         }
-        Ok(is_whole)
+        Ok(is_complete)
     }
 
     /// Continues in another line: items of the previous lines that are unfinished and not in this line no longer exist.

@@ -159,8 +159,8 @@ mod tests {
             Fault::Close,
         ];
         for fault in faults {
-            let strike = PlannedFault { at: 12, fault };
-            assert_eq!(strike.to_string().parse(), Ok(strike));
+            let planned = PlannedFault { at: 12, fault };
+            assert_eq!(planned.to_string().parse(), Ok(planned));
         }
         for wrong in ["", "3", "3:gone", "x:eio", "3:eio/2", "3:full"] {
             assert!(wrong.parse::<PlannedFault>().is_err(), "{wrong}");

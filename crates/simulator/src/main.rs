@@ -18,16 +18,16 @@ use simulator::world::Medium;
 const USAGE: &str = "\
 usage: simulator check [--pairs N]          crash everywhere, and again at each of the next 40 operations, in N pairs of forms [default: all]
        simulator random [OPTIONS]           draw workloads and several faults for each
-       simulator liveness [OPTIONS]         draw storms of faults and users who go away; then all must come to rest
-       simulator disk [OPTIONS]             the same over the real journal, on a disk that fails, dies or loses its power at any
-                                            operation of it: first at every single one of a small workload, then drawn
-       simulator queue [OPTIONS]            draw interleavings of messages of every mode with all else, judged by a second model
+       simulator liveness [OPTIONS]         draw storms of faults and absent users; then everything must settle
+       simulator disk [OPTIONS]             the same over the real journal, on a disk that can fail, die or lose its power at any
+                                            operation: first at each one of a small workload, then at random
+       simulator queue [OPTIONS]            draw interleavings of messages of every mode with other requests, judged by an oracle
        simulator shared [OPTIONS]           sessions that share one ledger, with a crash after every operation in every form
          --seed N [default: 1]  --cases N [default: no end]  --seconds S [default: 30]
-         --record FILE                      append what fails, made as small as it gets (failed-seeds.txt is replayed by `check`)
+         --record FILE                      append failing cases, shrunk (failed-seeds.txt is replayed by `check`)
        simulator replay CASE                run one case again, as a failure prints it
-       simulator invariants                 what must hold, by name and letter, and where it is checked
-       simulator mutants [--mutant NAME]    plant bugs and find them (needs a build with --cfg mutants)";
+       simulator invariants                 list the invariants, and where each is checked
+       simulator mutants [--mutant NAME]    put bugs in and find them (needs a build with --cfg mutants)";
 
 /// Every pair of forms for each pair of crash points.
 const ALL: u32 = u32::MAX;

@@ -48,8 +48,8 @@ fn gather(connection: &Connection, reader: &Reader) -> Result<Gathered, Gather> 
     let table = "CREATE TEMP TABLE remade(position INTEGER, nth INTEGER, kind TEXT, row TEXT) STRICT; BEGIN";
     connection.execute_batch(table).map_err(Gather::Write)?;
     let (mut stay, mut unreadable, mut wrong) = (vec![], vec![], None);
-    each(reader, &mut |OfSession { session, rows, is_whole }| {
-        if !is_whole {
+    each(reader, &mut |OfSession { session, rows, is_complete }| {
+        if !is_complete {
             stay.push(session);
         }
         match rows {

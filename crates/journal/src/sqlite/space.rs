@@ -2,7 +2,7 @@
 //!
 //! `journal.reserve` holds one mebibyte that nothing else may use. When a group finds no space, the reserve is removed,
 //! and from then on the journal accepts only batches that end runs, until there is space for the reserve and some more;
-//! then the reserve is created again and everything is accepted. goes on.
+//! then the reserve is created again and everything is accepted.
 
 use std::fs;
 use std::io;
@@ -55,7 +55,7 @@ impl Space {
     pub(super) fn open(home: &Path, has_space: fn(&Path) -> bool) -> Result<Self, Error> {
         let path = home.join(RESERVE);
         let space = Self { home: home.to_owned(), has_space, tight: Arc::default() };
-        if !is_whole(&path) {
+        if !is_intact(&path) {
             match space.reserve() {
                 Err(error) if is_full(&error) => space.set_tight(true),
                 made => made.map_err(unwritable(&path))?,
@@ -119,7 +119,7 @@ pub(super) fn has_space(home: &Path) -> bool {
 }
 
 /// Whether the reserve exists with all of its blocks.
-fn is_whole(path: &Path) -> bool {
+fn is_intact(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|meta| meta.len() >= RESERVE_BYTES && meta.blocks() * 512 >= RESERVE_BYTES)
 }
 
@@ -143,11 +143,11 @@ mod tests {
         assert!(meta.blocks() * 512 >= RESERVE_BYTES);
         assert_eq!(meta.mode() & 0o777, 0o600);
         Space::open(folder.path(), has_space).unwrap();
-        assert_eq!(fs::metadata(&path).unwrap().ino(), meta.ino(), "it was made anew");
+        assert_eq!(fs::metadata(&path).unwrap().ino(), meta.ino(), "it was created again");
         // A partly written reserve, as a crash leaves it, is not the reserve.
         File::create(&path).unwrap().set_len(RESERVE_BYTES).unwrap();
         Space::open(folder.path(), has_space).unwrap();
-        assert!(is_whole(&path));
+        assert!(is_intact(&path));
 
         space.give_up();
         assert!(space.is_tight() && !path.exists());
@@ -159,6 +159,6 @@ mod tests {
         ));
         assert!(space.admits(&script.batch(vec![Closed { epoch: Epoch(1) }.into()], vec![])));
         space.look();
-        assert!(!space.is_tight() && is_whole(&path) && space.admits(&message));
+        assert!(!space.is_tight() && is_intact(&path) && space.admits(&message));
     }
 }

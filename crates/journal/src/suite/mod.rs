@@ -79,10 +79,10 @@ impl Store {
 
 /// Appends and waits for the result.
 pub(crate) fn append(journal: &dyn Journal, epoch: Epoch, batch: Batch) -> Result<Position, Error> {
-    let (tell, told) = mpsc::channel();
-    let done = Box::new(move |answer| tell.send(answer).unwrap());
+    let (sender, reply) = mpsc::channel();
+    let done = Box::new(move |answer| sender.send(answer).unwrap());
     journal.append(Append { batch: Arc::new(batch), epoch }, done);
-    told.recv().unwrap()
+    reply.recv().unwrap()
 }
 
 pub(crate) fn id(n: u128) -> Uuid {

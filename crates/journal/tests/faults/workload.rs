@@ -44,7 +44,7 @@ enum Act {
     Call,
     Output(u64),
     Settle,
-    Strike,
+    Retract,
     End,
     Open,
     Close,
@@ -70,12 +70,12 @@ const STEPS: &[Step] = &[
     Step::Snapshot(0),
     Step::Own,
     Step::Append(0, Act::Open),
-    Step::Append(0, Act::Strike),
+    Step::Append(0, Act::Retract),
     Step::Checkpoint("PRAGMA wal_checkpoint(TRUNCATE)"),
-    Step::Append(1, Act::Strike),
+    Step::Append(1, Act::Retract),
     Step::Append(0, Act::End),
-    Step::Append(0, Act::Strike),
-    Step::Append(1, Act::Strike),
+    Step::Append(0, Act::Retract),
+    Step::Append(1, Act::Retract),
     Step::Append(0, Act::Close),
     Step::Snapshot(0),
 ];
@@ -125,8 +125,8 @@ impl Replies {
                 self.kept.push(batch);
             }
             Err(error) => {
-                let is_whole = matches!(error, Error::Full { .. } | Error::UnknownBranch { .. });
-                if !is_whole && self.doubtful.is_none() {
+                let is_refused = matches!(error, Error::Full { .. } | Error::UnknownBranch { .. });
+                if !is_refused && self.doubtful.is_none() {
                     self.doubtful = Some(batch);
                 }
                 self.failed.push(error);
@@ -308,7 +308,7 @@ impl Script {
                 OutputAdded { effect, offset: at * 700, text: "o".repeat(700) }.into()
             }
             Act::Settle => return with(long("output"), &|body| self.settled(call, body)),
-            Act::Strike => TextStruck { request }.into(),
+            Act::Retract => TextStruck { request }.into(),
             Act::End => return with(long("answer"), &|body| self.ended(body)),
             Act::Open => Opened { epoch: engine::Epoch(2), last_activity: Timestamp(self.at) }.into(),
             Act::Close => Closed { epoch: engine::Epoch(2) }.into(),

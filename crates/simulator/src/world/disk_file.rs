@@ -216,9 +216,9 @@ impl File {
     /// Applies the crash that was set, if it happened; returns the worse one.
     fn lose_as_set(&mut self, before: Form) -> Form {
         let now = self.operations();
-        let struck = self.disk.is_crashed().then(|| self.crashes.iter().find(|(at, _)| *at == now)).flatten();
+        let happened = self.disk.is_crashed().then(|| self.crashes.iter().find(|(at, _)| *at == now)).flatten();
         drop(self.owner.take());
-        let Some((_, harm)) = struck.copied() else { return before };
+        let Some((_, harm)) = happened.copied() else { return before };
         if let Some(cut) = harm.cut(self.rng.draw()) {
             self.cut(cut);
         }

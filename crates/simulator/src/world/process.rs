@@ -345,8 +345,7 @@ impl Process {
         }
     }
 
-    /// Keeps a snapshot if that pays: the state is that of the journal, whose last batch this is. The process can die
-    /// of it.
+    /// Keeps a snapshot if one is due; the journal ends with this batch. The process can die of it.
     fn keep_snapshot(&mut self, batch: &Batch, outside: &Outside) -> Result<(), journal::Error> {
         (0..ENTRY_COUNTS.div_ceil(self.epoch.0)).for_each(|_| self.unsaved.add(batch));
         let snapshot = self.pump.session().and_then(|session| self.unsaved.take_due(session));
@@ -447,8 +446,7 @@ fn what_has_ended_is_over(batch: &Batch, outside: &Outside) -> Result<(), Violat
     Invariant::Process.holds(early.is_none(), || format!("it is said to have ended, and lives: {early:?}"))
 }
 
-/// Checks that after the end of a run only those of its processes live that its session holds, or that could not be
-/// ended.
+/// Checks that no process of an ended run lives unless its session holds it or it could not be ended.
 fn no_process_is_left(batch: &Batch, outside: &Outside) -> Result<(), Violation> {
     let ended = |run| batch.records.iter().any(|record| matches!(&record.event, Event::RunEnded(e) if e.run == run));
     let mut left = outside.tools.running().filter(|(_, command)| ended(command.call.run)).peekable();

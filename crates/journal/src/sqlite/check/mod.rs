@@ -148,7 +148,7 @@ impl Check {
             }
             // It holds less than was acknowledged, but it is intact, and the WAL's version of it does not contain its
             // last entry.
-            Ok(bare) if bare.is_whole() && seen.as_ref().is_ok_and(|seen| !seen.continues(&bare)) => {
+            Ok(bare) if bare.is_intact() && seen.as_ref().is_ok_and(|seen| !seen.continues(&bare)) => {
                 self.find(Finding::stale_wal("with it, the journal lacks entries that the file alone holds"));
                 Ok(Some(bare))
             }

@@ -66,13 +66,13 @@ impl Verified {
     }
 
     /// Whether the line has no defect.
-    pub fn is_whole(&self) -> bool {
+    pub fn is_intact(&self) -> bool {
         self.faults.is_empty() && self.unread.is_none()
     }
 
     /// The state at the end of the line, if the line has no defect.
     pub fn session(&self) -> Option<&Session> {
-        self.replay.session().filter(|_| self.is_whole())
+        self.replay.session().filter(|_| self.is_intact())
     }
 
     /// Whether the state of removed entries is known only from the snapshot at this entry.
@@ -96,7 +96,7 @@ impl Verified {
         for defect in audited.defects.iter().cloned().chain(bodies) {
             self.add(&place, defect);
         }
-        if !self.is_whole() {
+        if !self.is_intact() {
             self.replay.lose();
         }
         if let Err(detail) = self.replay.take(reader, audited) {
@@ -112,7 +112,7 @@ impl Verified {
 
     /// Ends the line: a snapshot must cover the removed entries.
     fn end(&mut self) {
-        if let Some(place) = self.removed.take().filter(|_| self.is_whole()) {
+        if let Some(place) = self.removed.take().filter(|_| self.is_intact()) {
             self.add(&place, Defect::Unfounded);
         }
     }

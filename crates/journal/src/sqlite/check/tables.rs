@@ -39,7 +39,7 @@ impl Check {
                 self.find(Finding::of_tables(describe(&views, how), effect, Some(Repair::Views)));
             }
             if !others.is_empty() {
-                let repair = (how == "not there").then_some(Repair::Export);
+                let repair = (how == "missing").then_some(Repair::Export);
                 self.find(Finding::of_tables(describe(&others, how), Effect::ReadOnly, repair));
             }
         }

@@ -14,7 +14,7 @@ use crate::sqlite::reader::{Reader, Sees};
 pub(super) struct View {
     pub(super) reader: Reader,
     /// Whether SQLite finds no malformed page.
-    is_whole: bool,
+    is_intact: bool,
     /// The last entry; `None` when it cannot be read.
     head: Option<(Position, Hash)>,
 }
@@ -25,14 +25,14 @@ impl View {
         let quick = |connection: &rusqlite::Connection| {
             connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0))
         };
-        let is_whole = reader.query(quick).is_ok_and(|answer| answer == "ok");
+        let is_intact = reader.query(quick).is_ok_and(|answer| answer == "ok");
         let head = entry(&reader, "SELECT position, chain FROM entries ORDER BY position DESC LIMIT 1", &[]);
         let head = head.ok().map(|head| head.unwrap_or((Position(0), Hash([0; 32]))));
-        Ok(Self { reader, is_whole, head })
+        Ok(Self { reader, is_intact, head })
     }
 
-    pub(super) fn is_whole(&self) -> bool {
-        self.is_whole
+    pub(super) fn is_intact(&self) -> bool {
+        self.is_intact
     }
 
     pub(super) fn head(&self) -> Option<(Position, Hash)> {
@@ -41,7 +41,7 @@ impl View {
 
     /// Whether it is intact and holds what was acknowledged.
     pub(super) fn is_sound(&self, mark: Mark) -> bool {
-        self.is_whole && self.head.is_some() && mark.is_none_or(|mark| self.holds(mark))
+        self.is_intact && self.head.is_some() && mark.is_none_or(|mark| self.holds(mark))
     }
 
     /// Whether it has this entry.

@@ -107,7 +107,7 @@ fn r10_a_full_disk_acknowledges_nothing_and_loses_nothing_acknowledged() {
     assert_eq!(Reader::open(&home).unwrap().head(), Ok(acknowledged));
     drop(tight);
     let sqlite = own(&home);
-    assert!(home.join("journal.reserve").exists(), "the reserve is not made anew");
+    assert!(home.join("journal.reserve").exists(), "the reserve is not created again");
     assert_eq!(sqlite.read(script.branch, Seq(1)).unwrap().len() as u64, acknowledged.0);
     assert_eq!(add(&sqlite, script.batch(vec![retracted(1)], vec![])), Ok(Position(acknowledged.0 + 1)));
 }
