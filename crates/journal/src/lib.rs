@@ -7,7 +7,7 @@
 mod chain;
 mod ends;
 mod error;
-mod line;
+mod lineage;
 mod memory;
 mod old;
 #[cfg(feature = "sqlite")]
@@ -24,7 +24,7 @@ use engine::{
 };
 
 pub use error::{Error, Kind};
-pub use line::{Line, Segment, Snapshot, Start, Unsaved};
+pub use lineage::{Segment, Snapshot, Start, StoredLineage, Unsaved};
 pub use memory::Memory;
 pub use old::{Collected, Old};
 #[cfg(feature = "sqlite")]
@@ -79,7 +79,7 @@ pub struct Tail {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Page {
     /// Its entries in commit order.
-    pub entries: Vec<Placed>,
+    pub entries: Vec<HomeEntry>,
     /// Open progress of the branches that have some; `None` when more entries may follow this page.
     pub open: Option<Vec<Open>>,
 }
@@ -87,7 +87,7 @@ pub struct Page {
 /// An entry in commit order of the home.
 #[derive(Debug, Clone, PartialEq)]
 #[allow(missing_docs, reason = "the fields say it themselves")]
-pub struct Placed {
+pub struct HomeEntry {
     /// Its place in the home, from 1.
     pub position: Position,
     /// The epoch of the owner that appended it.
@@ -142,32 +142,32 @@ pub trait Read: Send + Sync {
     /// Everything that a branch's state is folded from: the newest snapshot that this version can read, the entries
     /// after it, and open progress. They are consistent even if another process appends meanwhile. Without a snapshot,
     /// a forked branch starts with its parent's line. An unknown branch has no entries.
-    fn line(&self, branch: BranchId) -> Result<Line, Error> {
-        let (until, mut progress) = line::now(self, branch)?;
-        let (start, segments) = line::recent(self, branch, until)?;
-        line::leave_out_sealed(&mut progress, &segments);
-        Ok(Line { start, segments, progress })
+    fn line(&self, branch: BranchId) -> Result<StoredLineage, Error> {
+        let (until, mut progress) = lineage::now(self, branch)?;
+        let (start, segments) = lineage::recent(self, branch, until)?;
+        lineage::leave_out_sealed(&mut progress, &segments);
+        Ok(StoredLineage { start, segments, progress })
     }
 
     /// Like [`Read::line`], but up to one entry and without progress.
-    fn line_until(&self, branch: BranchId, until: Seq) -> Result<Line, Error> {
-        let (start, segments) = line::recent(self, branch, until)?;
-        Ok(Line { start, segments, progress: vec![] })
+    fn line_until(&self, branch: BranchId, until: Seq) -> Result<StoredLineage, Error> {
+        let (start, segments) = lineage::recent(self, branch, until)?;
+        Ok(StoredLineage { start, segments, progress: vec![] })
     }
 
     /// Like [`Read::line`], but with every entry that still exists: the line starts at a snapshot only where entries
     /// were erased.
-    fn history(&self, branch: BranchId) -> Result<Line, Error> {
-        let (until, mut progress) = line::now(self, branch)?;
-        let (start, segments) = line::whole(self, branch, until)?;
-        line::leave_out_sealed(&mut progress, &segments);
-        Ok(Line { start, segments, progress })
+    fn history(&self, branch: BranchId) -> Result<StoredLineage, Error> {
+        let (until, mut progress) = lineage::now(self, branch)?;
+        let (start, segments) = lineage::whole(self, branch, until)?;
+        lineage::leave_out_sealed(&mut progress, &segments);
+        Ok(StoredLineage { start, segments, progress })
     }
 
     /// Like [`Read::history`], but up to one entry and without progress.
-    fn history_until(&self, branch: BranchId, until: Seq) -> Result<Line, Error> {
-        let (start, segments) = line::whole(self, branch, until)?;
-        Ok(Line { start, segments, progress: vec![] })
+    fn history_until(&self, branch: BranchId, until: Seq) -> Result<StoredLineage, Error> {
+        let (start, segments) = lineage::whole(self, branch, until)?;
+        Ok(StoredLineage { start, segments, progress: vec![] })
     }
 
     /// Progress that no entry has sealed yet, ordered by effect and offset. The records have no seq.

@@ -22,7 +22,7 @@ pub enum Message {
         files: Vec<File>,
     },
     /// What the model said.
-    Assistant(Answer),
+    Assistant(AssistantMessage),
     /// What a call gave back.
     Result {
         /// The id of the call.
@@ -59,16 +59,16 @@ impl Message {
 
 /// What a model said: blocks in the order in which it said them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Answer {
+pub struct AssistantMessage {
     /// The model, `PROVIDER/MODEL`: no other can read the signatures. Empty where none is signed.
     pub model: Arc<str>,
     /// In order.
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<ContentBlock>,
 }
 
 /// A block of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Block {
+pub struct ContentBlock {
     /// What it holds.
     pub held: BlockContent,
     /// The provider's own text for it, in the adapter's form.
@@ -88,13 +88,13 @@ pub enum BlockContent {
     Image(File),
 }
 
-impl Answer {
+impl AssistantMessage {
     /// An answer without signatures: reasoning, text, calls.
     pub fn plain(reasoning: Option<Arc<str>>, text: Option<Arc<str>>, calls: Vec<CallOf>) -> Self {
         let reasoning = reasoning.map(BlockContent::Reasoning);
         let held =
             reasoning.into_iter().chain(text.map(BlockContent::Text)).chain(calls.into_iter().map(BlockContent::Call));
-        Self { model: "".into(), blocks: held.map(|held| Block { held, signature: None }).collect() }
+        Self { model: "".into(), blocks: held.map(|held| ContentBlock { held, signature: None }).collect() }
     }
 
     /// Its calls, in order.

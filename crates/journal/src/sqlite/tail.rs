@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension as _};
 use super::reader::Reader;
 use super::stored::{StoredEntry, StoredProgress};
 use crate::chain::Head;
-use crate::line::leave_out_sealed;
+use crate::lineage::leave_out_sealed;
 use crate::{Entry, Error, LAST, Segment, Tail};
 
 /// Rows that are read before a second thread starts to check them, and rows per message to it.

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use engine::{
-    Allowance, Answer, BodyKind, CallId, Command, Content, Hash, MessageId, Overrides, QueueSettings, Refusal, RunId,
-    Scope, Seq, Timestamp,
+    Acknowledgement, Allowance, BodyKind, CallId, Command, Content, Hash, MessageId, Overrides, QueueSettings, Refusal,
+    RunId, Scope, Seq, Timestamp,
 };
 use uuid::Uuid;
 
@@ -68,7 +68,7 @@ impl Caller {
 #[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Answered {
     /// The answer or refusal.
-    pub answer: Result<Answer, Refusal>,
+    pub answer: Result<Acknowledgement, Refusal>,
     pub at: Timestamp,
 }
 
@@ -194,7 +194,7 @@ impl Callers {
     pub fn answered(
         &mut self,
         caller: Caller,
-        answer: Result<Answer, Refusal>,
+        answer: Result<Acknowledgement, Refusal>,
         at: Timestamp,
     ) -> Result<(), Violation> {
         self.waiting.remove(&caller);

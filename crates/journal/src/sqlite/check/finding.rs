@@ -77,7 +77,7 @@ impl fmt::Display for What {
 /// The consequence of a finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Effect {
+pub enum Consequence {
     /// Commands that write refuse the home.
     ReadOnly,
     /// Nothing in the home can be read.
@@ -96,7 +96,7 @@ pub enum Effect {
     Kept,
 }
 
-impl fmt::Display for Effect {
+impl fmt::Display for Consequence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ReadOnly => f.write_str("the home is read-only: commands that write refuse it"),
@@ -246,7 +246,7 @@ pub struct Finding {
     pub what: What,
     pub place: Where,
     pub detail: String,
-    pub effect: Effect,
+    pub effect: Consequence,
     /// The repair for it; `None` if only a backup helps.
     #[serde(rename = "mend")]
     pub repair: Option<Repair>,
@@ -258,7 +258,7 @@ impl Finding {
             what: What::StaleWal,
             place: Where::file("journal.db-wal"),
             detail: format!("it was left by another or an older journal: {why}"),
-            effect: Effect::ReadOnly,
+            effect: Consequence::ReadOnly,
             repair: Some(Repair::Wal),
         }
     }
@@ -270,7 +270,7 @@ impl Finding {
             Error::Foreign { .. } => (What::Foreign, None),
             _ => (What::Pages, Some(Repair::Export)),
         };
-        Self { what, place: Where::file("journal.db"), detail: error.cause(), effect: Effect::Closed, repair }
+        Self { what, place: Where::file("journal.db"), detail: error.cause(), effect: Consequence::Closed, repair }
     }
 
     /// A session cannot be read to its end.
@@ -279,7 +279,7 @@ impl Finding {
             what: What::Entry,
             place: Where::session(key),
             detail: format!("it cannot be read to its end ({detail}); {}", good_up_to(last_good)),
-            effect: Effect::Refused(key.to_owned()),
+            effect: Consequence::Refused(key.to_owned()),
             repair: Some(Repair::Export),
         }
     }
@@ -295,14 +295,14 @@ impl Finding {
             what: What::Snapshot,
             place: Where { checkpoint: Some(snapshot.to_string()), snapshot: Some(snapshot), ..Where::session(key) },
             detail: format!("{detail}; {harm}"),
-            effect: Effect::Refused(key.to_owned()),
+            effect: Consequence::Refused(key.to_owned()),
             repair: Some(repair),
         }
     }
 
     /// Like [`Finding::of_snapshot`], but in a branch that its session no longer uses.
     pub(super) fn of_left_snapshot(key: &str, snapshot: Checkpoint, detail: &str) -> Self {
-        Self { effect: Effect::Kept, ..Self::of_snapshot(key, snapshot, detail, false) }
+        Self { effect: Consequence::Kept, ..Self::of_snapshot(key, snapshot, detail, false) }
     }
 
     /// A session has no entry.
@@ -311,19 +311,19 @@ impl Finding {
             what: What::Branch,
             place: Where::session(key),
             detail: detail.to_owned(),
-            effect: Effect::Refused(key.to_owned()),
+            effect: Consequence::Refused(key.to_owned()),
             repair: Some(Repair::Session(key.to_owned())),
         }
     }
 
     /// A table, index or row that every journal has is missing.
-    pub(super) fn of_tables(detail: String, effect: Effect, repair: Option<Repair>) -> Self {
+    pub(super) fn of_tables(detail: String, effect: Consequence, repair: Option<Repair>) -> Self {
         Self { what: What::Tables, place: Where::file("journal.db"), detail, effect, repair }
     }
 
     /// The row of the session does not match its entries, or is missing.
     pub(super) fn of_row(key: &str, detail: String, repair: Option<Repair>) -> Self {
-        let effect = Effect::Unlisted(key.to_owned());
+        let effect = Consequence::Unlisted(key.to_owned());
         Self { what: What::Rows, place: Where::session(key), detail, effect, repair }
     }
 
@@ -333,7 +333,7 @@ impl Finding {
             what: What::Views,
             place: key.map_or_else(|| Where::file("journal.db"), Where::session),
             detail,
-            effect: Effect::Lists,
+            effect: Consequence::Lists,
             repair: Some(Repair::Views),
         }
     }
@@ -345,7 +345,7 @@ impl Finding {
             Err(detail) => (Where::default(), format!("it cannot be read to its end ({detail})"), Repair::Export),
         };
         let detail = format!("{detail}; {}", good_up_to(last_good));
-        Self { what: What::Ledger, place, detail, effect: Effect::Unknown, repair: Some(repair) }
+        Self { what: What::Ledger, place, detail, effect: Consequence::Unknown, repair: Some(repair) }
     }
 
     /// An entry of this session is faulty.
@@ -365,7 +365,7 @@ impl Finding {
             what: if body.is_some() { What::Body } else { What::Entry },
             place: Where { session: Some(key.to_owned()), body, ..Where::entry(place) },
             detail: format!("{defect}; {}", good_up_to(last_good)),
-            effect: Effect::Refused(key.to_owned()),
+            effect: Consequence::Refused(key.to_owned()),
             repair: Some(Repair::Session(key.to_owned())),
         }
     }

@@ -23,11 +23,11 @@ use std::path::{Path, PathBuf};
 pub(super) use pages::rfc3339;
 pub(super) use tables::{Wanted, strange_views, wanted};
 
-pub use finding::{Effect, Finding, Repair, UnknownRepair, What, Where};
+pub use finding::{Consequence, Finding, Repair, UnknownRepair, What, Where};
 pub use ledger::VerifiedLedger;
 pub use replay::Replay;
 pub use session::{EntryAnchor, Fault, Verified};
-pub use walk::{Audited, Checkpoint, Content, Defect, Segment};
+pub use walk::{Audited, BranchSpan, Checkpoint, Defect, EntryContent};
 
 use super::home::DATABASE;
 use super::reader::Sees;
@@ -51,7 +51,7 @@ pub type Watch<'a> = &'a mut dyn FnMut(Progress);
 
 /// The result of checking a home.
 #[derive(Debug, Default)]
-pub struct Report {
+pub struct CheckReport {
     /// The defects, the most severe first.
     pub findings: Vec<Finding>,
     /// Facts worth knowing that are no defects.
@@ -82,19 +82,19 @@ pub struct Counts {
 }
 
 /// Checks a whole home. An error means that there is nothing to check, or that it may not be read.
-pub fn check(home: &Path, watch: Watch<'_>) -> Result<Report, Error> {
+pub fn check(home: &Path, watch: Watch<'_>) -> Result<CheckReport, Error> {
     Check::new(home).run(watch)
 }
 
 /// A check in progress.
 struct Check {
     home: PathBuf,
-    report: Report,
+    report: CheckReport,
 }
 
 impl Check {
     fn new(home: &Path) -> Self {
-        Self { home: home.to_owned(), report: Report::default() }
+        Self { home: home.to_owned(), report: CheckReport::default() }
     }
 
     fn database(&self) -> PathBuf {
@@ -109,7 +109,7 @@ impl Check {
         self.report.notes.push(note.into());
     }
 
-    fn run(mut self, watch: Watch<'_>) -> Result<Report, Error> {
+    fn run(mut self, watch: Watch<'_>) -> Result<CheckReport, Error> {
         watch(Progress { step: "files", done: 0, of: 0 });
         // The mark is read before the journal: entries acknowledged during the check must not seem lost.
         let mark = self.files()?;

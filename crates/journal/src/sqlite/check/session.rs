@@ -3,7 +3,7 @@
 use engine::{Hash, Position, Session, Timestamp};
 
 use super::replay::Replay;
-use super::walk::{Audited, Checkpoint, Defect, Segment};
+use super::walk::{Audited, BranchSpan, Checkpoint, Defect};
 use crate::Read as _;
 use crate::sqlite::reader::Reader;
 
@@ -137,7 +137,7 @@ impl EntryAnchor {
 
 impl Reader {
     /// Checks a line: every payload, chain and body, and whether the entries follow from each other.
-    pub fn verify(&self, line: &[Segment]) -> Verified {
+    pub fn verify(&self, line: &[BranchSpan]) -> Verified {
         let mut verified = Verified::default();
         for segment in line {
             self.list_snapshots(segment, &mut verified);
@@ -161,7 +161,7 @@ impl Reader {
     }
 
     /// Lists the snapshots of a segment: whether each matches its hash, and whether its version can be compared.
-    fn list_snapshots(&self, segment: &Segment, verified: &mut Verified) {
+    fn list_snapshots(&self, segment: &BranchSpan, verified: &mut Verified) {
         // If they cannot be listed, the check of pages reports that.
         for seq in self.snapshots(segment.branch).unwrap_or_default() {
             if segment.to.is_some_and(|to| seq > to) {
