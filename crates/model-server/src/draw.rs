@@ -19,7 +19,7 @@ impl Draw {
         mixed ^ mixed >> 31
     }
 
-    /// Less than `limit`, which is far below 2⁶⁴: the bias is of no account.
+    /// Below `limit`, which is far below 2⁶⁴: the bias is negligible.
     pub fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit
     }

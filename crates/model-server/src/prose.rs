@@ -1,9 +1,10 @@
-//! Text that is no text, but packs like it: frequent words as often as they are, rare ones made of syllables. 3,000 bytes of
-//! it come to 0.50 of their length under zstd at level 3, as 3,000 bytes of this project's own pages do (0.49).
+//! Random text that compresses like real text: frequent words with their real frequencies, rare ones made of syllables.
+//! 3,000 bytes of it compress to 0.50 of their length under zstd at level 3, as 3,000 bytes of this project's own pages
+//! do (0.49).
 
 use crate::draw::Draw;
 
-/// From the most frequent one on.
+/// Words, the most frequent first.
 const WORDS: &str = "the of and to a in is that it for on with as be are this by not or an which from at was if can \
     has its will but when one all have more you no so what there then than into only each may other must they does \
     every where same any their how some time before after because work most first two new over made out up here state \
@@ -13,7 +14,7 @@ const WORDS: &str = "the of and to a in is that it for on with as be are this by
     writes makes comes goes shows says holds runs";
 const SYLLABLES: &str = "con ver ta ri men tor sta per lo gi na ti ve ra der ment ing tion al ence able re un pre sub \
     trans port form duc lec tive ma ne li so cu mo di ca fe pa bi ter ex";
-/// One word in so many is a rare one.
+/// One word in this many is a rare one.
 const RARE: u64 = 4;
 
 /// A stream of such text; the seed decides all of it.
@@ -31,7 +32,7 @@ impl Prose {
         Self { draw: Draw::new(seed), words: list(WORDS), syllables: list(SYLLABLES) }
     }
 
-    /// The next so many bytes, ASCII, in sentences.
+    /// The next `bytes` bytes, ASCII, in sentences.
     pub fn text(&mut self, bytes: usize) -> String {
         let mut text = String::with_capacity(bytes + 32);
         let mut left = 0;

@@ -1,10 +1,10 @@
-//! The harness of the kill rate: it finds nothing where nothing is wrong, and a planted bug at once.
+//! The harness of the kill rate: it finds nothing if nothing is wrong, and a built-in bug at once.
 
 use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// So many kills of homes in a folder of their own.
+/// This many kills of homes in a temporary folder.
 fn kills(arguments: &[&str]) -> (Output, Value) {
     let folder = tempfile::tempdir().expect("a folder");
     let mut command = Command::new(env!("CARGO_BIN_EXE_journal-kills"));
@@ -24,7 +24,7 @@ fn r10_what_was_acknowledged_survives_sigkill() {
     assert_eq!((&report["lost"], &report["gaps"]), (&0.into(), &0.into()), "{report}");
 }
 
-/// A kill hits in front of the commit or after it: what was told is lost, or it was told another position than it got.
+/// The kill comes before or after the commit: the reported step is lost, or has another position than reported.
 #[test]
 fn an_acknowledgement_before_the_journal_has_answered_is_found() {
     let (output, report) = kills(&["--bug", "early"]);

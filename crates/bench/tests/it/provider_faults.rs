@@ -1,5 +1,5 @@
-//! docs/internals/provider-faults.md against the sources: every test and every fault that it names is there. That it has every fault
-//! of the kill harness is checked beside their list.
+//! Checks docs/internals/provider-faults.md against the sources: every test and every fault that it names exists. A
+//! test beside the list of the kill harness checks that the page has all of its faults.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,7 +18,7 @@ struct Row<'a> {
     simulator: &'a str,
 }
 
-/// What stands in backticks.
+/// The words in backticks.
 fn names(cell: &str) -> Vec<&str> {
     cell.split('`').skip(1).step_by(2).collect()
 }
@@ -52,7 +52,7 @@ fn tests() -> BTreeSet<String> {
     tests
 }
 
-/// The function behind each `#[test]` or `#[tokio::test]`, but for those that are ignored.
+/// The function after each `#[test]` or `#[tokio::test]`, except ignored ones.
 fn tests_of(source: &str) -> BTreeSet<String> {
     let mut tests = BTreeSet::new();
     let mut is_test = false;
@@ -71,7 +71,7 @@ fn tests_of(source: &str) -> BTreeSet<String> {
     tests
 }
 
-/// What the page says that is not so.
+/// False statements of the page.
 fn wrong(page: &str, tests: &BTreeSet<String>) -> Vec<String> {
     let mut wrong = vec![];
     let rows = rows(page);

@@ -1,15 +1,15 @@
-//! Keeping what is changed: under the same name, with what it is and a time behind it. What may not live here: SQL.
+//! Keeps copies of what a repair changes: the old name plus a reason and the time.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::Error;
 use crate::sqlite::files;
-use crate::sqlite::home::{Owned, aside_name, unwritable};
+use crate::sqlite::home::{Owned, copy_name, unwritable};
 
-/// A name that is not there yet.
+/// A name that does not exist yet.
 fn free_name(path: &Path, what: &str) -> PathBuf {
-    let first = aside_name(path, what);
+    let first = copy_name(path, what);
     let other = |n: u32| first.with_file_name(format!("{}-{n}", name(&first)));
     if first.exists() { (2..1000).map(other).find(|path| !path.exists()).unwrap_or(first) } else { first }
 }
@@ -24,7 +24,7 @@ pub(super) fn rename(path: &Path, what: &str) -> Result<String, Error> {
     Ok(name(&kept))
 }
 
-/// Another name for the same file, until a new one takes its first name.
+/// Links the file under another name, until a new file takes its first name.
 pub(super) fn link(path: &Path, what: &str) -> Result<String, Error> {
     let kept = free_name(path, what);
     files::link(path, &kept).and_then(|()| files::sync_name(&kept)).map_err(unwritable(path))?;
@@ -42,7 +42,7 @@ pub(super) fn copy_mark(home: &Owned) -> Result<String, Error> {
     copy(&home.path().join("journal.mark"), "before")
 }
 
-/// The index of a WAL that is gone would be taken for that of the next one.
+/// Removes the index of the WAL: otherwise SQLite would use the index of a removed WAL for the next one.
 pub(super) fn drop_index(home: &Owned) -> Result<(), Error> {
     let index = home.database().with_extension("db-shm");
     match files::remove(&index) {

@@ -1,31 +1,29 @@
-//! What the child says on its pipe: that it owns the home, then each acknowledgement, in the moment in which it is given.
+//! What the child reports on its pipe: that it owns the home, then each acknowledgement as soon as it gets it.
 
 use std::io::{self, Write};
 
 use engine::{Epoch, Position};
 
-/// Bytes of one word on the pipe: three numbers, little-endian. So few are written whole or not at all.
+/// Bytes of one report: three numbers, little-endian. A write of this size is atomic on a pipe.
 pub(super) const BYTES: usize = 24;
 /// In the place of a session: the home is owned.
 const OWNED: u64 = u64::MAX;
 
-/// One word of the child.
+/// A report of the child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Told {
-    /// It owns the home, under this number.
+pub(super) enum ReportLine {
+    /// It owns the home, with this epoch.
     Owned(Epoch),
     /// A step of a session was acknowledged.
     Done {
-        /// Which session.
         session: usize,
-        /// Which step.
         step: u64,
-        /// The position that the journal named.
+        /// The position that the journal returned.
         position: Position,
     },
 }
 
-impl Told {
+impl ReportLine {
     pub(super) fn write(self, mut pipe: impl Write) -> io::Result<()> {
         let numbers = match self {
             Self::Owned(epoch) => [OWNED, epoch.0, 0],
@@ -34,7 +32,7 @@ impl Told {
         pipe.write_all(&numbers.map(u64::to_le_bytes).concat())
     }
 
-    /// All words, in order. What a kill has cut was not told.
+    /// All reports, in order. An incomplete last one does not count.
     pub(super) fn all(bytes: &[u8]) -> impl Iterator<Item = Self> {
         bytes.chunks_exact(BYTES).map(|word| {
             let number = |at: usize| u64::from_le_bytes(word[8 * at..8 * at + 8].try_into().expect("eight bytes"));
@@ -51,13 +49,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_read_as_they_were_told_and_half_a_word_is_none() {
-        let told = [Told::Owned(Epoch(3)), Told::Done { session: 2, step: 9, position: Position(77) }];
+    fn reports_are_read_as_they_were_written_and_half_a_report_is_none() {
+        let reported = [ReportLine::Owned(Epoch(3)), ReportLine::Done { session: 2, step: 9, position: Position(77) }];
         let mut pipe = vec![];
-        for word in told {
+        for word in reported {
             word.write(&mut pipe).unwrap();
         }
-        assert_eq!(Told::all(&pipe).collect::<Vec<_>>(), told);
-        assert_eq!(Told::all(&pipe[..pipe.len() - 1]).count(), 1);
+        assert_eq!(ReportLine::all(&pipe).collect::<Vec<_>>(), reported);
+        assert_eq!(ReportLine::all(&pipe[..pipe.len() - 1]).count(), 1);
     }
 }

@@ -1,5 +1,5 @@
-//! What a home holds beside the lines of its sessions: branches that were left, and what nothing needs. Nothing here closes a
-//! session. What may not live here: the lines themselves (`sessions`), and removing anything.
+//! Checks what a home holds beside the lines of its sessions: abandoned branches, and data that nothing needs. None of
+//! it closes a session.
 
 use engine::{BranchId, Seq};
 use rusqlite::Row;
@@ -12,11 +12,11 @@ use crate::sqlite::collect::collectable;
 use crate::sqlite::reader::Reader;
 use crate::{Error, Read as _};
 
-/// Branches of no session that are named.
+/// How many branches without a session a note names.
 const NAMED: usize = 3;
 
 impl Check {
-    /// What a session has left behind: the entries of its branches that are not in its line. Nothing goes on there.
+    /// Checks the entries of a session's branches that are not in its line. No run uses them.
     pub(super) fn left(&mut self, reader: &Reader, key: &str, line: &[BranchSpan]) -> Result<(), Error> {
         for branch in branches(reader, "session = (SELECT uuid FROM sessions WHERE key = ?1)", [key])? {
             let after = match line.iter().find(|segment| segment.branch == branch) {
@@ -25,11 +25,11 @@ impl Check {
                 Some(BranchSpan { to: None, .. }) => continue,
             };
             if let Some((at, defect)) = self.first_fault(reader, branch, after)? {
-                self.note(format!("{at}, which session {key} has left, cannot be believed: {defect}; `limulus audit {key} --branch {branch}` shows it"));
+                self.note(format!("{at}, on an abandoned branch of session {key}, is corrupt: {defect}; `limulus audit {key} --branch {branch}` shows it"));
             }
             for seq in reader.snapshots(branch)?.into_iter().filter(|seq| *seq > after) {
                 if let Err(error) = reader.snapshot(branch, seq) {
-                    self.find(Finding::of_left_snapshot(key, Checkpoint { branch, seq }, &error.said()));
+                    self.find(Finding::of_left_snapshot(key, Checkpoint { branch, seq }, &error.cause()));
                 }
             }
         }
@@ -53,8 +53,8 @@ impl Check {
         Ok(first)
     }
 
-    /// What nothing needs. It takes space, and is no danger.
-    pub(super) fn rest(&mut self, view: &View, watch: Watch<'_>) {
+    /// Notes the data that nothing needs. It takes space and does no harm.
+    pub(super) fn unused(&mut self, view: &View, watch: Watch<'_>) {
         let none =
             branches(&view.reader, "session NOT IN (SELECT uuid FROM sessions) AND ?1", [true]).unwrap_or_default();
         if !none.is_empty() {
@@ -62,16 +62,16 @@ impl Check {
             let more =
                 none.len().checked_sub(NAMED + 1).map(|more| format!(" and {} more", more + 1)).unwrap_or_default();
             let named = named.join(", ");
-            self.note(format!("no session goes on in {named}{more}: `limulus audit --branch` shows them"));
+            self.note(format!("no session uses {named}{more}: `limulus audit --branch` shows them"));
         }
-        // Of what cannot be read nobody knows what it needs.
+        // If some data cannot be read, nobody knows what that data needs.
         if !self.report.findings.is_empty() {
             return;
         }
         watch(Progress { step: "bodies", done: 0, of: self.report.counts.bodies });
         match collectable(&view.reader) {
             Ok(collectable) => self.report.collectable = collectable,
-            Err(error) => self.note(format!("what nothing names was not counted: {}", error.said())),
+            Err(error) => self.note(format!("unused bodies were not counted: {}", error.cause())),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a home holds beside the lines of its sessions: told, and no damage.
+//! Data that a home holds beside the lines of its sessions: a check reports it, and it is no damage.
 
 use std::path::Path;
 
@@ -27,9 +27,9 @@ fn r18_what_a_session_has_left_is_looked_at_and_closes_nothing() {
     change(&home, "UPDATE entries SET payload = replace(payload, 'request', 'requesT') WHERE branch = 1 AND seq = 7");
     let report = look(&home);
     assert_eq!((report.findings, report.counts.entries), (vec![], looked.counts.entries));
-    let wanted = format!("{}@7, which session {} has left, cannot be believed", script.branch, script.key);
+    let wanted = format!("{}@7, on an abandoned branch of session {}, is corrupt", script.branch, script.key);
     assert!(report.notes[0].starts_with(&wanted), "{:?}", report.notes);
-    // A snapshot that does not read keeps everything from being collected.
+    // An unreadable snapshot keeps everything from being collected.
     change(&home, "UPDATE snapshots SET content = zeroblob(9)");
     let report = look(&home);
     let finding = &report.findings[0];
@@ -47,33 +47,34 @@ fn r10_what_would_be_collected_is_counted_and_is_what_is_collected() {
     };
     let answer = text("an answer");
     add(&sqlite, script.batch(vec![sealed(1, answer.body)], vec![answer])).unwrap();
-    // Behind the entry that seals it: nobody writes such a piece, and nothing will take it away. The other one is open.
+    // Progress behind the entry that seals it: nothing writes such a piece, and nothing would remove it. The other one
+    // is open.
     add(&sqlite, script.batch(vec![piece(77, 1, 1)], vec![])).unwrap();
     add(&sqlite, script.batch(vec![piece(77, 2, 1)], vec![])).unwrap();
     drop(sqlite);
     change(&home, "INSERT INTO bodies SELECT randomblob(32), 'message', 3, 'raw', x'010203' FROM bodies");
-    let told = crate::sqlite::collect::collectable(&Reader::open(&home).unwrap()).unwrap();
-    assert_eq!(told, Collected { bodies: 1, bytes: 3, progress: 1 });
+    let expected = crate::sqlite::collect::collectable(&Reader::open(&home).unwrap()).unwrap();
+    assert_eq!(expected, Collected { bodies: 1, bytes: 3, progress: 1 });
     let sqlite = own(&home);
-    assert_eq!(sqlite.collect(), Ok(told));
+    assert_eq!(sqlite.collect(), Ok(expected));
     assert_eq!(sqlite.progress(script.branch).unwrap().len(), 1);
 }
 
 #[test]
-fn r10_a_session_that_is_put_aside_frees_its_key_and_keeps_its_entries() {
+fn r10_a_quarantined_session_frees_its_key_and_keeps_its_entries() {
     let (_folder, home, script) = kept();
     own(&home).rebuild_views().unwrap();
     let before = own(&home).read(script.branch, Seq(1)).unwrap();
-    Repairs::take(&home).unwrap().put_aside(&script.key).unwrap();
+    Repairs::take(&home).unwrap().quarantine(&script.key).unwrap();
     let sqlite = own(&home);
     assert_eq!((sqlite.session(&script.key), sqlite.receipts(script.session)), (Ok(None), Ok(vec![])));
     assert_eq!(sqlite.read(script.branch, Seq(1)).unwrap(), before);
     assert_eq!(sqlite.rebuild_views().unwrap(), []);
     assert_eq!(sqlite.sessions().unwrap().len(), 2);
     drop(sqlite);
-    // Only one of which nothing can be believed is put aside.
+    // A session is quarantined only if nothing of it is good.
     change(&home, "UPDATE entries SET payload = '{}' WHERE branch = 1 AND seq = 1");
     let report = look(&home);
     assert_eq!(report.findings, vec![]);
-    assert!(report.notes[0].contains(&format!("no session goes on in {}", script.branch)), "{:?}", report.notes);
+    assert!(report.notes[0].contains(&format!("no session uses {}", script.branch)), "{:?}", report.notes);
 }
