@@ -1,10 +1,10 @@
-//! Which addresses are on the public internet. Whatever is not may be a router, a cloud's metadata, or somebody's printer,
-//! and a page from outside must not be able to send an agent there.
+//! Decides which addresses are on the public internet. Any other address may belong to a router, a cloud's metadata service
+//! or a printer, and a page from outside must not be able to send an agent there.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// IPv4 networks that are not public, from the IANA registry of special purposes; and the host at which one large cloud
-/// keeps its metadata on a public address.
+/// IPv4 networks that are not public, from the IANA special-purpose registry, and the public address at which one large
+/// cloud serves its metadata.
 const NOT_PUBLIC_V4: &[([u8; 4], u32)] = &[
     ([0, 0, 0, 0], 8),
     ([10, 0, 0, 0], 8),
@@ -27,14 +27,15 @@ const NOT_PUBLIC_V4: &[([u8; 4], u32)] = &[
 /// The one IPv6 network of global unicast addresses.
 const PUBLIC_V6: (u128, u32) = (0x2000 << 112, 3);
 
-/// What of it is not public: special assignments (Teredo among them), documentation, 6to4, documentation again.
+/// Networks inside [`PUBLIC_V6`] that are not public: special assignments (including Teredo), documentation, 6to4, and a
+/// second range for documentation.
 const NOT_PUBLIC_V6: &[(u128, u32)] =
     &[(0x2001 << 112, 23), (0x2001_0db8 << 96, 32), (0x2002 << 112, 16), (0x3fff << 112, 20)];
 
-/// IPv4 addresses behind a translator stand in the last four bytes.
+/// The NAT64 prefix: the last four bytes hold the IPv4 address.
 const TRANSLATED: (u128, u32) = (0x0064_ff9b << 96, 96);
 
-/// Whether anyone on the internet could reach it.
+/// Returns whether anyone on the internet could reach this address.
 pub(crate) fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
@@ -64,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_anyone_could_reach_is_public() {
+    fn only_addresses_of_the_internet_are_public() {
         for (address, expected) in [
             ("1.1.1.1", true),
             ("100.63.255.255", true),
