@@ -454,7 +454,7 @@ pub struct Receipt {
 
 /// What a command that was not refused has done.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
+pub enum Acknowledgement {
     /// For a message: its receipt.
     Receipt(Receipt),
     /// For anything else: it is recorded.

@@ -32,20 +32,22 @@ pub use ids::{
     BranchId, CallId, EffectId, EffectKind, Epoch, Hash, InvalidId, MessageId, Moment, Position, RunId, Seq, SessionId,
     Timestamp,
 };
-pub use input::{Answer, Command, CompactionResult, Input, Override, Part, Receipt, Refusal, Report, ToolResult};
+pub use input::{
+    Acknowledgement, Command, CompactionResult, Input, Override, Part, Receipt, Refusal, Report, ToolResult,
+};
 pub use lanes::{Bound, Lane, LaneAnswer, LaneBounds, LaneRequest, LaneWait, Lanes};
 pub use ledger::{
     Account, Cooldown, CooldownLifted, CooldownSet, FailureReport, Ledger, LedgerPump, LedgerUpdate, ProfileOrder,
 };
-pub use machine::{IllegalEdge, Line, Machine, RecoverError, Segment, SettingsSource};
+pub use machine::{IllegalEdge, Lineage, LineageSegment, Machine, RecoverError, SettingsSource};
 pub use pump::{Do, Pump};
 pub use queue::{DropPolicy, Interrupt, QueueSettings};
 pub use settings::{Candidate, Compaction, Limits, Policy, Price, ResumeMode, Settings, Thinking, ToolClass, ToolSpec};
 pub use state::{
-    Asked, Block, BlockList, BlockOf, Blocks, Call, Clock, Compacting, Counted, Ending, Flags, InvalidSnapshot, Item,
-    ItemAt, ItemCall, LegState, Lifecycle, Message, MessageShows, PartialCall, Pause, Phase, PrepareStage, Process,
-    ProcessState, QueueState, QueueWatch, Queued, Repeat, Repeats, Run, STATE_VERSION, Sent, Session, Stage, Step,
-    Stream, SummaryRequest, Transcript, Unpaired, WrapUp,
+    Asked, Block, BlockList, BlockOf, Blocks, Call, Compacting, Counted, Ending, Flags, InvalidSnapshot, Item, ItemAt,
+    ItemCall, LegState, Lifecycle, Message, MessageShows, PartialCall, Pause, Phase, PrepareStage, Process,
+    ProcessState, QueueState, QueueWatch, Queued, Repeat, Repeats, Run, RunClock, STATE_VERSION, Sent, Session, Stage,
+    Step, Stream, SummaryRequest, Transcript, Unpaired, WrapUp,
 };
 pub use tables::budget::{Allowance, AtLimit, Budget, Limit, Resource, Scope, Spent};
 pub use tables::compaction::{CompactionStep, Window};

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::batch::Batch;
 use crate::effect::Effect;
 use crate::ids::{EffectId, Moment, Timestamp};
-use crate::input::{Answer, Input, Refusal, Report};
+use crate::input::{Acknowledgement, Input, Refusal, Report};
 use crate::machine::{IllegalEdge, Machine};
 use crate::mutant;
 use crate::state::Session;
@@ -25,7 +25,7 @@ pub enum Do<C> {
     /// Tell subscribers of a committed batch.
     Publish(Arc<Batch>),
     /// Answer a caller.
-    Answer(C, Result<Answer, Refusal>),
+    Answer(C, Result<Acknowledgement, Refusal>),
     /// Offer `Report::Due` once at this time; replaces the time armed before, none disarms it.
     Arm(Option<Timestamp>),
     /// The machine tried an edge that the table does not have. Throw it away and rebuild it from the journal.
@@ -37,7 +37,7 @@ pub enum Do<C> {
 pub struct Pump<C> {
     machine: Machine,
     offered: VecDeque<(Input, Moment, Option<C>)>,
-    answers: Vec<(C, Result<Answer, Refusal>)>,
+    answers: Vec<(C, Result<Acknowledgement, Refusal>)>,
     in_flight: Option<Arc<Batch>>,
     running: BTreeSet<EffectId>,
     armed: Armed,

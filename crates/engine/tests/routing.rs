@@ -8,9 +8,9 @@ use std::sync::Arc;
 use engine::tables::lifecycle::{LifecycleCause, LifecycleKind};
 use engine::tables::routing::{Cell, MODES, Route, cells, route};
 use engine::{
-    Allowance, Answer, BodyKind, BudgetSet, Command, Compacting, CompactionStep, Content, Effect, EffectId, EffectKind,
-    Epoch, Event, Hash, Interrupt, Lifecycle, LifecycleChanged, Line, Machine, MessageId, Moment, Overrides, Phase,
-    QueueMode, QueueSettings, Report, Scope, Session, Timestamp, WaitEnded, WaitFor,
+    Acknowledgement, Allowance, BodyKind, BudgetSet, Command, Compacting, CompactionStep, Content, Effect, EffectId,
+    EffectKind, Epoch, Event, Hash, Interrupt, Lifecycle, LifecycleChanged, Lineage, Machine, MessageId, Moment,
+    Overrides, Phase, QueueMode, QueueSettings, Report, Scope, Session, Timestamp, WaitEnded, WaitFor,
 };
 use support::script::run;
 use uuid::Uuid;
@@ -201,13 +201,13 @@ fn later_states() -> Vec<(&'static str, Session)> {
 /// A machine that stands there.
 fn machine(session: Session) -> Machine {
     let settings = Arc::new(support::settings());
-    let line = Line { start: Some(session), ..Line::default() };
+    let line = Lineage { start: Some(session), ..Lineage::default() };
     Machine::recover(line, &move |_: Hash| Some(Arc::clone(&settings))).expect("a state can be taken up")
 }
 
 const NOW: Moment = Moment { now: Timestamp(100), random: 1 };
 
-fn offer(machine: &mut Machine, mode: QueueMode, interrupt: Interrupt) -> Answer {
+fn offer(machine: &mut Machine, mode: QueueMode, interrupt: Interrupt) -> Acknowledgement {
     let command = Command::Message {
         message: MESSAGE,
         content: Content::text(BodyKind::Message, "and this"),
@@ -268,7 +268,7 @@ fn r31_r32_a_steer_is_kept_while_a_quota_or_a_budget_holds_the_run() {
     for (name, session) in later_states().into_iter().filter(|(name, _)| ["quota", "budget"].contains(name)) {
         let on = if name == "quota" { WaitFor::Quota } else { WaitFor::Budget };
         let mut machine = machine(session);
-        let Answer::Receipt(receipt) = offer(&mut machine, QueueMode::Steer, Interrupt::Replace) else {
+        let Acknowledgement::Receipt(receipt) = offer(&mut machine, QueueMode::Steer, Interrupt::Replace) else {
             panic!("a message has a receipt")
         };
         assert_eq!(receipt.until, (name == "quota").then_some(Timestamp(5_000)));

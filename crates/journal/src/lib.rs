@@ -7,7 +7,7 @@
 mod chain;
 mod ends;
 mod error;
-mod line;
+mod lineage;
 mod memory;
 mod old;
 #[cfg(feature = "sqlite")]
@@ -24,7 +24,7 @@ use engine::{
 };
 
 pub use error::{Error, Kind};
-pub use line::{Line, Segment, Snapshot, Start, Unsaved};
+pub use lineage::{Segment, Snapshot, Start, StoredLineage, Unsaved};
 pub use memory::Memory;
 pub use old::{Collected, Old};
 #[cfg(feature = "sqlite")]
@@ -78,14 +78,14 @@ pub struct Tail {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Page {
     /// Its entries in commit order.
-    pub entries: Vec<Placed>,
+    pub entries: Vec<HomeEntry>,
     /// Open progress of the branches that have some; none when entries may follow this page.
     pub open: Option<Vec<Open>>,
 }
 
 /// An entry in the order of the home.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Placed {
+pub struct HomeEntry {
     /// Its place in the home.
     pub position: Position,
     /// The owner that appended it.
@@ -140,31 +140,31 @@ pub trait Read: Send + Sync {
     /// What a branch's state is folded from: the newest snapshot that this version knows, what follows it and open
     /// progress, which fit together also while another process appends. Where there is no snapshot and the branch was
     /// forked, it begins with its parent's line. Nothing is there: no entries.
-    fn line(&self, branch: BranchId) -> Result<Line, Error> {
-        let (until, mut progress) = line::now(self, branch)?;
-        let (start, segments) = line::recent(self, branch, until)?;
-        line::leave_out_sealed(&mut progress, &segments);
-        Ok(Line { start, segments, progress })
+    fn line(&self, branch: BranchId) -> Result<StoredLineage, Error> {
+        let (until, mut progress) = lineage::now(self, branch)?;
+        let (start, segments) = lineage::recent(self, branch, until)?;
+        lineage::leave_out_sealed(&mut progress, &segments);
+        Ok(StoredLineage { start, segments, progress })
     }
 
     /// The same up to one of its entries, and without progress.
-    fn line_until(&self, branch: BranchId, until: Seq) -> Result<Line, Error> {
-        let (start, segments) = line::recent(self, branch, until)?;
-        Ok(Line { start, segments, progress: vec![] })
+    fn line_until(&self, branch: BranchId, until: Seq) -> Result<StoredLineage, Error> {
+        let (start, segments) = lineage::recent(self, branch, until)?;
+        Ok(StoredLineage { start, segments, progress: vec![] })
     }
 
     /// The same as [`Read::line`] with every entry that is still there: only where some were erased does it start at a snapshot.
-    fn history(&self, branch: BranchId) -> Result<Line, Error> {
-        let (until, mut progress) = line::now(self, branch)?;
-        let (start, segments) = line::whole(self, branch, until)?;
-        line::leave_out_sealed(&mut progress, &segments);
-        Ok(Line { start, segments, progress })
+    fn history(&self, branch: BranchId) -> Result<StoredLineage, Error> {
+        let (until, mut progress) = lineage::now(self, branch)?;
+        let (start, segments) = lineage::whole(self, branch, until)?;
+        lineage::leave_out_sealed(&mut progress, &segments);
+        Ok(StoredLineage { start, segments, progress })
     }
 
     /// The same as [`Read::history`] up to one of its entries, and without progress.
-    fn history_until(&self, branch: BranchId, until: Seq) -> Result<Line, Error> {
-        let (start, segments) = line::whole(self, branch, until)?;
-        Ok(Line { start, segments, progress: vec![] })
+    fn history_until(&self, branch: BranchId, until: Seq) -> Result<StoredLineage, Error> {
+        let (start, segments) = lineage::whole(self, branch, until)?;
+        Ok(StoredLineage { start, segments, progress: vec![] })
     }
 
     /// Progress that no entry has sealed yet, ordered by effect and offset. The records have no seq.

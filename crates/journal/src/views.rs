@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use engine::{BranchId, Event, Hash, MessageSettled, Position, Session, SessionId, Settings, Touched, Views};
 
-use crate::{Entry, Error, Line, Read};
+use crate::{Entry, Error, Read, StoredLineage};
 
 /// Every row that the entries give, in the order in which the rows were first recorded.
 #[derive(Debug, Default)]
@@ -120,7 +120,7 @@ impl Rows {
         }
     }
 
-    fn walk(&mut self, read: &dyn Read, line: &Line) {
+    fn walk(&mut self, read: &dyn Read, line: &StoredLineage) {
         let mut session = line.start.as_ref().map(|start| start.session.clone());
         let under_way = session.as_ref().and_then(Session::run).map(|run| run.settings);
         let mut settings: Option<(Hash, Arc<Settings>)> = under_way.and_then(|hash| settings_of(read, hash));

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use crate::limits::{SHOWN_BYTES, SHOWN_STEP_BYTES};
-use crate::model::{Answer, Block, BlockContent, File, Message, Request};
+use crate::model::{AssistantMessage, BlockContent, ContentBlock, File, Message, Request};
 use crate::rendering::Cached;
 
 /// Why something is not shown.
@@ -84,14 +84,14 @@ fn told(message: &Message, why: Why) -> Message {
             Message::Result { provider_id, tool, text, is_error: *is_error, files }
         }
         Message::Assistant(answer) => {
-            let told = |block: &Block| match &block.held {
+            let told = |block: &ContentBlock| match &block.held {
                 BlockContent::Image(file) => {
-                    Block { held: BlockContent::Text(line(file, why).into()), signature: None }
+                    ContentBlock { held: BlockContent::Text(line(file, why).into()), signature: None }
                 }
                 BlockContent::Text(_) | BlockContent::Reasoning(_) | BlockContent::Call(_) => block.clone(),
             };
             let model = Arc::clone(&answer.model);
-            Message::Assistant(Answer { model, blocks: answer.blocks.iter().map(told).collect() })
+            Message::Assistant(AssistantMessage { model, blocks: answer.blocks.iter().map(told).collect() })
         }
     }
 }
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn r41_a_model_that_sees_no_images_is_told_of_them_in_every_format() {
         let image = BlockContent::Image(file("image/png", "made.png"));
-        let made = Answer { model: "".into(), blocks: vec![Block { held: image, signature: None }] };
+        let made = AssistantMessage { model: "".into(), blocks: vec![ContentBlock { held: image, signature: None }] };
         let shown = vec![file("image/png", "shown.png"), file("text/plain", "a.txt")];
         let messages =
             [Message::User { text: "look".into(), files: shown }, Message::Assistant(made), Message::user("and?")];

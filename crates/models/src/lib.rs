@@ -29,7 +29,9 @@ pub use catalogue::{ModelInfo, Origin, catalogue_date, default_model, known_mode
 pub use endpoint::{Api, Endpoint, SECRET_HEADER_BYTES, Secret};
 pub use levels::{Levels, level_name, levels_apart};
 pub use login::{Login, Logins, may_hold_tokens};
-pub use model::{Answer, Block, BlockContent, CallOf, File, Message, Model, ModelEvent, Request, ResponseStream};
+pub use model::{
+    AssistantMessage, BlockContent, CallOf, ContentBlock, File, Message, Model, ModelEvent, Request, ResponseStream,
+};
 pub use model_set::ModelSet;
 pub use offline::Offline;
 pub use ollama::local_models;

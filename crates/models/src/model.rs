@@ -22,7 +22,7 @@ pub enum Message {
         files: Vec<File>,
     },
     /// A message of the model.
-    Assistant(Answer),
+    Assistant(AssistantMessage),
     /// The result of a call.
     Result {
         /// The id of the call.
@@ -59,16 +59,16 @@ impl Message {
 
 /// A message of a model: its blocks in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Answer {
+pub struct AssistantMessage {
     /// The model, `PROVIDER/MODEL`: only it can read the signatures. Empty if no block is signed.
     pub model: Arc<str>,
     /// The blocks in order.
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<ContentBlock>,
 }
 
 /// A block of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Block {
+pub struct ContentBlock {
     /// The content.
     pub held: BlockContent,
     /// The provider's signature, in the form of the adapter.
@@ -88,13 +88,13 @@ pub enum BlockContent {
     Image(File),
 }
 
-impl Answer {
+impl AssistantMessage {
     /// An answer without signatures: reasoning, text, calls.
     pub fn plain(reasoning: Option<Arc<str>>, text: Option<Arc<str>>, calls: Vec<CallOf>) -> Self {
         let reasoning = reasoning.map(BlockContent::Reasoning);
         let held =
             reasoning.into_iter().chain(text.map(BlockContent::Text)).chain(calls.into_iter().map(BlockContent::Call));
-        Self { model: "".into(), blocks: held.map(|held| Block { held, signature: None }).collect() }
+        Self { model: "".into(), blocks: held.map(|held| ContentBlock { held, signature: None }).collect() }
     }
 
     /// Its calls, in order.

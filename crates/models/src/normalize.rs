@@ -7,7 +7,7 @@ use std::sync::Arc;
 use engine::{Candidate, Hash};
 use serde_json::{Map, Value};
 
-use crate::model::{Answer, Block, BlockContent, Message};
+use crate::model::{AssistantMessage, BlockContent, ContentBlock, Message};
 use crate::rendering::Cached;
 
 /// The least of the providers' limits on an id: that of OpenAI's chat completions.
@@ -19,7 +19,7 @@ const NAME_CHARS: usize = 64;
 /// ModelEvent where a conversation would begin or end with the model.
 pub(crate) const GO_ON: &str = "Go on.";
 
-/// The model of a candidate, as [`Answer::model`] names it.
+/// The model of a candidate, as [`AssistantMessage::model`] names it.
 pub(crate) fn model_of(candidate: &Candidate) -> String {
     format!("{}/{}", candidate.provider, candidate.model)
 }
@@ -68,7 +68,7 @@ pub(crate) fn arguments(arguments: &str) -> &str {
 }
 
 /// The blocks of an answer up to the last one that says something: reasoning alone is no answer.
-pub(crate) fn said(answer: &Answer) -> &[Block] {
+pub(crate) fn said(answer: &AssistantMessage) -> &[ContentBlock] {
     let says = |held: &BlockContent| match held {
         BlockContent::Text(text) => !text.trim().is_empty(),
         BlockContent::Reasoning(_) => false,
@@ -132,7 +132,7 @@ mod tests {
 
     fn asking(ids: &[&str]) -> Message {
         let call = |id: &&str| CallOf { provider_id: (*id).into(), tool: "ls".into(), arguments: "{}".into() };
-        Message::Assistant(Answer::plain(None, None, ids.iter().map(call).collect()))
+        Message::Assistant(AssistantMessage::plain(None, None, ids.iter().map(call).collect()))
     }
 
     fn cached<const N: usize>(messages: [Message; N]) -> Vec<Cached<Message>> {
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn r41_turns_alternate_and_the_user_has_the_first_and_the_last() {
-        let answer = Message::Assistant(Answer::plain(None, Some("".into()), vec![]));
+        let answer = Message::Assistant(AssistantMessage::plain(None, Some("".into()), vec![]));
         let messages =
             cached([answer, asking(&["a"]), Message::user("steer"), result("a"), Message::user(""), asking(&[])]);
         let rendered = ["", "call", "steer", "result", "", "text"].map(|items| Arc::from(items.as_bytes()));

@@ -5,7 +5,9 @@
 use std::sync::Arc;
 
 use engine::{Candidate, ToolClass, ToolSpec};
-use models::{Answer, Api, Block, BlockContent, Cached, CallOf, Endpoint, File, Message, ModelSet, Request};
+use models::{
+    Api, AssistantMessage, BlockContent, Cached, CallOf, ContentBlock, Endpoint, File, Message, ModelSet, Request,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence};
@@ -41,7 +43,7 @@ fn file() -> impl Strategy<Value = File> {
     })
 }
 
-fn block() -> impl Strategy<Value = Block> {
+fn block() -> impl Strategy<Value = ContentBlock> {
     let held = prop_oneof![
         text().prop_map(BlockContent::Text),
         text().prop_map(BlockContent::Reasoning),
@@ -50,15 +52,16 @@ fn block() -> impl Strategy<Value = Block> {
     ];
     (held, prop::option::of("([0-9] |image )?[a-z]{1,9}")).prop_map(|(held, signature)| {
         let signature = signature.map(Arc::from);
-        Block { held, signature }
+        ContentBlock { held, signature }
     })
 }
 
 fn message() -> impl Strategy<Value = Message> {
     let model = prop::sample::select(vec!["acme/m", "acme/gemini-3-flash", "acme/other"]);
-    let signed = (model, vec(block(), 0..5)).prop_map(|(model, blocks)| Answer { model: model.into(), blocks });
+    let signed =
+        (model, vec(block(), 0..5)).prop_map(|(model, blocks)| AssistantMessage { model: model.into(), blocks });
     let plain = (prop::option::of(text()), prop::option::of(text()), vec(call(), 0..3));
-    let plain = plain.prop_map(|(text, reasoning, calls)| Answer::plain(reasoning, text, calls));
+    let plain = plain.prop_map(|(text, reasoning, calls)| AssistantMessage::plain(reasoning, text, calls));
     let result = (text(), text(), text(), any::<bool>(), vec(file(), 0..2));
     prop_oneof![
         (text(), vec(file(), 0..2)).prop_map(|(text, files)| Message::User { text, files }),

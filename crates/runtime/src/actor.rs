@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use engine::tables::lifecycle::LifecycleKind;
 use engine::{
-    Answer, CallId, Command, Do, EffectId, EffectKind, Epoch, Input, Lifecycle, Phase, Position, Pump, Refusal, Report,
-    RunId, Session, Stage, Timestamp,
+    Acknowledgement, CallId, Command, Do, EffectId, EffectKind, Epoch, Input, Lifecycle, Phase, Position, Pump,
+    Refusal, Report, RunId, Session, Stage, Timestamp,
 };
 use journal::Unsaved;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -25,7 +25,7 @@ use crate::runtime::{ApprovalRequest, Published, Shared};
 use crate::sessions::{Leaving, Present};
 
 /// Who waits for an answer.
-pub(crate) type Caller = oneshot::Sender<Result<Answer, Refusal>>;
+pub(crate) type Caller = oneshot::Sender<Result<Acknowledgement, Refusal>>;
 
 /// Something offered to a session. Small: a mailbox has room for dozens from the beginning.
 pub(crate) struct Offer {

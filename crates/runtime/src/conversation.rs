@@ -7,7 +7,7 @@ use engine::{
     Attachment, Batch, BlockOf, Blocks, Body, BodyKind, Hash, Item, ItemCall, Settings, ToolSpec, Transcript,
 };
 use journal::Read;
-use models::{Answer, Block, BlockContent, Cached, CallOf, File, Message};
+use models::{AssistantMessage, BlockContent, Cached, CallOf, ContentBlock, File, Message};
 
 use crate::latest::Latest;
 use crate::summary::OPENING;
@@ -169,13 +169,15 @@ impl Conversation {
             Item::Note { body } => Message::user(self.text(body, store)?),
             Item::Assistant { text, reasoning, calls, blocks, images, .. } => {
                 let calls = calls.iter().map(|call| self.call(call, store)).collect::<Result<_, _>>()?;
-                let plain = Answer::plain(optional(reasoning)?, optional(text)?, calls);
+                let plain = AssistantMessage::plain(optional(reasoning)?, optional(text)?, calls);
                 let mut answer = match blocks {
                     Some(blocks) => in_order(&plain, &self.content(blocks, store)?, blocks)?,
                     None => plain,
                 };
                 let images = self.files(images, store)?.into_iter();
-                answer.blocks.extend(images.map(|image| Block { held: BlockContent::Image(image), signature: None }));
+                answer
+                    .blocks
+                    .extend(images.map(|image| ContentBlock { held: BlockContent::Image(image), signature: None }));
                 Message::Assistant(answer)
             }
             Item::Result { call, output, is_error, attachments } => {
@@ -237,7 +239,7 @@ fn damaged(detail: String) -> journal::Error {
 }
 
 /// The same answer in the order of its blocks, with their signatures.
-fn in_order(plain: &Answer, bytes: &[u8], body: &Body) -> Result<Answer, journal::Error> {
+fn in_order(plain: &AssistantMessage, bytes: &[u8], body: &Body) -> Result<AssistantMessage, journal::Error> {
     let Blocks { model, blocks } =
         Blocks::from_bytes(bytes).map_err(|error| damaged(format!("the blocks {} do not read: {error}", body.hash)))?;
     let calls: Vec<_> = plain.calls().cloned().collect();
@@ -253,8 +255,8 @@ fn in_order(plain: &Answer, bytes: &[u8], body: &Body) -> Result<Answer, journal
     let held: Option<Vec<BlockContent>> = blocks.iter().map(held).collect();
     let held = held.ok_or_else(|| damaged(format!("the blocks {} do not fit their message", body.hash)))?;
     let signatures = blocks.into_iter().map(|block| block.signature.map(Arc::from));
-    let blocks = held.into_iter().zip(signatures).map(|(held, signature)| Block { held, signature });
-    Ok(Answer { model: model.into(), blocks: blocks.collect() })
+    let blocks = held.into_iter().zip(signatures).map(|(held, signature)| ContentBlock { held, signature });
+    Ok(AssistantMessage { model: model.into(), blocks: blocks.collect() })
 }
 
 /// The first bytes of a text, which is then what follows them; none if it has not so many.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use engine::{
     Allowance, Batch, BranchId, Candidate, CooldownSet, Event, Ledger, LedgerPump, LedgerUpdate, RunId, Seq, Timestamp,
 };
-use journal::{Append, Line, Read};
+use journal::{Append, Read, StoredLineage};
 use tokio::sync::{oneshot, watch};
 
 use crate::runtime::Shared;
@@ -39,7 +39,7 @@ pub fn believed_ledger(journal: &dyn Read) -> (Ledger, Option<journal::Error>) {
     }
 }
 
-fn fold(branch: BranchId, line: &Line) -> Ledger {
+fn fold(branch: BranchId, line: &StoredLineage) -> Ledger {
     let mut ledger = Ledger::on(branch);
     for (_, entry) in line.entries() {
         ledger.apply(&entry.event, entry.at);

@@ -34,6 +34,6 @@ pub use lanes::LaneUpdate;
 pub use ledger::{believed_ledger, ledger};
 pub use resident::resident_bytes;
 pub use runtime::{
-    Answers, ApprovalRequest, Approver, Error, Handle, ModelPreferences, NO_SPACE, Options, Published, Redaction,
-    Resolver, Runtime,
+    Acknowledgements, ApprovalRequest, Approver, Error, Handle, ModelPreferences, NO_SPACE, Options, Published,
+    Redaction, Resolver, Runtime,
 };

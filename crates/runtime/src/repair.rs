@@ -119,8 +119,8 @@ pub fn salvage(
     let clock = Clock::new();
     let branch = BranchId(Uuid::now_v7());
     let forked = Record { seq: Some(Seq(1)), at: clock.now(), event: Forked { parent, at, hash }.into() };
-    let mut line: engine::Line = journal.history_until(parent, at)?.into();
-    line.segments.push(engine::Segment { branch, entries: vec![forked.clone()] });
+    let mut line: engine::Lineage = journal.history_until(parent, at)?.into();
+    line.segments.push(engine::LineageSegment { branch, entries: vec![forked.clone()] });
     let mut machine = recover(journal, key, line)?;
     let held = put_to_a_human(&mut machine, key, journal.epoch(), reason)?;
     let mut batch = machine.take_batch().ok_or_else(|| no_beginning(key))?;
@@ -146,7 +146,7 @@ fn no_beginning(key: &str) -> Error {
     Error::Damaged { key: key.to_owned(), error: engine::RecoverError::NoBeginning }
 }
 
-fn recover(journal: &dyn Journal, key: &str, line: engine::Line) -> Result<Machine, Error> {
+fn recover(journal: &dyn Journal, key: &str, line: engine::Lineage) -> Result<Machine, Error> {
     let settings = |hash: Hash| {
         let bytes = journal.body(&hash).ok().flatten()?;
         Settings::from_bytes(&bytes).ok().map(Arc::new)

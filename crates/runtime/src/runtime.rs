@@ -9,9 +9,9 @@ use std::time::Duration;
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
 use engine::{
-    Account, Allowance, Answer, Batch, BranchId, CallId, CallOutcome, CallSettled, Candidate, Command, Cooldown,
-    EffectId, Epoch, Failure, Flags, Hash, LaneBounds, LaneWait, Ledger, Overrides, Position, QueueSettings, Refusal,
-    SessionId, Settings, SharedBudget, Thinking, Timestamp,
+    Account, Acknowledgement, Allowance, Batch, BranchId, CallId, CallOutcome, CallSettled, Candidate, Command,
+    Cooldown, EffectId, Epoch, Failure, Flags, Hash, LaneBounds, LaneWait, Ledger, Overrides, Position, QueueSettings,
+    Refusal, SessionId, Settings, SharedBudget, Thinking, Timestamp,
 };
 use journal::Journal;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -298,12 +298,12 @@ impl fmt::Debug for Handle {
 
 impl Handle {
     /// Asks for something; answered when it is recorded.
-    pub async fn command(&self, command: Command) -> Result<Answer, Refusal> {
+    pub async fn command(&self, command: Command) -> Result<Acknowledgement, Refusal> {
         self.send(command).await
     }
 
     /// Asks for something at once; the answer can be awaited later.
-    pub fn send(&self, command: Command) -> impl Future<Output = Result<Answer, Refusal>> + use<> {
+    pub fn send(&self, command: Command) -> impl Future<Output = Result<Acknowledgement, Refusal>> + use<> {
         let (caller, answer) = oneshot::channel();
         let offer = Offer::command(command, Some(caller));
         let sent = match self.shared.upgrade() {
@@ -364,7 +364,7 @@ impl Runtime {
 
     /// Takes up a session, or makes it. Its unfinished run goes on by itself. `first` is asked for in the same batch as
     /// the opening: before anything that the session would do by itself. Waits until the session is read.
-    pub async fn open(&self, key: &str, agent: &str, first: Vec<Command>) -> Result<(Handle, Answers), Error> {
+    pub async fn open(&self, key: &str, agent: &str, first: Vec<Command>) -> Result<(Handle, Acknowledgements), Error> {
         let (offers, answers) = offers(first);
         read(enter(&self.shared, key, agent, offers)?).await?;
         let shared = Arc::downgrade(&self.shared);
@@ -481,9 +481,9 @@ pub(crate) fn create(key: &str, agent: &str) -> Offer {
 }
 
 /// One answer for each command that was asked for at the opening, in order.
-pub type Answers = Vec<oneshot::Receiver<Result<Answer, Refusal>>>;
+pub type Acknowledgements = Vec<oneshot::Receiver<Result<Acknowledgement, Refusal>>>;
 
-fn offers(commands: Vec<Command>) -> (Vec<Offer>, Answers) {
+fn offers(commands: Vec<Command>) -> (Vec<Offer>, Acknowledgements) {
     let pairs = commands.into_iter().map(|command| {
         let (caller, answer) = oneshot::channel();
         (Offer::command(command, Some(caller)), answer)

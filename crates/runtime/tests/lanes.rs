@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use engine::{
-    Answer, BodyKind, Candidate, Command, Content, Event, Failure, LaneBounds, MessageId, Overrides, QueueMode,
-    QueueSettings, ReceiptState, RunId, Seq, Settings,
+    Acknowledgement, BodyKind, Candidate, Command, Content, Event, Failure, LaneBounds, MessageId, Overrides,
+    QueueMode, QueueSettings, ReceiptState, RunId, Seq, Settings,
 };
 use journal::{Journal as _, Memory, Read as _};
 use models::{Endpoint, ModelSet, Offline};
@@ -118,7 +118,7 @@ impl Home {
     async fn send(&self, name: &str) -> (Handle, RunId) {
         let command = message("tokens=20 go");
         let (handle, mut answers) = self.runtime.open(name, "main", vec![command]).await.unwrap();
-        let Answer::Receipt(receipt) = answers.remove(0).await.unwrap().unwrap() else { panic!("no receipt") };
+        let Acknowledgement::Receipt(receipt) = answers.remove(0).await.unwrap().unwrap() else { panic!("no receipt") };
         (handle, receipt.run)
     }
 
@@ -262,9 +262,13 @@ async fn r11_r35_a_run_that_waits_for_its_place_after_a_restart_takes_what_is_as
             home.next_wait().await;
         }
 
-        let Answer::Receipt(receipt) = b.command(steer("and this")).await.unwrap() else { panic!("no receipt") };
+        let Acknowledgement::Receipt(receipt) = b.command(steer("and this")).await.unwrap() else {
+            panic!("no receipt")
+        };
         assert_eq!(receipt.state, ReceiptState::Queued);
-        let Answer::Receipt(later) = b.command(message("and then")).await.unwrap() else { panic!("no receipt") };
+        let Acknowledgement::Receipt(later) = b.command(message("and then")).await.unwrap() else {
+            panic!("no receipt")
+        };
         b.command(Command::Cancel { message: later.message, leg: None }).await.unwrap();
         assert_eq!(home.waiting(), ["b", "c"]);
         let kinds = home.recorded("b");

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{
-    Answer, BodyKind, Candidate, Command, Content, Event, Failure, LaneBounds, MessageId, Outcome, Override, Overrides,
-    QueueSettings, Refusal, RunId, Seq, Settings,
+    Acknowledgement, BodyKind, Candidate, Command, Content, Event, Failure, LaneBounds, MessageId, Outcome, Override,
+    Overrides, QueueSettings, Refusal, RunId, Seq, Settings,
 };
 use journal::{Memory, Read as _};
 use models::{Endpoint, ModelSet, Offline};
@@ -87,8 +87,8 @@ fn message(text: &str) -> Command {
     }
 }
 
-fn run_of(answer: &Answer) -> RunId {
-    let Answer::Receipt(receipt) = answer else { panic!("{answer:?}") };
+fn run_of(answer: &Acknowledgement) -> RunId {
+    let Acknowledgement::Receipt(receipt) = answer else { panic!("{answer:?}") };
     receipt.run
 }
 

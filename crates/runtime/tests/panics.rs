@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use engine::tables::lifecycle::LifecycleKind;
 use engine::{
-    Answer, BodyKind, Candidate, Command, Content, Failure, MessageId, Outcome, Overrides, QueueSettings, Refusal,
-    Settings,
+    Acknowledgement, BodyKind, Candidate, Command, Content, Failure, MessageId, Outcome, Overrides, QueueSettings,
+    Refusal, Settings,
 };
 use journal::{Read, Sqlite};
 use models::{Endpoint, ModelSet};
@@ -90,7 +90,7 @@ fn message(text: &str) -> Command {
 }
 
 impl Home {
-    async fn send(&mut self, key: &str, agent: &str) -> Result<Answer, Refusal> {
+    async fn send(&mut self, key: &str, agent: &str) -> Result<Acknowledgement, Refusal> {
         let (_, mut answers) =
             self.runtime.open(key, agent, vec![message("Who are you?")]).await.expect("a session that reads");
         let gone = Refusal::Unavailable { reason: "the session has stopped".into() };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{
-    Answer, BodyKind, Candidate, Command, Content, Event, Failure, LaneBounds, MessageId, Outcome, Overrides,
+    Acknowledgement, BodyKind, Candidate, Command, Content, Event, Failure, LaneBounds, MessageId, Outcome, Overrides,
     QueueSettings, Refusal, Seq, SessionRow, Settings,
 };
 use journal::{Memory, Read};
@@ -81,7 +81,7 @@ fn message() -> Command {
     }
 }
 
-fn is_no_space(answer: &Result<Answer, Refusal>) -> bool {
+fn is_no_space(answer: &Result<Acknowledgement, Refusal>) -> bool {
     matches!(answer, Err(Refusal::Unavailable { reason }) if reason.contains("no space left"))
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use engine::{
     Batch, BodyKind, CallOutcome, Content, Effect, EffectId, EffectKind, Ending, FailureClass, FailureReport, Item,
-    Ledger, Lifecycle, Line, Machine, Outcome, Phase, ReceiptState, Record, Report, Run, RunId, Session, TextAdded,
+    Ledger, Lifecycle, Lineage, Machine, Outcome, Phase, ReceiptState, Record, Report, Run, RunId, Session, TextAdded,
     Timestamp, Views,
 };
 use journal::Snapshot;
@@ -84,7 +84,7 @@ fn run_of(session: &mut Session) -> &mut Run {
 /// A process that has this state from somewhere, and has done nothing with it.
 fn process_with(session: Session, outside: &Outside) -> Process {
     let settings = |_| Some(Arc::clone(&outside.plan.settings));
-    let machine = Machine::recover(Line { start: Some(session), ..Line::default() }, &settings).unwrap();
+    let machine = Machine::recover(Lineage { start: Some(session), ..Lineage::default() }, &settings).unwrap();
     Process::around(machine, outside.disk.epoch())
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use gateway::show::owner;
-use journal::check::{self, Progress, Repair, Report};
+use journal::check::{self, CheckReport, Progress, Repair};
 
 use crate::config::Globals;
 use crate::error::{CliError, Exit};
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &DoctorArgs, globals: &Globals) -> Result<(), CliError> 
     let home = globals.home.display().to_string();
     let healthy = report.findings.is_empty();
     if args.json {
-        let Report { findings, notes, counts, collectable } = &report;
+        let CheckReport { findings, notes, counts, collectable } = &report;
         let (owner, checked, collectable) = (owner.as_ref(), *counts, *collectable);
         print(&json(&Shown { home, did: &did, healthy, owner, checked, collectable, findings, notes }))?;
     } else if !(args.quiet && healthy) {
@@ -64,14 +64,14 @@ pub(crate) fn run(args: &DoctorArgs, globals: &Globals) -> Result<(), CliError> 
 }
 
 /// Checks the home; on a terminal a line on stderr says how far it is.
-fn look(globals: &Globals) -> Result<Report, CliError> {
+fn look(globals: &Globals) -> Result<CheckReport, CliError> {
     let mut line = Line::new();
     let report = check::check(&globals.home, &mut |progress| line.show(progress));
     line.clear();
     Ok(report?)
 }
 
-fn verdict(report: &Report) -> Result<(), CliError> {
+fn verdict(report: &CheckReport) -> Result<(), CliError> {
     let number = report.findings.len();
     if number == 0 {
         return Ok(());

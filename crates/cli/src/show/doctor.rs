@@ -3,7 +3,7 @@
 
 use engine::Timestamp;
 use journal::Collected;
-use journal::check::{Counts, Finding, Repair, Report, Where};
+use journal::check::{CheckReport, Counts, Finding, Repair, Where};
 use serde::Serialize;
 
 use protocol::show::Owner;
@@ -29,7 +29,7 @@ pub(crate) struct Shown<'a> {
 }
 
 /// The page.
-pub(crate) fn lay_out(home: &str, owner: Option<&Owner>, report: &Report, zone: &Zone) -> String {
+pub(crate) fn lay_out(home: &str, owner: Option<&Owner>, report: &CheckReport, zone: &Zone) -> String {
     let counts = &report.counts;
     let owner = owner.map_or_else(|| "none".to_owned(), |owner| format!("pid {}", owner.pid));
     let mut page = Page::default();

@@ -4,7 +4,7 @@ use super::Machine;
 use super::commands::state_refusal;
 use crate::event::{Breakpoint, BreakpointSet, PauseCause, Paused};
 use crate::ids::{CallId, Moment, RunId};
-use crate::input::{Answer, Refusal};
+use crate::input::{Acknowledgement, Refusal};
 use crate::mutant;
 use crate::state::{Call, Phase, PrepareStage, Session};
 use crate::tables::transitions::RunState;
@@ -15,7 +15,7 @@ impl Machine {
         run: RunId,
         at: Option<Breakpoint>,
         moment: Moment,
-    ) -> Result<Answer, Refusal> {
+    ) -> Result<Acknowledgement, Refusal> {
         let session = self.under_way(Some(run))?;
         if let Some(Breakpoint::OnState(state)) = &at
             && !can_stop_in(*state)
@@ -31,7 +31,7 @@ impl Machine {
             None => (None, None),
         };
         self.emit(BreakpointSet { run, before_tool, on_state }, moment.now);
-        Ok(Answer::Done)
+        Ok(Acknowledgement::Done)
     }
 
     /// Holds the run if it has come into a state that it is to stop in. Says whether it did.

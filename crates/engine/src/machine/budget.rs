@@ -6,7 +6,7 @@ use crate::body::{BodyKind, Content};
 use crate::event::{BudgetAsked, BudgetSet, Note, Noted, Outcome, WaitBegan, WaitEnded, WaitFor};
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{EffectKind, Moment, Timestamp};
-use crate::input::{Answer, Refusal};
+use crate::input::{Acknowledgement, Refusal};
 use crate::settings::Candidate;
 use crate::state::{Phase, Session, WrapUp};
 use crate::tables::budget::{Allowance, AtLimit, Limit, Resource, Scope, Spent, Standing, can_close, standing};
@@ -163,7 +163,12 @@ impl Machine {
     }
 
     /// What may be spent is said for the run that is under way, or for the session: of each resource that is named.
-    pub(super) fn set_budget(&mut self, scope: Scope, change: Allowance, moment: Moment) -> Result<Answer, Refusal> {
+    pub(super) fn set_budget(
+        &mut self,
+        scope: Scope,
+        change: Allowance,
+        moment: Moment,
+    ) -> Result<Acknowledgement, Refusal> {
         let session = self.session.as_ref().ok_or_else(no_session)?;
         let before = match (scope, session.run()) {
             (Scope::Run, Some(run)) => run.allowance,
@@ -176,7 +181,7 @@ impl Machine {
         };
         self.emit(BudgetSet { scope, allowance: change.or(before) }, moment.now);
         self.advance(moment);
-        Ok(Answer::Done)
+        Ok(Acknowledgement::Done)
     }
 
     pub(super) fn note(&mut self, note: Note, text: &str, moment: Moment) {

@@ -10,13 +10,13 @@ use crate::event::{
 };
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{CallId, Hash, Moment, RunId, Timestamp};
-use crate::input::{Answer, Command, Override, Refusal, ToolResult};
+use crate::input::{Acknowledgement, Command, Override, Refusal, ToolResult};
 use crate::mutant;
 use crate::state::{Lifecycle, Session, Stage};
 use crate::tables::lifecycle::{LifecycleCause, LifecycleKind};
 
 impl Machine {
-    pub(super) fn handle_command(&mut self, command: Command, moment: Moment) -> Result<Answer, Refusal> {
+    pub(super) fn handle_command(&mut self, command: Command, moment: Moment) -> Result<Acknowledgement, Refusal> {
         let command = match command {
             Command::Create { session, key, agent, branch } => {
                 return self.create(Created { session, key, agent, branch }, moment);
@@ -34,7 +34,7 @@ impl Machine {
             Command::Cancel { message, leg } => self.cancel(message, leg, moment),
             Command::Clear => {
                 self.clear(moment);
-                Ok(Answer::Done)
+                Ok(Acknowledgement::Done)
             }
             Command::Abort { run } => self.abort(run, moment),
             Command::Pause { run, freeze } => self.pause(run, freeze, moment),
@@ -54,7 +54,7 @@ impl Machine {
         }
     }
 
-    fn create(&mut self, created: Created, moment: Moment) -> Result<Answer, Refusal> {
+    fn create(&mut self, created: Created, moment: Moment) -> Result<Acknowledgement, Refusal> {
         if let Some(session) = &self.session {
             return Err(state_refusal(session, "it exists already"));
         }
@@ -62,10 +62,10 @@ impl Machine {
         self.apply(&event, moment.now);
         self.record(event, moment.now);
         self.change_lifecycle(LifecycleKind::Ready, LifecycleCause::Initialised, moment);
-        Ok(Answer::Done)
+        Ok(Acknowledgement::Done)
     }
 
-    fn abort(&mut self, run: Option<RunId>, moment: Moment) -> Result<Answer, Refusal> {
+    fn abort(&mut self, run: Option<RunId>, moment: Moment) -> Result<Acknowledgement, Refusal> {
         let session = self.session.as_ref().ok_or_else(no_session)?;
         let current = session.run().filter(|current| run.is_none_or(|run| run == current.id));
         let Some(current) = current else {
@@ -87,10 +87,10 @@ impl Machine {
             self.begin_ending(Outcome::Aborted, CutCause::Abort, moment);
         }
         self.advance(moment);
-        Ok(Answer::Done)
+        Ok(Acknowledgement::Done)
     }
 
-    fn pause(&mut self, run: Option<RunId>, freeze: bool, moment: Moment) -> Result<Answer, Refusal> {
+    fn pause(&mut self, run: Option<RunId>, freeze: bool, moment: Moment) -> Result<Acknowledgement, Refusal> {
         let session = self.under_way(run)?;
         let run = match &session.lifecycle {
             Lifecycle::Active(run) => run,
@@ -105,10 +105,10 @@ impl Machine {
         }
         self.cut_stream(CutCause::Pause, moment);
         self.emit(Paused { cause: PauseCause::User, freeze, call: None, state: None }, moment.now);
-        Ok(Answer::Done)
+        Ok(Acknowledgement::Done)
     }
 
-    fn resume(&mut self, run: Option<RunId>, drop: bool, moment: Moment) -> Result<Answer, Refusal> {
+    fn resume(&mut self, run: Option<RunId>, drop: bool, moment: Moment) -> Result<Acknowledgement, Refusal> {
         let session = self.under_way(run)?;
         if !matches!(session.lifecycle, Lifecycle::Suspended(_)) {
             return Err(state_refusal(session, "it is not paused"));
@@ -120,7 +120,7 @@ impl Machine {
             self.send_again(moment);
         }
         self.advance(moment);
-        Ok(Answer::Done)
+        Ok(Acknowledgement::Done)
     }
 
     /// The session, if this run is the one in it.
@@ -139,7 +139,7 @@ impl Machine {
         allow: bool,
         by: String,
         moment: Moment,
-    ) -> Result<Answer, Refusal> {
+    ) -> Result<Acknowledgement, Refusal> {
         if let Some(session) = self.session.as_ref().filter(|s| matches!(s.lifecycle, Lifecycle::Error { .. })) {
             return Err(state_refusal(session, "its run is held; `limulus resume KEY --force` takes it up again"));
         }
@@ -156,10 +156,10 @@ impl Machine {
             self.settle_call(call, ToolResult::new(CallOutcome::Denied, output), moment);
         }
         self.advance(moment);
-        Ok(Answer::Done)
+        Ok(Acknowledgement::Done)
     }
 
-    fn recover_lifecycle(&mut self, force: bool, moment: Moment) -> Result<Answer, Refusal> {
+    fn recover_lifecycle(&mut self, force: bool, moment: Moment) -> Result<Acknowledgement, Refusal> {
         let session = self.session.as_ref().ok_or_else(no_session)?;
         let Lifecycle::Error { run, remedy, .. } = &session.lifecycle else {
             return Err(state_refusal(session, "there is nothing to mend"));
@@ -173,11 +173,11 @@ impl Machine {
             self.send_again(moment);
         }
         self.advance(moment);
-        Ok(Answer::Done)
+        Ok(Acknowledgement::Done)
     }
 
     /// Begins the conversation anew: at once, or when the run that is under way has ended.
-    fn reset(&mut self, moment: Moment) -> Result<Answer, Refusal> {
+    fn reset(&mut self, moment: Moment) -> Result<Acknowledgement, Refusal> {
         let session = self.session.as_ref().ok_or_else(no_session)?;
         match &session.lifecycle {
             Lifecycle::Terminated => {
@@ -197,11 +197,11 @@ impl Machine {
             }
         }
         self.advance(moment);
-        Ok(Answer::Done)
+        Ok(Acknowledgement::Done)
     }
 
     /// Changes one setting of the session; all of them are recorded.
-    fn override_one(&mut self, change: Override, moment: Moment) -> Result<Answer, Refusal> {
+    fn override_one(&mut self, change: Override, moment: Moment) -> Result<Acknowledgement, Refusal> {
         let session = self.session.as_ref().ok_or_else(no_session)?;
         let (thinking, verbose, queue_mode) = (session.thinking, session.verbose, session.queue_mode);
         let set = OverrideSet { model: session.model.clone(), thinking, verbose, queue_mode };
@@ -212,7 +212,7 @@ impl Machine {
             Override::QueueMode(queue_mode) => OverrideSet { queue_mode, ..set },
         };
         self.emit(set, moment.now);
-        Ok(Answer::Done)
+        Ok(Acknowledgement::Done)
     }
 
     /// Takes a session out of its trouble, and its held run up. Nobody watched the calls of that run meanwhile.
@@ -225,17 +225,17 @@ impl Machine {
         }
     }
 
-    fn terminate(&mut self, moment: Moment) -> Result<Answer, Refusal> {
+    fn terminate(&mut self, moment: Moment) -> Result<Acknowledgement, Refusal> {
         let session = self.session.as_ref().ok_or_else(no_session)?;
         if matches!(session.lifecycle, Lifecycle::Terminated) || session.is_active() && session.is_terminating() {
-            return Ok(Answer::Done);
+            return Ok(Acknowledgement::Done);
         }
         self.clear(moment);
         self.end_or_terminate(moment);
-        Ok(Answer::Done)
+        Ok(Acknowledgement::Done)
     }
 
-    fn terminate_idle(&mut self, before: Timestamp, moment: Moment) -> Result<Answer, Refusal> {
+    fn terminate_idle(&mut self, before: Timestamp, moment: Moment) -> Result<Acknowledgement, Refusal> {
         let session = self.session.as_ref().ok_or_else(no_session)?;
         let rests =
             matches!(session.lifecycle, Lifecycle::Idle) && session.queue.is_empty() && session.processes.is_empty();
@@ -243,7 +243,7 @@ impl Machine {
             return Err(state_refusal(session, "it is under way, or was not long ago"));
         }
         self.change_lifecycle(LifecycleKind::Terminated, LifecycleCause::IdleTimeout, moment);
-        Ok(Answer::Done)
+        Ok(Acknowledgement::Done)
     }
 
     /// Ends the session: at once, or with the run in it when nothing of that runs any more.

@@ -11,7 +11,7 @@ use crate::event::{
 };
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{CallId, EffectId, EffectKind, MessageId, Moment, Seq};
-use crate::input::{Answer, CompactionResult, Refusal};
+use crate::input::{Acknowledgement, CompactionResult, Refusal};
 use crate::mutant;
 use crate::queue::QueueSettings;
 use crate::settings::Candidate;
@@ -298,14 +298,14 @@ impl Machine {
         focus: Content,
         queue: QueueSettings,
         moment: Moment,
-    ) -> Result<Answer, Refusal> {
+    ) -> Result<Acknowledgement, Refusal> {
         let session = self.session.as_ref().ok_or_else(no_session)?;
         match &session.lifecycle {
             Lifecycle::Active(run) | Lifecycle::Suspended(run) if run.ending.is_none() => {
                 let focus = (!focus.bytes.is_empty()).then(|| self.keep(focus));
                 self.emit(CompactionAsked { focus }, moment.now);
                 self.advance(moment);
-                Ok(Answer::Done)
+                Ok(Acknowledgement::Done)
             }
             Lifecycle::Ready | Lifecycle::Idle if session.queue.is_empty() && !has_history(&session.transcript) => {
                 Err(state_refusal(session, NOTHING_TO_SUMMARISE))
@@ -332,7 +332,7 @@ impl Machine {
         compaction: EffectId,
         restored: Vec<ItemAt>,
         moment: Moment,
-    ) -> Result<Answer, Refusal> {
+    ) -> Result<Acknowledgement, Refusal> {
         let session = self.session.as_ref().ok_or_else(no_session)?;
         if session.run().is_some() {
             return Err(state_refusal(session, "its run must have ended first; `limulus runs wait`"));
@@ -341,7 +341,7 @@ impl Machine {
             return Err(state_refusal(session, "there is no compaction that could be taken back"));
         }
         self.emit(Uncompacted { compaction, restored }, moment.now);
-        Ok(Answer::Done)
+        Ok(Acknowledgement::Done)
     }
 }
 

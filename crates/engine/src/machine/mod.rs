@@ -25,7 +25,7 @@ use crate::batch::{Batch, Record, RunRow};
 use crate::body::{Attached, Attachment, BodyKind, Content};
 use crate::event::{Event, LifecycleChanged, PauseCause};
 use crate::ids::{EffectId, Moment, Timestamp};
-use crate::input::{Answer, Input, Refusal};
+use crate::input::{Acknowledgement, Input, Refusal};
 use crate::settings::{Limits, Settings};
 use crate::state::{Lifecycle, Session};
 use crate::tables::lifecycle::{self, LifecycleCause};
@@ -33,7 +33,7 @@ use crate::tables::timers;
 use crate::tables::transitions::{self, RunState, Trigger};
 use crate::views::Touched;
 
-pub use recover::{Line, RecoverError, Segment, SettingsSource};
+pub use recover::{Lineage, LineageSegment, RecoverError, SettingsSource};
 
 /// An edge that the tables do not have. In tests a panic; in production the end of this machine alone.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -96,12 +96,12 @@ impl Machine {
     }
 
     /// Decides on an input. A refusal comes before the first event; a late report changes nothing.
-    pub fn handle(&mut self, input: Input, moment: Moment) -> Result<Answer, Refusal> {
+    pub fn handle(&mut self, input: Input, moment: Moment) -> Result<Acknowledgement, Refusal> {
         match input {
             Input::Command(command) => self.handle_command(command, moment),
             Input::Report(report) => {
                 self.handle_report(report, moment);
-                Ok(Answer::Done)
+                Ok(Acknowledgement::Done)
             }
         }
     }

@@ -15,18 +15,18 @@ pub type SettingsSource<'a> = &'a dyn Fn(Hash) -> Option<Arc<Settings>>;
 
 /// What a session is rebuilt from: where a branch was forked, its line begins in the branch that it left.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Line {
+pub struct Lineage {
     /// The state that the first segment continues; none when that begins with `created`.
     pub start: Option<Session>,
     /// Entries in the order in which they are folded.
-    pub segments: Vec<Segment>,
+    pub segments: Vec<LineageSegment>,
     /// Progress that none of them seals.
     pub progress: Vec<Record>,
 }
 
 /// The part of a line that lies in one branch.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Segment {
+pub struct LineageSegment {
     /// The branch.
     pub branch: BranchId,
     /// Its entries; progress among them is folded where it stands.
@@ -75,9 +75,9 @@ pub enum RecoverError {
 
 impl Machine {
     /// Folds a line, then the progress of the effects that are open at its end.
-    pub fn recover(line: Line, settings: SettingsSource<'_>) -> Result<Self, RecoverError> {
+    pub fn recover(line: Lineage, settings: SettingsSource<'_>) -> Result<Self, RecoverError> {
         let mut machine = Self { session: line.start, ..Self::default() };
-        for Segment { branch, entries } in line.segments {
+        for LineageSegment { branch, entries } in line.segments {
             for record in entries {
                 machine.enter(branch, &record.event)?;
                 let expected = Seq(machine.session.as_ref().map_or(0, |session| session.head.0) + 1);

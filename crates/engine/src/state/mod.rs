@@ -23,8 +23,8 @@ pub use queue_states::QueueState;
 pub use queue_watch::{MessageShows, QueueWatch};
 pub use repeats::{Repeat, Repeats};
 pub use run::{
-    Asked, Clock, Compacting, Ending, PartialCall, Pause, Phase, PrepareStage, Run, Sent, Step, Stream, SummaryRequest,
-    WrapUp,
+    Asked, Compacting, Ending, PartialCall, Pause, Phase, PrepareStage, Run, RunClock, Sent, Step, Stream,
+    SummaryRequest, WrapUp,
 };
 pub use session::{Lifecycle, Session};
 pub use snapshot::{InvalidSnapshot, STATE_VERSION};

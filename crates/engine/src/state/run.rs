@@ -76,7 +76,7 @@ pub struct Run {
     /// While it is held: why, and since when.
     pub pause: Option<Pause>,
     /// Its own clock.
-    pub clock: Clock,
+    pub clock: RunClock,
 }
 
 /// How far a run is with coming to an end because a budget is used up.
@@ -274,14 +274,14 @@ pub struct Ending {
 
 /// The run's own clock. It stands still in awaiting, retry, paused, and while no process owns the session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Clock {
+pub struct RunClock {
     /// Milliseconds that it has run before `since`.
     pub spent_ms: u64,
     /// Since when it runs.
     pub since: Option<Timestamp>,
 }
 
-impl Clock {
+impl RunClock {
     pub(crate) fn set_running(&mut self, running: bool, at: Timestamp) {
         match (self.since, running) {
             (None, true) => self.since = Some(at),
@@ -326,7 +326,7 @@ impl Run {
             breakpoints: vec![],
             passed: None,
             pause: None,
-            clock: Clock { spent_ms: 0, since: Some(at) },
+            clock: RunClock { spent_ms: 0, since: Some(at) },
         }
     }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use engine::{
     Batch, BranchId, Candidate, Command, Compaction, Content, Do, Effect, EffectId, Epoch, Event, Hash, Input, Limits,
-    Line, Machine, Moment, Policy, Pump, QueueSettings, Record, Report, ResumeMode, RunRow, Segment, Session,
+    Lineage, LineageSegment, Machine, Moment, Policy, Pump, QueueSettings, Record, Report, ResumeMode, RunRow, Session,
     SessionId, SessionRow, Settings, Timestamp, ToolClass, ToolSpec,
 };
 use uuid::Uuid;
@@ -203,8 +203,8 @@ impl World {
             Record { event: event.expect("what was written can be read"), ..record.clone() }
         };
         let settings = |hash: Hash| self.settings_by_hash.get(&hash).cloned();
-        let segment = Segment { branch: BRANCH, entries: records.iter().map(stored).collect() };
-        let line = Line { start, segments: vec![segment], progress: vec![] };
+        let segment = LineageSegment { branch: BRANCH, entries: records.iter().map(stored).collect() };
+        let line = Lineage { start, segments: vec![segment], progress: vec![] };
         Machine::recover(line, &settings).expect("what was recorded can be recovered")
     }
 

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use engine::{Answer, Do, Effect, Flags, LegState, Message, MessageId, Process, QueueState, Queued, Record, Session};
+use engine::{
+    Acknowledgement, Do, Effect, Flags, LegState, Message, MessageId, Process, QueueState, Queued, Record, Session,
+};
 use serde_json::Value;
 
 use super::World;
@@ -92,8 +94,8 @@ pub(crate) fn todo(todo: &Do<String>) -> String {
             (Some(first), Some(last)) => format!("publish {first}..={last}"),
             _ => "publish progress".into(),
         },
-        Do::Answer(_, Ok(Answer::Done)) => "answer done".into(),
-        Do::Answer(_, Ok(Answer::Receipt(receipt))) => {
+        Do::Answer(_, Ok(Acknowledgement::Done)) => "answer done".into(),
+        Do::Answer(_, Ok(Acknowledgement::Receipt(receipt))) => {
             let (run, ahead) = (short(&receipt.run.to_string()), receipt.ahead);
             let ahead = ahead.map_or_else(String::new, |ahead| format!(", {ahead} in the queue"));
             let steer = receipt.steer.map(|steer| format!(", steer {:?}", steer.state)).unwrap_or_default();

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
 use engine::{BranchId, Epoch, Event, Position, Record, RunId, Seq, SessionRow};
-use journal::{Entry, Error, Open, Page, Placed, Read};
+use journal::{Entry, Error, HomeEntry, Open, Page, Read};
 use protocol::event::{StateLine, Stream};
 
 use super::catch_up::Missed;
@@ -67,7 +67,7 @@ impl HomeReading {
         let mut cursor = HomeCursor::default();
         loop {
             let page = store.page(behind, PAGE)?;
-            if let Some(Placed { position, epoch, .. }) = page.entries.last() {
+            if let Some(HomeEntry { position, epoch, .. }) = page.entries.last() {
                 (cursor, behind) = (HomeCursor::at(*epoch, *position), *position);
             }
             for Open { branch, head: (seq, epoch), progress } in page.open.iter().flatten() {
@@ -156,8 +156,8 @@ impl HomeReading {
     }
 
     /// Tells so many of these; the others say what they led to.
-    fn notify_entries(&mut self, store: &dyn Read, entries: &[Placed], told: usize) -> Result<(), Error> {
-        for (at, Placed { position, epoch, branch, entry }) in entries[..told].iter().enumerate() {
+    fn notify_entries(&mut self, store: &dyn Read, entries: &[HomeEntry], told: usize) -> Result<(), Error> {
+        for (at, HomeEntry { position, epoch, branch, entry }) in entries[..told].iter().enumerate() {
             if self.last != Some(*branch) {
                 self.flush();
             }
@@ -354,7 +354,7 @@ fn before(store: &dyn Read, (head, epoch): (Position, Epoch)) -> Result<(Positio
     while until > 0 {
         let behind = until.saturating_sub(PAGE as u64);
         let page = store.page(Position(behind), PAGE)?;
-        let seen = |placed: &&Placed| placed.position.0 <= until && placed.epoch <= epoch;
+        let seen = |placed: &&HomeEntry| placed.position.0 <= until && placed.epoch <= epoch;
         if let Some(placed) = page.entries.iter().rev().find(seen) {
             return Ok((placed.position, placed.epoch));
         }

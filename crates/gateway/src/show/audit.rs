@@ -3,7 +3,7 @@
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
 use engine::{Epoch, Event, Hash, RunId, Session};
-use journal::check::{Audited, Content, Defect, Replay, Segment};
+use journal::check::{Audited, BranchSpan, Defect, EntryContent, Replay};
 use journal::{Entry, Reader};
 use protocol::show::AuditLine;
 
@@ -59,7 +59,7 @@ impl<'a> Auditor<'a> {
     pub(crate) fn walk(
         mut self,
         reader: &Reader,
-        line: &[Segment],
+        line: &[BranchSpan],
         mut visit: impl FnMut(AuditLine, &Replay),
     ) -> Result<(), Error> {
         for segment in line {
@@ -94,7 +94,7 @@ impl<'a> Auditor<'a> {
         (line.from, line.lifecycle_from) = before.map(|at| (at.run_state, at.lifecycle)).unzip();
         (line.to, line.lifecycle_to) = after.map(|at| (at.run_state, at.lifecycle)).unzip();
         match (&audited.content, before, self.replay.session()) {
-            (Content::Event(event), Some(before), Some(session)) => {
+            (EntryContent::Event(event), Some(before), Some(session)) => {
                 line.run = before.run.or_else(|| session.run().map(|run| run.id));
                 self.notify(audited, event, before, &mut line);
             }
@@ -104,7 +104,7 @@ impl<'a> Auditor<'a> {
                     self.narrator.learn(session);
                     self.narrator.models = session.run().map(|run| (self.models)(run.settings)).unwrap_or_default();
                 }
-                line.detail = matches!(content, Content::Removed).then(|| removed(session.is_some()));
+                line.detail = matches!(content, EntryContent::Removed).then(|| removed(session.is_some()));
             }
         }
         line

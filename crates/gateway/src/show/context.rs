@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use engine::{Body, EffectId, Event, Item, ItemAt, Seq, Session, Settings, Window};
-use journal::{Line, Read};
+use journal::{Read, StoredLineage};
 use protocol::show::{ContextKind, ContextPart, ContextStory};
 
 use super::fold::{fold, walk};
@@ -19,7 +19,7 @@ pub(crate) struct Dropped {
 }
 
 /// What the summary that is in force stands for; none where there is none, or where the entries of before are gone.
-pub(crate) fn dropped(line: &Line) -> Result<Option<Dropped>, Error> {
+pub(crate) fn dropped(line: &StoredLineage) -> Result<Option<Dropped>, Error> {
     let mut all = BTreeMap::new();
     let session = walk(
         line,

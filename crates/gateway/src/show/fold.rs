@@ -2,7 +2,7 @@
 
 use engine::tables::transitions::RunState;
 use engine::{Epoch, Event, RecoverError, RunId, Seq, Session};
-use journal::{Entry, Line};
+use journal::{Entry, StoredLineage};
 
 /// An entry with the state on both sides of it.
 pub(crate) struct Transition<'a> {
@@ -31,13 +31,13 @@ pub(crate) enum Left {
 
 /// Walks through the entries of a line, then folds the progress of what is open. Where entries were removed it begins with
 /// the snapshot that stands for them.
-pub(crate) fn fold(line: &Line, visit: impl FnMut(&Transition<'_>)) -> Result<Session, RecoverError> {
+pub(crate) fn fold(line: &StoredLineage, visit: impl FnMut(&Transition<'_>)) -> Result<Session, RecoverError> {
     walk(line, |_, _| {}, visit)
 }
 
 /// The same with a look at the session before each entry.
 pub(crate) fn walk(
-    line: &Line,
+    line: &StoredLineage,
     mut before: impl FnMut(&Session, &Entry),
     mut visit: impl FnMut(&Transition<'_>),
 ) -> Result<Session, RecoverError> {
@@ -80,6 +80,6 @@ fn begin(entry: &Entry, visit: &mut impl FnMut(&Transition<'_>)) -> Result<Sessi
 }
 
 /// The entry at which a line begins because those up to it were removed, `BRANCH@SEQ`.
-pub(crate) fn removed_to(line: &Line) -> Option<String> {
+pub(crate) fn removed_to(line: &StoredLineage) -> Option<String> {
     line.start.as_ref().map(|start| format!("{}@{}", start.session.branch, start.session.head))
 }

@@ -2,7 +2,7 @@
 
 use engine::tables::transitions::RunState;
 use engine::{Body, CallId, CallOutcome, EffectId, Event, MessageSealed, Phase, RunRow, SealedCall, Session, Usage};
-use journal::Line;
+use journal::StoredLineage;
 use protocol::show::{CallStage, CallStory, RunStory, RunSummary, StepStory};
 
 use super::fold::{Transition, fold, removed_to};
@@ -58,7 +58,7 @@ pub(crate) fn story(source: &Source<'_>, found: &FoundRun, texts: Texts<'_>) -> 
 }
 
 /// The story of a run in a branch. `summary` is filled up from the entries.
-pub(crate) fn project(summary: RunSummary, line: &Line, texts: Texts<'_>) -> Result<RunStory, Error> {
+pub(crate) fn project(summary: RunSummary, line: &StoredLineage, texts: Texts<'_>) -> Result<RunStory, Error> {
     let mut gathered = Gathered::new(summary);
     let session = fold(line, |transition| gathered.visit(transition))?;
     let has_begun = gathered.summary.started_at.is_some();

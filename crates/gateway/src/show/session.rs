@@ -4,7 +4,7 @@ use std::path::Path;
 
 use engine::tables::lifecycle::LifecycleKind;
 use engine::{Attachment, Body, Flags, Item, Process, ProcessState, ReceiptState, Seq, Session, SessionRow};
-use journal::{Line, Read};
+use journal::{Read, StoredLineage};
 use protocol::show::{
     AskedCall, AttachedFile, ItemStory, Listed, ProcessStage, ProcessStory, QueuedStory, QueuedSummary, Role,
     SessionSummary, Shown,
@@ -118,7 +118,11 @@ fn queue(read: &dyn Read, row: &SessionRow, session: &Session) -> Result<Vec<(Qu
 }
 
 /// The conversation, each item with the entry that put it there.
-fn transcript(line: &Line, limit: Option<usize>, texts: Texts<'_>) -> Result<(Session, Vec<ItemStory>), Error> {
+fn transcript(
+    line: &StoredLineage,
+    limit: Option<usize>,
+    texts: Texts<'_>,
+) -> Result<(Session, Vec<ItemStory>), Error> {
     let session = fold(line, |_| {})?;
     let items = session.transcript.items();
     let left_out = limit.map_or(0, |limit| items.len().saturating_sub(limit));

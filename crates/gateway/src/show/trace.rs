@@ -3,7 +3,7 @@
 use engine::tables::lifecycle::LifecycleCause;
 use engine::tables::transitions::RunState;
 use engine::{Event, MessageId, Phase, PrepareStage, ReceiptState, RunId, Session, Settings};
-use journal::{Line, Read};
+use journal::{Read, StoredLineage};
 use protocol::show::{Node, TraceLine};
 
 use super::Texts;
@@ -32,7 +32,7 @@ pub fn trace(read: &dyn Read, found: &FoundRun, texts: Texts<'_>) -> Result<Vec<
 }
 
 /// The trace of a run in a line.
-fn project(run: RunId, line: &Line, mut narrator: Narrator<'_>) -> Result<Vec<TraceLine>, Error> {
+fn project(run: RunId, line: &StoredLineage, mut narrator: Narrator<'_>) -> Result<Vec<TraceLine>, Error> {
     let start = line.start.as_ref().map(|start| &start.session);
     if let Some(session) = start {
         narrator.learn(session);
@@ -56,7 +56,7 @@ fn project(run: RunId, line: &Line, mut narrator: Narrator<'_>) -> Result<Vec<Tr
 }
 
 /// The messages that the run answers: its own as long as it has not started.
-fn inputs(run: RunId, line: &Line) -> Vec<MessageId> {
+fn inputs(run: RunId, line: &StoredLineage) -> Vec<MessageId> {
     let under_way = line.start.as_ref().and_then(|start| start.session.run()).filter(|known| known.id == run);
     let started = line.entries().find_map(|(_, entry)| match &entry.event {
         Event::RunStarted(e) if e.run == run => Some(e.inputs.clone()),

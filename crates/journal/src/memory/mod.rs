@@ -15,7 +15,7 @@ use engine::{
 };
 
 use crate::ends::only_ends;
-use crate::line::leave_out_sealed;
+use crate::lineage::leave_out_sealed;
 use crate::{Append, Done, Entry, Error, Journal, LAST, Page, Read, Segment, Snapshot, Tail};
 use tables::{Logged, Tables};
 

@@ -10,7 +10,7 @@ use engine::{
 };
 
 use crate::chain::{self, Head};
-use crate::{Append, Entry, Error, Open, Page, Placed, Snapshot};
+use crate::{Append, Entry, Error, HomeEntry, Open, Page, Snapshot};
 
 /// One append as it was kept.
 #[derive(Debug)]
@@ -154,7 +154,7 @@ impl Tables {
         entries.truncate(limit);
         let placed = |(branch, entry): (BranchId, &Arc<Entry>)| {
             let Entry { position, epoch, .. } = **entry;
-            Placed { position, epoch, branch, entry: Ok(Entry::clone(entry)) }
+            HomeEntry { position, epoch, branch, entry: Ok(Entry::clone(entry)) }
         };
         Page { entries: entries.into_iter().map(placed).collect(), open: is_last.then(|| self.open()) }
     }

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::reader::Reader;
 use super::stored::{StoredEntry, StoredProgress};
 use crate::chain::Head;
-use crate::{Entry, Error, Open, Page, Placed};
+use crate::{Entry, Error, HomeEntry, Open, Page};
 
 /// Rows of one page, read in one transaction.
 struct Rows {
@@ -37,7 +37,7 @@ pub(super) fn page(reader: &Reader, behind: Position, limit: usize) -> Result<Pa
     let mut heads = BTreeMap::new();
     let placed = |(branch, row): &(BranchId, StoredEntry)| {
         let entry = checked(reader, &mut heads, *branch, row);
-        Placed { position: row.position, epoch: row.epoch, branch: *branch, entry }
+        HomeEntry { position: row.position, epoch: row.epoch, branch: *branch, entry }
     };
     let entries = entries.iter().map(placed).collect();
     let open = open.map(|open| open.into_iter().map(|row| row.open(reader)).collect()).transpose()?;

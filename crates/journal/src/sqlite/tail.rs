@@ -13,7 +13,7 @@ use rusqlite::{Connection, OptionalExtension as _};
 use super::reader::Reader;
 use super::stored::{StoredEntry, StoredProgress};
 use crate::chain::Head;
-use crate::line::leave_out_sealed;
+use crate::lineage::leave_out_sealed;
 use crate::{Entry, Error, LAST, Segment, Tail};
 
 /// Rows that are read before a thread of its own begins to check them, and that it is given at once.

@@ -5,7 +5,7 @@ use engine::{Batch, Outcome, Position, RunId, RunRow, Seq, SessionRow, Timestamp
 
 use super::samples::{approval_row, receipt_row, run, run_row, sealed, session_row, struck, text_added};
 use super::{Script, Store, both, id};
-use crate::{Open, Placed};
+use crate::{HomeEntry, Open};
 
 both! {
     r11_what_is_unfinished_is_known_without_reading_any_branch
@@ -73,7 +73,7 @@ fn r43_a_page_holds_what_follows_a_position_over_all_sessions_in_commit_order(st
     let journal = store.journal();
     let read = |behind: u64, limit: usize| {
         let page = journal.page(Position(behind), limit).unwrap();
-        let place = |Placed { position, epoch, branch, entry }: Placed| {
+        let place = |HomeEntry { position, epoch, branch, entry }: HomeEntry| {
             let entry = entry.unwrap();
             assert_eq!((entry.position, entry.epoch), (position, epoch));
             let place = (position.0, branch, entry.seq.0, epoch);

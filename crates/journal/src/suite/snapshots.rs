@@ -4,7 +4,7 @@ use engine::{BranchId, EffectId, EffectKind, Event, Forked, OutputAdded, Seq, Se
 
 use super::samples::{effect, every_other_kind, settled, struck, text_added};
 use super::{Script, Store, both, id};
-use crate::{Entry, Error, Line, Snapshot};
+use crate::{Entry, Error, Snapshot, StoredLineage};
 
 both! {
     r11_a_line_starts_at_the_newest_snapshot
@@ -18,7 +18,7 @@ both! {
 }
 
 /// The state after these entries.
-fn state(script: &Script, line: &Line) -> Session {
+fn state(script: &Script, line: &StoredLineage) -> Session {
     let Event::Created(created) = script.created() else { unreachable!() };
     let mut session = line.start.as_ref().map(|start| start.session.clone());
     for (branch, entry) in line.entries() {
@@ -39,7 +39,7 @@ fn keep(store: &Store, session: &Session) {
     store.journal().keep_snapshot(Snapshot::new(session.branch, session.head, session.to_snapshot()));
 }
 
-fn seqs(line: &Line) -> Vec<(BranchId, u64)> {
+fn seqs(line: &StoredLineage) -> Vec<(BranchId, u64)> {
     line.entries().map(|(branch, Entry { seq, .. })| (branch, seq.0)).collect()
 }
 

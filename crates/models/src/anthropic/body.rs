@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{REDACTED, thinking};
 use crate::endpoint::Api;
 use crate::files::Shown;
-use crate::model::{Answer, Block, BlockContent, CallOf, File, Message, Request};
+use crate::model::{AssistantMessage, BlockContent, CallOf, ContentBlock, File, Message, Request};
 use crate::normalize::{self, Turn};
 use crate::rendering::{Dialect, List, Object};
 
@@ -137,7 +137,8 @@ fn can_begin_thinking(request: &Request, rendered: &[Arc<[u8]>], model: &str) ->
         }
     }
     first.is_none_or(|answer| {
-        let thought = |block: &Block| matches!(block.held, BlockContent::Reasoning(_)) && block.signature.is_some();
+        let thought =
+            |block: &ContentBlock| matches!(block.held, BlockContent::Reasoning(_)) && block.signature.is_some();
         *answer.model == *model && answer.blocks.first().is_some_and(thought)
     })
 }
@@ -224,9 +225,9 @@ impl Writer<'_> {
         }
     }
 
-    fn answer(&self, answer: &Answer, list: &mut List<'_>) {
+    fn answer(&self, answer: &AssistantMessage, list: &mut List<'_>) {
         let is_own = *answer.model == *self.model;
-        for Block { held, signature } in normalize::said(answer) {
+        for ContentBlock { held, signature } in normalize::said(answer) {
             match held {
                 BlockContent::Text(text) => write_text(text, list),
                 BlockContent::Reasoning(text) => {

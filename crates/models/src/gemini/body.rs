@@ -11,7 +11,7 @@ use super::schema_dialect::{Generation, Manner, ThinkingConfig, thinking};
 use super::signature::{SignedPart, tail};
 use crate::endpoint::Api;
 use crate::files::Shown;
-use crate::model::{Answer, Block, BlockContent, CallOf, File, Message, Request};
+use crate::model::{AssistantMessage, BlockContent, CallOf, ContentBlock, File, Message, Request};
 use crate::normalize;
 use crate::rendering::{Dialect, List, Object};
 use crate::wire::Json;
@@ -236,7 +236,7 @@ fn parted<'a>(text: &str, files: &'a [File]) -> (String, Vec<Data<'a>>) {
 }
 
 /// Blocks in their order. Reasoning without a signature says nothing to the API and is left out.
-fn write_answer(answer: &Answer, schema_dialect: &Manner, list: &mut List<'_>) {
+fn write_answer(answer: &AssistantMessage, schema_dialect: &Manner, list: &mut List<'_>) {
     let is_own = *answer.model == *schema_dialect.model;
     let signed = |block| signed(block).filter(|_| is_own);
     let of_images = |(part, signature)| (part == SignedPart::Image).then_some(signature);
@@ -259,7 +259,7 @@ fn write_answer(answer: &Answer, schema_dialect: &Manner, list: &mut List<'_>) {
     }
 }
 
-fn signed(block: &Block) -> Option<(SignedPart, &str)> {
+fn signed(block: &ContentBlock) -> Option<(SignedPart, &str)> {
     block.signature.as_deref().and_then(SignedPart::read)
 }
 

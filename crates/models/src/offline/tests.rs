@@ -8,7 +8,7 @@ use serde_json::json;
 use super::grammar::{Act, acts};
 use super::*;
 use crate::endpoint::Endpoint;
-use crate::model::{Answer, CallOf};
+use crate::model::{AssistantMessage, CallOf};
 use crate::rendering::Cached;
 
 fn list(path: &str) -> Act {
@@ -204,7 +204,7 @@ async fn converse(messages: &mut Vec<Message>, world: &[(&str, &str, &str)]) -> 
             files: vec![],
         });
         let at = messages.len() - 1;
-        messages.insert(at, Message::Assistant(Answer::plain(None, None, vec![call])));
+        messages.insert(at, Message::Assistant(AssistantMessage::plain(None, None, vec![call])));
     }
 }
 
@@ -269,7 +269,7 @@ async fn a_question_about_a_folder_is_answered_from_the_folder() {
 
 #[tokio::test(flavor = "current_thread")]
 async fn several_requests_are_one_call_a_step_and_one_answer() {
-    let mut messages = vec![user("hello"), Message::Assistant(Answer::plain(None, Some("…".into()), vec![]))];
+    let mut messages = vec![user("hello"), Message::Assistant(AssistantMessage::plain(None, Some("…".into()), vec![]))];
     messages.push(user("list src, read gone.txt; search for crab. Run `wc -l x`, then write hi to n.txt"));
     let world = [
         ("ls", "src", "a.rs  10 bytes\n"),
@@ -303,7 +303,7 @@ async fn r32_a_steer_is_a_further_request_and_a_skipped_call_is_asked_again() {
     let mut messages = vec![user("list src")];
     let (call, _) = ask(&messages).await;
     let call = call.unwrap();
-    messages.push(Message::Assistant(Answer::plain(None, None, vec![call.clone()])));
+    messages.push(Message::Assistant(AssistantMessage::plain(None, None, vec![call.clone()])));
     messages.push(Message::Result {
         provider_id: call.provider_id,
         tool: call.tool,
@@ -327,7 +327,7 @@ async fn r12_a_cut_answer_goes_on_where_it_stopped() {
     let mut messages = vec![user("list")];
     let (_, whole) = converse(&mut messages, &[("ls", "{}", LISTING)]).await;
     let (kept, rest) = whole.split_at(20);
-    messages.push(Message::Assistant(Answer::plain(None, Some(kept.into()), vec![])));
+    messages.push(Message::Assistant(AssistantMessage::plain(None, Some(kept.into()), vec![])));
     messages.push(user("The answer was cut off. Go on exactly where it stopped."));
     assert_eq!(ask(&messages).await.1, rest);
 }
@@ -380,13 +380,15 @@ async fn what_limulus_notes_asks_for_nothing_and_may_let_it_stop_and_go_on() {
         is_error: false,
         files: vec![],
     };
-    messages.extend([Message::Assistant(Answer::plain(None, None, vec![call])), result]);
+    messages.extend([Message::Assistant(AssistantMessage::plain(None, None, vec![call])), result]);
     messages.push(note("write.rs and ls are not what you think of. Come to an end."));
     assert_eq!(ask(&messages).await.0.map(|call| call.arguments), Some(r#"{"content":"b","path":"b.txt"}"#.into()));
     messages.push(note("what this run may spend is used up. Call no tools."));
     let (call, said) = ask(&messages).await;
     assert!(call.is_none() && said.contains("a.txt") && said.ends_with("nothing more may be spent."), "{said}");
-    messages
-        .extend([Message::Assistant(Answer::plain(Some(said.into()), None, vec![])), note("Go on where you stopped.")]);
+    messages.extend([
+        Message::Assistant(AssistantMessage::plain(Some(said.into()), None, vec![])),
+        note("Go on where you stopped."),
+    ]);
     assert_eq!(ask(&messages).await.0.map(|call| call.arguments), Some(r#"{"content":"b","path":"b.txt"}"#.into()));
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::endpoint::Api;
 use crate::files::{SHOWN_BY_TOOLS, Shown, files_of_results};
-use crate::model::{Answer, CallOf, File, Message, Request};
+use crate::model::{AssistantMessage, CallOf, File, Message, Request};
 use crate::normalize;
 use crate::rendering::{Dialect, List, Object, items};
 use crate::wire::{Json, Tool};
@@ -163,7 +163,7 @@ fn write_message(message: &Message, repeat: usize, list: &mut List<'_>) {
 }
 
 /// The reasoning of a turn goes back with its calls, as the API documents it; alone it is of no use.
-fn assistant(answer: &Answer, repeat: usize) -> WireMessage<'_> {
+fn assistant(answer: &AssistantMessage, repeat: usize) -> WireMessage<'_> {
     let tool_calls: Vec<_> = answer.calls().map(|call| wire_call(call, repeat)).collect();
     let thinking = if tool_calls.is_empty() { String::new() } else { answer.reasoning() };
     WireMessage { thinking, tool_calls, ..text_message("assistant", &answer.text()) }

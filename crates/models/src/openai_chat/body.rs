@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::endpoint::{Api, Endpoint};
 use crate::files::{SHOWN_BY_TOOLS, Shown, files_of_results};
-use crate::model::{Answer, CallOf, File, Message, Request};
+use crate::model::{AssistantMessage, CallOf, File, Message, Request};
 use crate::normalize;
 use crate::rendering::{Dialect, List, Object, items};
 use crate::wire::Tool;
@@ -184,7 +184,7 @@ impl Writer {
     }
 
     /// Nothing of an assistant without text and calls: providers refuse an empty message.
-    fn answer(&self, answer: &Answer, list: &mut List<'_>) {
+    fn answer(&self, answer: &AssistantMessage, list: &mut List<'_>) {
         let text = answer.text();
         let tool_calls: Vec<_> = answer.calls().map(|call| self.call(call)).collect();
         if text.is_empty() && tool_calls.is_empty() {
@@ -216,7 +216,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::model::Answer;
+    use crate::model::AssistantMessage;
     use crate::rendering::Cached;
 
     fn request(model: &str, base_url: &str) -> Request {
@@ -282,7 +282,7 @@ mod tests {
         }]);
         request.messages = cached([
             Message::user("hi"),
-            Message::Assistant(Answer::plain(
+            Message::Assistant(AssistantMessage::plain(
                 Some("hm".into()),
                 None,
                 vec![call("c1", r#"{"path":1.0}"#), call("c2", "{\"pa")],
@@ -301,8 +301,8 @@ mod tests {
                 is_error: true,
                 files: vec![],
             },
-            Message::Assistant(Answer::plain(None, Some("".into()), vec![])),
-            Message::Assistant(Answer::plain(None, Some("done".into()), vec![])),
+            Message::Assistant(AssistantMessage::plain(None, Some("".into()), vec![])),
+            Message::Assistant(AssistantMessage::plain(None, Some("done".into()), vec![])),
         ]);
         assert_eq!(
             rendered(&request),
@@ -329,10 +329,11 @@ mod tests {
     fn reasoning_goes_back_with_its_calls_where_it_is_wanted() {
         let mut request = request("deepseek-reasoner", "https://api.deepseek.com/v1");
         let reasoning = Some(Arc::from("hm"));
-        request.messages = cached([Message::Assistant(Answer::plain(reasoning, None, vec![call("c", "{}")]))]);
+        request.messages =
+            cached([Message::Assistant(AssistantMessage::plain(reasoning, None, vec![call("c", "{}")]))]);
         assert_eq!(rendered(&request)["messages"][0]["reasoning_content"], "hm");
         // What another model called without reasoning would be refused there for ever.
-        request.messages = cached([Message::Assistant(Answer::plain(None, None, vec![call("c", "{}")]))]);
+        request.messages = cached([Message::Assistant(AssistantMessage::plain(None, None, vec![call("c", "{}")]))]);
         assert_eq!(rendered(&request)["messages"][0]["reasoning_content"], NO_REASONING);
     }
 
@@ -340,7 +341,7 @@ mod tests {
     fn r41_ids_names_and_images_of_others_are_made_acceptable() {
         let long = "x".repeat(41);
         let odd = CallOf { tool: "a.b".into(), ..call(&long, "{}") };
-        let asking = |calls| Message::Assistant(Answer::plain(None, None, calls));
+        let asking = |calls| Message::Assistant(AssistantMessage::plain(None, None, calls));
         let result = |id: &str| Message::Result {
             provider_id: id.into(),
             tool: "ls".into(),

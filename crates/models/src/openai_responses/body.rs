@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::item::{self, Mark, Reasoning};
 use crate::endpoint::Api;
 use crate::files::Shown;
-use crate::model::{Answer, Block, BlockContent, CallOf, File, Message, Request};
+use crate::model::{AssistantMessage, BlockContent, CallOf, ContentBlock, File, Message, Request};
 use crate::normalize;
 use crate::rendering::{Dialect, List, Object};
 
@@ -199,7 +199,7 @@ impl Writer<'_> {
         }
     }
 
-    fn assistant(&self, answer: &Answer, list: &mut List<'_>) {
+    fn assistant(&self, answer: &AssistantMessage, list: &mut List<'_>) {
         let is_own = &*answer.model == self.model;
         let has_calls = answer.calls().next().is_some();
         // Between a call and its result nothing may come.
@@ -263,7 +263,7 @@ fn shown(file: &File) -> Content<'_> {
     }
 }
 
-fn images(answer: &Answer, list: &mut List<'_>) {
+fn images(answer: &AssistantMessage, list: &mut List<'_>) {
     let images = answer.blocks.iter().filter_map(|block| match &block.held {
         BlockContent::Image(file) => Some(file),
         BlockContent::Text(_) | BlockContent::Reasoning(_) | BlockContent::Call(_) => None,
@@ -275,12 +275,12 @@ fn images(answer: &Answer, list: &mut List<'_>) {
 }
 
 /// The mark of a text or a call, if this model made it and it was whole.
-fn mark(block: &Block, is_own: bool) -> Option<Mark> {
+fn mark(block: &ContentBlock, is_own: bool) -> Option<Mark> {
     item::read(block.signature.as_deref().filter(|_| is_own))
 }
 
 /// Reasoning goes back only with the whole item that followed it: alone, or with a text that was cut, it is refused.
-fn is_followed(rest: &[Block]) -> bool {
+fn is_followed(rest: &[ContentBlock]) -> bool {
     let next = rest.iter().find(|block| !matches!(block.held, BlockContent::Reasoning(_)));
     next.is_some_and(|next| mark(next, true).is_some())
 }

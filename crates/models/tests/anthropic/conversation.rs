@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use engine::{Thinking, ToolClass, ToolSpec};
-use models::{Answer, Api, Cached, CallOf, File, Message, Model, ModelSet, Request};
+use models::{Api, AssistantMessage, Cached, CallOf, File, Message, Model, ModelSet, Request};
 use serde_json::{Value, json};
 
 use crate::support::{Reply, chunked, read, request_of, serve};
@@ -149,12 +149,12 @@ async fn r41_another_model_is_sent_no_signatures() {
 #[test]
 fn r41_what_the_api_refuses_is_not_sent() {
     let mut request = first_request("http://localhost/v1");
-    let signed = |text: &str| models::Block {
+    let signed = |text: &str| models::ContentBlock {
         held: models::BlockContent::Reasoning(text.into()),
         signature: Some("sig".into()),
     };
-    let text = |text: &str| models::Block { held: models::BlockContent::Text(text.into()), signature: None };
-    let answer = |blocks| Message::Assistant(models::Answer { model: "acme/claude-sonnet-5".into(), blocks });
+    let text = |text: &str| models::ContentBlock { held: models::BlockContent::Text(text.into()), signature: None };
+    let answer = |blocks| Message::Assistant(models::AssistantMessage { model: "acme/claude-sonnet-5".into(), blocks });
     request.tools = Cached::from(vec![]);
     request.system = Cached::from(Arc::from(" \n"));
     request.candidate.thinking = None;
@@ -187,7 +187,7 @@ fn r41_ids_of_other_providers_are_made_fit_and_stay_paired() {
         tool: "no such tool!".into(),
         arguments: "{\"pa".into(),
     });
-    let asking = Message::Assistant(models::Answer::plain(None, None, calls.to_vec()));
+    let asking = Message::Assistant(models::AssistantMessage::plain(None, None, calls.to_vec()));
     let mut request = first_request("http://localhost/v1");
     // Twice the same ids, as from a provider that counts within an answer.
     for _ in 0..2 {
@@ -224,7 +224,7 @@ async fn a_budget_is_not_given_in_the_middle_of_a_turn_that_began_without_thinki
         // Behind results it is in one message with them, and the turn is still the same.
         request.messages.push(Message::user("next").into());
         assert_eq!(sent(&request)["thinking"]["type"], expected, "{model}");
-        request.messages.push(Message::Assistant(Answer::plain(None, Some("so".into()), vec![])).into());
+        request.messages.push(Message::Assistant(AssistantMessage::plain(None, Some("so".into()), vec![])).into());
         request.messages.push(Message::user("thanks").into());
         assert_eq!(sent(&request)["thinking"]["type"], "enabled");
     }
@@ -237,7 +237,7 @@ fn r41_an_error_is_told_in_words() {
     let asking = |id: &str| CallOf { provider_id: id.into(), tool: "ls".into(), arguments: "{}".into() };
     let calls = ["a", "b", "c"].map(asking).to_vec();
     request.messages.extend([
-        Message::Assistant(Answer::plain(None, None, calls)).into(),
+        Message::Assistant(AssistantMessage::plain(None, None, calls)).into(),
         result("a", " \n", true, vec![]),
         result("b", "seen", true, vec![file("image/png", "b.png", b"PNG")]),
         result("c", "gone", true, vec![file("text/plain", "c.txt", b"text")]),

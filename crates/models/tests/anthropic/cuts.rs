@@ -1,7 +1,7 @@
 //! Every recorded answer, cut at every byte: always a typed result, never a false end, never another answer.
 
 use engine::FailureClass;
-use models::{Api, Block, BlockContent, Model, ModelSet};
+use models::{Api, BlockContent, ContentBlock, Model, ModelSet};
 
 use crate::support::{Answer, Reply, read, request_of, serve, sized, until_close};
 use crate::{CALLS, OVERLOADED, REFUSAL, TEXT};
@@ -26,7 +26,7 @@ fn whole_at(bytes: &[u8]) -> usize {
 }
 
 /// What is there of a block when more of it may follow.
-fn begins(block: &Block, whole: &Block) -> bool {
+fn begins(block: &ContentBlock, whole: &ContentBlock) -> bool {
     let held = match (&block.held, &whole.held) {
         (BlockContent::Text(part), BlockContent::Text(all))
         | (BlockContent::Reasoning(part), BlockContent::Reasoning(all)) => all.starts_with(&**part),

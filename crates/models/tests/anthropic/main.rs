@@ -10,7 +10,7 @@ mod failures;
 mod support;
 
 use engine::Usage;
-use models::{Api, Block, BlockContent, CallOf, Model, ModelSet};
+use models::{Api, BlockContent, CallOf, ContentBlock, Model, ModelSet};
 use support::{Answer, Reply, chunked, read, request_of, serve, sized};
 
 const CALLS: &str = include_str!("../wire/anthropic/calls.txt");
@@ -46,7 +46,7 @@ async fn r12_thinking_text_and_parallel_calls_come_in_their_order_with_their_sig
         (reasoning(""), Some("EuYBCgIYunseen==")),
         (call("toolu_01B", "look", "{}"), None),
     ];
-    let expected = expected.map(|(held, signature)| Block { held, signature: signature.map(Into::into) });
+    let expected = expected.map(|(held, signature)| ContentBlock { held, signature: signature.map(Into::into) });
     assert_eq!(answer.blocks, expected);
     assert_eq!(answer.usage(), Usage { input: 12, cached: 0, cache_written: 1800, output: 90, reasoning: 41 });
 }

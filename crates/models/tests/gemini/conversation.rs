@@ -184,7 +184,8 @@ fn r41_a_conversation_that_the_api_would_refuse_is_mended() {
         tool: "9 lives!".into(),
         arguments: arguments.into(),
     };
-    let answer = |text: &str, calls| Message::Assistant(models::Answer::plain(None, Some(text.into()), calls));
+    let answer =
+        |text: &str, calls| Message::Assistant(models::AssistantMessage::plain(None, Some(text.into()), calls));
     push(
         &mut request,
         [

@@ -12,7 +12,7 @@ mod failures;
 mod support;
 
 use engine::Usage;
-use models::{Api, Block, BlockContent, CallOf, File, Model, ModelSet, Request};
+use models::{Api, BlockContent, CallOf, ContentBlock, File, Model, ModelSet, Request};
 use support::{Answer, Reply, read, request_of, serve, sized};
 
 use crate::cuts::{Canned, check_cuts, check_pieces};
@@ -39,8 +39,8 @@ async fn said(body: &str) -> Answer {
     replied(sized(body.as_bytes())).await
 }
 
-fn block(held: BlockContent, signature: Option<&str>) -> Block {
-    Block { held, signature: signature.map(Into::into) }
+fn block(held: BlockContent, signature: Option<&str>) -> ContentBlock {
+    ContentBlock { held, signature: signature.map(Into::into) }
 }
 
 fn call(id: &str, tool: &str, arguments: &str) -> BlockContent {
@@ -83,7 +83,8 @@ async fn r69_an_image_comes_whole_beside_the_text() {
 }
 
 fn image(answer: &Answer) -> File {
-    let image = |block: &Block| if let BlockContent::Image(file) = &block.held { Some(file.clone()) } else { None };
+    let image =
+        |block: &ContentBlock| if let BlockContent::Image(file) = &block.held { Some(file.clone()) } else { None };
     answer.blocks.iter().find_map(image).unwrap()
 }
 

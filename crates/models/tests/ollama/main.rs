@@ -10,7 +10,7 @@ mod cuts;
 mod support;
 
 use engine::{FailureClass, Thinking, ToolClass, ToolSpec, Usage};
-use models::{Api, Block, BlockContent, Cached, CallOf, File, Message, Model, ModelSet, Request};
+use models::{Api, BlockContent, Cached, CallOf, ContentBlock, File, Message, Model, ModelSet, Request};
 use serde_json::{Value, json};
 use support::{Answer, Reply, answer, read, request_of, serve, sized};
 
@@ -34,8 +34,8 @@ async fn said(body: &str) -> Answer {
     replied(sized(body.as_bytes())).await
 }
 
-fn block(held: BlockContent) -> Block {
-    Block { held, signature: None }
+fn block(held: BlockContent) -> ContentBlock {
+    ContentBlock { held, signature: None }
 }
 
 fn call(id: &str, tool: &str, arguments: &str) -> BlockContent {
@@ -186,7 +186,7 @@ async fn r41_r69_what_was_streamed_goes_back_as_the_api_wants_it() {
 fn r41_ids_are_told_apart_and_an_image_that_the_server_cannot_read_is_noted() {
     let mut request = request("http://localhost");
     let call = || CallOf { provider_id: "call_0".into(), tool: "ls".into(), arguments: "{}".into() };
-    let asking = || Message::Assistant(models::Answer::plain(None, None, vec![call()]));
+    let asking = || Message::Assistant(models::AssistantMessage::plain(None, None, vec![call()]));
     let files = vec![file("image/gif", "a.gif", b"GIF"), file("image/webp", "a.webp", b"WEBP")];
     let look = Message::User { text: "look".into(), files };
     request.messages =
@@ -208,8 +208,8 @@ fn r41_nothing_empty_is_sent_and_the_window_is_bounded() {
     let broken = CallOf { provider_id: "c".into(), tool: "ls".into(), arguments: "{\"pa".into() };
     request.messages = [
         Message::user(""),
-        Message::Assistant(models::Answer::plain(Some("hm".into()), None, vec![])),
-        Message::Assistant(models::Answer::plain(None, None, vec![broken])),
+        Message::Assistant(models::AssistantMessage::plain(Some("hm".into()), None, vec![])),
+        Message::Assistant(models::AssistantMessage::plain(None, None, vec![broken])),
         result("c", "ls", "", vec![]),
     ]
     .map(Cached::from)

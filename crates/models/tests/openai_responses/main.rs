@@ -12,7 +12,7 @@ mod support;
 
 use cuts::{Canned, check_cuts, check_pieces, cuts};
 use engine::FailureClass;
-use models::{Api, Block, BlockContent, CallOf, File, ModelSet, Request};
+use models::{Api, BlockContent, CallOf, ContentBlock, File, ModelSet, Request};
 use serde_json::{Value, json};
 use support::{Answer, Reply, read, request_of, serve, sized, until_close};
 
@@ -50,8 +50,8 @@ fn completed() -> Value {
     json!({ "type": "response.completed", "response": {} })
 }
 
-fn block(held: BlockContent, signature: Option<&str>) -> Block {
-    Block { held, signature: signature.map(Into::into) }
+fn block(held: BlockContent, signature: Option<&str>) -> ContentBlock {
+    ContentBlock { held, signature: signature.map(Into::into) }
 }
 
 fn call(id: &str, tool: &str, arguments: &str) -> BlockContent {

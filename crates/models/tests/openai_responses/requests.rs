@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use engine::{Thinking, ToolClass, ToolSpec};
-use models::{Answer, Block, BlockContent, Cached, CallOf, File, Message, Model, ModelSet, Request};
+use models::{AssistantMessage, BlockContent, Cached, CallOf, ContentBlock, File, Message, Model, ModelSet, Request};
 use serde_json::{Value, json};
 
 use crate::support::{Reply, read, serve, sized};
@@ -31,8 +31,8 @@ fn text(role: &str, text: &str) -> Value {
     json!({ "type": "message", "role": role, "content": if role == "assistant" { json!(text) } else { part } })
 }
 
-fn held(held: BlockContent) -> Block {
-    Block { held, signature: None }
+fn held(held: BlockContent) -> ContentBlock {
+    ContentBlock { held, signature: None }
 }
 
 fn call(id: &str, arguments: &str) -> CallOf {
@@ -100,11 +100,15 @@ fn r41_what_other_models_and_broken_answers_have_left_is_made_acceptable() {
     let input = input_of(vec![
         Message::user(""),
         Message::user("hi"),
-        Message::Assistant(Answer::plain(Some("hm".into()), Some("".into()), vec![])),
-        Message::Assistant(Answer::plain(Some("hm".into()), None, vec![call(&long, "{\"pa"), call("a.b:1", "[1]")])),
+        Message::Assistant(AssistantMessage::plain(Some("hm".into()), Some("".into()), vec![])),
+        Message::Assistant(AssistantMessage::plain(
+            Some("hm".into()),
+            None,
+            vec![call(&long, "{\"pa"), call("a.b:1", "[1]")],
+        )),
         result(&long, "not JSON", vec![]),
         result("a.b:1", "", vec![]),
-        Message::Assistant(Answer::plain(None, Some("done".into()), vec![])),
+        Message::Assistant(AssistantMessage::plain(None, Some("done".into()), vec![])),
     ]);
     let ids: Vec<_> = input.as_array().unwrap().iter().filter_map(|item| item["call_id"].as_str()).collect();
     assert_eq!((ids[0], ids[1]), (ids[2], ids[3]));
@@ -141,7 +145,7 @@ fn r69_images_documents_and_texts_are_shown_in_messages_and_results() {
     ]);
     let input = input_of(vec![
         Message::User { text: "look".into(), files: files.clone() },
-        Message::Assistant(Answer::plain(None, None, vec![call("c", "{}")])),
+        Message::Assistant(AssistantMessage::plain(None, None, vec![call("c", "{}")])),
         result("c", "look", files),
     ]);
     let expected = json!([
@@ -159,9 +163,10 @@ fn an_image_that_a_model_made_is_never_between_a_call_and_its_result() {
         { "type": "input_text", "text": "What you have made:" },
         { "type": "input_image", "detail": "auto", "image_url": "data:image/png;base64,cG5n" },
     ] });
-    let said = Answer { model: "".into(), blocks: vec![held(BlockContent::Text("so".into())), image()] };
+    let said = AssistantMessage { model: "".into(), blocks: vec![held(BlockContent::Text("so".into())), image()] };
     assert_eq!(input_of(vec![Message::Assistant(said)]), json!([text("assistant", "so"), made]));
-    let called = Answer { model: "".into(), blocks: vec![held(BlockContent::Call(call("c", "{}"))), image()] };
+    let called =
+        AssistantMessage { model: "".into(), blocks: vec![held(BlockContent::Call(call("c", "{}"))), image()] };
     let called = input_of(vec![Message::Assistant(called), result("c", "a", vec![])]);
     assert_eq!(called[0], made);
     assert_eq!(called[1]["type"], "function_call");
@@ -169,7 +174,7 @@ fn an_image_that_a_model_made_is_never_between_a_call_and_its_result() {
 
 #[test]
 fn r41_an_id_that_comes_again_is_another_one_for_its_call_and_its_result() {
-    let calls = || Message::Assistant(Answer::plain(None, None, vec![call("call_0", "{}")]));
+    let calls = || Message::Assistant(AssistantMessage::plain(None, None, vec![call("call_0", "{}")]));
     let input = input_of(vec![calls(), result("call_0", "a", vec![]), calls(), result("call_0", "b", vec![])]);
     let ids: Vec<_> = input.as_array().unwrap().iter().filter_map(|item| item["call_id"].as_str()).collect();
     assert_eq!((ids[0], ids[1]), ("call_0", "call_0"));
@@ -244,7 +249,7 @@ async fn r41_reasoning_goes_back_only_with_the_whole_item_that_followed_it() {
 
 #[test]
 fn r41_a_signature_of_another_format_is_passed_over() {
-    let signed = |held: BlockContent| Block { held, signature: Some("EqQBCgIYAhIM".into()) };
+    let signed = |held: BlockContent| ContentBlock { held, signature: Some("EqQBCgIYAhIM".into()) };
     let blocks = vec![
         signed(BlockContent::Reasoning("hm".into())),
         signed(BlockContent::Text("so".into())),
@@ -254,5 +259,5 @@ fn r41_a_signature_of_another_format_is_passed_over() {
         text("assistant", "so"),
         { "type": "function_call", "call_id": "c", "name": "ls", "arguments": "{}" },
     ]);
-    assert_eq!(input_of(vec![Message::Assistant(Answer { model: "acme/m1".into(), blocks })]), expected);
+    assert_eq!(input_of(vec![Message::Assistant(AssistantMessage { model: "acme/m1".into(), blocks })]), expected);
 }

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use engine::{BlockOf, Candidate, Failure, Part};
 use futures_util::StreamExt;
 use models::{
-    Api, Block, BlockContent, Cached, CallOf, Endpoint, File, Message, Model, ModelEvent, Request, ResponseStream,
-    Secret,
+    Api, BlockContent, Cached, CallOf, ContentBlock, Endpoint, File, Message, Model, ModelEvent, Request,
+    ResponseStream, Secret,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -175,7 +175,7 @@ pub(crate) struct Answer {
     /// id, name, arguments.
     pub(crate) calls: Vec<(String, String, String)>,
     /// All of it in the order in which it came, with the signatures.
-    pub(crate) blocks: Vec<Block>,
+    pub(crate) blocks: Vec<ContentBlock>,
     /// How it ended.
     pub(crate) end: Option<Result<engine::Usage, Failure>>,
 }
@@ -236,7 +236,7 @@ impl Answer {
     }
 
     fn push(&mut self, held: BlockContent) {
-        self.blocks.push(Block { held, signature: None });
+        self.blocks.push(ContentBlock { held, signature: None });
     }
 
     /// Adds to the last block if it is of this kind and not signed, as the engine does.
@@ -275,12 +275,12 @@ impl Answer {
             return;
         }
         let held = if of == BlockOf::Text { BlockContent::Text } else { BlockContent::Reasoning };
-        self.blocks.push(Block { held: held("".into()), signature: Some(signature.into()) });
+        self.blocks.push(ContentBlock { held: held("".into()), signature: Some(signature.into()) });
     }
 
     /// The answer as it is in the next request of the conversation.
     pub(crate) fn sealed(&self, model: &str) -> Message {
-        Message::Assistant(models::Answer { model: model.into(), blocks: self.blocks.clone() })
+        Message::Assistant(models::AssistantMessage { model: model.into(), blocks: self.blocks.clone() })
     }
 
     pub(crate) fn failure(&self) -> &Failure {

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use engine::tables::limits::END_GRACE_MS;
 use engine::tables::transitions::RunState;
-use engine::{Answer, AtLimit, Event, FailureClass, Outcome, ReceiptState, RunEnded, RunId, SessionRow, Timestamp};
+use engine::{
+    Acknowledgement, AtLimit, Event, FailureClass, Outcome, ReceiptState, RunEnded, RunId, SessionRow, Timestamp,
+};
 
 use super::{Evidence, SLACK_MS, TIGHT_MS};
 use crate::invariant::{Invariant, Violation};
@@ -19,7 +21,9 @@ pub(super) fn a_key_is_one_run(evidence: &Evidence<'_>) -> Result<(), Violation>
     let wrong = accepted.iter().find(|(run, times)| **times != 1 || !planned(**run));
     Invariant::SameKey.holds(wrong.is_none(), || format!("accepted, and not once: {wrong:?}"))?;
     for (caller, told) in evidence.outside.callers.told() {
-        if let (Caller::Message(index) | Caller::Repeat(index), Ok(Answer::Receipt(receipt))) = (caller, &told.answer) {
+        if let (Caller::Message(index) | Caller::Repeat(index), Ok(Acknowledgement::Receipt(receipt))) =
+            (caller, &told.answer)
+        {
             let run: RunId = message_id(*index).into();
             Invariant::SameKey.holds(receipt.run == run, || format!("{caller:?} was told of run {}", receipt.run))?;
         }

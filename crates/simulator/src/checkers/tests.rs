@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use engine::tables::compaction::CompactionStep;
 use engine::{
-    Answer, ApprovalRow, Batch, CallId, CallOutcome, CandidateCooled, CompactionBegun, CompactionCause, EffectId,
-    Failed, Failure, FailureClass, Hash, Note, Noted, ProcessAdopted, ProcessEnded, ReceiptState, Record, RequestSent,
-    ResultsCut, RetryScheduled, Seq, Spent, TextAdded, Thinking, Timestamp, ToolClass, Views, WaitBegan, WaitEnded,
-    WaitFor,
+    Acknowledgement, ApprovalRow, Batch, CallId, CallOutcome, CandidateCooled, CompactionBegun, CompactionCause,
+    EffectId, Failed, Failure, FailureClass, Hash, Note, Noted, ProcessAdopted, ProcessEnded, ReceiptState, Record,
+    RequestSent, ResultsCut, RetryScheduled, Seq, Spent, TextAdded, Thinking, Timestamp, ToolClass, Views, WaitBegan,
+    WaitEnded, WaitFor,
 };
 
 use super::*;
@@ -23,7 +23,7 @@ pub(crate) const PLANTED: &[Planted] = &[
     (Invariant::Published, |outside| outside.view = View::default()),
     (Invariant::Acknowledged, |outside| {
         let call = CallId { run: message_id(2).into(), step: 9, index: 9 };
-        outside.callers.answered(Caller::Leave(call), Ok(Answer::Done), outside.now).unwrap();
+        outside.callers.answered(Caller::Leave(call), Ok(Acknowledgement::Done), outside.now).unwrap();
     }),
     (Invariant::Terminal, |outside| append(outside, event_of(outside, "run_ended"))),
     (Invariant::Terminal, |outside| {
@@ -71,13 +71,13 @@ pub(crate) const PLANTED: &[Planted] = &[
         outside.model.silent.insert(request_of(outside), Timestamp(0));
     }),
     (Invariant::Abort, |outside| {
-        outside.callers.answered(Caller::Abort(0), Ok(Answer::Done), outside.now).unwrap();
+        outside.callers.answered(Caller::Abort(0), Ok(Acknowledgement::Done), outside.now).unwrap();
     }),
     (Invariant::Abort, |outside| {
         // It ended as it was told, but long after.
         let aborted = Caller::Abort(2);
         assert!(outside.callers.was_promised(aborted));
-        outside.callers.answered(aborted, Ok(Answer::Done), Timestamp(0)).unwrap();
+        outside.callers.answered(aborted, Ok(Acknowledgement::Done), Timestamp(0)).unwrap();
         outside.past.until = Timestamp(0);
     }),
     (Invariant::Counters, |outside| {

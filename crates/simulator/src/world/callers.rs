@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use engine::{
-    Allowance, Answer, BodyKind, CallId, Command, Content, Hash, MessageId, Overrides, QueueSettings, Refusal, RunId,
-    Scope, Seq, Timestamp,
+    Acknowledgement, Allowance, BodyKind, CallId, Command, Content, Hash, MessageId, Overrides, QueueSettings, Refusal,
+    RunId, Scope, Seq, Timestamp,
 };
 use uuid::Uuid;
 
@@ -66,7 +66,7 @@ impl Caller {
 #[derive(Debug, Clone)]
 pub struct Told {
     /// The answer.
-    pub answer: Result<Answer, Refusal>,
+    pub answer: Result<Acknowledgement, Refusal>,
     /// When.
     pub at: Timestamp,
 }
@@ -192,7 +192,7 @@ impl Callers {
     pub fn answered(
         &mut self,
         caller: Caller,
-        answer: Result<Answer, Refusal>,
+        answer: Result<Acknowledgement, Refusal>,
         at: Timestamp,
     ) -> Result<(), Violation> {
         self.waiting.remove(&caller);

@@ -6,7 +6,7 @@ use engine::{
     ApprovalRow, Batch, CallId, Durability, EffectId, Epoch, Event, Position, ReceiptRow, Record, RunId, RunRow, Seq,
     SessionRow, Timestamp,
 };
-use journal::{Append, Entry, Journal, Line, Memory, Read, Snapshot};
+use journal::{Append, Entry, Journal, Memory, Read, Snapshot, StoredLineage};
 
 use super::disk_file::{File, Kept};
 use crate::case::Form;
@@ -225,7 +225,7 @@ impl Disk {
     }
 
     /// What the session's state is folded from, from its newest snapshot on.
-    pub fn line(&self) -> Result<Line, Violation> {
+    pub fn line(&self) -> Result<StoredLineage, Violation> {
         self.journal().line(branch_id()).map_err(|error| unreadable(&error))
     }
 

@@ -13,8 +13,8 @@ use crate::checkers;
 use crate::invariant::{Invariant, Violation};
 use crate::plan::{SESSION_KEY, branch_id, session_id};
 use engine::{
-    Batch, CallOutcome, Command, Do, EffectId, Epoch, Event, Hash, Input, Line, Machine, Pump, Record, Report, Segment,
-    Session, Settings, Timestamp,
+    Batch, CallOutcome, Command, Do, EffectId, Epoch, Event, Hash, Input, Lineage, LineageSegment, Machine, Pump,
+    Record, Report, Session, Settings, Timestamp,
 };
 use journal::Unsaved;
 
@@ -487,13 +487,17 @@ fn recover(outside: &mut Outside, form: Form) -> Result<(Machine, Unsaved), Viol
     Ok((recovered, unsaved))
 }
 
-fn line(entries: &[journal::Entry], progress: &[Record]) -> Line {
+fn line(entries: &[journal::Entry], progress: &[Record]) -> Lineage {
     let record = |entry: &journal::Entry| Record { seq: Some(entry.seq), at: entry.at, event: entry.event.clone() };
     let entries = entries.iter().map(record).collect();
-    Line { start: None, segments: vec![Segment { branch: branch_id(), entries }], progress: progress.to_vec() }
+    Lineage {
+        start: None,
+        segments: vec![LineageSegment { branch: branch_id(), entries }],
+        progress: progress.to_vec(),
+    }
 }
 
-fn machine(line: Line, outside: &Outside) -> Result<Machine, Violation> {
+fn machine(line: Lineage, outside: &Outside) -> Result<Machine, Violation> {
     let settings = |hash: Hash| -> Option<Arc<Settings>> {
         let kept = outside.disk.journal().body(&hash).ok().flatten().is_some();
         (kept && hash == outside.plan.settings_hash).then(|| Arc::clone(&outside.plan.settings))

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use engine::{Candidate, estimate_tokens};
-use models::{Answer, Api, Cached, CallOf, Endpoint, Message, ModelSet, Request};
+use models::{Api, AssistantMessage, Cached, CallOf, Endpoint, Message, ModelSet, Request};
 
 use super::table::{Line, Row, Samples, Target};
 use bench::prose::Prose;
@@ -61,9 +61,9 @@ fn round(request: &mut Request, prose: &mut Prose) {
     let text = prose.text(OUTPUT_BYTES).into();
     let round = [
         Message::user(prose.text(TEXT_BYTES)),
-        Message::Assistant(Answer::plain(None, None, vec![call])),
+        Message::Assistant(AssistantMessage::plain(None, None, vec![call])),
         Message::Result { provider_id, tool, text, is_error: false, files: vec![] },
-        Message::Assistant(Answer::plain(None, Some(prose.text(TEXT_BYTES).into()), vec![])),
+        Message::Assistant(AssistantMessage::plain(None, Some(prose.text(TEXT_BYTES).into()), vec![])),
     ];
     request.messages.extend(round.map(Cached::from));
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use gateway::show::texts;
 use journal::Reader;
-use journal::check::Segment;
+use journal::check::BranchSpan;
 
 use crate::error::{CliError, Exit};
 
@@ -20,7 +20,7 @@ pub(super) fn keep_texts(home: &Path, reader: &Reader, key: &str) -> Result<Opti
     for branch in &branches {
         let mut read = String::new();
         // What cannot be walked to its end is kept up to there.
-        let _ = reader.walk(&Segment { branch: *branch, to: None }, |audited| {
+        let _ = reader.walk(&BranchSpan { branch: *branch, to: None }, |audited| {
             for body in audited.event().map(engine::Event::bodies).unwrap_or_default() {
                 if let Ok(text) = texts(reader)(&body) {
                     let _ = writeln!(read, "--- {} {}\n{text}", audited.checkpoint(), audited.kind);

@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal as _, Write as _};
 
-use journal::check::{Checkpoint, Repair, Report, What};
+use journal::check::{CheckReport, Checkpoint, Repair, What};
 use journal::repair::{Did, Repairs};
 use journal::{Read as _, Reader, Sqlite};
 use runtime::repair::HeldSession;
@@ -211,7 +211,7 @@ fn hold(globals: &Globals) -> Result<Did, CliError> {
 }
 
 /// The snapshots that were found to be bad: of this session, or all.
-fn snapshots(report: &Report, key: Option<&str>) -> Vec<Checkpoint> {
+fn snapshots(report: &CheckReport, key: Option<&str>) -> Vec<Checkpoint> {
     let bad = report.findings.iter().filter(|finding| finding.what == What::Snapshot);
     let of = bad.filter(|finding| key.is_none_or(|key| finding.place.session.as_deref() == Some(key)));
     of.filter_map(|finding| finding.place.snapshot).collect()

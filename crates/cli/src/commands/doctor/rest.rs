@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use engine::{EffectId, RunId};
 use gateway::show::fold_branch;
-use journal::check::Report;
+use journal::check::CheckReport;
 use journal::repair::Did;
 use journal::{Collected, Read, Reader, Sqlite};
 use tools::Orphans;
@@ -17,7 +17,7 @@ use crate::show::human::count;
 const MEND: &str = "`limulus doctor --mend collect`";
 
 /// Adds to a report what nothing needs. Where anything is wrong, nobody knows.
-pub(super) fn note(report: &mut Report, globals: &Globals) {
+pub(super) fn note(report: &mut CheckReport, globals: &Globals) {
     if !report.findings.is_empty() {
         return;
     }
@@ -37,7 +37,7 @@ pub(super) fn note(report: &mut Report, globals: &Globals) {
 }
 
 /// Removes it.
-pub(super) fn collect(report: &Report, globals: &Globals) -> Result<Did, CliError> {
+pub(super) fn collect(report: &CheckReport, globals: &Globals) -> Result<Did, CliError> {
     if !report.findings.is_empty() {
         return Err(CliError::Refused {
             exit: Exit::Refused,

@@ -2,7 +2,7 @@
 
 use crate::event::{Leg, MessageSettled, ReceiptState};
 use crate::ids::{MessageId, Moment};
-use crate::input::{Answer, Refusal};
+use crate::input::{Acknowledgement, Refusal};
 use crate::machine::Machine;
 
 impl Machine {
@@ -12,7 +12,7 @@ impl Machine {
         message: MessageId,
         leg: Option<Leg>,
         moment: Moment,
-    ) -> Result<Answer, Refusal> {
+    ) -> Result<Acknowledgement, Refusal> {
         let waits = self.session.as_ref().is_some_and(|session| {
             session.queue.iter().any(|queued| queued.message == message && leg.is_none_or(|leg| leg == queued.leg))
         });
@@ -23,7 +23,7 @@ impl Machine {
         }
         self.emit(MessageSettled { message, state: ReceiptState::Cancelled, run: None, leg, told: false }, moment.now);
         self.advance(moment);
-        Ok(Answer::Done)
+        Ok(Acknowledgement::Done)
     }
 
     /// Takes all back that waits.

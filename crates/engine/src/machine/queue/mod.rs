@@ -12,7 +12,7 @@ use super::commands::{no_session, state_refusal};
 use crate::body::{Attached, Content};
 use crate::event::{MessageAccepted, Overrides, QueueMode, QueuePlace, ReceiptState, Reset, WaitFor};
 use crate::ids::{MessageId, Moment, Timestamp};
-use crate::input::{Answer, Receipt, Refusal};
+use crate::input::{Acknowledgement, Receipt, Refusal};
 use crate::mutant;
 use crate::queue::QueueSettings;
 use crate::state::{Lifecycle, Phase, Session};
@@ -31,7 +31,7 @@ pub(super) struct Offered {
 }
 
 impl Machine {
-    pub(super) fn message(&mut self, offered: Offered, moment: Moment) -> Result<Answer, Refusal> {
+    pub(super) fn message(&mut self, offered: Offered, moment: Moment) -> Result<Acknowledgement, Refusal> {
         let Offered { message, content, mode, queue, key, overrides, attachments } = offered;
         let Some(session) = &self.session else { return Err(no_session()) };
         let key_of = key.as_ref().filter(|_| !mutant!(KeyForgotten));
@@ -56,7 +56,7 @@ impl Machine {
         self.take_way(route, &queue, moment);
         self.advance(moment);
         let session = self.session.as_ref().ok_or_else(no_session)?;
-        Ok(Answer::Receipt(receipt(session, message)))
+        Ok(Acknowledgement::Receipt(receipt(session, message)))
     }
 
     /// Whether the conversation is one that nobody goes on with: nothing of it is under way or waits, and it rested too long.
@@ -109,14 +109,14 @@ fn repeated(
     earlier: MessageId,
     (content, attached): (&Content, &[Attached]),
     key: Option<&str>,
-) -> Result<Answer, Refusal> {
+) -> Result<Acknowledgement, Refusal> {
     let receipt = receipt(session, earlier);
     let same = session.messages.get(&earlier).is_some_and(|message| {
         let files = message.attachments.iter().map(|attachment| attachment.body.hash);
         message.body.hash == content.body.hash && files.eq(attached.iter().map(|attached| attached.content.body.hash))
     });
     if same {
-        return Ok(Answer::Receipt(receipt));
+        return Ok(Acknowledgement::Receipt(receipt));
     }
     let key = key.map_or_else(|| earlier.to_string(), str::to_owned);
     Err(Refusal::Conflict { key, run: receipt.run })

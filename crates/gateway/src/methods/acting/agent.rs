@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use engine::{Answer, Attached, BodyKind, Command, Content, MessageId, Overrides, Receipt};
+use engine::{Acknowledgement, Attached, BodyKind, Command, Content, MessageId, Overrides, Receipt};
 use protocol::Response;
 use protocol::method::{Agent, AgentAnswer, AgentParams, Attachment};
 use runtime::ModelPreferences;
@@ -37,7 +37,7 @@ pub(in crate::methods) async fn agent(
     let waiting = service.hub.wait_for(message.into());
     let command = command(service, &key, message, params).await?;
     let key = key_of(&key);
-    let Answer::Receipt(receipt) = super::command_to(service, &key.0, &key.1, command).await? else {
+    let Acknowledgement::Receipt(receipt) = super::command_to(service, &key.0, &key.1, command).await? else {
         return Err(Error::Bug { what: "a message was answered without a receipt".to_owned() });
     };
     let accepted_at = receipt.accepted_at;

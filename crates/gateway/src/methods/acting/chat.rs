@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use engine::tables::routing::MODES;
-use engine::{Answer, Command, Override, Overrides, QueueMode, RunRow, Session, SessionRow, Thinking, Usage};
+use engine::{Acknowledgement, Command, Override, Overrides, QueueMode, RunRow, Session, SessionRow, Thinking, Usage};
 use protocol::method::{AbortParams, AgentParams, CompactParams, PauseParams, RunParams, RunResumeParams};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -115,7 +115,7 @@ impl Chat<'_> {
     }
 
     /// Approvals the session for something, and makes it where there is none.
-    async fn command(&self, command: Command) -> Result<Answer, Error> {
+    async fn command(&self, command: Command) -> Result<Acknowledgement, Error> {
         super::command_to(&self.caller.service, &self.key.to_string(), &self.key.agent, command).await
     }
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use engine::{Answer, BodyKind, Command, Content, Event, MessageId, Outcome, SessionRow};
+use engine::{Acknowledgement, BodyKind, Command, Content, Event, MessageId, Outcome, SessionRow};
 use protocol::method::{CompactParams, Compacted, Ended, Shorter, UncompactParams, Uncompacted};
 use uuid::Uuid;
 
@@ -24,11 +24,11 @@ pub(in crate::methods) async fn compact(caller: &Arc<Caller>, params: CompactPar
     let focus = Content::text(BodyKind::Message, params.focus.as_deref().unwrap_or_default().trim());
     let queue = service.runtime.resolver().queue(&row.agent);
     match super::ask(service, &row, Command::Compact { message, focus, queue }).await? {
-        Answer::Done => {
+        Acknowledgement::Done => {
             let run_id = super::session(service, &row.key)?.run;
             Ok(Compacted { session_key: row.key, run_id, done: None })
         }
-        Answer::Receipt(_) => done(service, row, observed(service, waiting).await?),
+        Acknowledgement::Receipt(_) => done(service, row, observed(service, waiting).await?),
     }
 }
 

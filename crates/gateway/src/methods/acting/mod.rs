@@ -35,14 +35,14 @@ pub(super) use terminate::terminate;
 pub(crate) use terminate::terminate_idle;
 pub(super) use wait::wait;
 
-use engine::{Answer, Command, Refusal, RunId, SessionRow};
+use engine::{Acknowledgement, Command, Refusal, RunId, SessionRow};
 
 use crate::error::Error;
 use crate::service::Service;
 use crate::show::lookup;
 
 /// Approvals a session that there is for something.
-async fn ask(service: &Service, row: &SessionRow, command: Command) -> Result<Answer, Error> {
+async fn ask(service: &Service, row: &SessionRow, command: Command) -> Result<Acknowledgement, Error> {
     command_to(service, &row.key, &row.agent, command).await
 }
 
@@ -51,7 +51,7 @@ async fn ask_both(
     service: &Service,
     row: &SessionRow,
     commands: [Command; 2],
-) -> Result<(Result<Answer, Error>, Result<Answer, Error>), Error> {
+) -> Result<(Result<Acknowledgement, Error>, Result<Acknowledgement, Error>), Error> {
     let (_, answers) = service.runtime.open(&row.key, &row.agent, commands.into()).await?;
     let mut told = vec![];
     for answer in answers {
@@ -64,7 +64,7 @@ async fn ask_both(
 }
 
 /// Approvals a session for something; makes it where there is none.
-async fn command_to(service: &Service, key: &str, agent: &str, command: Command) -> Result<Answer, Error> {
+async fn command_to(service: &Service, key: &str, agent: &str, command: Command) -> Result<Acknowledgement, Error> {
     let (_, answers) = service.runtime.open(key, agent, vec![command]).await?;
     let answer = answers.into_iter().next().expect("each command has an answer");
     let gone = || Refusal::Unavailable { reason: "the session has stopped".into() };

@@ -2,7 +2,7 @@
 //! read with a reader of their own, which believes no view.
 
 use engine::{Body, BranchId, Hash, Seq, Session, Settings};
-use journal::check::{Checkpoint, Replay, Segment, Verified};
+use journal::check::{BranchSpan, Checkpoint, Replay, Verified};
 use journal::{Read as _, Reader};
 use protocol::method::{AuditParams, Audited, SessionsAudit, SessionsState, StateParams};
 use protocol::show::{AuditLine, StateAt, Verification};
@@ -37,7 +37,7 @@ impl Reads for SessionsState {
 }
 
 /// The branches that a session went through, with its key.
-fn line(reader: &Reader, key: Option<&str>, branch: Option<&str>) -> Result<(String, Vec<Segment>), Error> {
+fn line(reader: &Reader, key: Option<&str>, branch: Option<&str>) -> Result<(String, Vec<BranchSpan>), Error> {
     let branch = branch.map(str::parse::<BranchId>).transpose();
     let branch = branch.map_err(|error| Error::invalid(error.to_string(), "`limulus audit` names the branches"))?;
     let (key, branch) = match (lookup::session(reader, key), branch) {
@@ -50,7 +50,7 @@ fn line(reader: &Reader, key: Option<&str>, branch: Option<&str>) -> Result<(Str
 }
 
 /// The lines from this entry of the current branch on, or all.
-fn lines(reader: &Reader, line: &[Segment], from: Option<Seq>) -> Result<Vec<AuditLine>, Error> {
+fn lines(reader: &Reader, line: &[BranchSpan], from: Option<Seq>) -> Result<Vec<AuditLine>, Error> {
     let texts = texts(reader);
     // A body that is damaged takes nothing from the entry that names it; verifying tells of it.
     let texts = |body: &Body| Ok(texts(body).unwrap_or_else(|_| format!("[the body {} is damaged]", body.hash)));
@@ -72,7 +72,7 @@ fn models(reader: &Reader, settings: Hash) -> Vec<String> {
 }
 
 /// The state after an entry: the fold of the entries up to it, from a snapshot only where some were removed.
-fn state(reader: &Reader, line: &[Segment], at: &str) -> Result<StateAt, Error> {
+fn state(reader: &Reader, line: &[BranchSpan], at: &str) -> Result<StateAt, Error> {
     let (branch, seq) = at.rsplit_once('@').map_or((None, at), |(branch, seq)| (Some(branch), seq));
     let seq = seq.parse().map(Seq).map_err(|_| {
         let hint = "write its number, or BRANCH@NUMBER, as `limulus audit` shows them";

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use engine::{Hash, Position};
 
-use super::finding::{Effect, Finding, Repair, What, Where};
+use super::finding::{Consequence, Finding, Repair, What, Where};
 use super::{Check, DATABASE};
 use crate::Error;
 use crate::sqlite::schema;
@@ -56,7 +56,7 @@ impl Check {
                     "it has {} bytes, not {MARK_BYTES}: what was acknowledged last is not known",
                     bytes.len()
                 ),
-                effect: Effect::ReadOnly,
+                effect: Consequence::ReadOnly,
                 repair: Some(Repair::Loss),
             });
             return Ok(None);
@@ -86,7 +86,7 @@ impl Check {
             what: What::Gone,
             place: Where::file("journal.db"),
             detail,
-            effect: Effect::Closed,
+            effect: Consequence::Closed,
             repair: None,
         });
         Ok(())

@@ -78,7 +78,7 @@ impl fmt::Display for What {
 /// What follows from a finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Effect {
+pub enum Consequence {
     /// No command that writes takes the home.
     ReadOnly,
     /// Nothing of it can be read.
@@ -97,7 +97,7 @@ pub enum Effect {
     Kept,
 }
 
-impl fmt::Display for Effect {
+impl fmt::Display for Consequence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ReadOnly => f.write_str("the home is read-only: no command that writes takes it"),
@@ -251,7 +251,7 @@ pub struct Finding {
     /// What exactly.
     pub detail: String,
     /// What follows from it.
-    pub effect: Effect,
+    pub effect: Consequence,
     /// What can be done about it here; nothing else helps than a backup where there is none.
     #[serde(rename = "mend")]
     pub repair: Option<Repair>,
@@ -263,7 +263,7 @@ impl Finding {
             what: What::StaleWal,
             place: Where::file("journal.db-wal"),
             detail: format!("it was left by another or an older journal: {why}"),
-            effect: Effect::ReadOnly,
+            effect: Consequence::ReadOnly,
             repair: Some(Repair::Wal),
         }
     }
@@ -275,7 +275,7 @@ impl Finding {
             Error::Foreign { .. } => (What::Foreign, None),
             _ => (What::Pages, Some(Repair::Export)),
         };
-        Self { what, place: Where::file("journal.db"), detail: error.said(), effect: Effect::Closed, repair }
+        Self { what, place: Where::file("journal.db"), detail: error.said(), effect: Consequence::Closed, repair }
     }
 
     /// A session that cannot be read to its end.
@@ -284,7 +284,7 @@ impl Finding {
             what: What::Entry,
             place: Where::session(key),
             detail: format!("it cannot be read to its end ({detail}); {}", good_up_to(last_good)),
-            effect: Effect::Refused(key.to_owned()),
+            effect: Consequence::Refused(key.to_owned()),
             repair: Some(Repair::Export),
         }
     }
@@ -300,14 +300,14 @@ impl Finding {
             what: What::Snapshot,
             place: Where { checkpoint: Some(snapshot.to_string()), snapshot: Some(snapshot), ..Where::session(key) },
             detail: format!("{detail}; {harm}"),
-            effect: Effect::Refused(key.to_owned()),
+            effect: Consequence::Refused(key.to_owned()),
             repair: Some(repair),
         }
     }
 
     /// The same in a branch that its session has left.
     pub(super) fn of_left_snapshot(key: &str, snapshot: Checkpoint, detail: &str) -> Self {
-        Self { effect: Effect::Kept, ..Self::of_snapshot(key, snapshot, detail, false) }
+        Self { effect: Consequence::Kept, ..Self::of_snapshot(key, snapshot, detail, false) }
     }
 
     /// A session that has no entry.
@@ -316,19 +316,19 @@ impl Finding {
             what: What::Branch,
             place: Where::session(key),
             detail: detail.to_owned(),
-            effect: Effect::Refused(key.to_owned()),
+            effect: Consequence::Refused(key.to_owned()),
             repair: Some(Repair::Session(key.to_owned())),
         }
     }
 
     /// Something that every journal has is not there.
-    pub(super) fn of_tables(detail: String, effect: Effect, repair: Option<Repair>) -> Self {
+    pub(super) fn of_tables(detail: String, effect: Consequence, repair: Option<Repair>) -> Self {
         Self { what: What::Tables, place: Where::file("journal.db"), detail, effect, repair }
     }
 
     /// The row of the session that its entries call so is another, or is not there.
     pub(super) fn of_row(key: &str, detail: String, repair: Option<Repair>) -> Self {
-        let effect = Effect::Unlisted(key.to_owned());
+        let effect = Consequence::Unlisted(key.to_owned());
         Self { what: What::Rows, place: Where::session(key), detail, effect, repair }
     }
 
@@ -338,7 +338,7 @@ impl Finding {
             what: What::Views,
             place: key.map_or_else(|| Where::file("journal.db"), Where::session),
             detail,
-            effect: Effect::Lists,
+            effect: Consequence::Lists,
             repair: Some(Repair::Views),
         }
     }
@@ -350,7 +350,7 @@ impl Finding {
             Err(detail) => (Where::default(), format!("it cannot be read to its end ({detail})"), Repair::Export),
         };
         let detail = format!("{detail}; {}", good_up_to(last_good));
-        Self { what: What::Ledger, place, detail, effect: Effect::Unknown, repair: Some(repair) }
+        Self { what: What::Ledger, place, detail, effect: Consequence::Unknown, repair: Some(repair) }
     }
 
     /// A fault of an entry of this session.
@@ -370,7 +370,7 @@ impl Finding {
             what: if body.is_some() { What::Body } else { What::Entry },
             place: Where { session: Some(key.to_owned()), body, ..Where::entry(place) },
             detail: format!("{defect}; {}", good_up_to(last_good)),
-            effect: Effect::Refused(key.to_owned()),
+            effect: Consequence::Refused(key.to_owned()),
             repair: Some(Repair::Session(key.to_owned())),
         }
     }

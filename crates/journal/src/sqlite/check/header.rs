@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 
 use super::Check;
-use super::finding::{Effect, Finding, Repair, What, Where};
+use super::finding::{Consequence, Finding, Repair, What, Where};
 use crate::sqlite::schema::{APPLICATION_ID, USER_VERSION};
 
 const HEADER_BYTES: usize = 100;
@@ -28,7 +28,7 @@ impl Check {
             if i64::from(number(60)) > USER_VERSION {
                 let detail = format!("it has format {}, this limulus knows {USER_VERSION}", number(60));
                 let place = Where::file("journal.db");
-                self.find(Finding { what: What::Newer, place, detail, effect: Effect::Closed, repair: None });
+                self.find(Finding { what: What::Newer, place, detail, effect: Consequence::Closed, repair: None });
                 return false;
             }
             self.length(u64::from(u16::from_be_bytes([header[16], header[17]])), u64::from(number(28)));
@@ -41,7 +41,7 @@ impl Check {
             what: What::Foreign,
             place: Where::file("journal.db"),
             detail: detail.to_owned(),
-            effect: Effect::Closed,
+            effect: Consequence::Closed,
             repair: None,
         });
     }
@@ -55,7 +55,7 @@ impl Check {
                 what: What::Truncated,
                 place: Where::file("journal.db"),
                 detail: format!("it has {is} bytes, and should have {says}"),
-                effect: Effect::Closed,
+                effect: Consequence::Closed,
                 repair: Some(Repair::Export),
             });
         }

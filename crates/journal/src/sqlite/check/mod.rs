@@ -23,11 +23,11 @@ use std::path::{Path, PathBuf};
 pub(super) use pages::rfc3339;
 pub(super) use tables::{Wanted, strange_views, wanted};
 
-pub use finding::{Effect, Finding, Repair, UnknownRepair, What, Where};
+pub use finding::{Consequence, Finding, Repair, UnknownRepair, What, Where};
 pub use ledger::VerifiedLedger;
 pub use replay::Replay;
 pub use session::{EntryAnchor, Fault, Verified};
-pub use walk::{Audited, Checkpoint, Content, Defect, Segment};
+pub use walk::{Audited, BranchSpan, Checkpoint, Defect, EntryContent};
 
 use super::home::DATABASE;
 use super::reader::Sees;
@@ -51,7 +51,7 @@ pub type Watch<'a> = &'a mut dyn FnMut(Progress);
 
 /// What was found in a home.
 #[derive(Debug, Default)]
-pub struct Report {
+pub struct CheckReport {
     /// What is wrong, the most severe first.
     pub findings: Vec<Finding>,
     /// What is worth knowing and nothing is wrong with.
@@ -86,19 +86,19 @@ pub struct Counts {
 }
 
 /// Looks at all of a home. An error says that there is nothing to look at, or that it may not be read.
-pub fn check(home: &Path, watch: Watch<'_>) -> Result<Report, Error> {
+pub fn check(home: &Path, watch: Watch<'_>) -> Result<CheckReport, Error> {
     Check::new(home).run(watch)
 }
 
 /// A check under way.
 struct Check {
     home: PathBuf,
-    report: Report,
+    report: CheckReport,
 }
 
 impl Check {
     fn new(home: &Path) -> Self {
-        Self { home: home.to_owned(), report: Report::default() }
+        Self { home: home.to_owned(), report: CheckReport::default() }
     }
 
     fn database(&self) -> PathBuf {
@@ -113,7 +113,7 @@ impl Check {
         self.report.notes.push(note.into());
     }
 
-    fn run(mut self, watch: Watch<'_>) -> Result<Report, Error> {
+    fn run(mut self, watch: Watch<'_>) -> Result<CheckReport, Error> {
         watch(Progress { step: "files", done: 0, of: 0 });
         // Before the journal: what is acknowledged while this looks must not seem lost.
         let mark = self.files()?;

@@ -4,7 +4,7 @@ use engine::{Position, Timestamp};
 use rusqlite::OptionalExtension as _;
 
 use super::files::Mark;
-use super::finding::{Effect, Finding, Repair, What, Where};
+use super::finding::{Consequence, Finding, Repair, What, Where};
 use super::view::View;
 use super::{Check, Progress, Watch};
 
@@ -36,7 +36,7 @@ impl Check {
             what: What::Pages,
             place: Where::file("journal.db"),
             detail: format!("what SQLite finds{where_to}: {first}"),
-            effect: Effect::ReadOnly,
+            effect: Consequence::ReadOnly,
             repair: Some(Repair::Export),
         });
     }
@@ -72,7 +72,7 @@ impl Check {
             what: if is_short { What::Lost } else { What::Replaced },
             place: Where { position: Some(position), ..Where::file("journal.mark") },
             detail,
-            effect: Effect::ReadOnly,
+            effect: Consequence::ReadOnly,
             repair: Some(Repair::Loss),
         });
     }

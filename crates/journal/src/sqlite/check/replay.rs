@@ -6,7 +6,7 @@ use std::mem;
 use engine::tables::transitions::{self, RunState};
 use engine::{BranchId, Event, Session, Timestamp};
 
-use super::walk::{Audited, Checkpoint, Content};
+use super::walk::{Audited, Checkpoint, EntryContent};
 use crate::sqlite::reader::Reader;
 use crate::{Read as _, Snapshot};
 
@@ -58,11 +58,11 @@ impl Replay {
     pub fn take(&mut self, reader: &Reader, audited: &Audited) -> Result<(), String> {
         let here = audited.checkpoint();
         let (known, followed) = match (mem::take(&mut self.0), &audited.content) {
-            (Known::Lost, _) | (_, Content::Lost) => (Known::Lost, Ok(())),
+            (Known::Lost, _) | (_, EntryContent::Lost) => (Known::Lost, Ok(())),
             (known @ Known::Removed(_), _) => (known, Ok(())),
-            (Known::Nothing | Known::State(_), Content::Removed) => (Known::Removed(here), Ok(())),
-            (Known::Nothing, Content::Event(event)) => begun(event, audited.at),
-            (Known::State(session), Content::Event(event)) => folded(session, audited.branch, event, audited.at),
+            (Known::Nothing | Known::State(_), EntryContent::Removed) => (Known::Removed(here), Ok(())),
+            (Known::Nothing, EntryContent::Event(event)) => begun(event, audited.at),
+            (Known::State(session), EntryContent::Event(event)) => folded(session, audited.branch, event, audited.at),
         };
         self.0 = known;
         if self.removed().is_some()

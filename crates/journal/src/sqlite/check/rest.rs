@@ -6,7 +6,7 @@ use rusqlite::Row;
 
 use super::finding::Finding;
 use super::view::View;
-use super::walk::{Audited, Checkpoint, Defect, Segment};
+use super::walk::{Audited, BranchSpan, Checkpoint, Defect};
 use super::{Check, Progress, Watch};
 use crate::sqlite::collect::collectable;
 use crate::sqlite::reader::Reader;
@@ -17,12 +17,12 @@ const NAMED: usize = 3;
 
 impl Check {
     /// What a session has left behind: the entries of its branches that are not in its line. Nothing goes on there.
-    pub(super) fn left(&mut self, reader: &Reader, key: &str, line: &[Segment]) -> Result<(), Error> {
+    pub(super) fn left(&mut self, reader: &Reader, key: &str, line: &[BranchSpan]) -> Result<(), Error> {
         for branch in branches(reader, "session = (SELECT uuid FROM sessions WHERE key = ?1)", [key])? {
             let after = match line.iter().find(|segment| segment.branch == branch) {
                 None => Seq(0),
-                Some(Segment { to: Some(to), .. }) => *to,
-                Some(Segment { to: None, .. }) => continue,
+                Some(BranchSpan { to: Some(to), .. }) => *to,
+                Some(BranchSpan { to: None, .. }) => continue,
             };
             if let Some((at, defect)) = self.first_fault(reader, branch, after)? {
                 self.note(format!("{at}, which session {key} has left, cannot be believed: {defect}; `limulus audit {key} --branch {branch}` shows it"));
@@ -43,7 +43,7 @@ impl Check {
         after: Seq,
     ) -> Result<Option<(Checkpoint, Defect)>, Error> {
         let (mut entries, mut first) = (0, None);
-        reader.walk(&Segment { branch, to: None }, |audited| {
+        reader.walk(&BranchSpan { branch, to: None }, |audited| {
             if audited.seq > after {
                 entries += 1;
                 first = first.take().or_else(|| Some((audited.checkpoint(), defect(reader, audited)?)));

@@ -3,7 +3,7 @@
 use engine::{Hash, Position, Session, Timestamp};
 
 use super::replay::Replay;
-use super::walk::{Audited, Checkpoint, Defect, Segment};
+use super::walk::{Audited, BranchSpan, Checkpoint, Defect};
 use crate::Read as _;
 use crate::sqlite::reader::Reader;
 
@@ -138,7 +138,7 @@ impl EntryAnchor {
 
 impl Reader {
     /// Looks through a line: every payload, chain and body, and whether the entries follow from each other.
-    pub fn verify(&self, line: &[Segment]) -> Verified {
+    pub fn verify(&self, line: &[BranchSpan]) -> Verified {
         let mut verified = Verified::default();
         for segment in line {
             self.list_snapshots(segment, &mut verified);
@@ -162,7 +162,7 @@ impl Reader {
     }
 
     /// The snapshots of a segment: whether each is what was kept, and of a version that can be compared.
-    fn list_snapshots(&self, segment: &Segment, verified: &mut Verified) {
+    fn list_snapshots(&self, segment: &BranchSpan, verified: &mut Verified) {
         // Where they cannot be listed, the pages say so.
         for seq in self.snapshots(segment.branch).unwrap_or_default() {
             if segment.to.is_some_and(|to| seq > to) {

@@ -3,7 +3,7 @@
 use engine::BranchId;
 use rusqlite::OptionalExtension as _;
 
-use super::finding::{Effect, Finding, What};
+use super::finding::{Consequence, Finding, What};
 use super::session::Verified;
 use super::view::View;
 use super::walk::Defect;
@@ -105,7 +105,7 @@ impl Check {
             }
             let is_behind = || reader.line(branch).is_ok_and(|line| line.start.is_some());
             if finding.what == What::Entry && is_behind() {
-                finding.effect = Effect::Hole(key.clone());
+                finding.effect = Consequence::Hole(key.clone());
             }
             if is_newer(&first.defect) {
                 finding.repair = None;

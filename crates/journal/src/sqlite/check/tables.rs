@@ -5,9 +5,9 @@ use engine::{BranchId, Event, Seq};
 use rusqlite::Connection;
 
 use super::Check;
-use super::finding::{Effect, Finding, Repair};
+use super::finding::{Consequence, Finding, Repair};
 use super::view::View;
-use super::walk::Segment;
+use super::walk::BranchSpan;
 use crate::sqlite::reader::Reader;
 use crate::sqlite::schema;
 use crate::{Error, Read as _};
@@ -37,18 +37,18 @@ impl Check {
             let (views, others): (Vec<String>, Vec<String>) = names.into_iter().partition(|name| is_of_views(name));
             let is_index = |name: &String| !VIEWS.contains(&name.as_str());
             if !views.is_empty() {
-                let effect = if views.iter().all(is_index) { Effect::Lists } else { Effect::ReadOnly };
+                let effect = if views.iter().all(is_index) { Consequence::Lists } else { Consequence::ReadOnly };
                 self.find(Finding::of_tables(told(&views, how), effect, Some(Repair::Views)));
             }
             if !others.is_empty() {
                 let repair = (how == "not there").then_some(Repair::Export);
-                self.find(Finding::of_tables(told(&others, how), Effect::ReadOnly, repair));
+                self.find(Finding::of_tables(told(&others, how), Consequence::ReadOnly, repair));
             }
         }
         let owners = view.reader.query(|c| c.query_row("SELECT count(*) FROM owner", [], |row| row.get::<_, i64>(0)));
         if let Some(owners) = owners.ok().filter(|owners| *owners != 1) {
             let detail = format!("`owner` has {owners} rows, not one: no owner can say that it is the next");
-            self.find(Finding::of_tables(detail, Effect::ReadOnly, Some(Repair::Export)));
+            self.find(Finding::of_tables(detail, Consequence::ReadOnly, Some(Repair::Export)));
         }
     }
 
@@ -144,7 +144,7 @@ fn suspects(connection: &Connection) -> rusqlite::Result<Vec<Listed>> {
 fn key_of(reader: &Reader, branch: BranchId, has_row: bool) -> Option<String> {
     let line = reader.lineage(branch).ok()?;
     let mut key = None;
-    let first = Segment { to: Some(Seq(1)), ..line[0] };
+    let first = BranchSpan { to: Some(Seq(1)), ..line[0] };
     let walked = reader.walk(&first, |audited| {
         if let Some(Event::Created(created)) = audited.event() {
             key = Some(created.key.clone());

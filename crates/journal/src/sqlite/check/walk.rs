@@ -32,7 +32,7 @@ impl fmt::Display for Checkpoint {
 
 /// A part of a session's line: one branch, up to where the next one left it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Segment {
+pub struct BranchSpan {
     /// The branch.
     pub branch: BranchId,
     /// Its last entry that belongs to the line; none for the current branch.
@@ -41,7 +41,7 @@ pub struct Segment {
 
 /// What an entry says.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Content {
+pub enum EntryContent {
     /// It can be read and is what was appended.
     Event(Box<Event>),
     /// Its payload was removed on purpose; its hash and its chain stand.
@@ -120,7 +120,7 @@ pub struct Audited {
     /// The chain with it, as stored.
     pub chain: Hash,
     /// What it says.
-    pub content: Content,
+    pub content: EntryContent,
     /// What is wrong with it; nothing, as a rule.
     pub defects: Vec<Defect>,
 }
@@ -137,7 +137,7 @@ impl Audited {
     }
 }
 
-impl Content {
+impl EntryContent {
     fn event(&self) -> Option<&Event> {
         match self {
             Self::Event(event) => Some(event),
@@ -148,13 +148,13 @@ impl Content {
 
 impl Reader {
     /// The line of a branch: from the branch that was created, over every fork, to itself.
-    pub fn lineage(&self, branch: BranchId) -> Result<Vec<Segment>, Error> {
-        let mut line = vec![Segment { branch, to: None }];
+    pub fn lineage(&self, branch: BranchId) -> Result<Vec<BranchSpan>, Error> {
+        let mut line = vec![BranchSpan { branch, to: None }];
         while let Some((parent, at)) = self.parent(line[0].branch)? {
             if line.len() > FORKS || line.iter().any(|segment| segment.branch == parent) {
                 return Err(self.damaged(format!("the forks of branch {branch} lead back to themselves")));
             }
-            line.insert(0, Segment { branch: parent, to: Some(at) });
+            line.insert(0, BranchSpan { branch: parent, to: Some(at) });
         }
         Ok(line)
     }
@@ -179,7 +179,7 @@ impl Reader {
     }
 
     /// Walks through the entries of a segment, damaged ones included; an error is one of the file itself.
-    pub fn walk(&self, segment: &Segment, mut visit: impl FnMut(&Audited)) -> Result<(), Error> {
+    pub fn walk(&self, segment: &BranchSpan, mut visit: impl FnMut(&Audited)) -> Result<(), Error> {
         let id = self.branch_id(segment.branch)?;
         let Some(id) = id else { return Ok(()) };
         let mut walk = Walk { branch: segment.branch, expected: self.first(segment.branch)? };
@@ -315,27 +315,27 @@ impl Walk {
         }
         let or = computed.map_or(chain, |computed| computed[0]);
         self.expected = Expected { seq: Seq(seq.0 + 1), chains: Some([chain, or]) };
-        let content = if defects.is_empty() { content } else { Content::Lost };
+        let content = if defects.is_empty() { content } else { EntryContent::Lost };
         let kind = stored.kind.clone();
         Audited { branch: self.branch, seq, position, epoch, at, kind, payload_hash, chain, content, defects }
     }
 
-    fn content(&self, stored: &StoredEntry, defects: &mut Vec<Defect>) -> Content {
-        let Some(payload) = &stored.payload else { return Content::Removed };
+    fn content(&self, stored: &StoredEntry, defects: &mut Vec<Defect>) -> EntryContent {
+        let Some(payload) = &stored.payload else { return EntryContent::Removed };
         if Hash::of(payload) != stored.payload_hash {
             defects.push(Defect::Payload);
-            return Content::Lost;
+            return EntryContent::Lost;
         }
         match Event::decode(&stored.kind, stored.version, payload) {
             Ok(event) => {
                 if let Some(detail) = misplaced(&event, self.branch, self.expected.seq) {
                     defects.push(Defect::Order { detail });
                 }
-                Content::Event(Box::new(event))
+                EntryContent::Event(Box::new(event))
             }
             Err(error) => {
                 defects.push(Defect::Unreadable { error });
-                Content::Lost
+                EntryContent::Lost
             }
         }
     }
@@ -353,7 +353,7 @@ impl Walk {
             kind: "?".to_owned(),
             payload_hash: nothing,
             chain: nothing,
-            content: Content::Lost,
+            content: EntryContent::Lost,
             defects,
         }
     }

@@ -7,7 +7,7 @@ use engine::{BranchId, Forked, Position, Seq};
 use rusqlite::Connection;
 
 use super::{add, filled, home, own};
-use crate::check::{Content, Defect, Effect, Finding, Repair, Report, What, check};
+use crate::check::{CheckReport, Consequence, Defect, EntryContent, Finding, Repair, What, check};
 use crate::suite::samples::{struck, text};
 use crate::suite::{Script, id};
 use crate::{Error, Read as _, Reader};
@@ -17,7 +17,7 @@ fn database(home: &Path) -> Connection {
 }
 
 /// Checks a home, and that looking has changed neither journal nor mark.
-pub(super) fn look(home: &Path) -> Report {
+pub(super) fn look(home: &Path) -> CheckReport {
     let files = || ["journal.db", "journal.mark"].map(|name| fs::read(home.join(name)).ok());
     let before = files();
     let mut report = check(home, &mut |_| ()).unwrap();
@@ -84,7 +84,7 @@ fn r18_a_changed_entry_is_located_and_the_others_are_not_doubted() {
         assert_eq!(database(&home).execute(sql, []).unwrap(), 1, "{sql}");
         let finding = only(&home);
         assert_eq!(finding.what, What::Entry, "{sql}");
-        assert_eq!(finding.effect, Effect::Refused(scripts[1].key.clone()), "{sql}");
+        assert_eq!(finding.effect, Consequence::Refused(scripts[1].key.clone()), "{sql}");
         assert_eq!(finding.repair, Some(Repair::Session(scripts[1].key.clone())), "{sql}");
         assert!(finding.detail.contains(&format!("good up to {}@2", scripts[1].branch)), "{sql}: {}", finding.detail);
         let reader = Reader::open(&home).unwrap();
@@ -124,7 +124,7 @@ fn an_event_that_cannot_follow_is_found() {
     let finding = only(&home);
     assert_eq!(finding.what, What::Entry);
     assert!(finding.detail.contains("which no run can do"), "{}", finding.detail);
-    assert_eq!(finding.effect, Effect::Refused(script.key));
+    assert_eq!(finding.effect, Consequence::Refused(script.key));
 }
 
 #[test]
@@ -164,8 +164,8 @@ fn a_removed_payload_leaves_the_chain_whole() {
     let mut contents = vec![];
     let segment = reader.lineage(scripts[2].branch).unwrap()[0];
     reader.walk(&segment, |audited| contents.push((audited.content.clone(), audited.defects.len()))).unwrap();
-    assert_eq!(contents[2], (Content::Removed, 0));
-    assert!(matches!(contents[3], (Content::Event(_), 0)));
+    assert_eq!(contents[2], (EntryContent::Removed, 0));
+    assert!(matches!(contents[3], (EntryContent::Event(_), 0)));
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn r10_loss_and_a_damaged_mark_are_told_apart() {
     fs::write(home.join("journal.mark"), &mark).unwrap();
     fs::remove_file(home.join("journal.db")).unwrap();
     let finding = only(&home);
-    assert_eq!((finding.what, finding.effect, finding.repair), (What::Gone, Effect::Closed, None));
+    assert_eq!((finding.what, finding.effect, finding.repair), (What::Gone, Consequence::Closed, None));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use super::anchored::{fork, kept};
 use super::check::look;
 use super::{add, own};
-use crate::check::{Effect, Repair, What};
+use crate::check::{Consequence, Repair, What};
 use crate::repair::Repairs;
 use crate::suite::id;
 use crate::suite::samples::{sealed, text};
@@ -33,7 +33,7 @@ fn r18_what_a_session_has_left_is_looked_at_and_closes_nothing() {
     change(&home, "UPDATE snapshots SET content = zeroblob(9)");
     let report = look(&home);
     let finding = &report.findings[0];
-    assert_eq!((finding.what, &finding.effect), (What::Snapshot, &Effect::Kept));
+    assert_eq!((finding.what, &finding.effect), (What::Snapshot, &Consequence::Kept));
     assert_eq!(finding.repair, Some(Repair::Snapshots(Some(script.key))));
 }
 

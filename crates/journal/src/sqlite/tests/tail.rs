@@ -7,7 +7,7 @@ use super::super::tail::tail;
 use super::{add, home, own};
 use crate::suite::Script;
 use crate::suite::samples::{sealed, struck, text, text_added};
-use crate::{Line, Read as _};
+use crate::{Read as _, StoredLineage};
 
 /// R43: a subscriber that comes back stands behind the last entry of the tail. Progress before that entry would count as seen.
 #[test]
@@ -32,6 +32,6 @@ fn r43_a_tail_is_of_one_moment_whatever_is_recorded_while_it_is_read() {
         assert_eq!(read, before, "what was recorded meanwhile is in the next one alone");
         assert_ne!(reader.tail(branch, Seq(1)).unwrap(), before);
     }
-    let Line { progress, .. } = reader.history(branch).unwrap();
+    let StoredLineage { progress, .. } = reader.history(branch).unwrap();
     assert_eq!(progress, [], "all of it is sealed");
 }

@@ -2,8 +2,8 @@
 
 use engine::tables::transitions::RunState;
 use engine::{
-    Answer, Breakpoint, CutCause, DropPolicy, Event, Hash, Interrupt, MessageId, Outcome, PauseCause, QueueMode,
-    QueuePlace, QueueSettings, Record, RunId,
+    Acknowledgement, Breakpoint, CutCause, DropPolicy, Event, Hash, Interrupt, MessageId, Outcome, PauseCause,
+    QueueMode, QueuePlace, QueueSettings, Record, RunId,
 };
 
 use super::{Led, Oracle, same};
@@ -146,7 +146,9 @@ impl Oracle {
         let over = self.run.is_none() || self.ending().is_some();
         let done = match asked {
             Asked::Message(Offered { message, .. }) | Asked::Again(message) => {
-                let Ok(Answer::Receipt(receipt)) = led.answer else { return Err("there is no receipt".into()) };
+                let Ok(Acknowledgement::Receipt(receipt)) = led.answer else {
+                    return Err("there is no receipt".into());
+                };
                 let (state, ahead) = self.receipt(*message);
                 same("the receipt", (Some(receipt.state), receipt.ahead), (state, ahead))?;
                 matches!(asked, Asked::Message(_)) || led.records.is_empty()

@@ -7,7 +7,7 @@ mod said;
 mod waits;
 
 use engine::{
-    Answer, Effect, Event, MessageAccepted, MessageId, MessageSettled, Outcome, ReceiptState, Record, Refusal,
+    Acknowledgement, Effect, Event, MessageAccepted, MessageId, MessageSettled, Outcome, ReceiptState, Record, Refusal,
     RunEnded, RunStarted, Session, Timestamp,
 };
 
@@ -34,7 +34,7 @@ pub(super) struct Oracle {
 
 /// What one input led to.
 pub(super) struct Led<'a> {
-    pub(super) answer: &'a Result<Answer, Refusal>,
+    pub(super) answer: &'a Result<Acknowledgement, Refusal>,
     pub(super) records: &'a [Record],
     pub(super) session: &'a Session,
     pub(super) effects: &'a [Effect],

@@ -11,9 +11,9 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use engine::{
-    BranchId, Candidate, Command, DropPolicy, Effect, Epoch, Hash, Input, Interrupt, Limits, Line, Machine, MessageId,
-    Moment, QueueMode, QueueSettings, Record, Report, Segment, Session, SessionId, Settings, Timestamp, ToolClass,
-    ToolSpec,
+    BranchId, Candidate, Command, DropPolicy, Effect, Epoch, Hash, Input, Interrupt, Limits, Lineage, LineageSegment,
+    Machine, MessageId, Moment, QueueMode, QueueSettings, Record, Report, Session, SessionId, Settings, Timestamp,
+    ToolClass, ToolSpec,
 };
 use uuid::Uuid;
 
@@ -173,7 +173,7 @@ impl World {
 
     fn fold(&self, start: Option<Session>, entries: Vec<Record>) -> Result<Machine, String> {
         let source = |_: Hash| Some(Arc::clone(&self.settings));
-        let line = Line { start, segments: vec![Segment { branch: BRANCH, entries }], progress: vec![] };
+        let line = Lineage { start, segments: vec![LineageSegment { branch: BRANCH, entries }], progress: vec![] };
         Machine::recover(line, &source).map_err(|error| error.to_string())
     }
 

@@ -49,7 +49,7 @@ pub struct Unsaved {
 
 impl Unsaved {
     /// What this line has behind its start.
-    pub fn of(line: &Line) -> Self {
+    pub fn of(line: &StoredLineage) -> Self {
         let bytes = line.start.as_ref().map_or(0, |start| start.bytes);
         Self { entries: line.entries().count() as u64, bytes }
     }
@@ -72,7 +72,7 @@ impl Unsaved {
 
 /// What a session's state is folded from. Where its branch was forked, the line begins in the one that it left.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Line {
+pub struct StoredLineage {
     /// Where it starts; none when the first segment begins with `created`.
     pub start: Option<Start>,
     /// Entries in the order in which they are folded.
@@ -99,17 +99,17 @@ pub struct Segment {
     pub entries: Vec<Entry>,
 }
 
-impl Line {
+impl StoredLineage {
     /// The entries, each with its branch.
     pub fn entries(&self) -> impl Iterator<Item = (BranchId, &Entry)> {
         self.segments.iter().flat_map(|segment| segment.entries.iter().map(|entry| (segment.branch, entry)))
     }
 }
 
-impl From<Line> for engine::Line {
-    fn from(Line { start, segments, progress }: Line) -> Self {
+impl From<StoredLineage> for engine::Lineage {
+    fn from(StoredLineage { start, segments, progress }: StoredLineage) -> Self {
         let record = |entry: Entry| Record { seq: Some(entry.seq), at: entry.at, event: entry.event };
-        let segments = segments.into_iter().map(|Segment { branch, entries }| engine::Segment {
+        let segments = segments.into_iter().map(|Segment { branch, entries }| engine::LineageSegment {
             branch,
             entries: entries.into_iter().map(record).collect(),
         });
