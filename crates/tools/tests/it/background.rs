@@ -1,4 +1,4 @@
-//! Commands in the background, with real processes: put there, polled, written to, ended, found again.
+//! Background commands with real processes: started, polled, written to, ended, found again.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use tools::{CallRequest, HeldProcess};
 
 use crate::support::{GRACE, SECRET, World, lives, output, pid_in, request, supervisor_of, until};
 
-/// Puts a command into the background, and gives its name and what the call was told.
+/// Starts a background command; returns its name and the result of the call.
 async fn put(world: &mut World, command: &str) -> (CallRequest, String, ToolResult) {
     let request = request("exec", json!({ "command": command, "background": true }));
     let ended = world.run(&request).await;
@@ -20,7 +20,7 @@ async fn put(world: &mut World, command: &str) -> (CallRequest, String, ToolResu
     (request, name, ended)
 }
 
-/// The same, once it has written this. The time that is waited for it becomes longer until that is enough on this machine.
+/// Does the same and waits until the command has written `said`. It retries with longer waits on a slow machine.
 async fn put_saying(world: &mut World, command: &str, said: &str) -> (CallRequest, String, ToolResult) {
     for yield_ms in [500, 4_000, 32_000] {
         let request = request("exec", json!({ "command": command, "yield_ms": yield_ms }));
@@ -35,7 +35,7 @@ async fn put_saying(world: &mut World, command: &str, said: &str) -> (CallReques
     panic!("{command} never said {said:?}");
 }
 
-/// The session holds it, as the runtime tells the tools.
+/// Adds the command to the processes of the session, as the runtime does.
 fn hold(world: &mut World, request: &CallRequest, command: &str) {
     let held = HeldProcess { effect: request.id, command: command.to_owned(), started_at: Timestamp(0), ended: None };
     world.context.processes.push(held);
@@ -49,7 +49,7 @@ async fn poll(world: &World, id: &str, offset: u64) -> String {
     output(&process(world, json!({ "action": "poll", "id": id, "offset": offset, "wait_ms": 60_000 })).await)
 }
 
-/// Where a poll says that the next one goes on.
+/// The offset at which the next poll continues, from the result of a poll.
 fn next(polled: &str) -> u64 {
     polled.rsplit_once("offset=").unwrap().1.trim_end_matches("]\n").parse().unwrap()
 }
@@ -60,16 +60,16 @@ async fn r13_a_command_in_the_background_outlives_its_call_and_is_polled_to_its_
     let (request, id, ended) =
         put_saying(&mut world, "echo ready; until [ -e go ]; do sleep 0.01; done; echo done; exit 3", "ready\n").await;
     assert!(ended.in_background && ended.outcome == CallOutcome::Done, "{ended:?}");
-    let told = output(&ended);
-    assert!(told.starts_with("ready\n[it goes on in the background as ") && told.contains(&id), "{told}");
-    assert!(told.contains("for at most 24 h") && next(&told) == 6, "{told}");
+    let result = output(&ended);
+    assert!(result.starts_with("ready\n[it continues in the background as ") && result.contains(&id), "{result}");
+    assert!(result.contains("for at most 24 h") && next(&result) == 6, "{result}");
 
     let listed = output(&process(&world, json!({ "action": "list" })).await);
     assert!(listed.starts_with(&format!("{id} [running for ")) && listed.contains("echo ready"), "{listed}");
     let again = output(&process(&world, json!({ "action": "poll", "id": id, "offset": 0 })).await);
-    assert_eq!(again, "ready\n[running; go on with offset=6]\n");
+    assert_eq!(again, "ready\n[running; continue with offset=6]\n");
     let quiet = output(&process(&world, json!({ "action": "poll", "id": id, "offset": 6, "wait_ms": 50 })).await);
-    assert_eq!(quiet, "[running; go on with offset=6]\n");
+    assert_eq!(quiet, "[running; continue with offset=6]\n");
 
     let holding = tools::hold_process(&world.context.calls, &world.context.secrets, request.id);
     let ending = async {
@@ -80,23 +80,23 @@ async fn r13_a_command_in_the_background_outlives_its_call_and_is_polled_to_its_
     };
     let (end, said) = tokio::join!(holding, ending);
     assert_eq!((end.outcome, end.how.as_str()), (CallOutcome::Failed, "exit status 3"));
-    assert_eq!(poll(&world, &id, next(&said)).await, "[ended: exit status 3; go on with offset=11]\n");
+    assert_eq!(poll(&world, &id, next(&said)).await, "[ended: exit status 3; continue with offset=11]\n");
     let listed = output(&process(&world, json!({ "action": "list" })).await);
     assert!(listed.contains("[ended: exit status 3]"), "{listed}");
-    // What has ended is held as ended, and only then forgotten.
+    // The runtime first learns that the command ended, and only then removes its record.
     tools::forget_process(&world.context.calls, request.id).unwrap();
     assert!(!world.folder(&request).exists());
 }
 
 #[tokio::test]
-async fn r13_what_ends_before_its_time_is_an_ordinary_call() {
+async fn r13_a_command_that_ends_before_yield_ms_is_an_ordinary_call() {
     let world = World::new();
     for arguments in [
         json!({ "command": "echo no; exit 3", "background": true }),
         json!({ "command": "echo no; exit 3", "yield_ms": 60_000 }),
     ] {
         let mut ended = world.run(&request("exec", arguments.clone())).await;
-        // Half a second is not much on a machine that is busy.
+        // Half a second may not suffice on a busy machine.
         for _ in 0..20 {
             if ended.in_background {
                 ended = world.run(&request("exec", arguments.clone())).await;
@@ -108,7 +108,7 @@ async fn r13_what_ends_before_its_time_is_an_ordinary_call() {
 }
 
 #[tokio::test]
-async fn r13_a_call_that_was_cut_off_is_found_in_the_background() {
+async fn r13_an_interrupted_call_is_found_in_the_background() {
     let world = World::new();
     let command = "echo $$ > pid; echo ready; sleep 1000";
     let cut = request("exec", json!({ "command": command, "yield_ms": 60_000 }));
@@ -121,7 +121,7 @@ async fn r13_a_call_that_was_cut_off_is_found_in_the_background() {
     let ended = found.ended.unwrap();
     assert!(found.found == Found::Running && ended.in_background && ended.outcome == CallOutcome::Done);
     assert!(output(&ended).contains(&cut.id.process_name()), "{}", output(&ended));
-    // An ordinary one is attached to.
+    // The runtime attaches to an ordinary call.
     let plain = request("exec", json!({ "command": command }));
     tokio::select! {
         ended = world.run(&plain) => panic!("it ended: {ended:?}"),
@@ -160,15 +160,15 @@ async fn r13_text_reaches_the_input_of_a_process_and_its_end_does() {
 }
 
 #[tokio::test]
-async fn r13_a_process_that_does_not_read_is_not_waited_for_for_ever() {
+async fn r13_writing_to_a_process_that_does_not_read_times_out() {
     let mut world = World::new();
     let (request, id, _) = put(&mut world, "exec 0<&-; echo $$ > pid; exec sleep 1000").await;
     pid_in(&world.path("pid")).await;
     let wrote = process(&world, json!({ "action": "write", "id": id, "text": "x" })).await;
-    assert!(output(&wrote).contains("nothing of it reads its input"), "{}", output(&wrote));
+    assert!(output(&wrote).contains("none of its processes reads input"), "{}", output(&wrote));
     let (deaf, deaf_id, _) = put(&mut world, "exec sleep 1000").await;
     let wrote = process(&world, json!({ "action": "write", "id": deaf_id, "text": "x".repeat(100_000) })).await;
-    assert!(output(&wrote).contains("it took 65536 of 100000 bytes"), "{}", output(&wrote));
+    assert!(output(&wrote).contains("it read 65536 of 100000 bytes"), "{}", output(&wrote));
     for request in [request, deaf] {
         tools::end(&world.context, &request, GRACE).await;
     }
@@ -195,7 +195,7 @@ async fn r15_a_process_is_ended_with_all_that_it_started() {
 }
 
 #[tokio::test]
-async fn r11_a_process_whose_supervisor_was_killed_has_an_end_that_nobody_knows() {
+async fn r11_a_process_whose_supervisor_was_killed_has_an_unknown_outcome() {
     let mut world = World::new();
     let (request, id, _) = put(&mut world, "echo $$ > pid; sleep 1000").await;
     let pid = pid_in(&world.path("pid")).await;
@@ -206,11 +206,11 @@ async fn r11_a_process_whose_supervisor_was_killed_has_an_end_that_nobody_knows(
     assert_eq!(end.outcome, CallOutcome::Interrupted);
     until("what it left is ended", || !lives(pid)).await;
     let polled = poll(&world, &id, 0).await;
-    assert!(polled.contains("[ended: how is not known"), "{polled}");
+    assert!(polled.contains("[ended: its outcome is unknown"), "{polled}");
 }
 
 #[tokio::test]
-async fn r13_only_the_processes_of_the_session_are_reached() {
+async fn r13_only_processes_of_the_session_can_be_accessed() {
     let world = World::new();
     for (arguments, says) in [
         (
@@ -229,9 +229,9 @@ async fn r13_only_the_processes_of_the_session_are_reached() {
     assert_eq!(output(&listed), "No command is in the background.\n");
 }
 
-/// R45: to look needs no leave; what may be a command needs the leave of one. Nothing has many of them.
+/// R45: polling needs no approval; text for a process needs the approval of a command. The number of processes is limited.
 #[test]
-fn r45_input_needs_the_leave_of_a_command() {
+fn r45_input_needs_the_approval_of_a_command() {
     let mut world = World::new();
     let server = request("exec", json!({ "command": "sh", "background": true }));
     hold(&mut world, &server, "sh");
@@ -265,7 +265,7 @@ fn r45_input_needs_the_leave_of_a_command() {
 }
 
 #[tokio::test]
-async fn r45_what_a_process_says_is_masked_and_bounded() {
+async fn r45_the_output_of_a_process_is_masked_and_bounded() {
     let mut world = World::new();
     let long = format!("echo {SECRET}; yes {SECRET} | head -c 200000; sleep 1000");
     let (request, id, ended) = put_saying(&mut world, &long, "[secret]\n[secret]\n").await;
@@ -278,7 +278,7 @@ async fn r45_what_a_process_says_is_masked_and_bounded() {
         if next(&polled) <= at {
             break;
         }
-        // Wherever it is asked, no half of a secret is told.
+        // No offset gives a part of a secret.
         at = next(&polled) + 1;
     }
     let listed = output(&process(&world, json!({ "action": "list" })).await);

@@ -62,7 +62,7 @@ async fn an_edit_that_does_not_fit_changes_nothing_and_says_why() {
     world.put("latin1", b"caf\xe9");
     for (arguments, parts) in [
         (edit("a.txt", "fn one", "x"), ["2 times", "lines 1, 2"]),
-        (edit("a.txt", "fn onw() {}", "x"), ["not in it", "1: fn one() {}"]),
+        (edit("a.txt", "fn onw() {}", "x"), ["not in the file", "1: fn one() {}"]),
         (edit("a.txt", "one", "one"), ["cannot edit a.txt", "the same"]),
         (edit("gone", "a", "b"), ["cannot edit gone", "No such file"]),
         (edit(".", "a", "b"), ["folder", "ls"]),
@@ -74,9 +74,9 @@ async fn an_edit_that_does_not_fit_changes_nothing_and_says_why() {
     assert_eq!(fs::read_to_string(world.path("a.txt")).unwrap(), "fn one() {}\nfn one() {}\n");
 }
 
-/// Before: run again. After: done. Anything else is somebody else's.
+/// If the file has the hash before, the call runs again; with the hash after, it is done; else somebody else changed it.
 #[tokio::test]
-async fn r13_what_a_crash_cut_off_is_found_by_hashes() {
+async fn r13_a_change_that_a_crash_interrupted_is_found_by_hashes() {
     let arguments = [
         ("edit", edit("a.txt", "before", "after")),
         ("apply_patch", patch("*** Update File: a.txt\n@@\n-before\n+after")),
@@ -106,7 +106,7 @@ async fn r13_what_a_crash_cut_off_is_found_by_hashes() {
         assert!(tool == "apply_patch" || said.contains("changed while this call waited"), "{said}");
         are(&world, &[("a.txt", "before, and theirs\n")]);
 
-        // One that did not fit when it was checked has done nothing, and does nothing.
+        // A change that did not fit at the check has changed nothing, and changes nothing.
         let request = checked(&world, tool, arguments);
         world.put("a.txt", "nothing of it\n");
         let request_unfit = CallRequest { evidence: None, ..request };
@@ -143,10 +143,10 @@ async fn a_patch_changes_several_files() {
 async fn a_patch_that_does_not_fit_whole_is_not_applied_at_all() {
     for (broken, parts) in [
         ("*** Update File: b.txt\n@@\n-nowhere\n+x", ["b.txt", "hunk 1"]),
-        ("*** Update File: gone\n@@\n-x", ["gone", "not there"]),
-        ("*** Add File: b.txt\n+x", ["b.txt", "there already"]),
-        ("*** Delete File: gone", ["gone", "not there"]),
-        ("*** Update File: b.txt\n*** Move to: c.txt", ["c.txt", "there already"]),
+        ("*** Update File: gone\n@@\n-x", ["gone", "does not exist"]),
+        ("*** Add File: b.txt\n+x", ["b.txt", "exists already"]),
+        ("*** Delete File: gone", ["gone", "does not exist"]),
+        ("*** Update File: b.txt\n*** Move to: c.txt", ["c.txt", "exists already"]),
         ("*** Update File: b.txt\nx", ["line 7", "blank"]),
     ] {
         let world = folder();
@@ -160,9 +160,9 @@ async fn a_patch_that_does_not_fit_whole_is_not_applied_at_all() {
     }
 }
 
-/// Wherever it is cut between two files, the same call makes the rest.
+/// If a crash comes between two files, the same call changes the rest.
 #[tokio::test]
-async fn r13_a_patch_that_was_cut_in_the_middle_is_completed() {
+async fn r13_a_patch_that_was_interrupted_in_the_middle_is_completed() {
     let steps: [fn(&World); 5] = [
         |world| world.put("new/n.txt", "new\n"),
         |world| world.put("a.txt", "A\nend\n"),
@@ -177,7 +177,7 @@ async fn r13_a_patch_that_was_cut_in_the_middle_is_completed() {
         let found = tools::find(&world.context, &request).await.found;
         let expected = if done == steps.len() { Found::Ended } else { Found::NeverStarted };
         assert_eq!(found, expected, "after {done} steps");
-        // Run again, as the engine has it: under another id.
+        // Run it again under another id, as the engine does.
         let mut again = request.clone();
         again.id.try_no += 1;
         let ended = world.run(&again).await;
@@ -187,7 +187,7 @@ async fn r13_a_patch_that_was_cut_in_the_middle_is_completed() {
 }
 
 #[tokio::test]
-async fn r13_a_patch_leaves_alone_what_somebody_else_changed() {
+async fn r13_a_patch_does_not_overwrite_a_file_that_somebody_else_changed() {
     let world = folder();
     let request = checked(&world, "apply_patch", patch(WHOLE));
     world.put("c.txt", "theirs\n");

@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use tools::Outputs;
 
-use crate::support::{GRACE, Heard, SECRET, World, exec, lives, output, pid_in, supervisor_of, until};
+use crate::support::{GRACE, Observed, SECRET, World, exec, lives, output, pid_in, supervisor_of, until};
 
 fn kill(pid: i32, signal: Signal) {
     kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
@@ -48,7 +48,7 @@ async fn a_command_that_cannot_begin_says_why() {
     assert_eq!(ended.outcome, CallOutcome::Failed);
     assert!(output(&ended).contains("gone did not start"), "{}", output(&ended));
 
-    // A supervisor that goes away before it begins: its words are told, and it cannot begin later.
+    // The supervisor exits before it claims the folder: its message is reported, and it cannot begin later.
     context.supervisor = "/bin/echo".into();
     let request = exec("true");
     let ended = tools::run(&context, &request, |_, _| {}).await;
@@ -106,7 +106,7 @@ async fn r15_a_daemon_that_forks_away_ends_with_its_command() {
 async fn r15_a_command_ends_at_its_own_limit_with_no_runtime_there() {
     let world = World::new();
     let request = exec("echo $$ > pid; sleep 1000");
-    // Written by hand, since the limit that a runtime hands over has some seconds of slack.
+    // The job is written by hand, since a runtime adds some seconds to the limit.
     let mut supervisor = spawn_supervisor(&world, &request, 50, "echo $$ > pid; sleep 1000");
     supervisor.wait().unwrap();
     assert!(!lives(pid_in(&world.path("pid")).await));
@@ -133,9 +133,9 @@ async fn until_frozen(pids: [i32; 2]) {
     until("both are stopped", || pids.map(process_state).iter().all(|state| state.as_deref() == Some("T"))).await;
 }
 
-/// R16: a frozen command stands still with all that it started, whoever looks on, and goes on from there.
+/// R16: a frozen command and all its processes stop, also without a runtime, and continue when it is thawed.
 #[tokio::test]
-async fn r16_a_frozen_command_stands_still_without_a_runtime_and_goes_on_when_it_is_thawed() {
+async fn r16_a_frozen_command_stays_frozen_without_a_runtime_and_continues_when_it_is_thawed() {
     let world = World::new();
     let request = exec(COUNTS);
     let calls = &world.context.calls;
@@ -146,7 +146,7 @@ async fn r16_a_frozen_command_stands_still_without_a_runtime_and_goes_on_when_it
         until_frozen(pids).await;
         pids
     };
-    // The runtime that started it is gone when the command is frozen.
+    // The runtime that started the command is gone when it is frozen.
     let pids = tokio::select! {
         ended = world.run(&request) => panic!("it ended: {ended:?}"),
         pids = watched => pids,
@@ -164,7 +164,7 @@ async fn r16_a_frozen_command_stands_still_without_a_runtime_and_goes_on_when_it
     assert!(!tools::thaw(calls, request.id).unwrap());
 }
 
-/// R15: what is frozen ends like anything else, in order if it can.
+/// R15: a frozen command ends like any other, after SIGTERM if it handles that.
 #[tokio::test]
 async fn r15_a_frozen_command_is_ended() {
     let world = World::new();
@@ -190,7 +190,7 @@ async fn r15_a_frozen_command_is_ended() {
 async fn a_command_that_prints_a_gigabyte_is_bounded() {
     let world = World::new();
     let request = exec("echo first; head -c 1073741824 /dev/zero | tr '\\0' 'x'; echo last");
-    let observed = Heard::default();
+    let observed = Observed::default();
     let ended = tools::run(&world.context, &request, observed.listener()).await;
     let text = output(&ended);
     assert_eq!(ended.outcome, CallOutcome::Done);
@@ -208,7 +208,7 @@ async fn a_command_that_prints_a_gigabyte_is_bounded() {
 async fn r13_a_command_outlives_its_runtime_and_is_attached_to() {
     let world = World::new();
     let mut request = exec("echo one; echo x >> count; until [ -e go ]; do sleep 0.01; done; echo two ü; exit 5");
-    let observed = Heard::default();
+    let observed = Observed::default();
     // The runtime dies: its future is dropped in the middle.
     {
         let first = tools::run(&world.context, &request, observed.listener());
@@ -219,9 +219,9 @@ async fn r13_a_command_outlives_its_runtime_and_is_attached_to() {
     }
     assert_eq!(tools::find(&world.context, &request).await.found, Found::Running);
     request.already = observed.text(0).len() as u64;
-    let again = Heard::default();
+    let again = Observed::default();
     let going = async {
-        until("it is attached to and left alone", || supervisor_of(&world.folder(&request)).is_some()).await;
+        until("the runtime attached to it and left", || supervisor_of(&world.folder(&request)).is_some()).await;
         world.put("go", "");
     };
     let (ended, ()) = tokio::join!(tools::run(&world.context, &request, again.listener()), going);
@@ -247,15 +247,15 @@ async fn r13_a_command_that_was_never_started_can_never_start() {
     // A supervisor of the runtime that was killed comes late.
     let late = spawn_supervisor(&world, &request, 60_000, "echo x >> count").wait_with_output().unwrap();
     assert!(!late.status.success());
-    assert!(String::from_utf8(late.stdout).unwrap().contains("given up"));
+    assert!(String::from_utf8(late.stdout).unwrap().contains("cancelled before it started"));
     assert!(!world.path("count").exists());
-    // And so does a second look, an end, or a start.
+    // A second lookup, an end and a start give the same.
     assert_eq!(tools::find(&world.context, &request).await.found, Found::NeverStarted);
     for ended in [world.run(&request).await, tools::end(&world.context, &request, GRACE).await] {
         assert_eq!(ended.outcome, CallOutcome::Failed);
         assert!(output(&ended).contains("before it started"), "{}", output(&ended));
     }
-    // Forgetting it does not open its place again.
+    // Removing the record does not allow the call to start.
     tools::forget(&world.context.calls, request.id).unwrap();
     assert_eq!(tools::find(&world.context, &request).await.found, Found::NeverStarted);
     assert!(!world.path("count").exists());
@@ -263,7 +263,7 @@ async fn r13_a_command_that_was_never_started_can_never_start() {
 }
 
 #[tokio::test]
-async fn r13_a_job_that_was_cut_off_is_not_begun() {
+async fn r13_an_incomplete_job_is_not_started() {
     let world = World::new();
     let request = exec("echo x >> count");
     fs::create_dir_all(&world.context.calls).unwrap();
@@ -322,10 +322,10 @@ async fn r15_signals_of_the_terminal_do_not_reach_a_command() {
 }
 
 #[tokio::test]
-async fn secrets_are_neither_given_to_commands_nor_told() {
+async fn secrets_are_neither_passed_to_commands_nor_shown() {
     let mut world = World::new();
     world.put("key.txt", format!("key={SECRET}\n"));
-    let observed = Heard::default();
+    let observed = Observed::default();
     let ended = tools::run(&world.context, &exec("cat key.txt; exit 1"), observed.listener()).await;
     assert_eq!(output(&ended), "key=[secret]\n[exit status 1]\n");
     assert_eq!(observed.text(0), "key=[secret]\n");
@@ -338,9 +338,9 @@ async fn secrets_are_neither_given_to_commands_nor_told() {
 }
 
 #[tokio::test]
-async fn output_that_is_not_utf8_is_told_as_text() {
+async fn output_that_is_not_utf8_is_shown_escaped() {
     let world = World::new();
-    let observed = Heard::default();
+    let observed = Observed::default();
     let ended = tools::run(&world.context, &exec("printf 'a\\377b\\303'"), observed.listener()).await;
     let note = "[not all of it is UTF-8: 2 bytes stand as \\xNN]";
     assert_eq!(output(&ended), format!("a\\xffb\\xc3\n{note}\n[exit status 0]\n"));
@@ -348,9 +348,9 @@ async fn output_that_is_not_utf8_is_told_as_text() {
 }
 
 #[tokio::test]
-async fn r45_binary_output_is_told_as_such_and_not_shown() {
+async fn r45_binary_output_is_named_and_not_shown() {
     let world = World::new();
-    for (command, told) in [
+    for (command, kind) in [
         ("printf 'a\\000b'", "3 bytes, binary"),
         ("printf '\\211PNG\\r\\n\\032\\n\\000'; exit 3", "9 bytes, a PNG image"),
         ("head -c 100000 /dev/zero", "100000 bytes, binary"),
@@ -359,7 +359,7 @@ async fn r45_binary_output_is_told_as_such_and_not_shown() {
         let ended = world.run(&exec(command)).await;
         let said = output(&ended);
         assert!(
-            said.starts_with("[the output is not UTF-8 text, so it is not shown: ") && said.contains(told),
+            said.starts_with("[the output is not UTF-8 text, so it is not shown: ") && said.contains(kind),
             "{said}"
         );
         assert!(said.contains("[exit status ") && ended.whole.is_none(), "{said}");
@@ -380,18 +380,18 @@ async fn r45_the_whole_of_a_long_output_can_be_read_page_by_page() {
         let page = world.call("read", json!({ "path": name, "offset": offset })).await;
         assert_eq!(page.outcome, CallOutcome::Done);
         let page = output(&page);
-        let Some((lines, note)) = page.split_once("[more lines follow; go on with offset=") else {
+        let Some((lines, note)) = page.split_once("[more lines follow; continue with offset=") else {
             read.push_str(&page);
             break;
         };
         read.push_str(lines);
         offset = note.trim_end_matches("]\n").parse().unwrap();
     }
-    // The last line is longer than a page: it comes in pieces, and a note stands on a line of its own.
+    // The last line is longer than a page: it is split into pieces, and each note is on its own line.
     assert_eq!(read.replace('\n', ""), String::from_utf8(whole.bytes.to_vec()).unwrap().replace('\n', ""));
-    for (path, told) in [(format!("output:{:064}", 0), "not found"), ("output:abc".to_owned(), "64 digits")] {
+    for (path, kind) in [(format!("output:{:064}", 0), "not found"), ("output:abc".to_owned(), "64 digits")] {
         let said = output(&world.call("read", json!({ "path": path })).await);
-        assert!(said.to_lowercase().contains(told), "{said}");
+        assert!(said.to_lowercase().contains(kind), "{said}");
     }
     world.put("output:x", "a file");
     assert_eq!(output(&world.call("read", json!({ "path": "./output:x" })).await), "a file");
@@ -411,7 +411,7 @@ fn spawn_supervisor(world: &World, request: &tools::CallRequest, limit_ms: u64, 
     child
 }
 
-/// Folders that were prepared and never took their place.
+/// Prepared folders that were never renamed into place.
 fn leftovers(world: &World) -> usize {
     let names = fs::read_dir(&world.context.calls).unwrap().flatten().map(|entry| entry.file_name());
     names.filter(|name| name.to_string_lossy().ends_with(".new")).count()

@@ -1,4 +1,4 @@
-//! The tool that reads pages of the web, against a real server on this machine.
+//! The tool `web_fetch` with a real server on this machine.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -10,7 +10,7 @@ use tools::NetworkPolicy;
 
 use crate::support::{SECRET, World, output};
 
-/// A server with one answer for each path. It lives as long as the test's process.
+/// A server with one response for each path. It runs as long as the test's process.
 struct Site {
     address: SocketAddr,
     asked: Arc<Mutex<Vec<String>>>,
@@ -59,7 +59,7 @@ fn serve(mut stream: TcpStream, asked: &Mutex<Vec<String>>, address: SocketAddr)
     };
     let head =
         format!("HTTP/1.1 {status} X\r\n{header}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
-    // One that has read enough hangs up.
+    // A client that has read enough closes the connection.
     let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body));
 }
 
@@ -70,7 +70,7 @@ fn world(reach: NetworkPolicy) -> World {
 }
 
 #[tokio::test]
-async fn a_page_is_told_as_text_with_where_it_came_from() {
+async fn a_page_is_returned_as_text_with_its_final_url() {
     let (world, site) = (world(NetworkPolicy::Anywhere), Site::new());
     for path in ["/", "/once"] {
         let ended = world.call("web_fetch", json!({ "url": site.url(path) })).await;
@@ -83,41 +83,41 @@ async fn a_page_is_told_as_text_with_where_it_came_from() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_fetched_says_why() {
+async fn a_failed_fetch_says_why() {
     let (world, site) = (world(NetworkPolicy::Anywhere), Site::new());
-    for (path, told) in [
+    for (path, expected) in [
         ("/gone", "404 Not Found, text/html, 11 bytes\n\nnot here"),
         ("/round", "redirected more than 5 times"),
         ("/away", "file:///etc/passwd: only http:// and https://"),
-        ("/other", "a name or a password in it"),
-        ("/nowhere", "redirected to nowhere"),
+        ("/other", "a user name or a password"),
+        ("/nowhere", "its redirect has no valid target"),
     ] {
         let ended = world.call("web_fetch", json!({ "url": site.url(path) })).await;
         assert_eq!(ended.outcome, CallOutcome::Failed);
-        assert!(output(&ended).contains(told), "{path}: {}", output(&ended));
+        assert!(output(&ended).contains(expected), "{path}: {}", output(&ended));
     }
     assert_eq!(site.asked().iter().filter(|path| *path == "/round").count(), 6);
     // No program is given this port unless it asks for it.
     let said = output(&world.call("web_fetch", json!({ "url": "http://127.0.0.1:1/" })).await);
     assert!(said.contains("refused"), "{said}");
     let said = output(&world.call("web_fetch", json!({ "url": "nothing" })).await);
-    assert!(said.contains("no address"), "{said}");
+    assert!(said.contains("not a valid URL"), "{said}");
 }
 
 #[tokio::test]
-async fn r45_a_page_is_bounded_and_what_is_no_text_is_told() {
+async fn r45_a_page_is_bounded_and_a_body_that_is_not_text_is_named() {
     let (world, site) = (world(NetworkPolicy::Anywhere), Site::new());
     let ended = world.call("web_fetch", json!({ "url": site.url("/long") })).await;
     let (said, whole) = (output(&ended), ended.whole.unwrap());
-    assert!(said.contains(&format!("{} bytes (cut there)", 2 << 20)) && said.len() < 25_000, "{}", said.len());
+    assert!(said.contains(&format!("{} bytes (truncated)", 2 << 20)) && said.len() < 25_000, "{}", said.len());
     assert!(whole.bytes.len() == 2 << 20 && said.ends_with(&format!("output:{}]\n", whole.body.hash)), "{said}");
-    for (path, told) in [("/image", "a PNG image"), ("/packed", "compressed")] {
+    for (path, expected) in [("/image", "a PNG image"), ("/packed", "compressed")] {
         let said = output(&world.call("web_fetch", json!({ "url": site.url(path) })).await);
-        assert!(said.ends_with(&format!("[not text, so it is not shown: {told}]\n")), "{said}");
+        assert!(said.ends_with(&format!("[not text, so it is not shown: {expected}]\n")), "{said}");
     }
 }
 
-/// By its number, and by a name that leads to it: nothing is even connected to.
+/// No connection is made, neither to its number nor to a name that resolves to it.
 #[tokio::test]
 async fn an_address_that_is_not_public_is_not_connected_to() {
     let (world, site) = (world(NetworkPolicy::Public), Site::new());
@@ -133,13 +133,15 @@ async fn an_address_that_is_not_public_is_not_connected_to() {
 #[test]
 fn a_fetch_is_as_the_settings_say() {
     let mut world = World::new();
-    for (policy, told) in
+    for (policy, expected) in
         [(Policy::Allow, None), (Policy::Ask, Some("fetch http")), (Policy::Deny, Some("[tools.web_fetch]"))]
     {
         world.settings.web_fetch = policy;
         let request = crate::support::request("web_fetch", json!({ "url": "http://site.example/" }));
         let checked = tools::check(&world.settings, &world.context, &request);
         assert_eq!(checked.decision, policy);
-        assert!(told.is_none_or(|told| checked.reason.as_deref().is_some_and(|reason| reason.contains(told))));
+        assert!(
+            expected.is_none_or(|expected| checked.reason.as_deref().is_some_and(|reason| reason.contains(expected)))
+        );
     }
 }

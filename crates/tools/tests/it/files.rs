@@ -1,4 +1,4 @@
-//! The tools that work on files, through the same door as the runtime's.
+//! The tools that work on files, called as the runtime calls them.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -21,14 +21,14 @@ async fn error(world: &World, tool: &str, arguments: Value) -> String {
 }
 
 #[tokio::test]
-async fn read_gives_text_and_says_how_to_go_on() {
+async fn read_returns_text_and_says_how_to_continue() {
     let world = World::new();
     world.put("a.txt", "one\ntwo ü\nthree");
     world.put("empty", "");
     assert_eq!(text(&world, "read", json!({ "path": "a.txt" })).await, "one\ntwo ü\nthree");
     assert_eq!(
         text(&world, "read", json!({ "path": "a.txt", "offset": 2, "limit": 1 })).await,
-        "two ü\n[more lines follow; go on with offset=3]\n"
+        "two ü\n[more lines follow; continue with offset=3]\n"
     );
     assert_eq!(text(&world, "read", json!({ "path": "a.txt", "offset": 3 })).await, "three");
     assert_eq!(text(&world, "read", json!({ "path": "a.txt", "offset": 3, "limit": 1 })).await, "three");
@@ -52,7 +52,7 @@ async fn read_in_pieces_gives_the_whole_file() {
     loop {
         let piece = text(&world, "read", json!({ "path": "long.txt", "offset": offset })).await;
         assert!(piece.len() < 52_000);
-        let Some((lines, note)) = piece.split_once("[more lines follow; go on with offset=") else {
+        let Some((lines, note)) = piece.split_once("[more lines follow; continue with offset=") else {
             read.push_str(&piece);
             break;
         };
@@ -63,16 +63,20 @@ async fn read_in_pieces_gives_the_whole_file() {
 }
 
 #[tokio::test]
-async fn read_cuts_a_line_without_end() {
+async fn read_truncates_a_very_long_line() {
     let world = World::new();
     world.put("line.txt", format!("x{}\nnext\n", "ü".repeat(100_000)));
     let said = text(&world, "read", json!({ "path": "line.txt" })).await;
-    assert!(said.starts_with("xü") && said.contains("was cut") && said.contains("offset=2"), "{}", &said[51_000..]);
+    assert!(
+        said.starts_with("xü") && said.contains("was truncated") && said.contains("offset=2"),
+        "{}",
+        &said[51_000..]
+    );
     assert_eq!(text(&world, "read", json!({ "path": "line.txt", "offset": 2 })).await, "next\n");
 }
 
 #[tokio::test]
-async fn read_tells_what_is_not_text() {
+async fn read_names_what_is_not_text() {
     let world = World::new();
     world.put("latin1.txt", b"caf\xe9\n");
     world.put("binary", b"\x7fELF\0\0\0");
@@ -196,19 +200,19 @@ async fn write_makes_and_replaces_files() {
     assert_eq!(said, "wrote 0 bytes to new/deep/a.txt (replaced)\n");
     assert_eq!(fs::read(world.path("new/deep/a.txt")).unwrap(), b"");
     assert_eq!(fs::metadata(world.path("new/deep/a.txt")).unwrap().permissions().mode() & 0o777, 0o751);
-    // A link stays, and the file behind it is written.
+    // A link stays, and its target is written.
     symlink("new/deep/a.txt", world.path("link")).unwrap();
     text(&world, "write", json!({ "path": "link", "content": "through" })).await;
     assert!(fs::symlink_metadata(world.path("link")).unwrap().is_symlink());
     assert_eq!(fs::read(world.path("new/deep/a.txt")).unwrap(), b"through");
     assert!(error(&world, "write", json!({ "path": "new", "content": "" })).await.contains("is a folder"));
     assert!(error(&world, "write", json!({ "path": "link/x", "content": "" })).await.contains("cannot write"));
-    // Nothing half done is left.
+    // No temporary file is left.
     assert_eq!(fs::read_dir(world.path("new/deep")).unwrap().count(), 1);
 }
 
 #[tokio::test]
-async fn r13_a_write_that_was_cut_off_is_found_by_its_two_hashes() {
+async fn r13_an_interrupted_write_is_found_by_its_two_hashes() {
     let world = World::new();
     for before in [None, Some("before")] {
         let _ = fs::remove_file(world.path("a.txt"));
@@ -218,7 +222,7 @@ async fn r13_a_write_that_was_cut_off_is_found_by_its_two_hashes() {
         let mut request = request("write", json!({ "path": "a.txt", "content": "after" }));
         request.evidence = tools::check(&world.settings, &world.context, &request).evidence;
         assert!(request.evidence.is_some());
-        // A crash before the file was put in its place leaves one beside it.
+        // A crash before the rename leaves a temporary file.
         let beside = world.path(&format!(".limulus-{}.tmp", request.id.to_string().replace('/', ".")));
         fs::write(&beside, "aft").unwrap();
         assert_eq!(tools::find(&world.context, &request).await.found, Found::NeverStarted);
@@ -257,7 +261,7 @@ async fn r13_a_file_that_somebody_else_changed_is_not_overwritten() {
 }
 
 #[tokio::test]
-async fn r13_what_only_reads_may_run_again() {
+async fn r13_a_call_that_only_reads_may_run_again() {
     let world = World::new();
     let request = request("read", json!({ "path": "a.txt" }));
     assert_eq!(tools::find(&world.context, &request).await.found, Found::NeverStarted);
@@ -265,7 +269,7 @@ async fn r13_what_only_reads_may_run_again() {
 }
 
 #[tokio::test]
-async fn r15_what_is_ended_before_it_is_done_says_so() {
+async fn r15_a_call_that_is_ended_early_says_so() {
     let world = World::new();
     world.put("a.txt", "before");
     for (tool, arguments) in

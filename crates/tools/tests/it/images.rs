@@ -128,7 +128,7 @@ async fn r45_what_is_too_large_as_png_is_shown_as_jpeg() {
 }
 
 #[tokio::test]
-async fn r45_a_trap_is_refused_by_its_header_and_a_broken_image_is_told() {
+async fn r45_a_decompression_bomb_is_refused_by_its_header_and_a_corrupt_image_is_reported() {
     let mut trap = encoded(&two_coloured(8, 8), ImageFormat::Png);
     // 60,000 by 60,000: more than ten gigabytes of pixels.
     trap[16..24].copy_from_slice(&[0, 0, 0xea, 0x60, 0, 0, 0xea, 0x60]);
@@ -140,11 +140,11 @@ async fn r45_a_trap_is_refused_by_its_header_and_a_broken_image_is_told() {
         }
     }
     trap[29..33].copy_from_slice(&(!crc).to_be_bytes());
-    let told = refused(&trap).await;
-    assert!(told.contains("a.png is an image that has 60000×60000 pixels"), "{told}");
+    let message = refused(&trap).await;
+    assert!(message.contains("a.png is an image that has 60000×60000 pixels"), "{message}");
     let whole = encoded(&noise(50, 50), ImageFormat::Png);
-    let told = refused(&whole[..whole.len() / 2]).await;
-    assert!(told.contains("cannot be decoded"), "{told}");
+    let message = refused(&whole[..whole.len() / 2]).await;
+    assert!(message.contains("cannot be decoded"), "{message}");
 }
 
 fn attached(world: &World, name: &str, bytes: impl AsRef<[u8]>) -> Result<Vec<Attached>, AttachError> {
@@ -168,9 +168,9 @@ fn r45_what_a_user_sends_is_known_by_its_bytes_and_bounded() {
     }
     for (name, bytes, expected) in [
         ("empty", vec![], "empty is empty"),
-        ("a.zip", b"PK\x03\x04\0\0\0\0".to_vec(), "a.zip is binary, which no model reads"),
-        ("latin1", b"caf\xe9 \xe4\xf6\xfc".to_vec(), "latin1 is text in another encoding, which no model reads"),
-        ("program", b"\x7fELF\xff\xff\0".to_vec(), "program is an ELF program, which no model reads"),
+        ("a.zip", b"PK\x03\x04\0\0\0\0".to_vec(), "a.zip is binary, which models cannot read"),
+        ("latin1", b"caf\xe9 \xe4\xf6\xfc".to_vec(), "latin1 is text in another encoding, which models cannot read"),
+        ("program", b"\x7fELF\xff\xff\0".to_vec(), "program is an ELF program, which models cannot read"),
         ("long.txt", vec![b'a'; (256 << 10) + 1], "long.txt is text of more than 256 KB"),
         ("half.png", png[..40].to_vec(), "half.png cannot be decoded: "),
     ] {

@@ -1,5 +1,5 @@
-//! Links that others put on the way of a call: between its check and its run, and while it runs. What the policy has not
-//! seen is neither read nor written.
+//! Others create links on the path of a call: between its check and its run, and while it runs. The tools read and write
+//! nothing that the policy has not judged.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::support::{World, output, request};
 
-/// What is in the folder outside.
+/// The content of the file in the folder outside.
 const OUTSIDE: &str = "not for the agent";
 
 /// How often each call is made while the link is there and not.
@@ -30,7 +30,7 @@ fn world() -> (World, PathBuf) {
     (world, away)
 }
 
-/// Every call that a path can be given to.
+/// A call of every tool that takes a path.
 fn calls(round: u32) -> Vec<(&'static str, Value)> {
     vec![
         ("read", json!({ "path": "d/a.txt" })),
@@ -52,7 +52,7 @@ fn patch(lines: &str) -> Value {
     json!({ "input": format!("*** Begin Patch\n{lines}\n*** End Patch") })
 }
 
-/// Puts a link to `away` in the place of the folder `d`, and the folder back, until it is told to stop.
+/// Replaces the folder `d` by a link to `away` and back again, until it is stopped.
 struct Swapper {
     stop: Arc<AtomicBool>,
     swaps: Arc<AtomicU32>,
@@ -104,7 +104,7 @@ async fn a_link_that_comes_and_goes_leads_no_call_out_of_the_workspace() {
 async fn what_was_checked_inside_is_not_run_outside() {
     for (tool, arguments) in calls(0) {
         let (mut world, away) = world();
-        // Leave was asked for nothing.
+        // No approval was requested.
         world.settings.outside = Policy::Ask;
         let mut request = request(tool, arguments);
         let checked = tools::check(&world.settings, &world.context, &request);
@@ -123,7 +123,7 @@ async fn what_was_checked_inside_is_not_run_outside() {
 }
 
 #[tokio::test]
-async fn leave_for_one_place_outside_is_not_leave_for_another() {
+async fn approval_for_one_path_outside_is_not_approval_for_another() {
     let (mut world, away) = world();
     world.settings.outside = Policy::Ask;
     symlink(away.join("a.txt"), world.path("link")).unwrap();
@@ -135,7 +135,7 @@ async fn leave_for_one_place_outside_is_not_leave_for_another() {
     fs::remove_file(world.path("link")).unwrap();
     symlink(away.join("b.txt"), world.path("link")).unwrap();
     let said = output(&world.run(&request).await);
-    assert!(said.contains("b.txt is outside the workspace"), "{said}");
+    assert!(said.contains("b.txt now leads outside the workspace"), "{said}");
 }
 
 /// Everything in a folder, with its content.

@@ -1,4 +1,4 @@
-//! What is left in the folder of calls.
+//! Orphans in the folder of calls.
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +19,7 @@ fn folder(calls: &Path, name: &str) {
 }
 
 #[test]
-fn r13_only_folders_that_nobody_waits_for_or_works_in_are_strays() {
+fn r13_only_folders_that_nobody_waits_for_or_uses_are_orphans() {
     let home = tempfile::tempdir().unwrap();
     let calls = home.path();
     assert_eq!(orphans(&calls.join("none"), &|_| false).unwrap(), Orphans::default());

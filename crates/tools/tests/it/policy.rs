@@ -89,7 +89,7 @@ fn commands_are_as_the_settings_say() {
 }
 
 #[test]
-fn what_cannot_run_is_denied_with_a_reason() {
+fn an_invalid_call_is_denied_with_a_reason() {
     let mut world = World::new();
     let mut broken = exec("ls");
     broken.arguments = b"{\"command\": \"ls".as_slice().into();
@@ -101,7 +101,7 @@ fn what_cannot_run_is_denied_with_a_reason() {
     );
     assert!(denied(&world, "read", json!({ "file": "a" })).contains("path"));
     assert!(denied(&world, "write", json!({ "path": ".", "content": "" })).contains("is a folder"));
-    // A tool that the run does not have is no tool, whatever is built in.
+    // The run's settings do not have this tool, so it is unknown even if it is built in.
     world.settings.tools = tools::specs().iter().filter(|spec| spec.name != "exec").cloned().collect();
     assert!(
         denied(&world, "exec", json!({ "command": "ls" }))

@@ -2,7 +2,7 @@
 //! this file is served from a real socket in its wire format, asked for through the public client, and compared.
 //!
 //! A record is a body, or events of a stream, that a public page shows, with the address of the page and the day on which it
-//! was written (`dated = "looked at"`: the page tells no day, so the day on which it was read). What a page shows as a value of
+//! was written (`dated = "looked at"`: the page has no date, so this is the day on which it was read). What a page shows as a value of
 //! Python or JavaScript, or as text within JSON, stands here as the JSON that it was; ids of requests and accounts are
 //! shortened. Nothing else is changed, and nothing is made up.
 

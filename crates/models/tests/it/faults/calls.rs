@@ -1,5 +1,5 @@
 //! P11: calls that make no sense on the wire, or come in a way that is easily misread. What becomes of arguments that are no JSON
-//! is for the engine, which is told them as they came.
+//! is for the engine, which receives them unchanged.
 
 use engine::FailureClass;
 use models::Api;
@@ -7,11 +7,11 @@ use models::Api;
 use super::{WIRES, Wire};
 use crate::support::sized;
 
-/// A call as it is told: id, tool, arguments.
-type Told<'a> = (&'a str, &'a str, &'a str);
+/// A call: id, tool, arguments.
+type SentCall<'a> = (&'a str, &'a str, &'a str);
 
 /// An answer with these calls in a format, in the frames that it comes in; ids and arguments as they stand there.
-fn answer_of(wire: &Wire, calls: &[Told<'_>]) -> String {
+fn answer_of(wire: &Wire, calls: &[SentCall<'_>]) -> String {
     let mut frames = vec![];
     for (at, (id, tool, arguments)) in calls.iter().enumerate() {
         let quoted = serde_json::Value::from(*arguments);
@@ -68,17 +68,17 @@ fn ended(api: Api) -> impl Iterator<Item = &'static str> {
     frames.iter().copied()
 }
 
-/// What is told of an answer with these calls.
-async fn check(calls: &[Told<'_>], is: Result<(), FailureClass>) {
+/// Checks the events of an answer with these calls.
+async fn check(calls: &[SentCall<'_>], is: Result<(), FailureClass>) {
     for wire in &WIRES {
         let answer = wire.sent(sized(answer_of(wire, calls).as_bytes())).await;
         let of = format!("{:?}: {calls:.200?}: {answer:.600?}", wire.api);
         let end = answer.end.as_ref().unwrap().as_ref().map(|_| ()).map_err(|failure| failure.class);
         assert_eq!(end, is, "{of}");
         if is.is_ok() {
-            let told: Vec<Told<'_>> =
+            let received: Vec<SentCall<'_>> =
                 answer.calls.iter().map(|(a, b, c)| (a.as_str(), b.as_str(), c.as_str())).collect();
-            assert_eq!(told, calls, "{of}");
+            assert_eq!(received, calls, "{of}");
         }
     }
 }
@@ -118,7 +118,7 @@ async fn c7_p11_an_end_for_calls_without_one_and_a_call_without_a_name_are_malfo
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn d5_p11_as_many_calls_as_are_taken_and_more() {
     let ids: Vec<String> = (0..200).map(|at| format!("call_{at}")).collect();
-    let calls: Vec<Told<'_>> = ids.iter().map(|id| (id.as_str(), "ls", "{}")).collect();
+    let calls: Vec<SentCall<'_>> = ids.iter().map(|id| (id.as_str(), "ls", "{}")).collect();
     check(&calls[..128], Ok(())).await;
     check(&calls, Err(FailureClass::Malformed)).await;
 }
@@ -162,8 +162,9 @@ async fn d5_p11_parts_that_come_in_turn_go_to_their_own_calls() {
         let first_end = format!("data: {}", ended(wire.api).next().unwrap());
         let body = calls.replace(&first_end, &format!("{parts}{first_end}"));
         let answer = wire.sent(sized(body.as_bytes())).await;
-        let told: Vec<Told<'_>> = answer.calls.iter().map(|(a, b, c)| (a.as_str(), b.as_str(), c.as_str())).collect();
-        assert_eq!(told, [("a", "ls", "[1,2]"), ("b", "grep", "[3,4]")], "{:?}: {answer:?}", wire.api);
+        let received: Vec<SentCall<'_>> =
+            answer.calls.iter().map(|(a, b, c)| (a.as_str(), b.as_str(), c.as_str())).collect();
+        assert_eq!(received, [("a", "ls", "[1,2]"), ("b", "grep", "[3,4]")], "{:?}: {answer:?}", wire.api);
         assert!(answer.end.unwrap().is_ok());
     }
 }

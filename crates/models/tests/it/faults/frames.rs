@@ -10,14 +10,14 @@ use crate::support::{answer, chunked, sized, until_close};
 /// Longer than any real frame.
 const GIANT: usize = 13 << 20;
 
-fn told(body: &str, is: Is) -> (Vec<u8>, Is) {
+fn case(body: &str, is: Is) -> (Vec<u8>, Is) {
     (sized(body.as_bytes()), is)
 }
 
 /// A frame after the first text.
 fn amid(wire: &Wire, frame: &str, is: Is) -> (Vec<u8>, Is) {
     let (before, after) = wire.halves();
-    told(&format!("{before}{frame}{after}"), is)
+    case(&format!("{before}{frame}{after}"), is)
 }
 
 /// Each line of event n ends with this one of them.
@@ -27,7 +27,7 @@ fn ended(wire: &Wire, ends: &[&str]) -> Option<(Vec<u8>, Is)> {
     }
     let events = wire.body.split_inclusive(wire.gap).enumerate();
     let body: String = events.map(|(at, event)| event.replace('\n', ends[at % ends.len()])).collect();
-    Some(told(&body, Is::Whole))
+    Some(case(&body, Is::Whole))
 }
 
 /// As gzip would send it, without its check sum: it is cut.
@@ -50,9 +50,9 @@ const LINES: &[Fault] = &[
     ("pieces of a byte: characters and line ends are split", |wire| {
         Some((chunked(wire.body.replace('\n', "\r\n").as_bytes(), 1), Is::Whole))
     }),
-    ("no empty line after the last frame", |wire| Some(told(&format!("{}\n", wire.body.trim_end()), Is::Whole))),
+    ("no empty line after the last frame", |wire| Some(case(&format!("{}\n", wire.body.trim_end()), Is::Whole))),
     ("a byte order mark", |wire| {
-        Some(told(&format!("\u{feff}{}", wire.body), if wire.is_events() { Is::Whole } else { MALFORMED }))
+        Some(case(&format!("\u{feff}{}", wire.body), if wire.is_events() { Is::Whole } else { MALFORMED }))
     }),
     ("a line without end in the middle", |wire| {
         let begin = if wire.is_events() { "data: " } else { "" };
@@ -100,18 +100,18 @@ const EVENTS: &[Fault] = &[
         Some(amid(wire, wire.error, Is::Failed(FailureClass::Overloaded)))
     }),
     ("an error before everything, with status 200", |wire| {
-        Some(told(wire.error, Is::Failed(FailureClass::Overloaded)))
+        Some(case(wire.error, Is::Failed(FailureClass::Overloaded)))
     }),
     ("an error after the end", |wire| {
-        wire.has_end_mark.then(|| told(&format!("{}{}", wire.body, wire.error), Is::Whole))
+        wire.has_end_mark.then(|| case(&format!("{}{}", wire.body, wire.error), Is::Whole))
     }),
-    ("the whole answer once more", |wire| wire.has_end_mark.then(|| told(&format!("{0}{0}", wire.body), Is::Whole))),
+    ("the whole answer once more", |wire| wire.has_end_mark.then(|| case(&format!("{0}{0}", wire.body), Is::Whole))),
     ("the end once more", |wire| {
         let end = wire.body.trim_end().rfind(wire.gap).unwrap() + wire.gap.len();
-        wire.has_end_mark.then(|| told(&format!("{}{}", wire.body, &wire.body[end..]), Is::Whole))
+        wire.has_end_mark.then(|| case(&format!("{}{}", wire.body, &wire.body[end..]), Is::Whole))
     }),
     ("another format after the end", |wire| {
-        wire.has_end_mark.then(|| told(&format!("{}data: <html>\n\n<html>\n", wire.body), Is::Whole))
+        wire.has_end_mark.then(|| case(&format!("{}data: <html>\n\n<html>\n", wire.body), Is::Whole))
     }),
 ];
 

@@ -1,5 +1,5 @@
 //! What a server may do wrong with an answer (P09 to P13 of the fault catalogue), each on every wire format through real sockets:
-//! nothing is taken for whole without the provider's own end mark, nothing is told twice, and every fault has its class. What may not
+//! nothing is taken for whole without the provider's own end mark, nothing is reported twice, and every fault has its class. What may not
 //! live here: refusals, which `failures` has, and what only the runtime's clock can end.
 
 mod breaks;

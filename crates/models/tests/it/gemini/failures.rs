@@ -1,4 +1,4 @@
-//! What goes wrong before and in an answer, as the runtime hears of it.
+//! Failures before and in an answer, as the runtime receives them.
 
 use engine::{Failure, FailureClass};
 

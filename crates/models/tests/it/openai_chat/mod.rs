@@ -105,7 +105,7 @@ async fn frames_of_other_servers_are_understood() {
             r#"{"choices":[{"delta":{"tool_calls":[{"id":"x","function":{"name":"ls","arguments":{"a":1}}}]},"finish_reason":"stop"}]}"#,
             vec![("x", "ls", r#"{"a":1}"#)],
         ),
-        // All calls with index 0, told apart by their ids.
+        // All calls have index 0 and are distinguished by their ids.
         (
             r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"x","function":{"name":"ls","arguments":"{}"}},{"index":0,"id":"y","function":{"name":"ls","arguments":"[]"}}]},"finish_reason":"stop"}]}"#,
             vec![("x", "ls", "{}"), ("y", "ls", "[]")],

@@ -16,8 +16,8 @@ impl Server {
     pub(crate) fn start(command: &mut Command, before_address: &str) -> Self {
         let mut process = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines().map_while(Result::ok);
-        let told = lines.find_map(|line| Some(line.split_once(before_address)?.1.to_owned()));
-        let address = told.and_then(|rest| rest.split_whitespace().next().map(str::to_owned));
+        let address = lines.find_map(|line| Some(line.split_once(before_address)?.1.to_owned()));
+        let address = address.and_then(|rest| rest.split_whitespace().next().map(str::to_owned));
         // What it says later is read too: a full pipe would stop it.
         thread::spawn(move || lines.for_each(drop));
         Self { process, address: address.expect("it says where it listens") }

@@ -16,7 +16,7 @@ use uuid::Uuid;
 /// The secret of every world.
 pub(crate) const SECRET: &str = "sk-do-not-show-4711";
 
-/// How long an end may take.
+/// How long ending a call may take.
 pub(crate) const GRACE: Duration = Duration::from_secs(30);
 
 pub(crate) struct World {
@@ -109,9 +109,9 @@ pub(crate) fn output(ended: &ToolResult) -> String {
 
 /// Live output as it is reported.
 #[derive(Clone, Default)]
-pub(crate) struct Heard(Arc<Mutex<Vec<(u64, String)>>>);
+pub(crate) struct Observed(Arc<Mutex<Vec<(u64, String)>>>);
 
-impl Heard {
+impl Observed {
     pub(crate) fn listener(&self) -> impl FnMut(u64, String) + Send + 'static {
         let observed = self.0.clone();
         move |offset, text| observed.lock().unwrap().push((offset, text))
@@ -134,19 +134,19 @@ pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
         if holds() {
             return;
         }
-        // waits: between two looks at the condition
+        // waits: between two checks of the condition
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     panic!("waited in vain until {what}");
 }
 
-/// Whether a process is there that has not ended.
+/// Whether a process exists and has not ended.
 pub(crate) fn lives(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next()).is_some_and(|state| state != "Z")
 }
 
-/// The number that a command wrote into a file of the workspace, once it is whole.
+/// The number that a command wrote into a file of the workspace, once it is complete.
 pub(crate) async fn pid_in(path: &Path) -> i32 {
     let read =
         || fs::read_to_string(path).ok().filter(|text| text.ends_with('\n')).and_then(|text| text.trim().parse().ok());
