@@ -1,4 +1,4 @@
-//! `limulus events`: the lines of a session or of the whole home, as subscribers read them.
+//! `limulus events`: the lines of a session or of the whole home, as subscribers receive them.
 
 use std::time::Duration;
 
@@ -17,29 +17,29 @@ use crate::error::CliError;
 use crate::owner_client::{OwnerClient, failed, is_gone, look};
 use crate::render::{Screen, Style};
 
-/// How often an owner is looked for.
+/// Poll interval while waiting for an owner.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// What happened, one JSON object a line: of one session, or of the whole home
+/// Print the events of a session or of the whole home, one JSON object a line
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Each line has a `cursor`; `--from CURSOR` gives what follows it, nothing twice and nothing missing. \
-                  A cursor of a session is for that session, one of the whole home for the home."
+    after_help = "Each line has a `cursor`; `--from CURSOR` prints what follows it, nothing twice and nothing missing. \
+                  A cursor of a session is valid for that session, one of the whole home for the home."
 )]
 pub(crate) struct EventsArgs {
-    /// Go on with what happens from now on; a session is told from its beginning, or from --from, the home from now
+    /// Continue with new events; a session starts at its beginning or at --from, the home starts now
     #[arg(long)]
     follow: bool,
-    /// The session: NAME, or agent:AGENT:NAME [default: all, in the order in which they were recorded]
+    /// Print only this session: NAME, or agent:AGENT:NAME [default: all, in the order of recording]
     #[arg(long, value_name = "KEY")]
     session: Option<String>,
-    /// The cursor of the last line that was seen
+    /// Start after the line with this cursor
     #[arg(long, value_name = "CURSOR")]
     from: Option<String>,
-    /// With --follow: the home from its beginning on too
+    /// With --follow, print the home from its beginning
     #[arg(long, conflicts_with = "from")]
     whole: bool,
-    /// JSON is what it prints in any case
+    /// Accepted without effect: the output is always JSON
     #[arg(long)]
     json: bool,
 }
@@ -54,16 +54,16 @@ pub(crate) async fn run(args: EventsArgs, globals: &Globals) -> Result<(), CliEr
         return watch.read(|_| true);
     }
     quit_on_signals()?;
-    let mut told = false;
+    let mut reported = false;
     loop {
         if let Some(Ok(owner_client)) = look(&globals.home, false).await {
             watch = watch.follow(owner_client).await?;
-            told = false;
+            reported = false;
         } else {
-            // The state is told whenever it is looked at.
+            // A state line comes with each new subscription.
             watch.read(|event| !event.is_state())?;
         }
-        if !std::mem::replace(&mut told, true) {
+        if !std::mem::replace(&mut reported, true) {
             watch.screen.say("limulus: no process that answers owns this home; waiting for one");
         }
         tokio::time::sleep(LOOK).await;
@@ -72,9 +72,9 @@ pub(crate) async fn run(args: EventsArgs, globals: &Globals) -> Result<(), CliEr
 
 struct Watch {
     reader: Reader,
-    /// None for the whole home.
+    /// None = the whole home.
     key: Option<String>,
-    /// Where nothing was seen yet: whether it is told from the beginning, or from now on.
+    /// Without a cursor: whether to start at the beginning or now.
     whole: bool,
     /// The cursor of the last line.
     seen: Option<String>,
@@ -82,7 +82,7 @@ struct Watch {
 }
 
 impl Watch {
-    /// What is no cursor is said at once, not by the owner that comes some day.
+    /// Rejects an invalid cursor at once, instead of waiting for an owner that does.
     fn check(&self) -> Result<(), CliError> {
         match (&self.key, self.seen.as_deref()) {
             (_, None) => Ok(()),
@@ -91,7 +91,7 @@ impl Watch {
         }
     }
 
-    /// Prints what an owner tells, until it is gone.
+    /// Prints the lines of an owner until it goes away.
     async fn follow(mut self, owner_client: OwnerClient) -> Result<Self, CliError> {
         let params = SubscribeParams {
             session: self.key.clone(),
@@ -109,14 +109,14 @@ impl Watch {
         }
         loop {
             match follower.next().await? {
-                Happening::Told(event) => self.seen = Some(event.cursor.clone()),
+                Happening::Recorded(event) => self.seen = Some(event.cursor.clone()),
                 Happening::Interrupt => super::agent::quit(),
                 Happening::Gone => return Ok(Self { screen: follower.into_screen(), ..self }),
             }
         }
     }
 
-    /// Prints what the journal has behind the last line.
+    /// Prints what the journal has after the last line.
     fn read(&mut self, wants: impl Fn(&Event) -> bool) -> Result<(), CliError> {
         match &self.key {
             Some(key) => {

@@ -1,4 +1,5 @@
-//! The commands, one file each. What they share is in `follower` (those that follow sessions) and in `show` (those that read).
+//! The commands, one file each. `follower` holds what the commands that follow sessions share, and `show` what the
+//! reading commands share.
 
 pub(crate) mod abort;
 pub(crate) mod agent;

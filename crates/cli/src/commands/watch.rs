@@ -1,4 +1,5 @@
-//! `limulus runs watch`: draws a run that some process is doing, from its beginning on. It owns nothing, and ends nothing.
+//! `limulus runs watch`: draws a run of another process from its beginning. It never owns the home and never ends a
+//! run.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -20,23 +21,23 @@ use crate::owner_client::{failed, is_gone, look};
 use crate::render::{Screen, Style};
 use crate::show::choice::RunChoice;
 
-/// How often an owner is looked for.
+/// Poll interval while waiting for an owner.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Watch a run: its answer as it comes, its tool calls, what it waits for. Ends with it, and with its exit code
+/// Watch a run: its answer, its tool calls, what it waits for; end with it, and with its exit code
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Ctrl-C leaves the run alone: `limulus runs abort` ends it. On a terminal its questions are put here too. \
-                  A run that has not begun ends with its message: taken back or pushed out of the queue, exit 130; taken \
-                  along by another run, that one is watched on."
+    after_help = "Ctrl-C does not end the run; `limulus runs abort` does. A terminal shows its approval requests too. \
+                  If the message of a run that has not started is cancelled or dropped from the queue, the exit code \
+                  is 130; if another run takes the message over, that run is watched."
 )]
 pub(crate) struct WatchArgs {
     #[command(flatten)]
     choice: RunChoice,
-    /// Go on behind this line of an earlier watch [default: from the run's beginning]
+    /// Start after this line of an earlier watch [default: at the run's beginning]
     #[arg(long, value_name = "CURSOR")]
     from: Option<String>,
-    /// One JSON object a line
+    /// Print one JSON object a line
     #[arg(long)]
     json: bool,
 }
@@ -47,7 +48,8 @@ pub(crate) async fn run(args: WatchArgs, globals: &Globals) -> Result<(), CliErr
     quit_on_signals()?;
     let screen = Screen::new(Style::of_stdout(args.json, 1), 1);
     let (key, screen) = (session.key, Some(screen));
-    let mut watch = Watch { globals, reader, run, key, seen: args.from, screen, told: false, settled: false };
+    let mut watch =
+        Watch { globals, reader, run, key, seen: args.from, screen, no_owner_reported: false, settled: false };
     let ended = watch.until_ended().await?;
     super::agent::outcome(watch.run, &ended)
 }
@@ -57,23 +59,23 @@ struct Watch<'a> {
     reader: Reader,
     run: RunId,
     key: String,
-    /// The cursor of the last line that was drawn.
+    /// The cursor of the last drawn line.
     seen: Option<String>,
-    /// With a follower while an owner is followed.
+    /// The follower has it while an owner is followed.
     screen: Option<Screen>,
-    /// That there is no owner was said.
-    told: bool,
-    /// That its message waits no more was drawn.
+    /// Whether the lack of an owner was reported.
+    no_owner_reported: bool,
+    /// Whether the end of the wait of its message was drawn.
     settled: bool,
 }
 
-/// What following a run came to.
+/// Why following a run stopped.
 enum Followed {
     /// The run has ended.
     Ended(RunEnd),
-    /// Its message waits no more: what became of it is in its receipt.
+    /// Its message no longer waits; the receipt says what became of it.
     Settled,
-    /// No owner is there that tells more.
+    /// The owner went away.
     Alone,
 }
 
@@ -94,7 +96,7 @@ impl Watch<'_> {
                     self.screen = Some(screen);
                     came_to?
                 }
-                // One that does not greet leaves the journal to be read.
+                // If the handshake fails, read the journal.
                 Some(Err(_)) | None => self.read()?.map_or(Followed::Alone, Followed::Ended),
             };
             match came_to {
@@ -105,26 +107,26 @@ impl Watch<'_> {
         }
     }
 
-    /// What became of the message that was to begin the run: its end where it never will, else the run that took it, which is
-    /// watched from here on.
+    /// What became of the message that was to start the run: its end if the run never starts, else the run that took the
+    /// message over, which is watched instead.
     fn became(&mut self) -> Result<Option<RunEnd>, CliError> {
         let Some(receipt) = self.reader.receipt(self.run.into())? else { return Ok(None) };
         if receipt.run != self.run {
             let screen = self.screen.as_mut().expect("it is here while no owner is followed");
-            screen.say(&format!("… the message is a part of run {}, which is watched from here on", receipt.run));
+            screen.say(&format!("… the message is a part of run {}, which is watched instead", receipt.run));
             self.run = receipt.run;
         }
         let ended = never_began(receipt.state);
         if ended.is_some() && !self.settled {
-            // It came to that before anybody listened: the line is in the journal.
+            // That happened before this command followed the run: the line is in the journal.
             self.read()?;
         }
         Ok(ended)
     }
 
-    /// Draws what an owner tells, until the run has ended or the owner is gone.
+    /// Draws the lines of an owner until the run has ended or the owner is gone.
     async fn follow(&mut self, follower: &mut Follower<'_>) -> Result<Followed, CliError> {
-        if std::mem::take(&mut self.told) {
+        if std::mem::take(&mut self.no_owner_reported) {
             follower.screen.say("… the home has an owner again");
         }
         let params = SubscribeParams {
@@ -137,7 +139,7 @@ impl Watch<'_> {
         match follower.follow_from(&self.key, params).await {
             Ok(()) => {}
             Err(error) if is_gone(&error) => return Ok(Followed::Alone),
-            // Its message was settled between the look at it and this.
+            // Its message was settled since the last check.
             Err(error) if self.reader.receipt(self.run.into())?.is_some_and(|receipt| is_settled(&receipt)) => {
                 drop(error);
                 return Ok(Followed::Settled);
@@ -146,7 +148,7 @@ impl Watch<'_> {
         }
         loop {
             match follower.next().await? {
-                Happening::Told(event) => {
+                Happening::Recorded(event) => {
                     self.seen = Some(event.cursor.clone());
                     if let Some(ended) = end(self.run, &event) {
                         return Ok(Followed::Ended(ended));
@@ -179,11 +181,11 @@ impl Watch<'_> {
         Ok(None)
     }
 
-    /// Until the next look.
+    /// Waits until the next check.
     async fn wait(&mut self) {
-        if let Some(screen) = self.screen.as_mut().filter(|_| !std::mem::replace(&mut self.told, true)) {
+        if let Some(screen) = self.screen.as_mut().filter(|_| !std::mem::replace(&mut self.no_owner_reported, true)) {
             screen.say(&format!(
-                "… no process that answers owns this home: `limulus resume {}` goes on with the run; waiting for an owner",
+                "… no process that answers owns this home: `limulus resume {}` continues the run; waiting for an owner",
                 self.key
             ));
         }
@@ -191,34 +193,34 @@ impl Watch<'_> {
     }
 }
 
-/// Whether a message waits no more and began no run of its own.
+/// Whether a message no longer waits and started no run of its own.
 fn is_settled(receipt: &ReceiptRow) -> bool {
     never_began(receipt.state).is_some() || receipt.run != receipt.message.into()
 }
 
-/// How this run ended, if the line tells it.
+/// How this run ended, if the line is its end.
 fn end(run: RunId, event: &Event) -> Option<RunEnd> {
     event.run_end().filter(|_| event.run == Some(run)).cloned()
 }
 
-/// The lines of a run that are in the journal behind this cursor.
+/// The lines of a run in the journal after this cursor.
 fn missed(read: &dyn Read, row: &SessionRow, run: RunId, seen: Option<&str>) -> Result<Vec<Event>, CliError> {
     let from: Cursor = match seen {
         Some(seen) => cursor(seen)?,
         None => before_run(read, row, run)?,
     };
     let missed = catch_up(read, row, &from)?;
-    // Without an owner the state is what it was left in.
+    // Without an owner the recorded state is the current one.
     let of_run = |event: &Event| (event.run == Some(run) || event.settles(run)) && !event.is_state();
     Ok(missed.lines.into_iter().map(|line| line.event).filter(of_run).collect())
 }
 
-/// A cursor as it was received; the numbers behind it are the subscription's.
+/// Parses a received cursor; the numbers after it belong to the subscription.
 pub(crate) fn cursor<C: FromStr>(text: &str) -> Result<C, CliError> {
     let of_journal = text.split('#').next().unwrap_or_default();
     of_journal.parse().map_err(|_| CliError::Usage {
-        what: format!("`{text}` is no cursor of this"),
-        hint: "give one as a line had it, of the same session or of the whole home, or none to begin at the beginning"
+        what: format!("`{text}` is not a cursor of this session or home"),
+        hint: "copy one from a line of the same session or of the whole home, or give none to start at the beginning"
             .into(),
     })
 }

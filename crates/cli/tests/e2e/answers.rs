@@ -1,4 +1,4 @@
-//! What a person and a program get back for a message: the answer on stdout, the rest on stderr, or JSON lines.
+//! The output for a message: the answer on stdout and the rest on stderr, or JSON lines.
 
 use bench::model_server::ModelServer;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Questions to a human, and what a terminal shows.
+//! Approval requests, and what a terminal shows.
 
 use bench::model_server::ModelServer;
 

@@ -1,4 +1,4 @@
-//! What a user, a configuration or a workspace can do wrong. Each ends in a line or two that say what to do.
+//! Mistakes in input, configuration and workspace. Each ends with one or two lines that say what to do.
 
 use std::fs;
 

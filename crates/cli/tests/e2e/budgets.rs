@@ -1,4 +1,4 @@
-//! What may be spent, and what was: limits that a run waits at, ends at, and goes on from.
+//! Budgets: limits at which a run waits, ends, and continues after an increase.
 
 use bench::model_server::ModelServer;
 use serde_json::Value;
@@ -64,7 +64,7 @@ fn r23_a_wait_for_more_outlives_kill_9() {
     let home = one_call(&server);
     at_its_limit(&home).kill();
     let asked = server.seen().len();
-    home.run(&["resume"]).expect_code(0).expect_err("waits for more to spend");
+    home.run(&["resume"]).expect_code(0).expect_err("waits for a larger budget");
     assert_eq!(server.seen().len(), asked, "nothing is asked while it waits");
     home.run(&["budget", "set", "main", "--run", "--calls", "9"]).expect_code(0);
     home.run(&["resume"]).expect_code(0);
@@ -113,7 +113,7 @@ fn states(home: &Home) -> Vec<String> {
     runs.as_array().into_iter().flatten().filter_map(state).collect()
 }
 
-/// What all runs have cost, micro-dollars.
+/// The cost of all runs, in micro-dollars.
 fn cost(home: &Home) -> u64 {
     home.json(&["usage"])["all"]["costMicros"].as_u64().expect("a number")
 }
@@ -190,7 +190,7 @@ fn r23_fifty_runs_at_once_do_not_pass_the_dollar_that_they_share_whatever_is_kil
     let lines = shown["lines"].as_array().cloned().expect("lines");
     let day = lines.iter().find(|line| line["scope"] == "day" && line["of"] == "cost").expect("the day's money");
     assert_eq!((&day["used"], &day["limit"]), (&spent.into(), &1_000_000.into()));
-    // Nothing is asked until there is more; then all go on by themselves.
+    // No request is sent until the limit is raised; then all runs continue by themselves.
     assert_eq!(server.seen().len(), asked);
     home.run(&["budget", "set", "--day", "--cost", "none"]).expect_code(0);
     until("the end of all", || states(&home).iter().all(|state| state == "completed"));

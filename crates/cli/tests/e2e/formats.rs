@@ -1,5 +1,5 @@
-//! One conversation with reasoning and a tool on each wire format, through the real program and a real local server. What was
-//! signed goes through the journal: the last request is of another process.
+//! One conversation with reasoning and a tool on each wire format, through the real program and a local server. Signatures
+//! go through the journal: another process sends the last request.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 
 use crate::support::{Home, all, answered, refused, serve, serve_whole};
 
-/// What a provider of one format says, and what it must be sent back.
+/// The responses of a provider of one format, and what later requests must contain.
 struct Case {
     api: &'static str,
     /// Thinks, and asks for `ls`.
     calls: &'static str,
     /// `There is one file.`
     answers: &'static str,
-    /// A field of the later requests, and what stands in it.
+    /// A field of the later requests and its content.
     sent_back: (&'static str, &'static str),
 }
 
@@ -252,6 +252,6 @@ fn r45_a_file_that_cannot_be_attached_sends_nothing() {
     let refused = home.run(&["agent", "-m", "hello", "--attach", "a.zip"]).expect_code(2);
     let verdict = refused.verdict();
     assert!(verdict.contains("a.zip is binary") && verdict.contains("PNG, JPEG, GIF and WebP"), "{verdict}");
-    home.run(&["agent", "-m", "hello", "--attach", "gone.png"]).expect_code(2).expect_err("gone.png does not read");
+    home.run(&["agent", "-m", "hello", "--attach", "gone.png"]).expect_code(2).expect_err("gone.png cannot be read");
     home.run(&["sessions", "list"]).expect_code(4);
 }

@@ -215,7 +215,7 @@ fn r17_r18_a_reader_of_the_page_reads_notes_waits_and_ends() {
     circles.run(&["agent", "-m", "rounds=9 tool=ls tokens=1"]).expect_code(1);
     assert_eq!(notes(&compare(python, &circles)), 1);
     let agent = circles.start(&["agent", "--session", "quota", "-m", "fail=429x1 tokens=1"]);
-    agent.until_err("goes on by itself");
+    agent.until_err("continues by itself");
     compare(python, &circles);
     circles.run(&["profiles", "clear"]).expect_code(0);
     agent.finish().expect_code(0);
@@ -225,7 +225,7 @@ fn r17_r18_a_reader_of_the_page_reads_notes_waits_and_ends() {
     let owner = rests.start(&["serve"]);
     owner.until_err("serving");
     rests.run(&["agent", "-m", "Who are you?"]).expect_code(0);
-    owner.until_err("agent:main:main is ended");
+    owner.until_err("agent:main:main ended: it was idle for");
     let told = compare(python, &rests);
     assert_eq!(told["sessions"][0]["lifecycle"], "terminated");
 }

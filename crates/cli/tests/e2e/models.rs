@@ -1,4 +1,4 @@
-//! `limulus models`: what is known of models, and what works of one, found out by real requests to a real local server.
+//! `limulus models`: the list of models, and the check of one by real requests to a local server.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Homes that older versions have left: what they said of them is said today, and they go on.
+//! Homes of older versions: they show what they showed then, and continue.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -24,7 +24,7 @@ fn copy(of: &Path) -> Home {
     home
 }
 
-/// What was said is said; more may be said by now.
+/// Checks that everything shown then is shown now; more may be shown.
 fn assert_says(actual: &Value, expected: &Value, at: &str) {
     match (actual, expected) {
         (Value::Object(actual), Value::Object(expected)) => {

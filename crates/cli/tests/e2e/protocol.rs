@@ -1,4 +1,4 @@
-//! The published schema against what an owner really says.
+//! Checks the published schema against the frames of a real owner.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 
 use crate::support::Home;
 
-/// A client that checks all that it hears.
+/// A client that checks every received frame.
 struct Strict {
     schema: Value,
     read: BufReader<UnixStream>,
     write: UnixStream,
     /// What each request asked for.
     asked: BTreeMap<String, String>,
-    /// What was heard: methods and events.
+    /// The received methods and events.
     observed: BTreeSet<String>,
     /// Parts of the schema that were needed before.
     known: BTreeMap<String, tools::SchemaValidator>,

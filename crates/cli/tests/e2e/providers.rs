@@ -1,4 +1,4 @@
-//! What a provider can do wrong. Each ends in a line or two that say what to do, is in the trace of its run, and leaves the
+//! Failures of a provider. Each ends with one or two lines that say what to do, is in the trace of its run, and leaves the
 //! session usable.
 
 use bench::model_server::ModelServer;
@@ -70,7 +70,7 @@ pub(crate) fn r49_a_provider_that_is_silent_is_given_up() {
     assert!(answer.out == "word0 word1\n" && answer.err.contains("first_byte_s"), "{answer:?}");
 }
 
-/// Mistakes of a model are its calls' results: it is told, and decides.
+/// A model receives its mistakes as results of its calls.
 #[test]
 pub(crate) fn r13_r46_a_call_that_makes_no_sense_is_answered_and_not_run() {
     let server = ModelServer::start().unwrap();

@@ -1,4 +1,4 @@
-//! `limulus serve`: a home without a terminal, spoken with over its socket as any program could.
+//! `limulus serve`: a home without a terminal, used over its socket as any program could.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -15,7 +15,7 @@ use crate::support::{Home, Process, until};
 struct Line {
     read: BufReader<UnixStream>,
     write: UnixStream,
-    /// A piece of an answer was heard, also while something else was waited for.
+    /// Whether a piece of an answer has arrived.
     has_delta: bool,
 }
 
@@ -68,7 +68,7 @@ impl Line {
     }
 }
 
-/// Starts the service, and waits until it is ready; gives what it said of itself.
+/// Starts the service and waits until it is ready. Returns its `ready` object.
 fn serve(home: &Home) -> (Process, Value) {
     let service = home.start(&["serve", "--json"]);
     let ready = service.until_line("ready", |line| line["type"] == "ready");

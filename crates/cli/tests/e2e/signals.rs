@@ -60,7 +60,7 @@ fn r15_a_second_interrupt_quits_at_once() {
     agent.until_line("the abort in the journal", |line| line["type"] == "ending");
     agent.signal(Signal::INT);
     let ended = agent.finish().expect_code(130);
-    assert!(!ended.err.contains("what had come is kept"), "it did not wait for the end: {ended:?}");
+    assert!(!ended.err.contains("the text so far is kept"), "it did not wait for the end: {ended:?}");
     // The abort was recorded: whoever comes next takes it to its end.
     let supervisor = rustix::process::Pid::from_raw(supervisor as i32).expect("a pid is not 0");
     rustix::process::kill_process(supervisor, Signal::CONT).expect("it is there");
@@ -136,7 +136,7 @@ fn r15_an_interrupt_of_resume_ends_its_run_and_leaves_what_waits_behind_it() {
     let runs = home.json(&["runs", "list"]);
     let status = home.json(&["status"]);
     assert!(
-        ended.err.contains("more waits: `limulus resume agent:main:main` goes on with it"),
+        ended.err.contains("more waits: `limulus resume agent:main:main` continues with it"),
         "{} {status}",
         ended.err
     );

@@ -1,5 +1,5 @@
-//! `kill -9` in the middle of a chain of keys and models, and of the answers in it: what was given up stays so, the request that was
-//! out is sent once more, and no text is told twice.
+//! `kill -9` in the middle of a chain of keys and models: failed candidates stay failed, the open request is sent once more,
+//! and no text is sent twice.
 
 use serde_json::json;
 

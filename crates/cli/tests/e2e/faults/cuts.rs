@@ -1,5 +1,5 @@
-//! An answer that is cut in its middle, by the network, by `kill -9` of the owner, or by a pause: sent again (`restart`) or gone on
-//! from (`continue`), and told once to whoever listens.
+//! An answer is interrupted by the network, by `kill -9` of the owner, or by a pause. It is requested again (`restart`) or
+//! continued (`continue`), and subscribers receive each part once.
 
 use std::collections::BTreeMap;
 
@@ -30,11 +30,11 @@ fn server(cut: Cut, again: Vec<&'static str>) -> Planned {
     })
 }
 
-/// A run that is cut and ends all the same: what was sent, and what its own terminal and a listener heard.
+/// An interrupted run that completes: what was sent, and what its own terminal and a subscriber received.
 fn carried(home: &Home, server: &Planned, cut: Cut) -> (Vec<Vec<Value>>, [Vec<Value>; 2]) {
     let owner = home.start(&["serve"]);
     owner.until_err("serving");
-    // From now on is from when the owner has it: a session before this one is heard.
+    // `--follow` starts when the owner has the subscription: wait for a line of an earlier session.
     let listener = home.start(&["events", "--follow", "--whole", "--json"]);
     until("the listener to hear", || {
         home.run(&["agent", "--session", "other", "--model", "offline/offline", "-m", "Who are you?"]).expect_code(0);
@@ -72,7 +72,7 @@ fn carried(home: &Home, server: &Planned, cut: Cut) -> (Vec<Vec<Value>>, [Vec<Va
     (server.seen().into_iter().map(messages).collect(), [told, observed])
 }
 
-/// The pieces of text without those that were struck; each byte of each answer stands in them once, in its order.
+/// The pieces of text that were not retracted. They contain each byte of each answer once, in order.
 #[track_caller]
 fn text_told(lines: &[Value]) -> (String, usize) {
     let mut texts: BTreeMap<String, String> = BTreeMap::new();
@@ -139,7 +139,7 @@ fn r12_r43_under_continue_a_cut_answer_is_kept_and_gone_on_from() {
     }
 }
 
-/// R12: cut again and again, each time somewhere else, by kills of whoever owns it: every piece is in the answer once.
+/// R12: interrupted several times at different places by kills of the owner: every piece is in the answer once.
 #[test]
 fn r12_an_answer_that_is_cut_by_one_kill_after_the_other_goes_on_each_time() {
     let pieces = ["One ", "two ", "three ", "four."];

@@ -1,5 +1,4 @@
-//! A home with its workspace, the real program in it, and ways to watch it. What may not live here: a judgement; that is
-//! the tests'.
+//! A home with its workspace, the real program in it, and ways to watch it. Tests make the assertions.
 
 mod busy;
 mod canned;
@@ -44,7 +43,7 @@ pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Whether a line tells how things stand, and no entry: it is told whenever somebody looks.
+/// Whether a line shows a state and no entry: each new subscription receives it.
 pub(crate) fn is_state(line: &Value) -> bool {
     line["stream"] == "state" && line["type"] == "changed" || line["stream"] == "usage"
 }
