@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn r50_each_profile_is_listed_with_its_place_and_what_it_is_left_alone_for() {
+    fn r50_each_profile_is_listed_with_its_place_and_its_cooldown() {
         let alone = |profile: &str, model: Option<&str>, until| LeftAlone {
             provider: if profile.is_empty() { "local" } else { "acme" }.into(),
             profile: (!profile.is_empty()).then(|| profile.into()),

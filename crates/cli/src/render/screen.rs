@@ -270,7 +270,7 @@ impl Screen {
                 }
             }
             Stream::State(StateLine::Rewound { .. }) => {
-                self.strike();
+                self.retract();
                 self.note(event, vocabulary::REWOUND);
             }
             what => {
@@ -288,7 +288,7 @@ impl Screen {
                     self.stream(*effect, text);
                 }
             }
-            AssistantLine::Struck { .. } => self.strike(),
+            AssistantLine::Struck { .. } => self.retract(),
             AssistantLine::Cut { cause, .. } => self.note(event, &vocabulary::cut(*cause)),
             AssistantLine::Message { effect, text, .. } => self.sealed(*effect, text.as_deref()),
         }
@@ -323,7 +323,7 @@ impl Screen {
     }
 
     /// Erases the open text if it is still on the screen, and prints the notes below it again.
-    fn strike(&mut self) {
+    fn retract(&mut self) {
         let Some(open) = self.open.take() else { return };
         match rows_of(&open.written, width()) {
             0 => self.out("\r\x1b[J"),

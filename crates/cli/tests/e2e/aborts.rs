@@ -45,7 +45,7 @@ fn r15_an_abort_reaches_a_run_that_waits_for_its_next_try() {
 
 /// R34: `--clear` cancels waiting messages together with the run: none of them starts, and each has its receipt.
 #[test]
-fn r34_an_abort_that_clears_takes_back_what_waits_as_well() {
+fn r34_an_abort_that_clears_cancels_what_waits_as_well() {
     let home = Home::new();
     let owner = home.start(&["serve"]);
     owner.until_err("serving");

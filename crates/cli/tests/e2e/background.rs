@@ -25,8 +25,8 @@ fn process(home: &Home, arguments: &str) -> String {
     home.run(&["agent", "--yes", "-m", &call("process", arguments)]).expect_code(0);
     let shown = home.json(&["sessions", "show"]);
     let items = shown["transcript"].as_array().expect("a list");
-    let told = items.iter().rev().find(|item| item["role"] == "tool").expect("a result");
-    told["text"].as_str().expect("a text").to_owned()
+    let result = items.iter().rev().find(|item| item["role"] == "tool").expect("a result");
+    result["text"].as_str().expect("a text").to_owned()
 }
 
 #[test]
@@ -70,7 +70,7 @@ pub(crate) fn r11_r13_a_command_in_the_background_outlives_a_kill_and_is_polled_
 
 /// R13: readers see at once that a process ended without an owner; the next owner records it, and it is no orphan.
 #[test]
-fn r13_a_process_that_ends_while_nobody_looks_is_told_as_ended() {
+fn r13_a_process_that_ends_without_an_owner_is_shown_as_ended() {
     let server = ModelServer::start().unwrap();
     let home = Home::new().served_by(&server);
     let message = "{\"command\": \"until [ -e go ]; do sleep 0.02; done; exit 3\", \"background\": true}";
@@ -140,7 +140,7 @@ fn killed_while_it_ends(home: &Home) -> String {
 
 /// R20, R11: the next owner carries out a recorded request.
 #[test]
-fn r11_r20_the_end_of_a_session_that_was_killed_is_taken_up() {
+fn r11_r20_a_killed_end_of_a_session_is_resumed() {
     let server = ModelServer::start().unwrap();
     let home = Home::new().served_by(&server);
     let session = killed_while_it_ends(&home);

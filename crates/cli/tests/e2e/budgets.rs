@@ -33,7 +33,7 @@ fn at_its_limit(home: &Home) -> Process {
 }
 
 #[test]
-pub(crate) fn r23_a_run_that_has_used_up_its_calls_says_so_waits_and_goes_on_when_there_is_more() {
+pub(crate) fn r23_a_run_that_has_used_up_its_calls_says_so_waits_and_continues_when_there_is_more() {
     let server = ModelServer::start().unwrap();
     let home = one_call(&server);
     let agent = at_its_limit(&home);
@@ -50,9 +50,10 @@ pub(crate) fn r23_a_run_that_has_used_up_its_calls_says_so_waits_and_goes_on_whe
     assert_eq!(asked, 2, "the second request is the one that says what was done");
     home.run(&["budget", "set", "main", "--run", "--calls", "none"]).expect_code(0);
     let done = agent.finish().expect_code(0);
-    for told in ["what this run may spend is used up (1 of 1 calls)", "waits for more", "there is more to spend again"]
+    for expected in
+        ["what this run may spend is used up (1 of 1 calls)", "waits for more", "there is more to spend again"]
     {
-        assert!(done.err.contains(told), "{told}: {done:?}");
+        assert!(done.err.contains(expected), "{expected}: {done:?}");
     }
     assert_eq!(server.violations(), [""; 0]);
     assert_eq!(budget(&home)["waits"], false);
@@ -84,7 +85,7 @@ pub(crate) fn r23_a_run_ends_at_its_limit_where_that_is_configured() {
 }
 
 #[test]
-pub(crate) fn r23_near_a_limit_the_model_is_told_to_come_to_an_end() {
+pub(crate) fn r23_near_a_limit_the_model_is_asked_to_finish() {
     let server = ModelServer::start().unwrap();
     let home = Home::new().served_by(&server).with("LIMULUS_BUDGET__RUN__CALLS", "4");
     let home = home.with("LIMULUS_BUDGET__WRAP_UP_PERCENT", "50");
@@ -119,7 +120,7 @@ fn cost(home: &Home) -> u64 {
 }
 
 #[test]
-pub(crate) fn r23_what_was_taken_is_told_by_model_session_and_day() {
+pub(crate) fn r23_usage_is_shown_by_model_session_and_day() {
     let server = ModelServer::start().unwrap();
     let home = with_a_price(&server);
     for session in ["one", "two", "two"] {

@@ -32,9 +32,9 @@ pub(crate) fn r62_commands_are_answered_without_a_model_and_hold_for_the_next_ru
     home.run(&["agent", "-m", "tokens=3 And now?"]).expect_code(0);
     assert_eq!(home.json(&["runs", "list"])[1]["model"], "acme/other");
     assert!(say(&home, "/model default").contains("acme/scripted (as configured)"));
-    let told = home.json(&["send", "/queue default"]);
-    assert_eq!(told["status"], "command", "{told}");
-    assert!(told["text"].as_str().is_some_and(|text| text.contains("steer (as configured)")), "{told}");
+    let response = home.json(&["send", "/queue default"]);
+    assert_eq!(response["status"], "command", "{response}");
+    assert!(response["text"].as_str().is_some_and(|text| text.contains("steer (as configured)")), "{response}");
 }
 
 /// R62: a setting of a session applies to everyone who follows its runs.
@@ -45,8 +45,8 @@ pub(crate) fn r62_a_session_that_is_verbose_shows_what_its_calls_give() {
     let err = |home: &Home| home.run(&["agent", "-m", "read notes.txt"]).expect_code(0).err;
     assert!(!err(&home).contains("│ the tide"));
     say(&home, "/verbose on");
-    let told = err(&home);
-    assert!(told.contains("  │ the tide\n  │ is out\n"), "{told}");
+    let response = err(&home);
+    assert!(response.contains("  │ the tide\n  │ is out\n"), "{response}");
     say(&home, "/verbose default");
     assert!(!err(&home).contains("│ the tide"));
 }

@@ -21,7 +21,7 @@ fn cleanup(home: &Home, words: &[&str]) -> Value {
 }
 
 #[test]
-fn r21_what_is_old_is_told_first_and_erased_when_that_is_asked_for() {
+fn r21_old_content_is_counted_first_and_erased_on_request() {
     let (home, run) = put_aside();
     let before = home.json(&["sessions", "show"]);
     let would = cleanup(&home, &[]);
@@ -44,7 +44,7 @@ fn r21_what_is_old_is_told_first_and_erased_when_that_is_asked_for() {
 }
 
 #[test]
-fn r21_the_owner_of_a_home_erases_when_it_is_asked_to_and_goes_on() {
+fn r21_the_owner_of_a_home_erases_on_request_and_continues() {
     let (home, run) = put_aside();
     let would = cleanup(&home, &[]);
     let owner = home.start(&["serve"]);

@@ -133,8 +133,8 @@ pub(crate) fn r14_r25_what_must_not_be_lost_can_be_written_down_before_a_summary
         if flush {
             assert!((summaries..=summaries + 1).contains(&flushes), "{flushes} for {summaries}");
             assert_eq!(home.text("memory/NOTES.md"), "high at noon");
-            let told = "! the model receives: Note from limulus: this conversation is nearly as long as fits";
-            assert_eq!(answer.err.matches(told).count(), flushes, "{}", answer.err);
+            let expected = "! the model receives: Note from limulus: this conversation is nearly as long as fits";
+            assert_eq!(answer.err.matches(expected).count(), flushes, "{}", answer.err);
         } else {
             assert_eq!((flushes, home.text("memory/NOTES.md")), (0, String::new()));
         }
@@ -145,7 +145,7 @@ pub(crate) fn r14_r25_what_must_not_be_lost_can_be_written_down_before_a_summary
 /// A summary reserves its budget like any request. If too little is left, the run continues without a summary.
 #[test]
 pub(crate) fn r23_a_summary_that_too_little_is_left_for_is_not_asked_for() {
-    for (scope, told) in [("RUN", "too little is left for a summary"), ("DAY", "no leave for a summary")] {
+    for (scope, expected) in [("RUN", "too little is left for a summary"), ("DAY", "no leave for a summary")] {
         let (server, overflows) = strict(1);
         let home = home(&server.base_url).with(&format!("LIMULUS_BUDGET__{scope}__COST"), "1");
         let dear =
@@ -155,7 +155,7 @@ pub(crate) fn r23_a_summary_that_too_little_is_left_for_is_not_asked_for() {
         std::fs::write(&file, models + dear).expect("its configuration");
         let answer = home.run(&["agent", "--yes", "-m", "Read the log"]).expect_code(0);
         assert_eq!(answer.out, "All of it was read.\n");
-        assert!(answer.err.contains(told), "{scope}: {}", answer.err);
+        assert!(answer.err.contains(expected), "{scope}: {}", answer.err);
         assert!(!server.seen().iter().any(is_summary), "{scope}: a summary was asked for");
         assert_eq!(overflows.load(Ordering::SeqCst), 0, "{}", answer.err);
         assert_eq!(home.json(&["usage"])["all"]["costMicros"], 0);
@@ -177,7 +177,7 @@ pub(crate) fn r52_thirty_results_at_once_are_cut_before_they_are_sent() {
 
 /// If the provider reports a smaller window than configured, the run compacts for that window: three summaries, then the next steps.
 #[test]
-pub(crate) fn r52_an_overflow_is_compacted_and_then_told_readably() {
+pub(crate) fn r52_an_overflow_is_compacted_and_then_reported_readably() {
     let server = Planned::start(|number, asked| match () {
         () if is_summary(asked) => Does::Answer(whole(&["They greeted each other."])),
         () if number < 2 => Does::Answer(whole(&["Hello to you."; 40])),
@@ -231,7 +231,7 @@ pub(crate) fn r14_a_summary_that_goes_wrong_leaves_the_old_history() {
 
 /// Killed during a summary: the old history is in force, and the next owner compacts it once.
 #[test]
-fn r11_r14_a_kill_in_a_compaction_leaves_the_old_history_and_the_next_owner_goes_on() {
+fn r11_r14_a_kill_in_a_compaction_leaves_the_old_history_and_the_next_owner_continues() {
     let summaries = AtomicUsize::new(0);
     let server = Planned::start(move |number, asked| match () {
         () if is_summary(asked) && summaries.fetch_add(1, Ordering::SeqCst) == 0 => Does::Hold(said(&["A sum"])),
@@ -257,7 +257,7 @@ fn r11_r14_a_kill_in_a_compaction_leaves_the_old_history_and_the_next_owner_goes
 
 /// Undo restores the previous summary, and a second undo restores what that one replaced.
 #[test]
-pub(crate) fn r62_each_summary_can_be_taken_back_in_its_turn() {
+pub(crate) fn r62_each_summary_can_be_undone_in_turn() {
     let home = Home::new();
     home.put("tide.txt", "high at noon\n".repeat(200));
     let talk = || {
@@ -288,7 +288,7 @@ pub(crate) fn r62_each_summary_can_be_taken_back_in_its_turn() {
 
 /// Without any model: an extract on demand, and its undo.
 #[test]
-pub(crate) fn r62_a_history_is_made_shorter_on_demand_and_that_is_taken_back() {
+pub(crate) fn r62_a_history_is_compacted_on_demand_and_that_is_undone() {
     let home = Home::new();
     home.put("tide.txt", "high at noon\n".repeat(200));
     for text in ["Read tide.txt", "Who are you?", "List the files here"] {

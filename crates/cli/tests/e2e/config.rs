@@ -26,7 +26,7 @@ fn r61_a_file_to_begin_with_is_written_once_and_changes_nothing() {
 }
 
 #[test]
-fn r24_r50_a_check_tells_everything_and_what_is_shown_holds_no_key() {
+fn r24_r50_a_check_reports_everything_and_the_output_contains_no_key() {
     let home = Home::new().with("LIMULUS_RUNS__RESUME", "never");
     fs::create_dir(home.path()).unwrap();
     let file = home.path().join("config.toml");

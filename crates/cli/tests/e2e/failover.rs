@@ -91,10 +91,14 @@ pub(crate) fn r50_what_one_session_learns_of_a_key_all_know_and_the_user_can_say
     assert_eq!(hours, 5);
     assert_eq!(state("second")["last_good"], true);
     // Another session does not use it, and reports that.
-    let told = home.run(&["agent", "--session", "two", "-m", "tokens=1"]).expect_code(0);
+    let output = home.run(&["agent", "--session", "two", "-m", "tokens=1"]).expect_code(0);
     assert_eq!(asked(&home, "two"), [SECOND]);
-    assert!(told.err.contains("acme/scripted (first) is in cooldown until"), "{}", told.err);
-    assert!(told.err.contains("(billing); after fixing that, run `limulus profiles clear acme/first`"), "{}", told.err);
+    assert!(output.err.contains("acme/scripted (first) is in cooldown until"), "{}", output.err);
+    assert!(
+        output.err.contains("(billing); after fixing that, run `limulus profiles clear acme/first`"),
+        "{}",
+        output.err
+    );
     // `profiles clear` ends the cooldown, and `profiles use` puts a profile first.
     let cleared = home.run(&["profiles", "clear", "acme/first"]).expect_code(0).out;
     assert_eq!(cleared, "acme/first is available again (it was in cooldown: billing)\n");
@@ -110,7 +114,7 @@ pub(crate) fn r50_what_one_session_learns_of_a_key_all_know_and_the_user_can_say
 
 /// A run without failures of its own uses another model than the chosen one, because of cooldowns.
 #[test]
-pub(crate) fn r51_who_answers_is_told_where_only_the_ledger_is_why() {
+pub(crate) fn r51_the_answering_model_is_reported_if_only_the_ledger_is_the_reason() {
     let server = ModelServer::start().unwrap();
     let home = Home::new()
         .served_by(&server)
@@ -136,8 +140,8 @@ fn r50_r51_a_run_learns_during_its_life_what_others_find_out() {
     until("its command runs", || home.file("begun").exists());
     home.run(&["agent", "--session", "two", "-m", "fail=402x1 tokens=1"]).expect_code(0);
     home.put("go", "");
-    let told = agent.finish().expect_code(0).err;
-    assert!(told.contains("acme/scripted (first) is in cooldown until"), "{told}");
+    let output = agent.finish().expect_code(0).err;
+    assert!(output.contains("acme/scripted (first) is in cooldown until"), "{output}");
     assert_eq!(asked(&home, "one"), [FIRST, SECOND], "the first answered it, and has no credit now");
     let refused = server.seen().iter().filter(|seen| seen.status == 402).count();
     assert_eq!((refused, server.violations()), (1, vec![]));
@@ -145,7 +149,7 @@ fn r50_r51_a_run_learns_during_its_life_what_others_find_out() {
 
 /// R11: every later owner knows what was reported about a key, wherever the owner was killed.
 #[test]
-fn r50_no_kill_shortens_what_a_key_is_left_alone_for() {
+fn r50_no_kill_shortens_a_cooldown() {
     let server = ModelServer::start().unwrap();
     let home = home(&server);
     let agent = home.start(&["agent", "--session", "one", "--json", "-m", "fail=402x1 tokens=500 delay_ms=20"]);
@@ -171,7 +175,7 @@ fn damage_ledger(home: &Home, seq: u32) {
 const LEDGER_IS_DAMAGED: &str = "the ledger of this home is damaged";
 
 #[test]
-fn r50_r10_with_a_damaged_ledger_runs_go_on_loudly_and_a_mend_keeps_what_is_good() {
+fn r50_r10_with_a_damaged_ledger_runs_continue_with_a_warning_and_a_repair_keeps_intact_entries() {
     let server = ModelServer::start().unwrap();
     let home = home(&server);
     home.run(&["agent", "--session", "one", "-m", "fail=402x1 tokens=1"]).expect_code(0);
@@ -251,7 +255,11 @@ fn r50_a_wait_for_a_limit_outlives_a_kill_and_can_be_aborted() {
     assert_eq!(home.json(&["runs", "explain", "--session", "main"])["until"], wait_until);
     home.run(&["runs", "abort", "--session", "main"]).expect_code(0);
     let ended = resumed.finish();
-    assert!(ended.err.contains("… waits for a quota, until "), "who takes it up is told: {}", ended.err);
+    assert!(
+        ended.err.contains("… waits for a quota, until "),
+        "the command that resumes it reports the wait: {}",
+        ended.err
+    );
     assert_eq!(server.seen().len(), 1, "nothing was sent meanwhile: {}", ended.err);
     assert_eq!(home.json(&["runs", "show"])["outcome"], "aborted");
     // Else the next run would wait for the limit as well.
@@ -262,7 +270,7 @@ fn r50_a_wait_for_a_limit_outlives_a_kill_and_can_be_aborted() {
 
 /// R11: `profiles clear` ends a wait at once, with any owner, and also without one.
 #[test]
-fn r50_r51_a_run_that_waits_for_a_quota_goes_on_when_its_profile_is_cleared() {
+fn r50_r51_a_run_that_waits_for_a_quota_continues_when_its_profile_is_cleared() {
     let server = ModelServer::start().unwrap();
     let home = Home::new().served_by(&server).with("LIMULUS_REQUESTS__RETRIES", "0");
     let waits = |session: &str| {
@@ -319,7 +327,7 @@ fn r50_a_command_whose_run_has_failed_leaves_nothing_unfinished() {
 
 /// R53: if the last candidate asks for a wait of fifty minutes, the run waits for a quota, which a user can end.
 #[test]
-fn r53_a_run_that_was_told_to_come_much_later_goes_on_when_a_user_clears_its_keys() {
+fn r53_a_run_with_a_long_requested_wait_continues_when_a_user_clears_its_keys() {
     let server = ModelServer::start().unwrap();
     let home = home(&server).with("LIMULUS_REQUESTS__RETRIES", "2");
     let owner = home.start(&["serve"]);

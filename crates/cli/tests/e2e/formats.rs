@@ -235,7 +235,7 @@ pub(crate) fn r45_an_image_that_is_attached_and_one_that_is_read_are_sent_on_eac
 }
 
 #[test]
-pub(crate) fn r45_a_model_that_sees_no_images_is_told_of_them_and_so_is_the_user() {
+pub(crate) fn r45_a_model_without_image_support_receives_their_names_and_the_user_a_note() {
     let (address, bodies) = serve([CASES[0].answers.to_owned()]);
     let home = Home::new().served_at(&address);
     let sent = put_image(&home, "sent.png", [200, 0, 0]);
@@ -252,6 +252,6 @@ fn r45_a_file_that_cannot_be_attached_sends_nothing() {
     let refused = home.run(&["agent", "-m", "hello", "--attach", "a.zip"]).expect_code(2);
     let verdict = refused.verdict();
     assert!(verdict.contains("a.zip is binary") && verdict.contains("PNG, JPEG, GIF and WebP"), "{verdict}");
-    home.run(&["agent", "-m", "hello", "--attach", "gone.png"]).expect_code(2).expect_err("gone.png cannot be read");
+    home.run(&["agent", "-m", "hello", "--attach", "gone.png"]).expect_code(2).expect_err("gone.png does not read");
     home.run(&["sessions", "list"]).expect_code(4);
 }

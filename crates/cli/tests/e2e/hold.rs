@@ -33,7 +33,7 @@ fn outcomes(home: &Home) -> Vec<Value> {
 
 /// R16: a paused run does nothing until it is resumed, with any owner; its command runs once.
 #[test]
-fn r16_a_frozen_run_stands_still_across_the_death_of_its_owner_and_goes_on_when_it_is_resumed() {
+fn r16_a_frozen_run_stays_stopped_across_the_death_of_its_owner_and_continues_when_it_is_resumed() {
     let home = Home::new().with("LIMULUS_TOOLS__EXEC__POLICY", "allow");
     let owner = home.start(&["serve"]);
     owner.until_err("serving");
@@ -61,7 +61,7 @@ fn r16_a_frozen_run_stands_still_across_the_death_of_its_owner_and_goes_on_when_
 
 /// R16: the next owner continues a frozen command of a killed owner, also if the run was resumed meanwhile.
 #[test]
-fn r16_where_nobody_owns_the_home_a_run_is_paused_and_resumed_all_the_same() {
+fn r16_without_an_owner_a_run_is_paused_and_resumed_too() {
     let home = Home::new();
     let agent = home.start(&["agent", "--yes", "-m", HOLD]);
     until("a command that holds", || pids(&home.file("pids")).len() == 1);
@@ -80,7 +80,7 @@ fn r16_where_nobody_owns_the_home_a_run_is_paused_and_resumed_all_the_same() {
 
 /// R16: `--drop` ends the run as interrupted, with its command, and the next message is answered.
 #[test]
-fn r16_a_held_run_that_is_dropped_makes_room_for_what_waits() {
+fn r16_a_dropped_paused_run_lets_the_next_message_run() {
     let mut busy = Busy::new();
     let later = busy.send("followup", "Who are you?");
     busy.home.run(&["runs", "pause", "--session", "main"]).expect_code(0);
@@ -94,7 +94,7 @@ fn r16_a_held_run_that_is_dropped_makes_room_for_what_waits() {
 
 /// R16: each breakpoint pauses it once.
 #[test]
-fn r16_a_run_holds_by_itself_where_it_was_told_to() {
+fn r16_a_run_pauses_at_its_breakpoints() {
     let mut busy = Busy::new();
     busy.home.run(&["runs", "break", "--before-tool", "ls"]).expect_code(0);
     busy.send("steer", "list the files here");

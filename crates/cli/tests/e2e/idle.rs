@@ -6,7 +6,7 @@ const HOLD: &str = "run `echo $$ >> pids; until test -e go; do sleep 0.02; done`
 
 /// R20: the service terminates idle sessions through a named edge; unfinished runs continue.
 #[test]
-fn r20_a_session_that_rests_for_too_long_is_ended_by_its_service() {
+fn r20_an_idle_session_is_terminated_by_its_service() {
     let home = Home::new().with("LIMULUS_TOOLS__EXEC__POLICY", "allow").with("LIMULUS_SESSION__IDLE_TIMEOUT_S", "1");
     let owner = home.start(&["serve"]);
     owner.until_err("serving");

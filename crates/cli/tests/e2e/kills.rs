@@ -76,7 +76,7 @@ fn r12_a_cut_answer_is_kept_and_the_whole_one_is_printed_once() {
 }
 
 #[test]
-fn r12_continue_goes_on_from_the_kept_text() {
+fn r12_continue_resumes_from_the_kept_text() {
     // The offline model continues where it was interrupted. Its next piece comes much later.
     let home = Home::new().paced(2000).with("LIMULUS_RUNS__RESUME", "continue");
     let agent = home.start(&["agent", "--json", "-m", "Who are you?"]);
@@ -89,7 +89,7 @@ fn r12_continue_goes_on_from_the_kept_text() {
 }
 
 #[test]
-fn r10_r11_a_run_that_is_killed_twice_in_a_row_is_taken_up_twice() {
+fn r10_r11_a_run_that_is_killed_twice_in_a_row_is_resumed_twice() {
     let server = ModelServer::start().unwrap();
     let home = Home::new().served_by(&server);
     // The request for the call says no word and cannot stall; the one after it does.
@@ -129,8 +129,8 @@ fn r11_other_sessions_runs_stay_for_resume_and_are_counted() {
         kill_in_an_answer(&home, session);
     }
     let answer = home.run(&["agent", "--session", "c", "-m", "Who are you?"]).expect_code(0);
-    let told: Vec<&str> = answer.err.lines().filter(|line| line.contains("unfinished")).collect();
-    assert!(matches!(&told[..], [line] if line.contains('2') && line.contains("limulus resume")), "{told:?}");
+    let notes: Vec<&str> = answer.err.lines().filter(|line| line.contains("unfinished")).collect();
+    assert!(matches!(&notes[..], [line] if line.contains('2') && line.contains("limulus resume")), "{notes:?}");
     assert_eq!(run_of(&home, "a")["outcome"], serde_json::Value::Null);
 
     home.run(&["resume", "b"]).expect_code(0);
@@ -153,7 +153,7 @@ fn r11_resume_says_when_there_is_nothing_to_take_up() {
 
 /// A run without progress is not retried forever, and does not affect anything else.
 #[test]
-fn r11_a_poison_run_is_held_until_a_human_says_go_on() {
+fn r11_a_poison_run_waits_until_a_human_resumes_it() {
     // The first byte is far away.
     let slow = Home::new().paced(60_000);
     let agent = slow.start(&["agent", "--session", "bad", "--json", "-m", "Who are you?"]);
@@ -183,7 +183,7 @@ fn r11_a_poison_run_is_held_until_a_human_says_go_on() {
 
 /// The same in a service beside other sessions: only the session that causes the kills needs a human, and every interface reports that.
 #[test]
-fn r11_a_poison_run_is_held_and_the_other_sessions_of_its_home_go_on() {
+fn r11_a_poison_run_waits_and_the_other_sessions_of_its_home_continue() {
     let server = Planned::start(|number, asked| {
         let body = asked.body.to_string();
         match () {

@@ -24,12 +24,16 @@ fn waits(line: &Value) -> bool {
 /// R35: a wait is reported when it starts, after 2 s, and at its end. It is shown by `status`, by `runs` and on stderr of the
 /// waiting command.
 #[test]
-fn r35_who_waits_for_a_place_is_told_behind_whom() {
+fn r35_a_queued_run_shows_what_it_waits_behind() {
     let home = Home::new().with("LIMULUS_LANES__MAIN", "1");
     let (owner, first) = one_place(&home);
     let second = home.start(&["agent", "--session", "b", "--json", "-m", "tokens=3 Who are you?"]);
-    let told = second.until_line("the wait", waits);
-    assert_eq!((&told["lane"], &told["behind"][0]["session"]), (&"main".into(), &"agent:main:a".into()), "{told}");
+    let wait_line = second.until_line("the wait", waits);
+    assert_eq!(
+        (&wait_line["lane"], &wait_line["behind"][0]["session"]),
+        (&"main".into(), &"agent:main:a".into()),
+        "{wait_line}"
+    );
     second.until_line("a long wait", |line| waits(line) && line["waited_ms"].as_u64() >= Some(2_000));
     let third = home.start(&["agent", "--session", "c", "-m", "tokens=3 Who are you?"]);
     third.until_err("queued behind agent:main:a\n");
@@ -72,7 +76,7 @@ fn r35_who_waits_for_a_place_is_told_behind_whom() {
 
 /// R23: one run of an agent at once, across a kill; those of other agents do not wait behind it.
 #[test]
-fn r23_a_run_past_the_bound_of_its_agent_waits_says_for_what_and_goes_on_by_itself() {
+fn r23_a_run_past_the_bound_of_its_agent_waits_says_for_what_and_continues_by_itself() {
     let home =
         Home::new().with("LIMULUS_BUDGET__AGENT__CONCURRENT_RUNS", "1").with("LIMULUS_AGENTS__OTHER__WORKSPACE", ".");
     let (mut owner, first) = one_place(&home);
@@ -177,7 +181,7 @@ fn r11_r35_what_waits_for_its_place_after_a_restart_takes_what_is_asked() {
 
 /// R21: at the memory limit of the process one run executes at a time. Evicted content is read again.
 #[test]
-fn r21_where_memory_is_used_up_one_run_goes_on_at_a_time_and_the_others_follow() {
+fn r21_at_the_memory_limit_one_run_executes_at_a_time_and_the_others_follow() {
     let home = Home::new().with("LIMULUS_BUDGET__PROCESS__MEMORY_MB", "1");
     let (owner, first) = one_place(&home);
     let resident = home.json(&["status"])["owner"]["resident_bytes"].as_u64();

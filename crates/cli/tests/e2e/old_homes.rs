@@ -45,7 +45,7 @@ fn assert_says(actual: &Value, expected: &Value, at: &str) {
 
 /// R10, R17: entries of every version give the state that they gave.
 #[test]
-fn r10_r17_a_home_of_an_older_version_says_what_it_said_and_goes_on() {
+fn r10_r17_a_home_of_an_older_version_shows_the_same_and_continues() {
     let homes = homes();
     assert!(!homes.is_empty(), "there is one");
     for folder in homes {

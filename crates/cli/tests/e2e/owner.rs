@@ -68,8 +68,8 @@ fn taken_over(home: &Home, owner: &Process) {
         // Stopped in the middle of a transaction, it still keeps others from writing.
         other.expect_code(74).expect_err("locked");
         owner.signal(Signal::CONT);
-        let told = owner.pieces();
-        until("the next piece", || owner.pieces() > told);
+        let received = owner.pieces();
+        until("the next piece", || owner.pieces() > received);
     }
     panic!("it was in a transaction whenever it was stopped");
 }

@@ -162,7 +162,7 @@ fn r60_all_that_an_owner_says_keeps_to_the_published_schema() {
         assert_eq!(client.get(method, &params)["error"]["code"], code, "{method}");
     }
     let lines = ["lifecycle/start", "lifecycle/end", "assistant/delta", "queue/accepted"];
-    for told in ["ask", "answered", "agent", "chat"].into_iter().chain(lines) {
-        assert!(client.observed.contains(told), "{told} was not heard: {:?}", client.observed);
+    for expected in ["ask", "answered", "agent", "chat"].into_iter().chain(lines) {
+        assert!(client.observed.contains(expected), "{expected} was not heard: {:?}", client.observed);
     }
 }

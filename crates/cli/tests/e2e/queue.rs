@@ -55,7 +55,7 @@ fn r33_an_interrupt_takes_the_place_of_the_run() {
 
 /// R34, R36: waiting messages are listed in order and can be cancelled.
 #[test]
-fn r34_what_waits_can_be_taken_back_one_by_one_and_all_at_once() {
+fn r34_waiting_messages_can_be_cancelled_one_by_one_and_all_at_once() {
     let mut busy = Busy::new();
     let sent: Vec<Value> = ["one", "two", "three"].iter().map(|text| busy.send("followup", text)).collect();
     let cancelled = busy.home.json(&["queue", "cancel", sent[1]["message"].as_str().expect("a text")]);
@@ -105,13 +105,13 @@ fn waiting_for(busy: &Busy, run: &str) -> [Process; 2] {
 
 /// R33, R43: commands that watch or wait for a run that never starts report that, and so does the command that sent its message.
 #[test]
-fn r33_r43_who_waits_for_a_run_ends_when_its_message_is_taken_back() {
+fn r33_r43_a_wait_for_a_run_ends_when_its_message_is_cancelled() {
     let mut busy = Busy::new();
     let ways: [&[&str]; 3] = [&["queue", "cancel"], &["queue", "clear", "main"], &["sessions", "end", "main"]];
     for words in ways {
         let agent = busy.home.start(&["agent", "--json", "--mode", "followup", "-m", "Who are you?"]);
-        let told = agent.until_line("its message", |line| line["stream"] == "queue" && line["type"] == "accepted");
-        let run = told["run"].as_str().expect("an id");
+        let accepted = agent.until_line("its message", |line| line["stream"] == "queue" && line["type"] == "accepted");
+        let run = accepted["run"].as_str().expect("an id");
         let [watch, wait] = waiting_for(&busy, run);
         let words: Vec<&str> = words.iter().copied().chain((words[1] == "cancel").then_some(run)).collect();
         busy.home.run(&words).expect_code(0);
@@ -132,7 +132,7 @@ fn r33_r43_who_waits_for_a_run_ends_when_its_message_is_taken_back() {
 
 /// R43: the same without an owner.
 #[test]
-fn r43_a_watcher_without_an_owner_ends_when_the_message_is_taken_back() {
+fn r43_a_watcher_without_an_owner_ends_when_the_message_is_cancelled() {
     let home = Home::new();
     let agent = home.start(&["agent", "--yes", "-m", HOLD]);
     until("a command that holds", || pids(&home.file("pids")).len() == 1);

@@ -41,7 +41,7 @@ fn r11_a_changed_file_counts_for_the_next_run_of_the_same_process() {
 }
 
 #[test]
-fn r24_a_file_that_was_broken_meanwhile_is_told_and_what_was_in_force_stays() {
+fn r24_a_file_that_was_broken_meanwhile_is_reported_and_the_old_configuration_stays() {
     let home = Home::new();
     let both = changed_in_between(&home, "[agents.main]\nmodle = \"a/b\"\n").expect_code(0);
     assert!(both.err.contains("agents.main.model") && both.err.contains("stays in force"), "{both:?}");

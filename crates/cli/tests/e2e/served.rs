@@ -153,7 +153,7 @@ fn assert_once(lines: &[Value]) {
 
 /// R11, R43, R61: `kill -9` of the owner. The command becomes the owner, and its output continues where it was.
 #[test]
-fn r11_r43_when_the_owner_is_killed_the_command_goes_on_from_its_cursor() {
+fn r11_r43_when_the_owner_is_killed_the_command_continues_from_its_cursor() {
     let home = Home::new().paced(30);
     let owner = serve(&home);
     let agent = home.start(&["agent", "--json", "-m", STORY]);
@@ -170,7 +170,7 @@ fn r11_r43_when_the_owner_is_killed_the_command_goes_on_from_its_cursor() {
 
 /// R11, R43: what others did while it was not connected comes from the journal, once.
 #[test]
-fn r11_r43_a_command_that_slept_through_two_owners_is_told_what_it_missed() {
+fn r11_r43_a_command_that_slept_through_two_owners_receives_what_it_missed() {
     let home = Home::new();
     let owner = serve(&home);
     let agent = home.start(&["agent", "--yes", "--json", "-m", HOLD]);
@@ -240,8 +240,8 @@ fn r43_a_watcher_sees_what_the_command_itself_sees() {
     let entries = |lines: &[Value]| -> Vec<String> {
         let of_run = lines.iter().filter(|line| !line["run"].is_null() && line["type"] != "delta");
         // It was accepted before it began.
-        let told = of_run.filter(|line| !is_state(line) && line["stream"] != "queue");
-        told.map(|line| without_cursor(&line.to_string())).collect()
+        let events = of_run.filter(|line| !is_state(line) && line["stream"] != "queue");
+        events.map(|line| without_cursor(&line.to_string())).collect()
     };
     assert_eq!(entries(&watch), entries(&agent));
 }
@@ -311,7 +311,7 @@ fn r15_a_run_is_aborted_through_its_owner() {
 
 /// R43: from a cursor on, and the whole home live.
 #[test]
-fn r43_events_are_told_from_any_cursor_on() {
+fn r43_events_are_printed_from_any_cursor_on() {
     let home = Home::new();
     home.run(&["agent", "-m", "Who are you?"]).expect_code(0);
     home.run(&["agent", "--session", "other", "-m", "Who are you?"]).expect_code(0);
@@ -340,8 +340,8 @@ fn r43_events_are_told_from_any_cursor_on() {
     session.until_line("what the next owner did", |line| line["stream"] == "tool" && line["type"] == "end");
 }
 
-/// What lines of the home say of each session: all but states, which are told whenever they are looked at, and pieces of
-/// text, of which each must follow the one before it.
+/// The lines of the home for each session, without states, which come with each subscription, and without pieces of text,
+/// each of which must follow the one before it.
 #[track_caller]
 fn of_sessions(lines: &[Value]) -> BTreeMap<String, Vec<Value>> {
     let mut sessions: BTreeMap<String, Vec<Value>> = BTreeMap::new();
@@ -367,7 +367,7 @@ fn r11_r43_who_follows_the_home_misses_nothing_when_its_owners_are_killed() {
     let mut owner = serve(&home);
     let follower = home.start(&["events", "--follow", "--whole", "--json"]);
     for session in ["one", "two", "three"] {
-        // Pieces are told while they are open alone, so the follower must be with this owner before they are said.
+        // Pieces are sent only while their message is open, so the follower must be connected before the model sends them.
         let observed = format!("heard-{session}");
         home.run(&["agent", "--session", &observed, "-m", "Who are you?"]).expect_code(0);
         follower.until_line("the owner's first end", |line| {
@@ -485,9 +485,9 @@ fn r15_a_command_whose_output_nobody_reads_can_be_ended() {
     drop(read);
 }
 
-/// The owner goes on with a run while `resume` looks for it: what ends before it listens is told all the same.
+/// The owner continues a run while `resume` looks for it: an end before `resume` is subscribed is reported too.
 #[test]
-fn r43_what_ends_while_resume_is_on_its_way_to_the_owner_is_told() {
+fn r43_what_ends_while_resume_connects_to_the_owner_is_reported() {
     let home = Home::new();
     let _owner = serve(&home);
     let agent = home.start(&["agent", "--key", "k1", "--yes", "-m", HOLD]);

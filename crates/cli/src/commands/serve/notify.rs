@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn r15_the_manager_hears_what_it_is_told() {
+    fn r15_the_manager_receives_notifications() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("notify");
         let manager = UnixDatagram::bind(&path).unwrap();

@@ -38,7 +38,7 @@ pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let began = Instant::now();
     while !holds() {
         assert!(began.elapsed() < PATIENCE, "this never came: {what}");
-        // waits: another process is looked at, which tells nobody when it is ready; between two looks only.
+        // waits: polls another process, which does not notify anyone when it is ready.
         thread::sleep(Duration::from_millis(5));
     }
 }
