@@ -1,110 +1,110 @@
-//! The command line: what can be typed, with its help. What each command does is in `commands/`.
+//! The definition of the command line with its help. `commands/` implements the commands.
 
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands;
 use crate::config::Flags;
 
-/// A durable AI-agent runtime: the agent loop outlives kill -9.
+/// Run durable AI agents: a run survives kill -9.
 #[derive(Debug, Parser)]
 #[command(name = "limulus", version, max_term_width = 100, arg_required_else_help = true)]
 #[command(after_help = "Try it without a key: limulus agent -m \"What is in this folder?\"")]
 pub(crate) struct Cli {
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
-/// What can be done.
+/// All commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Send a message to an agent and follow its run to the end
     Agent(commands::agent::AgentArgs),
-    /// Hand a message to a session and come back at once
+    /// Send a message to a session and return at once
     Send(commands::send::SendArgs),
-    /// What waits, what becomes of a message in every state, how a session's messages are queued
+    /// List and cancel waiting messages, show what becomes of a message, set the queue mode of a session
     Queue(commands::queue::QueueArgs),
-    /// Take up what was not finished: one session, or all
+    /// Resume unfinished runs: of one session, or of all
     Resume(commands::resume::ResumeArgs),
-    /// Own the home without a terminal: take up all that is unfinished, answer on its socket
+    /// Own the home without a terminal: resume unfinished runs, serve clients on its socket
     Serve(commands::serve::ServeArgs),
-    /// What this home is doing
+    /// Show what this home is doing
     Status(commands::status::StatusArgs),
-    /// Conversations
+    /// List, show, compact, clean up and end conversations
     Sessions(commands::sessions::SessionsArgs),
-    /// Runs: what they did, what they are doing, how to end them
+    /// List, show, trace, pause, resume, steer and abort runs
     Runs(commands::runs::RunsArgs),
-    /// What became of one message: by its id or its key
+    /// Show what became of one message, by its id or its key
     Receipt(commands::receipt::ReceiptArgs),
-    /// What happened and happens, one JSON object a line: of a session, or of the whole home
+    /// Print the events of a session or of the whole home, one JSON object a line
     Events(commands::events::EventsArgs),
-    /// The audit log of a session: every transition with its time and cause; chain and state verified
+    /// Print the audit log of a session: every transition with its time and cause; verify it with --verify
     Audit(commands::audit::AuditArgs),
-    /// Look at a home for damage: every file, page, entry, chain and body; mend it where that is safe
+    /// Check a home for damage: every file, page, entry, chain and body; repair it if asked
     Doctor(commands::doctor::DoctorArgs),
-    /// Find a model that can be used, try it, write it into the configuration
+    /// Find a usable model, try it and write it into the configuration
     Setup(commands::setup::SetupArgs),
-    /// What is known of models, and what works of one
+    /// List models, and check what works with one of them
     Models(commands::models::ModelsArgs),
-    /// Auth profiles: which are left alone and until when, which comes first
+    /// Show which auth profiles are in cooldown, until when, and their order; change both
     Profiles(commands::profiles::ProfilesArgs),
-    /// What a session and its run have spent, and what they may spend
+    /// Show what a session and its run have spent and may spend; change the limits
     Budget(commands::budget::BudgetArgs),
-    /// What the runs of this home have taken, by model, session or day
+    /// Show what the runs of this home have used, by model, session or day
     Usage(commands::usage::UsageArgs),
-    /// What is in force, what is wrong with it, where it is; a file to begin with
+    /// Show, check, locate and create the configuration
     Config(commands::config::ConfigArgs),
     /// Print what follows each class of failure: the failover table that the runtime obeys
     Failover(commands::failover::FailoverArgs),
-    /// The state machine, drawn from the table that it obeys
+    /// Draw the state machine from the table that it obeys
     Graph(commands::graph::GraphArgs),
-    /// Completions for your shell: limulus se<Tab>
+    /// Print completions for your shell: limulus se<Tab>
     Completions(commands::completions::CompletionsArgs),
-    /// The manual pages
+    /// Print the manual pages
     Man(commands::man::ManArgs),
     /// Kill a real run twice with SIGKILL and prove from the journal that nothing was lost or done twice
     Demo(commands::demo::DemoArgs),
 }
 
-/// What every command that writes to the home takes.
+/// Arguments of every command that writes to the home.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct WriterArgs {
-    /// The folder that the agent works in [default: agents.NAME.workspace, else the current folder]
+    /// Let the agent work in this folder [default: agents.NAME.workspace, else the current folder]
     #[arg(long, value_name = "DIR")]
     pub(crate) workspace: Option<String>,
-    /// Wait while another process owns the home, instead of exit 75
+    /// Wait while another process owns the home, instead of ending with exit code 75
     #[arg(long)]
     pub(crate) wait: bool,
-    /// One JSON object a line on stdout
+    /// Print one JSON object a line
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 impl WriterArgs {
-    /// What these say against the configuration.
+    /// The settings that these arguments override.
     pub(crate) fn flags(&self) -> Flags {
         Flags { workspace: self.workspace.clone() }
     }
 }
 
-/// Which part of a long list is wanted.
+/// The requested page of a long list.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct PageArgs {
-    /// At most so many, the newest; the last line says how to see the ones before them
+    /// Print at most the N newest; the last line names the command for older ones
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
-    /// Those before the page that named this
+    /// Print the page before the one that named this cursor
     #[arg(long, value_name = "CURSOR")]
     pub(crate) after: Option<String>,
 }
 
 impl PageArgs {
-    /// How many are wanted.
+    /// The requested number of rows; all of them if absent.
     pub(crate) fn limit(&self) -> Option<usize> {
         self.limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX))
     }
 
-    /// A list with the command that shows what stands before it. JSON stays an array: there it is said on stderr.
+    /// The list, followed by the command that prints older rows. With JSON, which stays an array, that line goes to stderr.
     pub(crate) fn with_next(&self, list: String, command: &str, next: Option<String>, as_json: bool) -> String {
         let Some(next) = next else { return list };
         let limit = self.limit.map(|limit| format!(" --limit {limit}")).unwrap_or_default();

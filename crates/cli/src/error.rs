@@ -1,5 +1,5 @@
-//! What a command can end with other than its answer: five kinds, each with a hint and an exit code. What may not live
-//! here: text about any one command.
+//! The errors of commands: five kinds, each with a hint and an exit code. Texts about a single command belong to that
+//! command.
 
 use std::process::ExitCode;
 
@@ -7,19 +7,19 @@ use protocol::{ErrorCode, ErrorShape};
 
 use crate::config::ConfigError;
 
-/// The exit codes of every command, but 0: done.
+/// The exit codes of all commands, except 0 for success.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Exit {
     /// The run failed.
     RunFailed = 1,
-    /// The command line makes no sense.
+    /// The command line is invalid.
     Usage = 2,
     /// The state does not allow it.
     Refused = 3,
-    /// There is nothing of that name.
+    /// Nothing has that name.
     NotFound = 4,
-    /// The journal is not what it should be (`EX_DATAERR`).
+    /// The journal is corrupt (`EX_DATAERR`).
     Damaged = 65,
     /// A bug in limulus (`EX_SOFTWARE`).
     Bug = 70,
@@ -27,13 +27,13 @@ pub(crate) enum Exit {
     Store = 74,
     /// Another process owns the home (`EX_TEMPFAIL`).
     Owned = 75,
-    /// The configuration (`EX_CONFIG`).
+    /// The configuration is invalid (`EX_CONFIG`).
     Config = 78,
-    /// The run's own limit (as `timeout` has it).
+    /// A time limit was reached (the code of `timeout`).
     TimedOut = 124,
-    /// The user ended the run (as a shell has it for SIGINT).
+    /// The user ended the run (the code of a shell for SIGINT).
     Aborted = 130,
-    /// A SIGTERM stopped the process and left the run as it was (as a shell has it for SIGTERM).
+    /// SIGTERM stopped the process; the run is unfinished (the code of a shell for SIGTERM).
     Stopped = 143,
 }
 
@@ -53,7 +53,7 @@ impl Exit {
         Self::Stopped,
     ];
 
-    /// What an error of the wire ends a command with: the code that it names, if that is one of ours.
+    /// The exit code for an error of the protocol: the one in its details, if known, else one by its error code.
     fn of(shape: &ErrorShape) -> Self {
         let named =
             shape.details.as_ref().and_then(|details| Self::ALL.into_iter().find(|exit| *exit as u8 == details.exit));
@@ -76,60 +76,43 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Why a command did not do what was asked. `what` is one or two lines without a full stop, `hint` says what to do.
+/// Why a command failed. `what` is one or two lines without a full stop, `hint` says what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum CliError {
-    /// The command line makes no sense.
+    /// The command line is invalid.
     #[error("{what}")]
-    Usage {
-        /// What is wrong with it.
-        what: String,
-        /// What to type instead.
-        hint: String,
-    },
-    /// The configuration makes no sense.
+    Usage { what: String, hint: String },
+    /// The configuration is invalid.
     #[error("{what}")]
-    Config {
-        /// What is wrong, and where.
-        what: String,
-        /// What to write instead.
-        hint: String,
-    },
-    /// It cannot be done as things stand; nothing was changed.
+    Config { what: String, hint: String },
+    /// The current state does not allow it; nothing was changed.
     #[error("{what}")]
     Refused {
         /// Refused, NotFound or Owned.
         exit: Exit,
-        /// What stands in the way.
         what: String,
-        /// The way out.
         hint: String,
     },
-    /// It was tried and failed.
+    /// The attempt failed.
     #[error("{what}")]
     Failed {
         /// RunFailed, Damaged, Store, TimedOut, Aborted or Stopped.
         exit: Exit,
-        /// What happened.
         what: String,
-        /// What to do now.
         hint: String,
     },
-    /// A fault of this program.
+    /// A bug in this program.
     #[error("{what}")]
-    Bug {
-        /// What should never be.
-        what: String,
-    },
+    Bug { what: String },
 }
 
 impl CliError {
-    /// There is nothing of that name.
+    /// An error for a name that does not exist.
     pub(crate) fn not_found(what: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::Refused { exit: Exit::NotFound, what: what.into(), hint: hint.into() }
     }
 
-    /// A fault of this program.
+    /// A bug in this program.
     pub(crate) fn bug(what: &str) -> Self {
         Self::Bug { what: what.to_owned() }
     }
@@ -144,7 +127,6 @@ impl CliError {
         }
     }
 
-    /// What to do.
     pub(crate) fn hint(&self) -> &str {
         match self {
             Self::Usage { hint, .. }
@@ -155,15 +137,15 @@ impl CliError {
         }
     }
 
-    /// Says it on stderr.
+    /// Prints the error on stderr.
     pub(crate) fn print(&self) {
         eprint!("{}", self.report());
     }
 
-    /// Two lines for stderr. Where what happened has more than one line, the others say what to do.
+    /// The error and its hint, a line each. If `what` has two lines, the second one becomes part of the hint.
     fn report(&self) -> String {
         let text = self.to_string();
-        // More than two lines are a list.
+        // With more than two lines, `what` is a list.
         let two = text.split_once('\n').filter(|(_, rest)| !rest.contains('\n'));
         let (what, advice) = two.unwrap_or((&text, ""));
         let what = what.replace('\n', "\n  ");
@@ -198,7 +180,7 @@ impl From<ErrorShape> for CliError {
     }
 }
 
-/// What a method may fail of is said in this process as it is said over the wire.
+/// Converts as for the wire, so that an error reads the same with and without an owner.
 macro_rules! said_as_over_the_wire {
     ($($error:ty),+) => {
         $(impl From<$error> for CliError {

@@ -1,4 +1,4 @@
-//! Sessions that rest for long are ended while a service runs. What may not live here: whether one rests, which the engine says.
+//! Terminates idle sessions while a service runs. The engine decides whether a session is idle.
 
 use std::time::Duration;
 
@@ -7,16 +7,16 @@ use gateway::Service;
 
 use crate::config::{Config, Flags, Globals};
 
-/// Between two looks: a part of the time that a session may rest, within these.
+/// The interval between two checks is a fraction of the idle timeout, within these bounds.
 const PARTS: u32 = 4;
 const LEAST: Duration = Duration::from_secs(1);
 const MOST: Duration = Duration::from_hours(1);
 
-/// Ends what rests for too long, for as long as it is polled; what it did is said.
+/// Terminates idle sessions for as long as the future is polled, and reports each through `say`.
 pub(crate) async fn supervise(service: &Service, globals: &Globals, say: impl Fn(String)) {
     loop {
         let config = Config::load(&globals.home, &globals.environment, Flags::default());
-        // A configuration that cannot be used is told by whoever needs it first.
+        // Whoever needs an unusable configuration first reports it.
         let timeout = config.ok().and_then(|config| config.idle_timeout());
         if let Some(timeout) = timeout {
             let rested = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);
@@ -24,19 +24,19 @@ pub(crate) async fn supervise(service: &Service, globals: &Globals, say: impl Fn
             match service.terminate_idle(before).await {
                 Ok(ended) => {
                     for (key, ended) in ended {
-                        say(told(&key, timeout, ended));
+                        say(note(&key, timeout, ended));
                     }
                 }
-                Err(error) => say(format!("sessions that rest could not be looked for: {error}")),
+                Err(error) => say(format!("the search for idle sessions failed: {error}")),
             }
         }
         tokio::time::sleep(timeout.map_or(MOST, |timeout| (timeout / PARTS).clamp(LEAST, MOST))).await;
     }
 }
 
-fn told(key: &str, timeout: Duration, ended: Result<(), gateway::Error>) -> String {
+fn note(key: &str, timeout: Duration, ended: Result<(), gateway::Error>) -> String {
     match ended {
-        Ok(()) => format!("{key} is ended: nothing has happened in it for {} s", timeout.as_secs()),
-        Err(error) => format!("{key}, in which nothing has happened for long, could not be ended: {error}"),
+        Ok(()) => format!("{key} ended: it was idle for {} s", timeout.as_secs()),
+        Err(error) => format!("the idle session {key} could not be ended: {error}"),
     }
 }

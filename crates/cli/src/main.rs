@@ -1,6 +1,6 @@
-//! `limulus`: the command line. Reads what was typed, calls one command, ends with its exit code.
+//! The binary `limulus`: parses the command line, runs one command and ends with its exit code.
 
-#![allow(clippy::print_stdout, reason = "stdout is where the answer goes")]
+#![allow(clippy::print_stdout, reason = "commands print their results on stdout")]
 
 mod args;
 mod commands;
@@ -29,9 +29,9 @@ use commands::sessions::Writing;
 use config::Globals;
 use error::CliError;
 
-/// The hidden subcommand under which commands run; it is looked for first, so that a supervisor stays small.
+/// The hidden subcommand of a supervisor. `main` checks for it first, so that a supervisor uses little memory.
 const SUPERVISE: &str = "supervise";
-/// What a program's first thread has by default; of an address, not of memory.
+/// The default stack size of a main thread: reserved address space, not memory.
 const STACK_BYTES: usize = 8 << 20;
 
 fn main() -> ExitCode {
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
 }
 
 fn run(command: Command) -> Result<(), CliError> {
-    // What is about the program alone works where there can be no home.
+    // These commands need no home.
     let globals = Globals::of_process();
     match command {
         Command::Agent(args) => wait_for(commands::agent::run(args, &globals?)),
@@ -102,30 +102,30 @@ fn run(command: Command) -> Result<(), CliError> {
     }
 }
 
-/// Runs a command that waits for things. All that it starts, the service of a home and connections to one, has a thread of its
-/// own: a terminal that nobody reads holds up its command, and nobody who speaks with this process. Between the command and
-/// what it waits for is one runtime.
+/// Runs an asynchronous command on the main thread. A second thread drives the tasks that the command spawns, such as the
+/// service of a home and connections to it. So a terminal that nobody reads blocks only the command, not the clients of
+/// this process. Both threads share one runtime.
 fn wait_for(command: impl Future<Output = Result<(), CliError>>) -> Result<(), CliError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| CliError::bug(&format!("no runtime: {error}")))?;
     let handle = runtime.handle().clone();
     let (running, ended) = oneshot::channel::<()>();
     let tasks = move || {
-        // Nothing is sent: the command's end is that of its half.
+        // Nothing is ever sent: the thread ends when the command drops its sender.
         let _ = runtime.block_on(ended);
-        // A thread that still reads the terminal must not keep the process.
+        // A thread that still reads the terminal must not keep the process alive.
         runtime.shutdown_background();
     };
     let tasks = thread::Builder::new().name("tasks".to_owned()).stack_size(STACK_BYTES).spawn(tasks);
     let tasks = tasks.map_err(|error| CliError::bug(&format!("no thread: {error}")))?;
     let result = handle.block_on(command);
     drop(running);
-    // One that has panicked has said so.
+    // A panicked thread has already printed its message.
     let _ = tasks.join();
     result
 }
 
-/// In a build with the planted bugs, `LIMULUS_MUTANT=NAME` chooses one.
+/// In a build with mutants, `LIMULUS_MUTANT=NAME` enables one.
 #[cfg(feature = "faults")]
 fn plant_mutant() {
     use engine::mutants::{Mutant, plant};

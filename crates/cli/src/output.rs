@@ -1,5 +1,5 @@
-//! What is written for people and programs, and whether it is stuck: a pipe that nobody reads takes no more, and whoever
-//! writes to it waits for ever. A signal must end such a command all the same. What may not live here: what is written.
+//! Writes to stdout and stderr, and detects a stuck write: a full pipe that nobody reads blocks its writer forever, and
+//! a signal must still end such a command.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,17 +11,17 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::error::{CliError, Exit};
 
-/// How long one write may last, after a signal has come, before nobody is taken to read.
+/// After a signal, a write that lasts longer than this counts as stuck.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How often that is looked at.
+/// Poll interval for stuck writes.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long an owner whose own command is stuck has to leave in order.
+/// Time that an owner has for an orderly shutdown if its own command is stuck.
 const LEAVING: Duration = Duration::from_secs(10);
 
-/// When the write that is under way began, milliseconds since the program's first one, from 1; 0 where none is.
+/// Start of the current write, in milliseconds since the first write of the program plus 1; 0 if no write is running.
 static WRITING: AtomicU64 = AtomicU64::new(0);
 static FIRST: OnceLock<Instant> = OnceLock::new();
-/// The service of the home that this process owns.
+/// The service, if this process owns a home.
 static OWNER: Mutex<Weak<Service>> = Mutex::new(Weak::new());
 
 fn now_ms() -> u64 {
@@ -29,7 +29,7 @@ fn now_ms() -> u64 {
     u64::try_from(first.elapsed().as_millis()).unwrap_or(u64::MAX).saturating_add(1)
 }
 
-/// Writes a text whole.
+/// Writes the whole text.
 pub(crate) fn write(mut to: impl Write, text: &str) -> io::Result<()> {
     WRITING.store(now_ms(), Ordering::Relaxed);
     let written = to.write_all(text.as_bytes()).and_then(|()| to.flush());
@@ -37,18 +37,18 @@ pub(crate) fn write(mut to: impl Write, text: &str) -> io::Result<()> {
     written
 }
 
-/// Whether one write lasts so long that nobody reads it.
+/// Whether the current write is stuck.
 fn is_stuck() -> bool {
     let began = WRITING.load(Ordering::Relaxed);
     began > 0 && now_ms().saturating_sub(began) >= PATIENCE.as_millis() as u64
 }
 
-/// This process owns a home from here on: it leaves it in order also where its own command is stuck.
+/// Registers the service of this process, so that it is shut down in order even if the command is stuck.
 pub(crate) fn owned_by(service: Weak<Service>) {
     *OWNER.lock().unwrap_or_else(PoisonError::into_inner) = service;
 }
 
-/// From here on a signal ends a command that is stuck; one that is not goes by its own ways.
+/// Ends the process on a signal if its command is stuck. A command that is not stuck handles signals itself.
 pub(crate) fn end_where_stuck() -> Result<(), CliError> {
     static BEGUN: OnceLock<()> = OnceLock::new();
     if BEGUN.set(()).is_err() {
@@ -66,7 +66,7 @@ pub(crate) fn end_where_stuck() -> Result<(), CliError> {
         }
         let owner = OWNER.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
         if let Some(owner) = owner {
-            // Whatever comes of it, the process ends: what is recorded is recorded.
+            // The process ends even if the shutdown fails: committed entries are durable.
             let _ = tokio::time::timeout(LEAVING, owner.leave(Duration::ZERO)).await;
         }
         std::process::exit(i32::from(exit as u8));

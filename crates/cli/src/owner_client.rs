@@ -1,6 +1,5 @@
-//! The way to the owner of a home: over its socket where there is one that answers, else this process becomes the owner and
-//! speaks with its own service by the same protocol. So a command is written once, and prints the same. What may not live
-//! here: what is asked, and what is shown of it.
+//! Connects to the owner of a home over its socket. If no owner responds, this process becomes the owner and talks to
+//! its own service with the same protocol, so each command is written once and prints the same.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,72 +21,72 @@ use crate::error::{CliError, Exit};
 use crate::output;
 use crate::resolver::ConfigResolver;
 
-/// How long an owner may take to greet: one that is stopped never does, one on a busy machine takes its time.
+/// Timeout of the handshake: long enough for a busy machine; a stopped owner never responds.
 const GREETING: Duration = Duration::from_secs(5);
-/// The same for whoever has the journal to look at instead.
+/// The same for commands that can read the journal instead.
 const GLANCE: Duration = Duration::from_secs(1);
-/// How long an owner may take to listen after it took the home, or to leave it after it stopped listening.
+/// How long an owner may hold the home without listening, while it starts or shuts down.
 const CHANGE: Duration = Duration::from_secs(5);
-/// How often another owner is looked for.
+/// Poll interval while waiting for an owner.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long answers of other terminals may go on when this one is done.
+/// When this command is done, answers for other clients may continue for this long.
 const DRAIN: Duration = Duration::from_secs(1);
 
-/// An open way to the owner.
+/// A connection to the owner.
 pub(crate) struct OwnerClient {
     pub(crate) client: Client,
     pub(crate) events: Events,
-    /// The owner's process.
+    /// The process id of the owner.
     pub(crate) pid: u32,
-    /// What the owner can be asked for: it may be of another version.
+    /// The methods that the owner knows: it may have another version.
     methods: Vec<String>,
     /// The owner, if it is this process.
     pub(crate) here: Option<Here>,
 }
 
-/// The home is this process's.
+/// What an owning process keeps.
 pub(crate) struct Here {
     service: Arc<Service>,
-    /// Listens to other terminals.
+    /// The task that accepts other clients.
     listening: Option<JoinHandle<()>>,
-    /// What is to be said of a configuration that has changed.
+    /// Notes about a changed configuration.
     pub(crate) notes: mpsc::UnboundedReceiver<String>,
     pub(crate) broken: watch::Receiver<Option<journal::Error>>,
 }
 
-/// How a home is opened.
+/// How to open a home.
 pub(crate) struct Opening<'a> {
     pub(crate) globals: &'a Globals,
     pub(crate) config: Arc<Config>,
-    /// Whether to wait for an owner that does not answer.
+    /// Whether to wait for an owner that does not respond.
     pub(crate) wait: bool,
-    /// Whether a person can be asked.
+    /// Whether this terminal can answer approval requests.
     pub(crate) asks: bool,
 }
 
 impl Opening<'_> {
-    /// Speaks with the owner; becomes it where there is none.
+    /// Connects to the owner, or becomes the owner if there is none.
     pub(crate) async fn open(&self) -> Result<OwnerClient, CliError> {
         let home = &self.globals.home;
-        let (began, mut told) = (Instant::now(), false);
+        let (began, mut reported) = (Instant::now(), false);
         loop {
             let greeted = look_for(home, self.asks, GREETING).await;
             let is_away = greeted.is_none();
             match greeted {
                 Some(Ok(owner_client)) => return Ok(owner_client),
-                // It says why it lets nobody in: it has no room, or speaks another version.
+                // The owner refused the handshake: it has too many clients, or speaks another version.
                 Some(Err(error @ ClientError::Answered(_))) if !self.wait => return Err(failed(error)),
                 Some(Err(_)) | None => {}
             }
             match Sqlite::own(home) {
                 Ok(journal) => return self.own(Arc::new(journal)).await,
                 Err(error @ journal::Error::Owned { .. }) => {
-                    // One that does not greet is stopped; one without a socket comes or goes.
+                    // An owner that does not complete the handshake is stopped; one without a socket starts or shuts down.
                     let is_changing = is_away && began.elapsed() < CHANGE;
                     if !is_changing && !self.wait {
                         return Err(error.into());
                     }
-                    if self.wait && !is_changing && !std::mem::replace(&mut told, true) {
+                    if self.wait && !is_changing && !std::mem::replace(&mut reported, true) {
                         eprintln!("limulus: {error}; waiting");
                     }
                     tokio::time::sleep(LOOK).await;
@@ -131,18 +130,18 @@ impl Opening<'_> {
     }
 }
 
-/// Says what the owner of a home does not know, where its ledger cannot be believed. It goes on all the same.
+/// Warns if the ledger is corrupt. The owner continues without it.
 pub(crate) fn say_damage(service: &Service) {
     if let Some(damage) = service.runtime().ledger_damage() {
         eprintln!(
             "limulus: the ledger of this home is damaged ({damage})\n  \
              what it says before the damage counts, and what runs find out is kept only as long as this process lives; runs go on\n  \
-             hint: `limulus doctor` says what can be done"
+             hint: `limulus doctor` shows what can be done"
         );
     }
 }
 
-/// Speaks with the owner, if there is one that listens; the error is of one that does, and does not greet.
+/// Connects to an owner that listens. None if nobody listens; an error if the handshake fails.
 pub(crate) async fn look(home: &Path, asks: bool) -> Option<Result<OwnerClient, ClientError>> {
     look_for(home, asks, GLANCE).await
 }
@@ -150,7 +149,7 @@ pub(crate) async fn look(home: &Path, asks: bool) -> Option<Result<OwnerClient, 
 async fn look_for(home: &Path, asks: bool, within: Duration) -> Option<Result<OwnerClient, ClientError>> {
     let stream = socket::connect(home).await.ok()?;
     match timeout(within, greet(stream, asks)).await {
-        // It went away meanwhile.
+        // It shut down in the meantime.
         Ok(Err(ClientError::Gone)) => None,
         Ok(greeted) => Some(greeted),
         Err(_) => Some(Err(ClientError::Gone)),
@@ -180,26 +179,26 @@ impl OwnerClient {
     }
 }
 
-/// Lets others in from now on, whatever this terminal does.
+/// Accepts other clients, independently of the command of this process.
 pub(crate) fn listen(listener: Listener, service: Arc<Service>) -> JoinHandle<()> {
     tokio::spawn(async move { listener.serve(&service).await })
 }
 
-/// Lets nobody in any more.
+/// Accepts no further clients.
 pub(crate) async fn hang_up(listening: JoinHandle<()>) {
     listening.abort();
-    // It was aborted, or has panicked: either way the socket is gone.
+    // The task was aborted or has panicked: either way the socket is gone.
     let _ = listening.await;
 }
 
-/// Owns a home, as soon as nobody else does.
+/// Acquires the home; waits for the current owner if `wait` is set.
 pub(crate) async fn own(home: &Path, wait: bool) -> Result<Arc<Sqlite>, CliError> {
-    let mut told = false;
+    let mut reported = false;
     loop {
         match Sqlite::own(home) {
             Ok(journal) => return Ok(Arc::new(journal)),
             Err(error @ journal::Error::Owned { .. }) if wait => {
-                if !std::mem::replace(&mut told, true) {
+                if !std::mem::replace(&mut reported, true) {
                     eprintln!("limulus: {error}; waiting");
                 }
                 tokio::time::sleep(LOOK).await;
@@ -209,7 +208,7 @@ pub(crate) async fn own(home: &Path, wait: bool) -> Result<Arc<Sqlite>, CliError
     }
 }
 
-/// What a request failed of, where another owner would not do better.
+/// The error of a request that another owner would refuse too.
 pub(crate) fn failed(error: ClientError) -> CliError {
     match error {
         ClientError::Answered(shape) => shape.into(),
@@ -222,7 +221,7 @@ pub(crate) fn failed(error: ClientError) -> CliError {
     }
 }
 
-/// Whether another owner may do what this one did not: it is gone, or leaves.
+/// Whether another owner may succeed: this one is gone or shuts down.
 pub(crate) fn is_gone(error: &ClientError) -> bool {
     match error {
         ClientError::Gone => true,
@@ -232,14 +231,14 @@ pub(crate) fn is_gone(error: &ClientError) -> bool {
 }
 
 impl Here {
-    /// Another way to this owner: the last one was not read as fast as things happened.
+    /// A new connection to this owner, after it dropped the last one because this client read too slowly.
     pub(crate) async fn attach(self, asks: bool) -> Result<OwnerClient, CliError> {
         let owner_client = greet(self.service.attach(), asks).await.map_err(failed)?;
         Ok(OwnerClient { here: Some(self), ..owner_client })
     }
 
-    /// Lets nobody new in and leaves in order. Clients are told all that is recorded until then. What was asked for by a
-    /// signal is done at once.
+    /// Accepts no further clients and shuts the service down in order. Clients receive everything that is recorded until then.
+    /// A shutdown by a signal does not wait for answers.
     pub(crate) async fn leave(&mut self, at_once: bool) -> Result<(), CliError> {
         if let Some(listening) = self.listening.take() {
             hang_up(listening).await;

@@ -1,6 +1,5 @@
-//! Where the reading commands get their answers: from the owner of the home, over its socket, where there is one that
-//! answers; else from the journal, which everybody may read. Both are the same methods, so the answers are the same. What
-//! may not live here: what is asked, and how it is laid out.
+//! Data for the reading commands: from the owner over its socket if one responds, else from the journal, which anyone
+//! may read. Both use the same methods, so the results are the same.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,10 +16,10 @@ use crate::error::CliError;
 use crate::owner_client::look;
 use crate::show::open;
 
-/// How long an owner may take to answer before the journal is read here instead.
+/// If the owner takes longer than this, the command reads the journal itself.
 const ANSWER: Duration = Duration::from_secs(30);
 
-/// What a reading method gives, of the owner or of the journal.
+/// The result of a reading method, from the owner or from the journal.
 pub(crate) fn ask<M>(globals: &Globals, params: M::Params) -> Result<M::Result, CliError>
 where
     M: Reads,
@@ -32,21 +31,21 @@ where
     }
 }
 
-/// What the journal says, whoever owns it.
+/// The result from the journal, whoever owns it.
 fn of_journal<M: Reads>(globals: &Globals, params: M::Params) -> Result<M::Result, CliError> {
     let reader = open(globals)?;
     let (home, immutable) = (globals.home.as_path(), reader.is_immutable());
     Ok(M::read(&Source { home, read: &reader, immutable, most_bytes: u64::MAX, waits: &[] }, params)?)
 }
 
-/// What the owner says; nothing where there is none that can.
+/// The result from the owner; None if there is no owner that can answer.
 fn of_owner<M: Method>(home: &Path, params: M::Params) -> Option<Result<M::Result, CliError>> {
     if !home.join(socket::NAME).exists() {
         return None;
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
     let answer = runtime.block_on(async {
-        // One of another version may not know the method.
+        // An owner of another version may not know the method.
         let owner_client = look(home, false).await?.ok().filter(|owner_client| owner_client.can(M::NAME))?;
         timeout(ANSWER, owner_client.client.call::<M>(params)).await.ok()
     })?;
@@ -54,7 +53,7 @@ fn of_owner<M: Method>(home: &Path, params: M::Params) -> Option<Result<M::Resul
     match answer {
         Ok(result) => Some(Ok(result)),
         Err(ClientError::Answered(shape)) => {
-            // What it cannot answer, the journal can: it leaves, it cannot read, the answer is too long for a frame.
+            // The journal can answer instead: the owner shuts down, cannot read, or the result exceeds a frame.
             let is_final =
                 !matches!(shape.code, ErrorCode::TooLarge | ErrorCode::Unavailable | ErrorCode::Store | ErrorCode::Bug);
             is_final.then(|| Err(shape.into()))

@@ -1,6 +1,5 @@
-//! The configuration as the runtime asks for it: settings when a run starts, an endpoint when a request is sent, what is
-//! withheld when a call begins. The file is read again where it has changed since. What may not live here: keys in force
-//! for a run that has started; those are its settings.
+//! Resolves the configuration for the runtime: settings when a run starts, an endpoint when a request is sent, secrets
+//! to redact when a call starts. It reads the file again after a change. A started run keeps its settings.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,23 +12,23 @@ use crate::config::{Config, ConfigError, Stamp, Subject};
 use crate::deprecation;
 use crate::retention::{self, Capacity};
 
-/// Answers out of the configuration that can be used and was written last.
+/// Resolves from the latest usable configuration.
 pub(crate) struct ConfigResolver {
     current: Mutex<Current>,
-    /// What the user should know of a changed file.
+    /// Notes for the user about a changed file.
     notes: mpsc::UnboundedSender<String>,
 }
 
 struct Current {
     config: Arc<Config>,
-    /// The file that was looked at last, whether it could be used or not.
+    /// The last version of the file that was read, usable or not.
     seen: Option<Stamp>,
-    /// Every key that this process has had: what was a secret stays one.
+    /// Every key that this process has used: a former secret stays redacted.
     secrets: Vec<String>,
     redaction: Redaction,
-    /// The tokens that requests are sent with.
+    /// Access tokens of logged-in profiles.
     logins: Logins,
-    /// What was said last of the room in the journal.
+    /// The last note about the space of the journal.
     room: Option<String>,
 }
 
@@ -41,7 +40,7 @@ impl ConfigResolver {
         Self { current: Mutex::new(current), notes }
     }
 
-    /// What is in force now. A file that has changed and cannot be used changes nothing, and says why.
+    /// The configuration in force. If the changed file is unusable, the previous one stays in force and a note says why.
     fn current(&self) -> MutexGuard<'_, Current> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let stamp = current.config.stamp_now();
@@ -49,24 +48,24 @@ impl ConfigResolver {
             current.seen = stamp;
             let note = match current.config.again() {
                 Ok(config) => {
-                    // It may have been written once more before it was read.
+                    // The file may have been written again before it was read.
                     current.seen = config.stamp();
                     current.config = Arc::new(config);
                     current.withhold();
                     for warning in deprecation::fresh(current.config.deprecated()) {
-                        // Whoever listens no longer has left.
+                        // A closed channel has no reader left.
                         let _ = self.notes.send(warning);
                     }
-                    "config.toml has changed: it counts from the next run on, for providers and keys from the next \
-                     request on"
+                    "config.toml has changed: providers and keys apply from the next request on, everything else \
+                     from the next run on"
                         .to_owned()
                 }
                 Err(error) => format!(
-                    "config.toml has changed and cannot be used, so what was read before stays in force: {error} ({})",
+                    "config.toml has changed and cannot be used, so the previous configuration stays in force: {error} ({})",
                     error.hint()
                 ),
             };
-            // Whoever listens no longer has left.
+            // The receiver is gone if the command has ended.
             let _ = self.notes.send(note);
         }
         current
@@ -74,7 +73,7 @@ impl ConfigResolver {
 }
 
 impl Current {
-    /// Makes what is withheld anew.
+    /// Builds the redaction again.
     fn withhold(&mut self) {
         self.secrets.extend(self.config.secrets());
         self.secrets.extend(self.logins.secrets());
@@ -87,7 +86,7 @@ impl Current {
         };
     }
 
-    /// A file of a key or a header may hold another one than before.
+    /// Reads the files of keys and headers again, because their contents may have changed.
     fn keep_secrets(&mut self) {
         self.keep(&self.config.secrets());
     }
@@ -106,7 +105,7 @@ impl Resolver for ConfigResolver {
         match retention::room(config.home(), config.journal_bytes()) {
             Capacity::Enough => {}
             Capacity::Little(note) => {
-                // Whoever is gone needs no note, and nobody needs it twice.
+                // Nobody needs the note twice, and nobody needs it after the command has ended.
                 let known = self.current().room.replace(note.clone());
                 if known.as_ref() != Some(&note) {
                     drop(self.notes.send(note));
@@ -212,7 +211,7 @@ mod tests {
         home.put("[runs]\ndeadline_s = 7\n");
         assert_eq!((home.settings().limits.deadline_ms, before.limits.deadline_ms), (7_000, 5_000));
         let notes = home.notes();
-        assert!(notes.len() == 1 && notes[0].contains("counts from the next run"), "{notes:?}");
+        assert!(notes.len() == 1 && notes[0].contains("everything else from the next run on"), "{notes:?}");
         home.put("[runs]\ndedline_s = 9\n");
         assert_eq!(home.settings().limits.deadline_ms, 7_000);
         assert_eq!(home.settings().limits.deadline_ms, 7_000);

@@ -1,4 +1,4 @@
-//! `limulus runs abort`: ends a run, whichever process it is under way in. One that waits has not begun, and never will.
+//! `limulus runs abort`: ends a run, in whichever process it executes. A run that waits never starts.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -16,15 +16,15 @@ use crate::config::{Config, Globals};
 use crate::error::CliError;
 use crate::owner_client::failed;
 
-/// End a run: its stream is cut and kept, its commands are ended with every process of theirs.
+/// End a run: keep the text so far, and end its commands with all of their processes.
 #[derive(Debug, Args)]
 pub(crate) struct AbortArgs {
-    /// The run, or the beginning of its id
+    /// The run's id, or a unique prefix of it
     run: Option<String>,
-    /// The session whose active, else last, run it is
+    /// End the active, else last, run of this session
     #[arg(long, value_name = "KEY")]
     session: Option<String>,
-    /// Take back all that waits in its session as well [default: that goes on when the run has ended]
+    /// Cancel everything that waits in its session as well [default: it continues when the run has ended]
     #[arg(long)]
     clear: bool,
     #[command(flatten)]
@@ -52,51 +52,51 @@ async fn abort(follower: &mut Follower<'_>, key: &str, run: RunId, clear: bool) 
         cancelled.set(cancelled.get() + aborted.cancelled.len());
         Ok(())
     };
-    let said = match until_over(follower, key, run, ask).await? {
-        Over::Ended => format!("run {run} is aborted; what had come is kept"),
-        Over::TakenBack => format!("run {run} had not begun; its message is taken back"),
+    let text = match until_ended(follower, key, run, ask).await? {
+        AbortResult::Ended => format!("run {run} is aborted; the text so far is kept"),
+        AbortResult::Cancelled => format!("run {run} had not started; its message is cancelled"),
     };
     if clear {
-        follower.screen.say(&format!("{} taken back", count(cancelled.get(), "message")));
+        follower.screen.say(&format!("{} cancelled", count(cancelled.get(), "message")));
     }
-    follower.screen.say(&said);
+    follower.screen.say(&text);
     Ok(())
 }
 
-/// What became of a run that was to end.
-pub(super) enum Over {
-    /// It has ended.
+/// The result of an abort.
+pub(super) enum AbortResult {
+    /// The run has ended.
     Ended,
-    /// It had not begun, and never will.
-    TakenBack,
+    /// The run had not started and never will.
+    Cancelled,
 }
 
-/// Asks for the end of a run and waits for it. Where nobody owns the home, it is asked for in the batch that opens the
-/// session: nothing else of the run begins.
-pub(super) async fn until_over(
+/// Requests the end of a run and waits for it. If nobody owns the home, the request is in the batch that opens the session,
+/// so nothing else of the run starts.
+pub(super) async fn until_ended(
     follower: &mut Follower<'_>,
     key: &str,
     run: RunId,
     ask: impl AsyncFn(&Client) -> Result<(), ClientError>,
-) -> Result<Over, CliError> {
+) -> Result<AbortResult, CliError> {
     follower.follow(key).await.map_err(failed)?;
     ask(follower.client()).await.map_err(failed)?;
     loop {
         match follower.next().await? {
-            Happening::Told(event) => {
+            Happening::Recorded(event) => {
                 if event.run == Some(run) && event.run_end().is_some() {
-                    return Ok(Over::Ended);
+                    return Ok(AbortResult::Ended);
                 }
                 if event.never_began(run).is_some() {
-                    return Ok(Over::TakenBack);
+                    return Ok(AbortResult::Cancelled);
                 }
             }
             Happening::Interrupt => super::agent::quit(),
-            // It is recorded: the next owner takes it to its end.
+            // The request is recorded: the next owner carries it out.
             Happening::Gone => {
                 follower.reopen().await?;
                 match ask(follower.client()).await {
-                    // One that has ended meanwhile is told with what was missed.
+                    // If the run has ended meanwhile, the missed lines contain its end.
                     Ok(()) | Err(ClientError::Answered(_) | ClientError::Gone) => {}
                     Err(error) => return Err(failed(error)),
                 }

@@ -1,4 +1,4 @@
-//! `limulus agent`: sends a message, follows its run to the end.
+//! `limulus agent`: sends a message and follows its run to the end.
 
 use std::io::Read as _;
 use std::path::PathBuf;
@@ -26,33 +26,35 @@ use crate::show::{json_line, print};
 
 /// Send a message to an agent and follow its run to the end.
 #[derive(Debug, Args)]
-#[command(after_help = "Ctrl-C ends the run cleanly; twice quits at once. After a kill, `limulus resume` goes on.\n\
-A message that begins with one of these is carried out without a model: /new /reset /stop /pause /resume /compact /queue /model\n\
-/think /verbose /status /usage (docs/chat.md).")]
+#[command(
+    after_help = "Ctrl-C ends the run cleanly; twice quits at once. After a kill, `limulus resume` continues the run.\n\
+A message that begins with one of these is a command and needs no model: /new /reset /stop /pause /resume /compact /queue /model\n\
+/think /verbose /status /usage (docs/chat.md)."
+)]
 pub(crate) struct AgentArgs {
-    /// The message; `-` reads it from stdin
+    /// Send this message; `-` reads it from stdin
     #[arg(short, long, value_name = "TEXT")]
     message: String,
-    /// A file that goes with it, as often as you like: an image (PNG, JPEG, GIF, WebP), PDF or text
+    /// Attach a file: an image (PNG, JPEG, GIF, WebP), PDF or text; may be repeated
     #[arg(long, value_name = "FILE")]
     attach: Vec<PathBuf>,
-    /// The session: a name, or agent:AGENT:NAME
+    /// Send it to this session: NAME, or agent:AGENT:NAME
     #[arg(long, value_name = "KEY", default_value = "agent:main:main")]
     session: String,
-    /// What to do with it where a run is under way: steer, followup, collect, steer_backlog or interrupt [default: as
-    /// the session says (`limulus queue mode`), else queue.mode]
+    /// Choose what happens if a run is under way: steer, followup, collect, steer_backlog or interrupt [default: the
+    /// mode of the session (`limulus queue mode`), else queue.mode]
     #[arg(long, value_name = "MODE", value_parser = super::queue::mode)]
     mode: Option<QueueMode>,
-    /// The model, as PROVIDER/MODEL; the agent's fallbacks stay behind it
+    /// Use this model, PROVIDER/MODEL; the agent's fallbacks follow it
     #[arg(long, value_name = "P/M")]
     model: Option<String>,
-    /// The run's own limit, seconds
+    /// Limit this run to so many seconds
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..))]
     timeout: Option<u64>,
-    /// Allow everything that would be asked, for this run
+    /// Approve every request of this run
     #[arg(long)]
     yes: bool,
-    /// A key of your own: the same key is the same message, also after a crash
+    /// Give the message a key of your own: the same key is the same message, also after a crash
     #[arg(long, value_name = "K")]
     key: Option<String>,
     #[command(flatten)]
@@ -70,7 +72,7 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
         allow: args.yes,
         compact: false,
     };
-    // What cannot run is said before anything is recorded.
+    // Reject what cannot run before anything is recorded.
     let subject = Subject {
         agent: &key.agent,
         overrides: &overrides,
@@ -78,15 +80,15 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
         date: &today(),
     };
     let Resolved { settings, mut notes } = config.resolve(subject)?;
-    let sees = settings.candidates.first().filter(|candidate| !candidate.images).map(blind_note);
-    // A relative workspace is meant from here, also when `resume` takes the message up from elsewhere.
+    let image_note = settings.candidates.first().filter(|candidate| !candidate.images).map(blind_note);
+    // A relative workspace is relative to this folder, also if `resume` runs in another one.
     let overrides = Overrides { workspace: Some(settings.workspace), ..overrides };
     let (attachments, types) = attached(args.attach, tools::Secrets::new(config.secrets())).await?;
-    notes.extend(sees.filter(|_| types.iter().any(|media_type| media_type.starts_with("image/"))));
+    notes.extend(image_note.filter(|_| types.iter().any(|media_type| media_type.starts_with("image/"))));
     let params = AgentParams {
         message: text,
         session_key: key.to_string(),
-        // Asked again after a connection was lost, it is still the same message.
+        // With this key a request that is repeated after a lost connection is the same message.
         idempotency_key: args.key.unwrap_or_else(|| Uuid::now_v7().to_string()),
         mode: args.mode,
         model: overrides.model,
@@ -112,43 +114,43 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
     }
 }
 
-/// What a message came to.
+/// The result of a message.
 enum Ending {
     /// Its run ended.
     Run(RunId, RunEnd),
-    /// It was a chat command, and this is what is said of it.
+    /// It was a chat command, with this response.
     Command(String),
 }
 
-/// What a chat command came to.
+/// Prints the response of a chat command.
 pub(super) fn say_command(text: &str, as_json: bool) -> Result<(), CliError> {
     print(&if as_json { json_line(&AgentAnswer::Command { text: text.to_owned() }) } else { format!("{text}\n") })
 }
 
-/// What is said where an image goes to a model that does not see it.
+/// The note for an image that goes to a model without image support.
 fn blind_note(candidate: &Candidate) -> String {
     let model = format!("{}/{}", candidate.provider, candidate.model);
-    let told = format!("{model} is told of the image, not shown it");
+    let note = format!("{model} receives the name of the image, not the image");
     if candidate.provider == "offline" {
-        return told;
+        return note;
     }
-    format!("{told}: if it sees images, set images = true in [models.\"{model}\"]")
+    format!("{note}: if it image_note images, set images = true in [models.\"{model}\"]")
 }
 
-/// Reads what goes with the message, on a thread that may block; gives the kinds of the files too.
+/// Reads the attachments on a thread that may block. Returns them with their media types.
 async fn attached(paths: Vec<PathBuf>, secrets: tools::Secrets) -> Result<(Vec<Attachment>, Vec<String>), CliError> {
     if paths.is_empty() {
         return Ok((vec![], vec![]));
     }
     let reading = tokio::task::spawn_blocking(move || {
-        // What cannot be sent is said before anything is.
+        // Reject what cannot be sent before anything is sent.
         let checked = tools::attach(&paths, &secrets);
         let checked =
             checked.map_err(|error| CliError::Usage { what: error.to_string(), hint: error.hint().to_owned() })?;
         let types = checked.into_iter().map(|file| file.media_type).collect();
         let files = paths.iter().map(|path| {
             let bytes = std::fs::read(path).map_err(|error| CliError::Usage {
-                what: format!("{} does not read: {error}", path.display()),
+                what: format!("{} cannot be read: {error}", path.display()),
                 hint: "name a file that can be read".into(),
             })?;
             let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
@@ -159,7 +161,7 @@ async fn attached(paths: Vec<PathBuf>, secrets: tools::Secrets) -> Result<(Vec<A
     reading.await.unwrap_or_else(|error| Err(CliError::bug(&format!("a file could not be attached: {error}"))))
 }
 
-/// A message that no session takes is not sent over, either: it may be longer than a frame.
+/// The error for a message that is too long for any session. Such a message may also exceed a frame.
 fn too_long(message: &str) -> Option<CliError> {
     let bytes = message.len() as u64;
     (bytes > MESSAGE_BYTES).then(|| CliError::Refused {
@@ -173,7 +175,7 @@ fn too_long(message: &str) -> Option<CliError> {
     })
 }
 
-/// Sends the message and follows the session until its run has ended, whoever owns the home meanwhile.
+/// Sends the message and follows the session until its run has ended, also if the owner of the home changes.
 async fn converse(
     follower: &mut Follower<'_>,
     key: &str,
@@ -198,19 +200,19 @@ async fn converse(
     }
 }
 
-/// A message that was sent, and what is known of it.
+/// A sent message and what is known about it.
 #[derive(Debug, Default)]
 struct Sent {
-    /// Its run, once it is accepted.
+    /// Its run, once the message is accepted.
     run: Option<RunId>,
-    /// Its id, where a run may take it that it does not start.
+    /// Its id, if another run may take it over.
     steers: Option<MessageId>,
-    /// Runs whose ends were seen before that.
+    /// Ends of runs that arrived before the acceptance.
     ended: Vec<(RunId, RunEnd)>,
 }
 
 impl Sent {
-    /// Sends it, under its key, and follows its run to the end; nothing when the owner went away.
+    /// Sends the message under its key and follows its run to the end. None if the owner went away.
     async fn follow(&mut self, follower: &mut Follower<'_>, params: &AgentParams) -> Result<Option<Ending>, CliError> {
         let is_known = self.run.is_some();
         let mut answers = match follower.client().ask::<Agent>(params.clone()) {
@@ -220,12 +222,12 @@ impl Sent {
         };
         let mut has_answered = false;
         loop {
-            // What happens is told before it is answered, so it is drawn first.
+            // Lines arrive before the response to the request, so draw them first.
             let answer = tokio::select! {
                 biased;
                 happening = follower.next() => {
                     match happening? {
-                        Happening::Told(event) => {
+                        Happening::Recorded(event) => {
                             if let Some((run, end)) = self.see(&event)? {
                                 return Ok(Some(Ending::Run(run, end)));
                             }
@@ -237,8 +239,8 @@ impl Sent {
                 }
                 answer = answers.next(), if !has_answered => answer,
             };
-            // Both may have come since the first look.
-            while let Some(event) = follower.told() {
+            // Both may have arrived since the first check.
+            while let Some(event) = follower.next_arrived() {
                 if let Some((run, end)) = self.see(&event)? {
                     return Ok(Some(Ending::Run(run, end)));
                 }
@@ -247,7 +249,7 @@ impl Sent {
                 Ok(AgentAnswer::Accepted { run_id, message, mode, verbose, .. }) => {
                     follower.screen.set_verbose(verbose);
                     self.run = Some(run_id);
-                    // One that follows up as well is answered by that.
+                    // A message with a followup leg is answered by that leg.
                     self.steers = Some(message).filter(|_| mode != QueueMode::SteerBacklog);
                     if let Some(at) = self.ended.iter().position(|(run, _)| *run == run_id) {
                         let (run, end) = self.ended.swap_remove(at);
@@ -255,7 +257,7 @@ impl Sent {
                     }
                 }
                 Ok(AgentAnswer::Command { text }) => return Ok(Some(Ending::Command(text))),
-                // Its last line comes with what was missed.
+                // The missed lines contain its last line.
                 Ok(_) if is_known => has_answered = true,
                 Ok(AgentAnswer::Ok(ended) | AgentAnswer::Error(ended) | AgentAnswer::Timeout(ended)) => {
                     let (run, end) = answered_before(follower, &params.session_key, ended);
@@ -267,7 +269,7 @@ impl Sent {
         }
     }
 
-    /// The end of its run, if this line tells it.
+    /// The end of its run, if this line is that end.
     fn see(&mut self, event: &Event) -> Result<Option<(RunId, RunEnd)>, CliError> {
         if let Some((run, state)) = self.run.and_then(|run| Some((run, event.never_began(run)?))) {
             return Ok(never_began(state).map(|end| (run, end)));
@@ -291,7 +293,7 @@ impl Sent {
         Ok(None)
     }
 
-    /// What Ctrl-C ends: its run, or the one that it waits for.
+    /// The run that Ctrl-C ends: its own, or the one that the message waits for.
     fn abort(&self, key: &str) -> AbortParams {
         match self.run {
             Some(run) => AbortParams { run: Some(run.to_string()), ..AbortParams::default() },
@@ -300,7 +302,7 @@ impl Sent {
     }
 }
 
-/// The same key again: the run has ended before, its answer is printed.
+/// Prints the answer of a run that had ended before the same key was sent again.
 fn answered_before(follower: &mut Follower<'_>, key: &str, ended: Ended) -> (RunId, RunEnd) {
     let Ended { run_id, outcome, ended_at, text, usage, error, .. } = ended;
     let end = RunEnd { outcome, text, usage, error };
@@ -308,7 +310,7 @@ fn answered_before(follower: &mut Follower<'_>, key: &str, ended: Ended) -> (Run
         Outcome::Completed => LifecycleLine::End(end.clone()),
         _ => LifecycleLine::Error(end.clone()),
     };
-    follower.screen.say(&format!("run {run_id} has answered this key before"));
+    follower.screen.say(&format!("run {run_id} answered this key before"));
     follower.screen.draw_again(&Event {
         cursor: follower.cursor(key),
         session: key.to_owned(),
@@ -320,50 +322,50 @@ fn answered_before(follower: &mut Follower<'_>, key: &str, ended: Ended) -> (Run
     (run_id, end)
 }
 
-/// The end of a run whose message came to an end before it began.
+/// The end of a run whose message was settled before the run started.
 pub(super) fn never_began(state: ReceiptState) -> Option<RunEnd> {
     let error = gateway::show::never_began(state)?;
     Some(RunEnd { outcome: Outcome::Aborted, text: String::new(), usage: Usage::default(), error: Some(error) })
 }
 
-/// As a crash would: what is recorded is recorded.
+/// Ends the process at once, as a crash would. Committed entries are durable.
 pub(crate) fn quit() -> ! {
     std::process::exit(i32::from(Exit::Aborted as u8))
 }
 
-/// What the command ends with whose run ended so.
+/// The result of the command for this end of its run.
 pub(crate) fn outcome(run: RunId, ended: &RunEnd) -> Result<(), CliError> {
     let failed = |exit, what: String, hint: &str| Err(CliError::Failed { exit, what, hint: hint.to_owned() });
     match ended.outcome {
         Outcome::Completed => Ok(()),
         Outcome::Failed => {
             let what = ended.error.clone().unwrap_or_else(|| "the run failed".to_owned());
-            // A failure says on its first line what happened, below it what to do. That of several is a list.
+            // A failure with two lines says what happened and what to do. A failure with more lines is a list.
             let (what, remedy) = what.split_once('\n').filter(|(_, rest)| !rest.contains('\n')).unwrap_or((&what, ""));
-            let hint = format!("{remedy} `limulus runs trace {run}` tells the whole story");
+            let hint = format!("{remedy} `limulus runs trace {run}` shows every step");
             failed(Exit::RunFailed, what.to_owned(), hint.trim_start())
         }
         Outcome::Aborted => {
-            let what = ended.error.clone().unwrap_or_else(|| "the run was aborted; what had come is kept".to_owned());
-            failed(Exit::Aborted, what, "send another message to go on")
+            let what = ended.error.clone().unwrap_or_else(|| "the run was aborted; the text so far is kept".to_owned());
+            failed(Exit::Aborted, what, "send another message to continue")
         }
         Outcome::Interrupted => {
             failed(Exit::Aborted, "another message took the run's place".into(), "`limulus runs list` shows both")
         }
         Outcome::TimedOut => failed(
             Exit::TimedOut,
-            "the run passed its limit; what had come is kept".into(),
+            "the run exceeded its time limit; the text so far is kept".into(),
             "`--timeout S` or `runs.deadline_s` sets it",
         ),
     }
 }
 
-/// Other sessions' runs stay for `resume`.
+/// Reports unfinished work of other sessions, which `resume` would resume.
 fn report_others(follower: &mut Follower<'_>, key: &str, globals: &Globals) -> Result<(), CliError> {
     let others = Reader::open(&globals.home)?.unfinished()?.iter().filter(|row| row.key != key).count();
     if others > 0 {
         let sessions = if others == 1 { "1 other session has" } else { &format!("{others} other sessions have") };
-        follower.screen.say(&format!("limulus: {sessions} unfinished work; `limulus resume` takes it up"));
+        follower.screen.say(&format!("limulus: {sessions} unfinished work; `limulus resume` resumes it"));
     }
     Ok(())
 }
@@ -372,7 +374,7 @@ pub(super) fn text(message: &str) -> Result<String, CliError> {
     let text = if message == "-" {
         let mut bytes = vec![];
         std::io::stdin().read_to_end(&mut bytes).map_err(|error| CliError::Usage {
-            what: format!("stdin does not read: {error}"),
+            what: format!("stdin cannot be read: {error}"),
             hint: "give the message with -m TEXT".into(),
         })?;
         String::from_utf8(bytes).map_err(|_| CliError::Usage {

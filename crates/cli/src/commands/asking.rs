@@ -1,4 +1,4 @@
-//! Questions put to whoever sits at the terminal, one at a time. What may not live here: what an answer leads to.
+//! Approval requests on the terminal, one at a time.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 use crate::render::Screen;
 
-/// What is asked here.
+/// The approval requests of this terminal.
 #[derive(Debug)]
 pub(crate) struct Asking {
     open: VecDeque<Asked>,
@@ -20,7 +20,7 @@ impl Asking {
         Self { open: VecDeque::new(), lines: mpsc::unbounded_channel(), reads: false }
     }
 
-    /// Asks, or puts it behind what is asked already.
+    /// Shows a request, or queues it behind the one that is shown.
     pub(crate) fn put(&mut self, question: Asked, own: bool, screen: &mut Screen) {
         if self.open.iter().any(|open| open.call == question.call) {
             return;
@@ -33,25 +33,25 @@ impl Asking {
         }
     }
 
-    /// Whoever answered it, it is not open any more.
+    /// Removes a request that was resolved, here or elsewhere.
     pub(crate) fn close(&mut self, answered: &Answered, screen: &mut Screen) {
         let is_first = self.open.front().is_some_and(|question| closes(answered, question));
         self.open.retain(|question| !closes(answered, question));
         if is_first {
             screen.answered();
-            // Behind the question, on a line of its own.
+            // End the line of the question.
             screen.say("");
             screen.say(&words(answered));
             self.ask(screen);
         }
     }
 
-    /// The next answer. One that is dropped loses nothing.
+    /// The next answer. Cancel-safe.
     pub(crate) async fn answer(&mut self) -> (Asked, bool) {
         loop {
-            // This end is held here, so the channel never ends.
+            // `self` holds a sender, so the channel never closes.
             let Some(line) = self.lines.1.recv().await else { return std::future::pending().await };
-            // What was typed while nothing was asked is no answer.
+            // Ignore what was typed while no request was open.
             if let Some(question) = self.open.pop_front() {
                 let allow = matches!(line.trim().to_lowercase().as_str(), "y" | "yes" | "是" | "好");
                 return (question, allow);
@@ -59,17 +59,17 @@ impl Asking {
         }
     }
 
-    /// Asks what is first, once what was asked before it is answered.
+    /// Shows the first request.
     pub(crate) fn ask(&mut self, screen: &mut Screen) {
         let Some(question) = self.open.front() else { return };
         screen.ask(&format!("? allow: {} [y/N]", question.question));
         if !std::mem::replace(&mut self.reads, true) {
             let lines = self.lines.0.clone();
-            // On a thread of its own: a terminal cannot be read without waiting.
+            // Reading a terminal blocks, so it has a thread of its own.
             std::thread::spawn(move || {
                 loop {
                     let mut line = String::new();
-                    // The end of the input is an answer too: no.
+                    // The end of the input counts as no.
                     let is_end = !matches!(std::io::stdin().read_line(&mut line), Ok(1..));
                     if lines.send(line).is_err() || is_end {
                         return;
@@ -80,12 +80,12 @@ impl Asking {
     }
 }
 
-/// Whether a question is open no more.
+/// Whether a request is resolved.
 fn closes(answered: &Answered, question: &Asked) -> bool {
     answered.call == Some(question.call) || answered.run == Some(question.call.run)
 }
 
-/// What became of a question.
+/// The line for a resolved request.
 fn words(answered: &Answered) -> String {
     match (answered.allow, &answered.by) {
         (Some(true), Some(by)) => format!("… it was allowed by {by}"),

@@ -1,4 +1,4 @@
-//! `limulus audit`: the audit log of a session, its verification, and its state at any point.
+//! `limulus audit`: the audit log of a session, its verification, and its state at any entry.
 
 use std::fmt::Write as _;
 
@@ -14,22 +14,22 @@ use crate::show::audit::{heading, lay_out};
 use crate::show::human::{Page, Zone};
 use crate::show::{json, json_line, print};
 
-/// The audit log of a session: every transition with its time and cause.
+/// Print the audit log of a session: every transition with its time and cause.
 #[derive(Debug, Args)]
-#[command(after_help = "A damaged entry is shown in its place, and the exit code is 65 then.")]
+#[command(after_help = "A damaged entry is shown in its place; the exit code is then 65.")]
 pub(crate) struct AuditArgs {
     /// NAME, or agent:AGENT:NAME [default: agent:main:main]
     key: Option<String>,
-    /// Recompute payload hashes, chains and bodies, replay the fold, and compare
+    /// Verify it: recompute payload hashes, chains and bodies, replay the entries, and compare
     #[arg(long)]
     verify: bool,
     /// Print one JSON object for each entry
     #[arg(long)]
     json: bool,
-    /// Begin with this entry of the current branch
+    /// Start at this entry of the current branch
     #[arg(long, value_name = "SEQ")]
     from: Option<u64>,
-    /// A branch that the session has left, or that no session goes on in, instead of the current one
+    /// Show this branch instead of the current one, also one that no session uses any more
     #[arg(long, value_name = "BRANCH")]
     branch: Option<Uuid>,
     /// Print the state after this entry as JSON, and nothing else
@@ -37,7 +37,6 @@ pub(crate) struct AuditArgs {
     state: Option<String>,
 }
 
-/// Prints what was asked.
 pub(crate) fn run(args: AuditArgs, globals: &Globals) -> Result<(), CliError> {
     let AuditArgs { key: session_key, verify, json: as_json, from, branch, state } = args;
     let branch = branch.map(|branch| branch.to_string());
@@ -57,7 +56,7 @@ pub(crate) fn run(args: AuditArgs, globals: &Globals) -> Result<(), CliError> {
         Some(first) => Err(CliError::Failed {
             exit: Exit::Damaged,
             what: format!("{key} is damaged from {first} on"),
-            hint: "`limulus doctor` says what can be done".to_owned(),
+            hint: "`limulus doctor` shows what can be done".to_owned(),
         }),
     }
 }
@@ -67,7 +66,7 @@ fn page(key: &str, lines: &[AuditLine], summary: Option<&Verification>, zone: &Z
     let mut branch = None;
     for line in lines {
         if branch != Some(line.branch) {
-            let forked = if branch.is_some() { "goes on in" } else { "is" };
+            let forked = if branch.is_some() { "continues in" } else { "is" };
             page.line(format!("{key} {forked} branch {}", line.branch));
             branch = Some(line.branch);
         }

@@ -1,4 +1,4 @@
-//! `limulus budget`: what a session and its run have spent, and what they may spend.
+//! `limulus budget`: shows and sets what a session and its run may spend.
 
 use clap::{Args, Subcommand};
 use engine::{Resource, Scope};
@@ -12,7 +12,7 @@ use crate::reading::ask;
 use crate::show::human::{Page, columns, dollars};
 use crate::show::{json, print};
 
-/// What may be spent.
+/// Show and set budgets.
 #[derive(Debug, Args)]
 pub(crate) struct BudgetArgs {
     #[command(subcommand)]
@@ -21,7 +21,7 @@ pub(crate) struct BudgetArgs {
 
 #[derive(Debug, Subcommand)]
 enum BudgetCommand {
-    /// What a session and the run in it have spent, and what they may spend
+    /// Show what a session and its run have spent, and what they may spend
     Show {
         /// NAME, or agent:AGENT:NAME [default: agent:main:main]
         key: Option<String>,
@@ -29,7 +29,7 @@ enum BudgetCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Say what a session may spend from now on, the run in it, or all in a day. A run that waits for more goes on when there is
+    /// Limit what a session, its run, or all runs of a day may spend from now on; a run that waits for a larger budget continues
     Set(SetArgs),
 }
 
@@ -37,35 +37,35 @@ enum BudgetCommand {
 struct SetArgs {
     /// NAME, or agent:AGENT:NAME [default: agent:main:main]
     key: Option<String>,
-    /// The run that is under way, in place of all runs of the session together
+    /// Limit the unfinished run, instead of all runs of the session together
     #[arg(long)]
     run: bool,
-    /// All runs of the session's agent in a day (UTC)
+    /// Limit all runs of the session's agent in a day (UTC)
     #[arg(long, conflicts_with = "run")]
     agent: bool,
-    /// All runs of the home in a day (UTC)
+    /// Limit all runs of the home in a day (UTC)
     #[arg(long, conflicts_with_all = ["run", "agent"])]
     day: bool,
-    /// Tokens read and written
+    /// Limit tokens, read and written
     #[arg(long, value_name = "N|none", value_parser = whole)]
     tokens: Option<Amount>,
-    /// US dollars, such as 2.5
+    /// Limit the cost in US dollars, such as 2.5
     #[arg(long, value_name = "DOLLARS|none", value_parser = money, allow_hyphen_values = true)]
     cost: Option<Amount>,
-    /// Calls of tools
+    /// Limit the number of tool calls
     #[arg(long, value_name = "N|none", value_parser = whole)]
     calls: Option<Amount>,
-    /// Seconds that runs may be at work
+    /// Limit the seconds that runs are at work
     #[arg(long, value_name = "S|none", value_parser = whole)]
     wall_s: Option<Amount>,
-    /// Bytes of texts, outputs and images in the journal: of a run or a session
+    /// Limit the bytes of texts, outputs and images in the journal, for a run or a session
     #[arg(long, value_name = "N|none", value_parser = whole)]
     bytes: Option<Amount>,
     #[command(flatten)]
     writer: WriterArgs,
 }
 
-/// How much; none = as much as it takes.
+/// A limit; None = no limit.
 #[derive(Debug, Clone, Copy)]
 struct Amount(Option<u64>);
 
@@ -86,13 +86,12 @@ fn money(text: &str) -> Result<Amount, String> {
 }
 
 impl BudgetArgs {
-    /// Whether it changes something: such a command speaks with the owner, or becomes it.
+    /// Whether the command writes, so that it needs the owner.
     pub(crate) fn writes(&self) -> bool {
         matches!(self.command, BudgetCommand::Set(_))
     }
 }
 
-/// Prints what is asked.
 pub(crate) fn read(args: BudgetArgs, globals: &Globals) -> Result<(), CliError> {
     let BudgetCommand::Show { key, json: as_json } = args.command else {
         return Err(CliError::bug("`budget` was taken for a command that reads"));
@@ -101,7 +100,6 @@ pub(crate) fn read(args: BudgetArgs, globals: &Globals) -> Result<(), CliError> 
     print(&if as_json { json(&story) } else { lay_out(&story) })
 }
 
-/// Changes what is asked.
 pub(crate) async fn write(args: BudgetArgs, globals: &Globals) -> Result<(), CliError> {
     let BudgetCommand::Set(args) = args.command else {
         return Err(CliError::bug("`budget` was taken for a command that writes"));
@@ -122,10 +120,7 @@ impl SetArgs {
         ];
         if amounts.iter().all(|(_, amount)| amount.is_none()) {
             let hint = "name at least one of --tokens, --cost, --calls, --wall-s, --bytes";
-            return Err(CliError::Usage {
-                what: "nothing is said of what may be spent".to_owned(),
-                hint: hint.to_owned(),
-            });
+            return Err(CliError::Usage { what: "no limit is given".to_owned(), hint: hint.to_owned() });
         }
         let lifted = |(of, amount): &(Resource, Option<Amount>)| matches!(amount, Some(Amount(None))).then_some(*of);
         let some = |amount: Option<Amount>| amount.and_then(|amount| amount.0);
@@ -165,12 +160,12 @@ fn lay_out(story: &BudgetStory) -> String {
         let set_by_command = |line: &&BudgetLine| line.limit.is_some() && line.scope != Scope::Process;
         let fullest = story.lines.iter().filter(set_by_command).max_by_key(|line| share(line));
         let (of, amount) = fullest.map_or(("", "--tokens N"), |line| (scope_flag(line.scope), amount_flag(line.of)));
-        page.line(format!("its run waits for more: `limulus budget set {key}{of} {amount}` lets it go on"));
+        page.line(format!("its run waits for a larger budget: `limulus budget set {key}{of} {amount}` resumes it"));
     }
     page.text()
 }
 
-/// How much of a limit is used, in hundredths of a percent.
+/// The used part of a limit, in hundredths of a percent.
 fn share(line: &BudgetLine) -> u128 {
     u128::from(line.used) * 10_000 / u128::from(line.limit.unwrap_or(1).max(1))
 }
@@ -178,7 +173,7 @@ fn share(line: &BudgetLine) -> u128 {
 fn scope_flag(scope: Scope) -> &'static str {
     match scope {
         Scope::Run => " --run",
-        // The process is never the fullest of what is set by command.
+        // The limit of the process cannot be set by a command.
         Scope::Session | Scope::Process => "",
         Scope::Agent => " --agent",
         Scope::Day => " --day",

@@ -1,4 +1,4 @@
-//! `limulus sessions cleanup`: what is old, and its erasure.
+//! `limulus sessions cleanup`: counts or erases old content.
 
 use clap::Args;
 use engine::Timestamp;
@@ -15,18 +15,18 @@ use crate::error::{CliError, Exit};
 use crate::show::doctor::size;
 use crate::show::{json, print};
 
-/// Erase texts and outputs that are old and that no session needs. Says what would go, until you ask for it.
+/// Erase old texts and outputs that no session needs; without --enforce, only count them.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "What stays: what the conversations of sessions hold that were not ended, what lists show, settings, \
-                        prompts,\nevery entry of the audit log. `limulus serve` does the same once a day, where \
-                        retention.keep_days is set."
+    after_help = "It keeps the conversations of sessions that were not ended, what lists show, settings, prompts,\n\
+                        and every entry of the audit log. If retention.keep_days is set, `limulus serve` does the \
+                        same once a day."
 )]
 pub(crate) struct CleanupArgs {
-    /// Do it; else it is only said what would go
+    /// Erase them, instead of only counting them
     #[arg(long)]
     enforce: bool,
-    /// What is older than so many days [default: retention.keep_days]
+    /// Choose what is older than this many days [default: retention.keep_days]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=100_000))]
     days: Option<u32>,
     #[command(flatten)]
@@ -34,23 +34,23 @@ pub(crate) struct CleanupArgs {
 }
 
 impl CleanupArgs {
-    /// Whether it erases: such a command speaks with the owner, or becomes it.
+    /// Whether the command erases, so that it needs the owner.
     pub(crate) fn writes(&self) -> bool {
         self.enforce
     }
 
-    /// How many days are kept.
+    /// The number of days to keep.
     fn days(&self, globals: &Globals) -> Result<u32, CliError> {
         let config = Config::load(&globals.home, &globals.environment, Flags::default())?;
         self.days.or(config.keep_days()).ok_or_else(|| CliError::Refused {
             exit: Exit::Usage,
             what: "nothing is old: `retention.keep_days` is off, so everything is kept".to_owned(),
-            hint: "say how many days are kept: --days N".to_owned(),
+            hint: "give the number of days to keep: --days N".to_owned(),
         })
     }
 }
 
-/// Says what would go.
+/// Prints what would be erased.
 pub(crate) fn read(args: &CleanupArgs, globals: &Globals) -> Result<(), CliError> {
     let (days, reader) = (args.days(globals)?, Reader::open(&globals.home)?);
     let before = before(Timestamp(jiff::Timestamp::now().as_millisecond()), days);
@@ -58,10 +58,10 @@ pub(crate) fn read(args: &CleanupArgs, globals: &Globals) -> Result<(), CliError
     say(args, days, &CleanedUp { bodies, bytes })
 }
 
-/// Erases it.
+/// Erases old content.
 pub(crate) async fn write(args: &CleanupArgs, globals: &Globals) -> Result<(), CliError> {
     let days = args.days(globals)?;
-    // An owner of no journal would make one only to find nothing in it.
+    // An owner would create a journal only to find nothing in it.
     Reader::open(&globals.home)?;
     let call = async |client: &Client| client.call::<SessionsCleanup>(CleanupParams { days }).await;
     say(args, days, &change(globals, &args.writer, call).await?)

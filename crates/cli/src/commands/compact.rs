@@ -1,4 +1,4 @@
-//! `limulus sessions compact`: makes the history of a session shorter, or takes the last summary back.
+//! `limulus sessions compact`: compacts the history of a session, or undoes the last compaction.
 
 use std::sync::Arc;
 
@@ -15,15 +15,15 @@ use crate::error::CliError;
 use crate::owner_client::failed;
 use crate::show::{json, json_line, print};
 
-/// Make the history of a session shorter: a summary stands for all but its newest part. What was said stays readable
+/// Compact the history of a session: a summary replaces all but its newest part; the journal keeps the original
 #[derive(Debug, Args)]
 pub(crate) struct CompactArgs {
     /// NAME, or agent:AGENT:NAME [default: agent:main:main]
     key: Option<String>,
-    /// What the summary is to keep above all
+    /// Keep this above all in the summary
     #[arg(long, value_name = "TEXT", conflicts_with = "undo")]
     focus: Option<String>,
-    /// Take the last summary back: what it stands for is told to the model again
+    /// Undo the last compaction: the model receives what the summary replaced
     #[arg(long)]
     undo: bool,
     #[command(flatten)]
@@ -31,16 +31,17 @@ pub(crate) struct CompactArgs {
 }
 
 pub(crate) async fn run(args: CompactArgs, globals: &Globals) -> Result<(), CliError> {
-    // One that is not there is not made only for this.
+    // Do not create a session only to compact it.
     let key = lookup::session(&Reader::open(&globals.home)?, args.key.as_deref())?.key;
     if args.undo {
         let params = UncompactParams { session_key: Some(key) };
         let asked = async |client: &Client| client.call::<SessionsUncompact>(params.clone()).await;
         let undone = change(globals, &args.writer, asked).await?;
         let (key, items, tokens) = (&undone.session_key, undone.items, undone.tokens);
-        let said =
-            format!("the summary of {key} is taken back: {items} items are told again, about {tokens} tokens in all\n");
-        return print(&if args.writer.json { json(&undone) } else { said });
+        let text = format!(
+            "the last compaction of {key} is undone: {items} items are restored, about {tokens} tokens in all\n"
+        );
+        return print(&if args.writer.json { json(&undone) } else { text });
     }
     let config = Arc::new(Config::load(&globals.home, &globals.environment, args.writer.flags())?);
     let mut follower = Follower::open(globals, config, &args.writer, 1).await?;
@@ -48,10 +49,10 @@ pub(crate) async fn run(args: CompactArgs, globals: &Globals) -> Result<(), CliE
     let closed = follower.close(End::of(&compacted)).await;
     let compacted = compacted?;
     closed?;
-    print(&if args.writer.json { json_line(&compacted) } else { said(&compacted) })
+    print(&if args.writer.json { json_line(&compacted) } else { describe(&compacted) })
 }
 
-/// Asks for it and draws what happens until it is done.
+/// Requests the compaction and draws what happens until it is done.
 async fn compact(follower: &mut Follower<'_>, key: &str, focus: Option<String>) -> Result<Compacted, CliError> {
     follower.follow(key).await.map_err(failed)?;
     loop {
@@ -63,15 +64,13 @@ async fn compact(follower: &mut Follower<'_>, key: &str, focus: Option<String>) 
     }
 }
 
-fn said(Compacted { session_key: key, run_id, done }: &Compacted) -> String {
+fn describe(Compacted { session_key: key, run_id, done }: &Compacted) -> String {
     match (done, run_id) {
         (Some(done), _) => {
             let done = done.sentence(key);
-            format!(
-                "{done}\n`limulus sessions context {key}` shows it; `sessions compact {key} --undo` takes it back\n"
-            )
+            format!("{done}\n`limulus sessions context {key}` shows it; `sessions compact {key} --undo` undoes it\n")
         }
-        (None, Some(run)) => format!("run {run} makes the history shorter before its next request\n"),
-        (None, None) => "it is made shorter before the next request\n".to_owned(),
+        (None, Some(run)) => format!("run {run} compacts the history before its next request\n"),
+        (None, None) => "the history is compacted before the next request\n".to_owned(),
     }
 }

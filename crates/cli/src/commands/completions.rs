@@ -1,4 +1,4 @@
-//! `limulus completions`: what a shell must know to complete a command line, made from the definition of the arguments.
+//! `limulus completions`: completion scripts, generated from the definition of the arguments.
 
 use clap::{Args, CommandFactory as _};
 use clap_complete::Shell;
@@ -7,18 +7,17 @@ use crate::args::Cli;
 use crate::error::CliError;
 use crate::show::print;
 
-/// Completions for your shell.
+/// Print completions for your shell.
 #[derive(Debug, Clone, Copy, Args)]
 #[command(after_help = "Examples:\n  \
     bash  limulus completions bash > ~/.local/share/bash-completion/completions/limulus\n  \
     zsh   limulus completions zsh > \"${fpath[1]}/_limulus\"\n  \
     fish  limulus completions fish > ~/.config/fish/completions/limulus.fish")]
 pub(crate) struct CompletionsArgs {
-    /// For which shell
+    /// The shell
     shell: Shell,
 }
 
-/// Prints them.
 pub(crate) fn run(args: CompletionsArgs) -> Result<(), CliError> {
     let mut script = vec![];
     clap_complete::generate(args.shell, &mut Cli::command(), "limulus", &mut script);

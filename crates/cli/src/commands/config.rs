@@ -1,4 +1,4 @@
-//! `limulus config`: what is in force and why, what is wrong with it, where it is, and a file to begin with.
+//! `limulus config`: shows, checks, locates and creates the configuration.
 
 mod init;
 
@@ -14,49 +14,48 @@ use crate::resolver::today;
 use crate::show::human::{columns, count, printable};
 use crate::show::{json, print};
 
-/// The configuration: what is in force, what is wrong with it, where it is.
+/// Show, check, locate and create the configuration.
 #[derive(Debug, Args)]
 pub(crate) struct ConfigArgs {
     #[command(subcommand)]
     command: ConfigCommand,
 }
 
-/// What can be asked of the configuration.
 #[derive(Debug, Subcommand)]
 enum ConfigCommand {
-    /// Everything that is in force, as TOML; a key that stands in the file itself is shown as …
+    /// Print all settings in force, as TOML; a secret key in the file is printed as …
     Show {
-        /// Say where each value comes from: defaults, file, variable or flag
+        /// Print where each value comes from: defaults, file, variable or flag
         #[arg(long)]
         origin: bool,
-        /// As with `agent --workspace DIR`
+        /// Assume `agent --workspace DIR`
         #[arg(long, value_name = "DIR")]
         workspace: Option<String>,
         /// Print one JSON object
         #[arg(long)]
         json: bool,
     },
-    /// All that is wrong, and what may not be meant; exit code 78 if a run could not start
+    /// Print all errors and warnings; exit code 78 if a run could not start
     Check {
         /// Print one JSON object
         #[arg(long)]
         json: bool,
     },
-    /// Where the file is, whether it is there or not
+    /// Print where the file is, whether it exists or not
     Path {
         /// Print one JSON object
         #[arg(long)]
         json: bool,
     },
-    /// The JSON Schema of the file, for editors
+    /// Print the JSON Schema of the file, for editors
     Schema {
-        /// Takes no effect: it is JSON
+        /// Accepted without effect: the schema is JSON
         #[arg(long)]
         json: bool,
     },
-    /// Write a file with every key in it, commented out; one that is there is left alone
+    /// Write a file with every key in it, commented out; never overwrite an existing one
     Init {
-        /// Print it instead
+        /// Print the file instead of writing it
         #[arg(long)]
         print: bool,
         /// Print one JSON object
@@ -65,7 +64,6 @@ enum ConfigCommand {
     },
 }
 
-/// Does what was asked.
 pub(crate) fn run(args: ConfigArgs, globals: &Globals) -> Result<(), CliError> {
     match args.command {
         ConfigCommand::Show { origin, workspace, json } => {
@@ -83,12 +81,11 @@ pub(crate) fn run(args: ConfigArgs, globals: &Globals) -> Result<(), CliError> {
     }
 }
 
-/// Where the file is.
+/// The place of the configuration file.
 #[derive(Debug, PartialEq, Serialize)]
 struct ConfigFile {
     home: String,
     file: String,
-    /// Whether it is there.
     exists: bool,
 }
 
@@ -103,13 +100,13 @@ fn show(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// What is in force.
+/// All settings in force.
 #[derive(Debug, PartialEq, Serialize)]
 struct Shown {
     #[serde(flatten)]
     place: ConfigFile,
     settings: Vec<Setting>,
-    /// Which model answers where none is configured, and what it cannot do of what is.
+    /// Notes on the model: the one that answers if none is configured, and settings that it does not support.
     notes: Vec<String>,
 }
 
@@ -123,7 +120,7 @@ impl Shown {
             wants: runtime::ModelPreferences::default(),
             date: &today(),
         };
-        // What cannot be resolved is for `config check`; here it is shown as it stands.
+        // `config check` reports what cannot be resolved; here it is printed as written.
         let notes = config.resolve(subject).map(|resolved| resolved.notes).unwrap_or_default();
         Self { place: ConfigFile::of(globals), settings, notes }
     }
@@ -143,7 +140,7 @@ fn lay_out(shown: &Shown, with_origin: bool) -> String {
     text
 }
 
-/// What is wrong, and what is doubtful.
+/// Errors and warnings.
 #[derive(Debug, PartialEq, Serialize)]
 struct Checked {
     #[serde(flatten)]

@@ -1,5 +1,5 @@
-//! `limulus demo`: a real process, killed with a real SIGKILL in the middle of a tool and of an answer, taken up by
-//! another; then the proof, read from the journal and from the file that the tool wrote.
+//! `limulus demo`: kills a real process with SIGKILL during a tool call and during an answer, resumes each run in
+//! another process, and proves the result from the journal and from the file that the tool wrote.
 
 mod proof;
 mod scene;
@@ -15,12 +15,12 @@ use scene::Stage;
 
 /// Kill a real run twice with SIGKILL and prove from the journal that nothing was lost or done twice.
 #[derive(Debug, Args)]
-#[command(after_help = "Exit 0: every check holds. Exit 1: one does not; the folder is kept.")]
+#[command(after_help = "Exit code 0: every check holds. Exit code 1: a check fails; the folder is kept.")]
 pub(crate) struct DemoArgs {
-    /// Keep the folder with its home and workspace, and say where it is
+    /// Keep the folder with its home and workspace, and print where it is
     #[arg(long)]
     keep: bool,
-    /// One JSON object on stdout
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), CliError> {
     }
 }
 
-/// Both scenes in one home, then every check.
+/// Plays both scenes in one home, then runs every check.
 fn play(folder: &Path, quiet: bool) -> Result<Vec<Check>, CliError> {
     let stage = Stage::set(folder, quiet).map_err(|error| failed(error.to_string()))?;
     let tool = stage.kill_in_a_tool()?;

@@ -1,4 +1,4 @@
-//! `limulus sessions end`: ends a session for good, with its run and all that it has in the background.
+//! `limulus sessions end`: ends a session permanently, with its run and its background processes.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::config::{Config, Globals};
 use crate::error::{CliError, Exit};
 use crate::owner_client::failed;
 
-/// End a session for good: its run, its queue, all that it has in the background. What was said stays readable.
+/// End a session permanently: its run, its queue, its background processes; the conversation stays readable.
 #[derive(Debug, Args)]
 pub(crate) struct EndArgs {
     /// NAME, or agent:AGENT:NAME
@@ -26,7 +26,7 @@ pub(crate) struct EndArgs {
 
 pub(crate) async fn run(args: EndArgs, globals: &Globals) -> Result<(), CliError> {
     let config = Arc::new(Config::load(&globals.home, &globals.environment, args.writer.flags())?);
-    // One that is not there is not made only to be ended.
+    // Do not create a session only to end it.
     let reader = Reader::open(&globals.home)?;
     let row = lookup::session(&reader, Some(&args.key))?;
     let mut follower = Follower::open(globals, config, &args.writer, 1).await?;
@@ -35,8 +35,8 @@ pub(crate) async fn run(args: EndArgs, globals: &Globals) -> Result<(), CliError
     ended.and(closed)
 }
 
-/// Where nobody owns the home it is asked for in the batch that opens the session, so that nothing of it begins; kept, so
-/// that any owner carries it out.
+/// If nobody owns the home, the request is in the batch that opens the session, so that nothing of it starts. The request
+/// is durable: any later owner carries it out.
 async fn end(follower: &mut Follower<'_>, reader: &Reader, key: &str) -> Result<(), CliError> {
     follower.follow(key).await.map_err(failed)?;
     let left = loop {
@@ -45,13 +45,13 @@ async fn end(follower: &mut Follower<'_>, reader: &Reader, key: &str) -> Result<
             break ended.left;
         }
         follower.reopen().await?;
-        // What has ended meanwhile is not asked for again.
+        // Do not repeat the request for a session that has ended meanwhile.
         if let Some(row) = reader.session(key)?.filter(is_over) {
-            break left(reader, &row)?;
+            break unended(reader, &row)?;
         }
     };
     if left.is_empty() {
-        follower.screen.say(&format!("session {key} is ended for good; what was said in it stays readable"));
+        follower.screen.say(&format!("session {key} is ended for good; its conversation stays readable"));
         return Ok(());
     }
     Err(CliError::Failed {
@@ -60,19 +60,19 @@ async fn end(follower: &mut Follower<'_>, reader: &Reader, key: &str) -> Result<
             "session {key} is ended for good, but not all that it had in the background: {}",
             left.join(", ")
         ),
-        hint: format!("`limulus sessions show {key}` shows the commands; end what is left of them by hand"),
+        hint: format!("`limulus sessions show {key}` shows the commands; end the remaining ones by hand"),
     })
 }
 
-/// Whether the session has ended and nothing of it is being ended any more.
+/// Whether the session has ended and all of its processes are settled.
 fn is_over(row: &SessionRow) -> bool {
     row.lifecycle == LifecycleKind::Terminated && !row.unfinished
 }
 
 /// The processes that could not be ended.
-fn left(read: &dyn Read, row: &SessionRow) -> Result<Vec<String>, CliError> {
+fn unended(read: &dyn Read, row: &SessionRow) -> Result<Vec<String>, CliError> {
     let session = fold_branch(read, row)?;
-    let is_left = |state: &ProcessState| matches!(state, ProcessState::Ended { outcome: CallOutcome::Unended, .. });
-    let left = session.processes.iter().filter(|process| is_left(&process.state));
-    Ok(left.map(engine::Process::name).collect())
+    let is_unended = |state: &ProcessState| matches!(state, ProcessState::Ended { outcome: CallOutcome::Unended, .. });
+    let unended = session.processes.iter().filter(|process| is_unended(&process.state));
+    Ok(unended.map(engine::Process::name).collect())
 }

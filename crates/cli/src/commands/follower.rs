@@ -1,5 +1,5 @@
-//! What the commands have in common that follow sessions: a way to the owner, a screen, the signals, and going on with the
-//! next owner where the last one left off. What may not live here: what is asked for.
+//! What the commands that follow sessions share: a connection to the owner, a screen, signals, and continuing with the
+//! next owner after the last line that was drawn.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
@@ -25,25 +25,25 @@ use crate::output;
 use crate::owner_client::{Here, Opening, OwnerClient, failed, is_gone};
 use crate::render::{Screen, Style};
 
-/// How often the spinner turns.
+/// Interval of the spinner.
 const TICK: Duration = Duration::from_millis(120);
 
-/// The first Ctrl-C ends the run in order, this one the process at once.
+/// The number of Ctrl-C signals after which the process ends at once; the first one ends the run in order.
 const INTERRUPTS: usize = 2;
 
-/// Stands for the whole home.
+/// The subscription key of the whole home.
 pub(crate) const HOME: &str = "";
 
-/// Whoever follows sessions on this terminal.
+/// Follows sessions on this terminal.
 pub(crate) struct Follower<'a> {
-    /// How the next owner is found; a watcher, who owns nothing, waits for one instead.
+    /// How to find or become the next owner; None for a watcher, which waits for one instead.
     opening: Option<Opening<'a>>,
     owner_client: OwnerClient,
     pub(crate) screen: Screen,
     asking: Asking,
-    /// The sessions that are followed, each with the cursor of its last line that was drawn.
+    /// The followed sessions, each with the cursor of its last drawn line.
     followed: BTreeMap<String, String>,
-    /// What a request on the side has failed of.
+    /// Errors of requests whose response nobody awaits.
     trouble: (mpsc::UnboundedSender<CliError>, mpsc::UnboundedReceiver<CliError>),
     signals: Signals,
 }
@@ -51,7 +51,7 @@ pub(crate) struct Follower<'a> {
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
-    /// Beside the command, which may wait for a terminal that nobody reads.
+    /// A task of its own, because the command may block on a terminal that nobody reads.
     quits: JoinHandle<()>,
 }
 
@@ -61,10 +61,10 @@ impl Drop for Signals {
     }
 }
 
-/// What a follower waits for.
+/// The next thing that matters to a follower.
 pub(crate) enum Happening {
-    /// Something was recorded, and is drawn.
-    Told(Box<Event>),
+    /// A line arrived and was drawn.
+    Recorded(Box<Event>),
     /// Ctrl-C.
     Interrupt,
     /// The owner went away.
@@ -74,14 +74,14 @@ pub(crate) enum Happening {
 /// How a command ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// It is done.
+    /// The command is done.
     Done,
-    /// It was stopped by a signal.
+    /// A signal stopped it.
     Stopped,
 }
 
 impl<'a> Follower<'a> {
-    /// Speaks with the owner of the home, or becomes it.
+    /// Connects to the owner of the home, or becomes it.
     pub(crate) async fn open(
         globals: &'a Globals,
         config: Arc<Config>,
@@ -95,7 +95,7 @@ impl<'a> Follower<'a> {
         Ok(Self { opening: Some(opening), ..Self::over(owner_client, screen, signals) })
     }
 
-    /// Watches an owner, as long as it is there.
+    /// Watches an owner until it goes away.
     pub(crate) fn watch(owner_client: OwnerClient, screen: Screen) -> Result<Self, CliError> {
         Ok(Self::over(owner_client, screen, Signals::new()?))
     }
@@ -112,12 +112,12 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// The owner.
+    /// The connection to the owner.
     pub(crate) fn client(&self) -> &Client {
         &self.owner_client.client
     }
 
-    /// The cursor of the last line of a session that was drawn.
+    /// The cursor of the last drawn line of a session.
     pub(crate) fn cursor(&self, key: &str) -> String {
         self.followed.get(key).cloned().unwrap_or_default()
     }
@@ -138,19 +138,19 @@ impl<'a> Follower<'a> {
         self.followed.contains_key(HOME)
     }
 
-    /// Follows what these ask for; `key` is the session that it is about.
+    /// Follows with these parameters; `key` is the session.
     pub(crate) async fn follow_from(&mut self, key: &str, params: SubscribeParams) -> Result<(), ClientError> {
         let cursor = self.owner_client.client.call::<EventsSubscribe>(params).await?.cursor;
         self.followed.insert(key.to_owned(), cursor);
         Ok(())
     }
 
-    /// What is left for the next one that watches.
+    /// Returns what the next watcher needs.
     pub(crate) fn into_screen(self) -> Screen {
         self.screen
     }
 
-    /// Waits for the next thing that matters, drawing and asking meanwhile. One that is dropped loses nothing.
+    /// Waits for the next thing that matters; draws lines and shows approval requests meanwhile. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Result<Happening, CliError> {
         loop {
             tokio::select! {
@@ -158,7 +158,7 @@ impl<'a> Follower<'a> {
                 frame = self.owner_client.events.recv() => match frame {
                     Some(frame) => {
                         if let Some(event) = self.observe(&frame) {
-                            return Ok(Happening::Told(event));
+                            return Ok(Happening::Recorded(event));
                         }
                     }
                     None => return Ok(Happening::Gone),
@@ -181,8 +181,8 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// The next line that has come already, drawn. What was told before an answer is here where the answer is.
-    pub(crate) fn told(&mut self) -> Option<Box<Event>> {
+    /// Draws the next line that has already arrived. When a response is here, so are all lines before it.
+    pub(crate) fn next_arrived(&mut self) -> Option<Box<Event>> {
         loop {
             let frame = self.owner_client.events.try_recv().ok()?;
             if let Some(event) = self.observe(&frame) {
@@ -191,7 +191,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Asks for something and draws what happens until it is answered; nothing when the owner went away.
+    /// Sends a request and draws what happens until the response arrives. None if the owner went away.
     pub(crate) async fn ask<M: Method>(&mut self, params: M::Params) -> Result<Option<M::Result>, CliError> {
         let mut answers = match self.client().ask::<M>(params) {
             Ok(answers) => answers,
@@ -202,14 +202,14 @@ impl<'a> Follower<'a> {
             tokio::select! {
                 biased;
                 happening = self.next() => match happening? {
-                    Happening::Told(_) => {}
+                    Happening::Recorded(_) => {}
                     Happening::Interrupt => super::agent::quit(),
                     Happening::Gone => return Ok(None),
                 },
                 answer = answers.next() => break answer,
             }
         };
-        while self.told().is_some() {}
+        while self.next_arrived().is_some() {}
         match answer {
             Ok(answer) => Ok(Some(answer)),
             Err(error) if is_gone(&error) && !self.is_owner() => Ok(None),
@@ -217,13 +217,13 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Asks for the end of a run; a second Ctrl-C ends this process at once, as a crash would.
+    /// Requests the end of a run. A second Ctrl-C ends this process at once, as a crash would.
     pub(crate) fn abort(&mut self, params: AbortParams) {
         self.screen.say("■ aborting; Ctrl-C again quits at once");
         self.aside::<RunsAbort>(params);
     }
 
-    /// Finds the next owner, or becomes it, and follows what was followed from where it was left.
+    /// Finds or becomes the next owner, and continues each followed session after its last line.
     pub(crate) async fn reopen(&mut self) -> Result<(), CliError> {
         let before = self.owner_client.pid;
         self.screen.hide_status();
@@ -244,9 +244,9 @@ impl<'a> Follower<'a> {
         }
         let pid = self.owner_client.pid;
         self.screen.say(&match &self.owner_client.here {
-            Some(_) => format!("… pid {before}, which owned the home, is gone; this process goes on"),
-            None if pid == before => "… more happened than was read here; this goes on where it was left".to_owned(),
-            None => format!("… pid {before}, which owned the home, is gone; pid {pid} goes on"),
+            Some(_) => format!("… pid {before}, which owned the home, is gone; this process continues"),
+            None if pid == before => "… more happened than was read here; this continues where it stopped".to_owned(),
+            None => format!("… pid {before}, which owned the home, is gone; pid {pid} continues"),
         });
         Ok(())
     }
@@ -260,7 +260,7 @@ impl<'a> Follower<'a> {
         Ok(())
     }
 
-    /// Leaves: the owner in order, so that others can go on; whoever is not leaves the owner to itself.
+    /// Disconnects. If this process is the owner, it shuts down in order, so that others can continue.
     pub(crate) async fn close(mut self, end: End) -> Result<(), CliError> {
         self.screen.hide_status();
         let Some(mut here) = self.owner_client.here.take() else { return Ok(()) };
@@ -283,7 +283,7 @@ impl<'a> Follower<'a> {
         left
     }
 
-    /// Draws what came; gives it where it is of a session.
+    /// Draws what arrived; returns it if it belongs to a session.
     fn observe(&mut self, frame: &EventFrame) -> Option<Box<Event>> {
         match frame.event.as_str() {
             AGENT_EVENT => {
@@ -311,17 +311,17 @@ impl<'a> Follower<'a> {
                     self.screen.park(&parked);
                 }
             }
-            // The connection ends with the others, and what this version does not know changes nothing.
+            // The other events end the connection; unknown ones are ignored.
             _ => {}
         }
         None
     }
 
-    /// Asks for something whose answer is only of interest if it is no.
+    /// Sends a request whose response matters only if it is an error.
     fn aside<M: Method>(&self, params: M::Params) {
         let (client, trouble) = (self.owner_client.client.clone(), self.trouble.0.clone());
         tokio::spawn(async move {
-            // An owner that is gone is noticed by whoever follows it.
+            // The follower notices an owner that is gone.
             if let Err(error @ ClientError::Answered(_)) = client.call::<M>(params).await {
                 let _ = trouble.send(failed(error));
             }
@@ -329,22 +329,22 @@ impl<'a> Follower<'a> {
     }
 
     fn stopped(&mut self) -> CliError {
-        let (said, what) = if self.is_owner() {
-            ("■ stopping: streams are sealed, running commands go on", "the run stays as it is")
+        let (note, what) = if self.is_owner() {
+            ("■ stopping: streams are sealed, running commands continue", "the run stays as it is")
         } else {
-            ("■ leaving: the owner of the home goes on", "the run goes on in the owner of the home")
+            ("■ leaving: the owner of the home continues", "the run continues in the owner of the home")
         };
-        self.screen.say(said);
+        self.screen.say(note);
         CliError::Failed {
             exit: Exit::Stopped,
             what: format!("stopped by a signal; {what}"),
-            hint: "`limulus resume` takes it up".into(),
+            hint: "`limulus resume` resumes it".into(),
         }
     }
 }
 
 impl End {
-    /// How a command ends that came to this.
+    /// How a command with this result ends.
     pub(crate) fn of<T>(result: &Result<T, CliError>) -> Self {
         match result {
             Err(error) if error.exit() == Exit::Stopped => Self::Stopped,
@@ -368,7 +368,7 @@ impl Signals {
     }
 }
 
-/// A watcher owns nothing and ends nothing: a signal ends it at any moment, also while it waits for an owner.
+/// Ends a watcher on a signal at any time, also while it waits for an owner: it owns nothing and ends nothing.
 pub(crate) fn quit_on_signals() -> Result<(), CliError> {
     let signal = |kind| signal(kind).map_err(|error| CliError::bug(&format!("no signals: {error}")));
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
@@ -381,7 +381,7 @@ pub(crate) fn quit_on_signals() -> Result<(), CliError> {
     Ok(())
 }
 
-/// Asks the owner for something that is done when it is answered; becomes the owner where there is none.
+/// Sends one request to the owner, or becomes the owner if there is none, and returns the response.
 pub(crate) async fn change<T>(
     globals: &Globals,
     writer: &WriterArgs,
@@ -400,12 +400,12 @@ pub(crate) async fn change<T>(
     answer.and_then(|answer| closed.map(|()| answer))
 }
 
-/// Whether a person can be asked on this terminal.
+/// Whether this terminal can answer approval requests.
 pub(crate) fn can_ask() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
-/// A line of a session; nothing where this version does not know it.
+/// A line of a session; None if this version does not know it.
 fn read(frame: &EventFrame) -> Option<Box<Event>> {
     if frame.event != AGENT_EVENT {
         return None;
@@ -413,12 +413,12 @@ fn read(frame: &EventFrame) -> Option<Box<Event>> {
     Event::deserialize(&frame.payload).ok().map(Box::new)
 }
 
-/// What a connection is told beside; nothing where this version does not know it.
+/// An event of the connection; None if this version does not know it.
 fn notice<'a, N: Notice + Deserialize<'a>>(frame: &'a EventFrame) -> Option<N> {
     N::deserialize(&frame.payload).ok()
 }
 
-/// What only the owner knows: notes are shown, a broken store ends the command.
+/// Handles events of an owning process: shows notes, and ends the command if the store fails.
 async fn here(here: &mut Option<Here>, screen: &mut Screen) -> CliError {
     let Some(Here { notes, broken, .. }) = here else { return std::future::pending().await };
     loop {

@@ -1,4 +1,4 @@
-//! `limulus graph`: the state machine, drawn from the table that it obeys; with `--run`, where a run is in it.
+//! `limulus graph`: draws the state machine from its table; `--run` marks the path of a run.
 
 use clap::{Args, ValueEnum};
 use gateway::show::{lookup, texts, trace};
@@ -9,24 +9,24 @@ use crate::error::CliError;
 use crate::show::graph::Graph;
 use crate::show::{dot, json, mermaid, open, print, svg, xstate};
 
-/// The state machine of a run, drawn from the table that the runtime obeys.
+/// Draw the state machine of a run from the table that the runtime obeys.
 #[derive(Debug, Args)]
 pub(crate) struct GraphArgs {
-    /// As what it is printed
+    /// Print it in this format
     #[arg(long, value_enum, default_value_t = Format::Mermaid)]
     format: Format,
-    /// Mark where this run is and the path that it took: its id, or as much of its beginning as is unique
+    /// Mark the state of this run and the path that it took: its id, or a unique prefix
     #[arg(long, value_name = "RUN", conflicts_with = "session")]
     run: Option<String>,
-    /// As --run, for the active, else last, run of this session
+    /// Do the same for the active, else last, run of this session
     #[arg(long, value_name = "KEY")]
     session: Option<String>,
-    /// The same as --format json
+    /// Print JSON, as --format json does
     #[arg(long)]
     json: bool,
 }
 
-/// What the graph is printed as.
+/// The output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// A Mermaid stateDiagram-v2
@@ -41,7 +41,6 @@ enum Format {
     Json,
 }
 
-/// Prints it.
 pub(crate) fn run(args: GraphArgs, globals: &Globals) -> Result<(), CliError> {
     let mut graph = Graph::of_table();
     if args.run.is_some() || args.session.is_some() {

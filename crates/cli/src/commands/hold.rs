@@ -1,4 +1,4 @@
-//! `limulus runs pause`, `runs resume`, `runs break`: a run is held, now or when it comes to a place, and let go again.
+//! `limulus runs pause`, `runs resume` and `runs break`: pauses a run now or at a breakpoint, and resumes it.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use journal::Reader;
 use protocol::method::{BreakParams, PauseParams, RunAsked, RunResumeParams, RunsBreak, RunsPause, RunsResume};
 use protocol::{Client, ClientError};
 
-use super::abort::until_over;
+use super::abort::until_ended;
 use super::follower::{End, Follower, change};
 use super::resume;
 use crate::args::WriterArgs;
@@ -21,31 +21,31 @@ use crate::owner_client::{failed, is_gone};
 use crate::show::choice::RunChoice;
 use crate::show::{json, print};
 
-/// Hold a run where it is: a checkpoint, which outlives a restart. A running command goes on, and what it gives is kept
+/// Pause a run, also across restarts; a running command continues, and its output is kept
 #[derive(Debug, Args)]
 pub(crate) struct PauseArgs {
     #[command(flatten)]
     choice: RunChoice,
-    /// Let its commands stand still as well, with every process of theirs; their limits stand still with them
+    /// Stop its commands as well, with all of their processes and their time limits
     #[arg(long)]
     freeze: bool,
     #[command(flatten)]
     writer: WriterArgs,
 }
 
-/// Let a run go on that is held. Beside an owner this comes back at once; where there is none, this process does the work
+/// Resume a paused run; if another process owns the home, return at once, else this process does the work
 #[derive(Debug, Args)]
 pub(crate) struct ResumeArgs {
     #[command(flatten)]
     choice: RunChoice,
-    /// End it as interrupted instead: what came is kept, and what waits behind it is next
+    /// End it as interrupted instead: keep its text, and continue with what waits after it
     #[arg(long)]
     drop: bool,
     #[command(flatten)]
     writer: WriterArgs,
 }
 
-/// Let a run hold by itself when it comes to a place. Each place holds it once; `runs resume` lets it go on
+/// Set a breakpoint that pauses a run once; `runs resume` resumes it
 #[derive(Debug, Args)]
 pub(crate) struct BreakArgs {
     #[command(flatten)]
@@ -59,18 +59,18 @@ pub(crate) struct BreakArgs {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 struct BreakpointArgs {
-    /// Before a call of this tool starts
+    /// Pause before a call of this tool starts
     #[arg(long, value_name = "TOOL")]
     before_tool: Option<String>,
-    /// When it comes into this state: preparing, tool_exec, compacting, error, retry or awaiting
+    /// Pause when it enters this state: preparing, tool_exec, compacting, error, retry or awaiting
     #[arg(long, value_name = "STATE", value_parser = state)]
     on: Option<RunState>,
-    /// Nowhere any more
+    /// Remove all breakpoints
     #[arg(long)]
     clear: bool,
 }
 
-/// A state as it is typed.
+/// Parses a state.
 fn state(text: &str) -> Result<RunState, String> {
     let names = || RunState::ALL.iter().map(|state| state.name()).collect::<Vec<_>>().join(", ");
     RunState::ALL.iter().find(|state| state.name() == text).copied().ok_or_else(|| format!("there are: {}", names()))
@@ -80,18 +80,18 @@ pub(crate) async fn pause(args: PauseArgs, globals: &Globals) -> Result<(), CliE
     let RunChoice { run, session } = args.choice;
     let params = PauseParams { run, session, freeze: args.freeze };
     let asked = change(globals, &args.writer, async |client| client.call::<RunsPause>(params.clone()).await).await?;
-    let frozen = if args.freeze { ", and its commands stand still" } else { "" };
-    let said = format!("run {0} is paused{frozen}; `limulus runs resume {0}` lets it go on\n", asked.run_id);
-    print(&if args.writer.json { json(&asked) } else { said })
+    let frozen = if args.freeze { ", and its commands are stopped" } else { "" };
+    let text = format!("run {0} is paused{frozen}; `limulus runs resume {0}` resumes it\n", asked.run_id);
+    print(&if args.writer.json { json(&asked) } else { text })
 }
 
 pub(crate) async fn break_at(args: BreakArgs, globals: &Globals) -> Result<(), CliError> {
     let RunChoice { run, session } = args.choice;
     let BreakpointArgs { before_tool, on, .. } = args.place;
     let place = match (&before_tool, on) {
-        (Some(tool), _) => format!("holds before `{tool}`"),
-        (None, Some(state)) => format!("holds when it is in `{}`", state.name()),
-        (None, None) => "holds nowhere by itself".to_owned(),
+        (Some(tool), _) => format!("pauses before `{tool}`"),
+        (None, Some(state)) => format!("pauses in `{}`", state.name()),
+        (None, None) => "has no breakpoints".to_owned(),
     };
     let params = BreakParams { run, session, before_tool, on_state: on };
     let asked = change(globals, &args.writer, async |client| client.call::<RunsBreak>(params.clone()).await).await?;
@@ -118,12 +118,12 @@ async fn ask(client: &Client, run: RunId, drop: bool) -> Result<RunAsked, Client
 
 async fn give_up(follower: &mut Follower<'_>, found: &FoundRun) -> Result<(), CliError> {
     let run = found.run;
-    until_over(follower, &found.session.key, run, async |client| ask(client, run, true).await.map(drop)).await?;
-    follower.screen.say(&format!("run {run} is ended as interrupted; what had come is kept"));
+    until_ended(follower, &found.session.key, run, async |client| ask(client, run, true).await.map(drop)).await?;
+    follower.screen.say(&format!("run {run} ended as interrupted; the text so far is kept"));
     Ok(())
 }
 
-/// Lets it go on. Whoever owns the home follows it to its end: nobody else is there to do its work.
+/// Resumes the run. If this process is the owner, it follows the run to its end, because no other process executes it.
 async fn resume(follower: &mut Follower<'_>, reader: &Reader, found: &FoundRun, as_json: bool) -> Result<(), CliError> {
     let key = &found.session.key;
     follower.follow(key).await.map_err(failed)?;
@@ -137,5 +137,5 @@ async fn resume(follower: &mut Follower<'_>, reader: &Reader, found: &FoundRun, 
     if follower.is_owner() {
         return resume::follow_one(follower, reader, key).await;
     }
-    print(&if as_json { json(&asked) } else { format!("run {} goes on\n", asked.run_id) })
+    print(&if as_json { json(&asked) } else { format!("run {} continues\n", asked.run_id) })
 }

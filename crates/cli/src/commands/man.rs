@@ -1,4 +1,4 @@
-//! `limulus man`: the manual pages, made from the definition of the arguments.
+//! `limulus man`: the manual pages, generated from the definition of the arguments.
 
 use std::fs;
 use std::io;
@@ -13,12 +13,12 @@ use crate::error::{CliError, Exit};
 use crate::show::human::count;
 use crate::show::{json, print};
 
-/// The manual pages.
+/// Print the manual pages.
 #[derive(Debug, Args)]
 #[command(after_help = "Read one with `limulus man | man -l -`. \
     Install all: limulus man --dir ~/.local/share/man/man1")]
 pub(crate) struct ManArgs {
-    /// Write the pages of all commands into this folder, instead of the first to stdout
+    /// Write the pages of all commands into this folder, instead of printing the first
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// Print one JSON object that names the files
@@ -26,7 +26,7 @@ pub(crate) struct ManArgs {
     json: bool,
 }
 
-/// Prints the page of the program, or writes all of them.
+/// Prints the page of the program, or writes all pages.
 pub(crate) fn run(args: &ManArgs) -> Result<(), CliError> {
     let mut command = Cli::command().disable_help_subcommand(true);
     command.build();
@@ -42,11 +42,11 @@ pub(crate) fn run(args: &ManArgs) -> Result<(), CliError> {
         hint: "name a folder that can be written".to_owned(),
     })?;
     let files: Vec<String> = pages.iter().map(|(name, _)| dir.join(name).display().to_string()).collect();
-    let told = format!("{} are in {}\n", count(files.len(), "page"), dir.display());
-    print(&if args.json { json(&json!({"files": files})) } else { told })
+    let message = format!("{} are in {}\n", count(files.len(), "page"), dir.display());
+    print(&if args.json { json(&json!({"files": files})) } else { message })
 }
 
-/// The pages of a command and of all below it, by the names of their files.
+/// The pages of a command and all its subcommands, by file name.
 fn render(command: &Command, pages: &mut Vec<(String, Vec<u8>)>) {
     let man = Man::new(command.clone());
     let mut page = vec![];

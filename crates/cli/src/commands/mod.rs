@@ -1,5 +1,5 @@
-//! The commands, one file each. What they share is in `follower` (those that follow sessions),
-//! `stream` (those that follow and own nothing) and `show` (those that read).
+//! The commands, one file each. `follower` holds what the commands that follow sessions share, `stream` what those that
+//! follow and own nothing share, and `show` what the reading commands share.
 
 pub(crate) mod abort;
 pub(crate) mod agent;

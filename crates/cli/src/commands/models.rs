@@ -8,27 +8,26 @@ use clap::{Args, Subcommand};
 use crate::config::Globals;
 use crate::error::CliError;
 
-/// Models: what is known of them, and what works.
+/// List models, and check what works with one of them.
 #[derive(Debug, Args)]
 pub(crate) struct ModelsArgs {
     #[command(subcommand)]
     command: ModelsCommand,
 }
 
-/// What can be asked of models.
 #[derive(Debug, Subcommand)]
 enum ModelsCommand {
-    /// Every model that is known or configured: window, prices, thinking, images, and whether its key is there
+    /// List every known or configured model: window, prices, thinking, images, and whether its key is set
     List {
         /// Print a JSON array
         #[arg(long)]
         json: bool,
     },
-    /// Ask a model a few small questions and say what works: key, stream, tools, images, cache, usage, thinking
+    /// Send a model a few small requests and print what works: key, stream, tools, images, cache, usage, thinking
     #[command(after_help = "It sends up to six requests, about 13,000 tokens in all. Exit code 1 if something fails \
-                            that an agent cannot do without.")]
+                            that an agent needs.")]
     Check {
-        /// The model, as PROVIDER/MODEL [default: the one of the agent main]
+        /// The model, PROVIDER/MODEL [default: the model of the agent main]
         #[arg(value_name = "P/M")]
         model: Option<String>,
         /// Print one JSON object

@@ -1,4 +1,4 @@
-//! `limulus profiles`: which auth profiles there are, which are left alone and until when, which comes first.
+//! `limulus profiles`: lists auth profiles with their cooldowns and order, and changes both.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -18,7 +18,7 @@ use crate::reading::ask;
 use crate::show::human::{Page, Zone, columns};
 use crate::show::{json, print};
 
-/// Auth profiles: which are left alone and until when, which comes first.
+/// Show which auth profiles are in cooldown, until when, and their order; change both.
 #[derive(Debug, Args)]
 pub(crate) struct ProfilesArgs {
     #[command(subcommand)]
@@ -27,7 +27,7 @@ pub(crate) struct ProfilesArgs {
 
 #[derive(Debug, Subcommand)]
 enum ProfilesCommand {
-    /// Every profile: its place among those of its provider, and whether it is left alone
+    /// List every profile: its place among those of its provider, and whether it is in cooldown
     List {
         /// Print a JSON array
         #[arg(long)]
@@ -35,15 +35,15 @@ enum ProfilesCommand {
     },
     /// Put a profile first among those of its provider, from the next run on
     Use {
-        /// PROVIDER/PROFILE; PROVIDER alone = none comes first any more
+        /// PROVIDER/PROFILE; PROVIDER alone restores the automatic order
         #[arg(value_name = "PROVIDER[/PROFILE]")]
         which: String,
         #[command(flatten)]
         writer: WriterArgs,
     },
-    /// Let profiles be asked again at once that are left alone: a bill is paid, a key is mended
+    /// Clear cooldowns so that profiles are tried at once, for example after paying a bill
     Clear {
-        /// Of this provider, or this one profile of it [default: all]
+        /// The provider, or one profile of it [default: all]
         #[arg(value_name = "PROVIDER[/PROFILE]")]
         which: Option<String>,
         #[command(flatten)]
@@ -52,7 +52,7 @@ enum ProfilesCommand {
 }
 
 impl ProfilesArgs {
-    /// Whether it changes something: such a command speaks with the owner, or becomes it.
+    /// Whether the command writes, so that it needs the owner.
     pub(crate) fn writes(&self) -> bool {
         match self.command {
             ProfilesCommand::List { .. } => false,
@@ -61,28 +61,27 @@ impl ProfilesArgs {
     }
 }
 
-/// A profile in the list.
+/// A row of the list.
 #[derive(Debug, PartialEq, Serialize)]
 struct Row {
     provider: String,
-    /// None where the provider is asked without a key.
+    /// None for a provider without a key.
     profile: Option<String>,
-    /// Whether it was put first.
+    /// Whether the user put it first.
     preferred: bool,
-    /// Whether it is the last of several that answered.
+    /// Whether it answered last, among several profiles.
     last_good: bool,
-    /// What it is left alone for now.
+    /// Its current cooldowns.
     left_alone: Vec<LeftAlone>,
 }
 
-/// Prints what is asked.
 pub(crate) fn read(args: &ProfilesArgs, globals: &Globals) -> Result<(), CliError> {
     let ProfilesCommand::List { json: as_json } = args.command else {
         return Err(CliError::bug("`profiles` was taken for a command that reads"));
     };
     let config = Config::load(&globals.home, &globals.environment, Flags::default())?;
     let known = match ask::<ProfilesList>(globals, NoParams {}) {
-        // A home in which nothing has run yet knows nothing of its profiles.
+        // A home without a journal has no cooldowns.
         Err(error) if error.exit() == Exit::NotFound => ProfilesListed::default(),
         known => known?,
     };
@@ -90,7 +89,6 @@ pub(crate) fn read(args: &ProfilesArgs, globals: &Globals) -> Result<(), CliErro
     print(&if as_json { json(&rows) } else { lay_out(&rows, &Zone::local()) })
 }
 
-/// Changes what is asked.
 pub(crate) async fn write(args: ProfilesArgs, globals: &Globals) -> Result<(), CliError> {
     match args.command {
         ProfilesCommand::Use { which, writer } => {
@@ -98,11 +96,11 @@ pub(crate) async fn write(args: ProfilesArgs, globals: &Globals) -> Result<(), C
             let params = ProfileUseParams { provider, profile };
             let used = change(globals, &writer, async |client| client.call::<ProfilesUse>(params.clone()).await);
             let used = used.await?;
-            let said = match &used.profile {
-                Some(profile) => format!("{}/{profile} is asked first, from the next run on\n", used.provider),
+            let text = match &used.profile {
+                Some(profile) => format!("{}/{profile} comes first from the next run on\n", used.provider),
                 None => format!("no profile of {} comes first any more\n", used.provider),
             };
-            print(&if writer.json { json(&used) } else { said })
+            print(&if writer.json { json(&used) } else { text })
         }
         ProfilesCommand::Clear { which, writer } => {
             let which = which.map(|which| configured(globals, &which)).transpose()?;
@@ -116,13 +114,13 @@ pub(crate) async fn write(args: ProfilesArgs, globals: &Globals) -> Result<(), C
     }
 }
 
-/// A provider and a profile that there are.
+/// An existing provider and profile.
 fn configured(globals: &Globals, which: &str) -> Result<(String, Option<String>), CliError> {
     let config = Config::load(&globals.home, &globals.environment, Flags::default())?;
     let (provider, profile) = which.split_once('/').map_or((which, None), |(of, name)| (of, Some(name)));
     let profiles = config.profiles();
     let is_it = |(of, name): &(String, String)| of == provider && profile.is_none_or(|profile| profile == name);
-    // One that is asked without a key may be left alone as well.
+    // A provider without a key may be in cooldown as well.
     if profiles.iter().any(is_it) || profile.is_none() && config.is_configured(provider) {
         return Ok((provider.to_owned(), profile.map(str::to_owned)));
     }
@@ -175,7 +173,7 @@ fn lay_out(rows: &[Row], zone: &Zone) -> String {
             (false, false) => "",
         };
         let states = match &row.left_alone[..] {
-            [] => vec!["may be asked".to_owned()],
+            [] => vec!["available".to_owned()],
             alone => alone.iter().map(|alone| state(alone, zone)).collect(),
         };
         let line = |state| [row.provider.clone(), row.profile.clone().unwrap_or_default(), order.to_owned(), state];
@@ -186,18 +184,18 @@ fn lay_out(rows: &[Row], zone: &Zone) -> String {
 
 fn state(alone: &LeftAlone, zone: &Zone) -> String {
     let with = alone.model.as_ref().map(|model| format!(" with {model}")).unwrap_or_default();
-    format!("left alone{with} until {}: {}", zone.time(alone.until), alone.class.name())
+    format!("in cooldown{with} until {}: {}", zone.time(alone.until), alone.class.name())
 }
 
 fn lay_out_cleared(cleared: &ProfilesCleared) -> String {
     if cleared.cleared.is_empty() {
-        return "nothing was left alone\n".to_owned();
+        return "no profile was in cooldown\n".to_owned();
     }
     let mut page = Page::default();
     for LeftAlone { provider, profile, model, class, .. } in &cleared.cleared {
         let name = profile.as_ref().map(|profile| format!("/{profile}")).unwrap_or_default();
         let with = model.as_ref().map(|model| format!(" with {model}")).unwrap_or_default();
-        page.line(format!("{provider}{name}{with} may be asked again (it was left alone for {})", class.name()));
+        page.line(format!("{provider}{name}{with} is available again (it was in cooldown: {})", class.name()));
     }
     page.text()
 }
@@ -209,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn r50_each_profile_is_listed_with_its_place_and_what_it_is_left_alone_for() {
+    fn r50_each_profile_is_listed_with_its_place_and_its_cooldown() {
         let alone = |profile: &str, model: Option<&str>, until| LeftAlone {
             provider: if profile.is_empty() { "local" } else { "acme" }.into(),
             profile: (!profile.is_empty()).then(|| profile.into()),
@@ -238,18 +236,18 @@ mod tests {
         assert_eq!(
             lay_out(&rows, &Zone::utc()),
             "PROVIDER  PROFILE  ORDER          STATE\n\
-             acme      work     first          may be asked\n\
-             acme      home     answered last  left alone until 1970-01-01 00:01:00: billing\n\
-             acme      home     answered last  left alone with large until 1970-01-01 00:01:30: rate_limit\n\
-             acme      old                     may be asked\n\
-             local                             left alone with large until 1970-01-01 00:01:30: rate_limit\n"
+             acme      work     first          available\n\
+             acme      home     answered last  in cooldown until 1970-01-01 00:01:00: billing\n\
+             acme      home     answered last  in cooldown with large until 1970-01-01 00:01:30: rate_limit\n\
+             acme      old                     available\n\
+             local                             in cooldown with large until 1970-01-01 00:01:30: rate_limit\n"
         );
         assert_eq!(serde_json::to_value(&rows).unwrap()[1]["left_alone"][0]["class"], "billing");
         let cleared = ProfilesCleared { cleared: known.left_alone[..2].to_vec() };
         assert_eq!(
             lay_out_cleared(&cleared),
-            "acme/home may be asked again (it was left alone for billing)\n\
-             acme/home with large may be asked again (it was left alone for rate_limit)\n"
+            "acme/home is available again (it was in cooldown: billing)\n\
+             acme/home with large is available again (it was in cooldown: rate_limit)\n"
         );
     }
 }

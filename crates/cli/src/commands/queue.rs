@@ -1,4 +1,4 @@
-//! `limulus queue`: what waits, what becomes of a message in every state, and how a session's messages are queued.
+//! `limulus queue`: lists and cancels waiting messages, prints the routing table, and sets queue modes.
 
 use clap::{Args, Subcommand};
 use engine::QueueMode;
@@ -19,11 +19,11 @@ use crate::reading::ask;
 use crate::show::human::{Page, Zone, columns, count, excerpt};
 use crate::show::{json, print};
 
-/// What waits, and what becomes of a message.
+/// List and cancel waiting messages, show what becomes of a message, set the queue mode of a session.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct QueueArgs {
-    /// What becomes of a message, for every state and every mode
+    /// Print what becomes of a message, for every state and every mode
     #[arg(long)]
     table: bool,
     /// Print it as JSON
@@ -35,34 +35,34 @@ pub(crate) struct QueueArgs {
 
 #[derive(Debug, Subcommand)]
 enum QueueCommand {
-    /// The messages that wait, in order
+    /// List the messages that wait, in order
     List {
-        /// Only those of this session
+        /// List only those of this session
         #[arg(long, value_name = "KEY")]
         session: Option<String>,
         /// Print a JSON array
         #[arg(long)]
         json: bool,
     },
-    /// Take back a message that waits
+    /// Cancel a message that waits
     Cancel {
         /// The message's id
         message: String,
         #[command(flatten)]
         writer: WriterArgs,
     },
-    /// Take back all that waits in a session
+    /// Cancel everything that waits in a session
     Clear {
         /// NAME, or agent:AGENT:NAME
         key: String,
         #[command(flatten)]
         writer: WriterArgs,
     },
-    /// How the messages of a session are queued that do not say
+    /// Set the default queue mode of a session
     Mode {
         /// NAME, or agent:AGENT:NAME
         key: String,
-        /// steer, followup, collect, steer_backlog or interrupt; `default` = as the configuration says
+        /// steer, followup, collect, steer_backlog or interrupt; `default` = as configured
         #[arg(value_parser = session_mode)]
         mode: SessionMode,
         #[command(flatten)]
@@ -70,11 +70,11 @@ enum QueueCommand {
     },
 }
 
-/// The mode of a session; none = the configuration's.
+/// The mode of a session; None = as configured.
 #[derive(Debug, Clone, Copy)]
 struct SessionMode(Option<QueueMode>);
 
-/// A mode as it is typed.
+/// Parses a mode.
 pub(super) fn mode(text: &str) -> Result<QueueMode, String> {
     let found = MODES.into_iter().find(|mode| name(mode) == text.replace(['-', '+'], "_"));
     found.ok_or_else(|| format!("there are: {}", MODES.map(|mode| name(&mode)).join(", ")))
@@ -84,7 +84,7 @@ fn session_mode(text: &str) -> Result<SessionMode, String> {
     if text == "default" { Ok(SessionMode(None)) } else { mode(text).map(|mode| SessionMode(Some(mode))) }
 }
 
-/// A message that waits, and where.
+/// A waiting message and its session.
 #[derive(Debug, Serialize)]
 struct Waiting {
     session: String,
@@ -93,7 +93,7 @@ struct Waiting {
 }
 
 impl QueueArgs {
-    /// Whether it changes something: such a command speaks with the owner, or becomes it.
+    /// Whether the command writes, so that it needs the owner.
     pub(crate) fn writes(&self) -> bool {
         match self.command {
             None | Some(QueueCommand::List { .. }) => false,
@@ -102,7 +102,6 @@ impl QueueArgs {
     }
 }
 
-/// Prints what is asked.
 pub(crate) fn read(args: QueueArgs, globals: &Globals) -> Result<(), CliError> {
     match args.command {
         Some(QueueCommand::List { session, json }) => list(globals, session, json),
@@ -111,7 +110,6 @@ pub(crate) fn read(args: QueueArgs, globals: &Globals) -> Result<(), CliError> {
     }
 }
 
-/// Changes what is asked.
 pub(crate) async fn write(args: QueueArgs, globals: &Globals) -> Result<(), CliError> {
     match args.command {
         Some(QueueCommand::Cancel { message, writer }) => {
@@ -133,8 +131,8 @@ pub(crate) async fn write(args: QueueArgs, globals: &Globals) -> Result<(), CliE
             });
             let set = set.await?;
             let whose = if mode.is_none() { " (as the configuration says)" } else { "" };
-            let said = format!("messages to {} are queued as {}{whose}\n", set.session_key, name(&set.mode));
-            print(&if writer.json { json(&set) } else { said })
+            let text = format!("messages to {} are queued as {}{whose}\n", set.session_key, name(&set.mode));
+            print(&if writer.json { json(&set) } else { text })
         }
         None | Some(QueueCommand::List { .. }) => Err(CliError::bug("`queue` was taken for a command that writes")),
     }
@@ -176,14 +174,14 @@ fn lay_out(waiting: &[Waiting], zone: &Zone) -> String {
 
 fn lay_out_cancelled(cancelled: &Cancelled) -> String {
     let mut page = Page::default();
-    page.line(format!("{} of {} taken back", count(cancelled.messages.len(), "message"), cancelled.session_key));
+    page.line(format!("{} of {} cancelled", count(cancelled.messages.len(), "message"), cancelled.session_key));
     for message in &cancelled.messages {
         page.line(format!("  {message}"));
     }
     page.text()
 }
 
-/// The routing table as the engine obeys it: a state, and below it what becomes of a message of each mode.
+/// The routing table of the engine: a state, and below it what becomes of a message of each mode.
 fn table() -> String {
     let mut page = Page::default();
     for (cell, routes) in ROUTES {

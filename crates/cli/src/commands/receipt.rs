@@ -12,16 +12,16 @@ use crate::reading::ask;
 use crate::show::human::{Page, Zone, excerpt};
 use crate::show::{json, print};
 
-/// What became of one message.
+/// Show what became of one message.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A message that was never acknowledged has no receipt (exit 4): send it again with the same key."
+    after_help = "A message that was never acknowledged has no receipt (exit code 4): send it again with the same key."
 )]
 pub(crate) struct ReceiptArgs {
     /// The message's id (its run has the same), or the key that it was sent with (`limulus agent --key`)
     #[arg(value_name = "ID|KEY")]
     message: String,
-    /// The session that the message was sent to: NAME, or agent:AGENT:NAME [default: any]
+    /// Look only in this session: NAME, or agent:AGENT:NAME [default: any]
     #[arg(long, value_name = "KEY")]
     session: Option<String>,
     /// Print one JSON object
@@ -29,7 +29,6 @@ pub(crate) struct ReceiptArgs {
     json: bool,
 }
 
-/// Prints it.
 pub(crate) fn run(args: ReceiptArgs, globals: &Globals) -> Result<(), CliError> {
     let ReceiptArgs { message, session, json: as_json } = args;
     let by_id = ReceiptParams { id: Some(message.clone()), key: None, session: session.clone() };
@@ -38,7 +37,7 @@ pub(crate) fn run(args: ReceiptArgs, globals: &Globals) -> Result<(), CliError> 
         ask::<ReceiptsGet>(globals, by_key)?
     } else {
         match ask::<ReceiptsGet>(globals, by_id) {
-            // A key may look like an id; what is said of the id counts where it is neither.
+            // A key may look like an id. If the text is neither, the error about the id counts.
             Err(error) if error.exit() == Exit::NotFound => ask::<ReceiptsGet>(globals, by_key).map_err(|_| error)?,
             receipt => receipt?,
         }
@@ -51,10 +50,10 @@ fn lay_out(receipt: &ReceiptStory, zone: &Zone) -> String {
     let key = receipt.key.as_ref().map(|key| format!(" (key {})", excerpt(key, 60))).unwrap_or_default();
     let mode = name(&receipt.mode);
     page.line(format!("message {} of {}{key} is {}", receipt.message, receipt.session_key, name(&receipt.state)));
-    let place = receipt.ahead.map(|ahead| format!("; number {ahead} of those that wait")).unwrap_or_default();
+    let place = receipt.ahead.map(|ahead| format!("; number {ahead} in the queue")).unwrap_or_default();
     let steers = receipt.steer_state.map(|state| format!("; its steer is {}", state.name())).unwrap_or_default();
-    let stands = receipt.queue_state.map(|state| format!("{mode}: {}{steers}; ", state.name())).unwrap_or_default();
-    page.line(format!("  {stands}accepted {}{place}", zone.time(receipt.accepted_at)));
+    let queued = receipt.queue_state.map(|state| format!("{mode}: {}{steers}; ", state.name())).unwrap_or_default();
+    page.line(format!("  {queued}accepted {}{place}", zone.time(receipt.accepted_at)));
     let Some(started) = receipt.started_at else { return page.text() };
     let ended = receipt.ended_at.map(|at| format!(", ended {}", zone.time(at))).unwrap_or_default();
     let status = receipt.outcome.map_or(receipt.run_state.name(), engine::Outcome::name);
@@ -80,15 +79,15 @@ mod tests {
         scene.keyed("first", "k1");
         scene.keyed("second", "k2");
         scene.enter_lane(engine::ResumeMode::Restart);
-        let told = |scene: &Scene, key: &str| {
+        let shown = |scene: &Scene, key: &str| {
             let params = ReceiptParams { key: Some(key.to_owned()), ..ReceiptParams::default() };
             lay_out(&ReceiptsGet::read(&Source::of(&scene.journal), params).unwrap(), &Zone::utc())
         };
         let waits = "\
 message 00000000-0000-0000-0000-000000000102 of agent:main:main (key k2) is queued
-  followup: blocked; accepted 2025-11-21 03:04:04; number 1 of those that wait
+  followup: blocked; accepted 2025-11-21 03:04:04; number 1 in the queue
 ";
-        assert_eq!(told(&scene, "k2"), waits);
+        assert_eq!(shown(&scene, "k2"), waits);
         scene.stream("One.");
         scene.end_stream();
         let ended = "\
@@ -97,6 +96,6 @@ message 00000000-0000-0000-0000-000000000101 of agent:main:main (key k1) is ende
   run 00000000-0000-0000-0000-000000000101 is completed: started 2025-11-21 03:04:05, ended 2025-11-21 03:04:08
   `limulus runs show 00000000-0000-0000-0000-000000000101` shows what it says
 ";
-        assert_eq!(told(&scene, "k1"), ended);
+        assert_eq!(shown(&scene, "k1"), ended);
     }
 }

@@ -1,4 +1,4 @@
-//! `limulus resume`: takes up what was not finished, and waits until each run has ended or waits for a human.
+//! `limulus resume`: resumes unfinished runs and waits until each has ended or waits for a human.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,12 +23,12 @@ use crate::owner_client::{failed, is_gone};
 use crate::render::Screen;
 use crate::show::human::Zone;
 
-/// Take up what was not finished: one session, or all.
+/// Resume unfinished runs: of one session, or of all.
 #[derive(Debug, Args)]
 pub(crate) struct ResumeArgs {
-    /// The session; without it all that have unfinished work
+    /// The session: NAME, or agent:AGENT:NAME [default: all with unfinished work]
     key: Option<String>,
-    /// Repair a session that needs a human, and take its held run up again
+    /// Repair a session that needs a human, and resume its run
     #[arg(long, requires = "key")]
     force: bool,
     #[command(flatten)]
@@ -38,12 +38,12 @@ pub(crate) struct ResumeArgs {
 pub(crate) async fn run(args: ResumeArgs, globals: &Globals) -> Result<(), CliError> {
     let key = args.key.as_deref().map(|key| SessionKey::parse(Some(key))).transpose()?;
     let config = Arc::new(Config::load(&globals.home, &globals.environment, args.writer.flags())?);
-    // Nothing to take up is no reason to make a home.
+    // Do not create a home only to resume nothing.
     let reader = Reader::open(&globals.home)?;
     let open = rows(&reader, key.as_ref())?;
     let sessions = if key.is_some() { 1 } else { open.len() };
     let begin = Begin::before(&reader, &open)?;
-    // An owner may go on with them meanwhile: what ends behind this look is told, and what ended before is not waited for.
+    // An owner may continue them meanwhile: ends after this position are reported, earlier ones are not awaited.
     let known: BTreeSet<_> = open.iter().map(|row| row.session).collect();
     let rows: Vec<_> = rows(&reader, key.as_ref())?.into_iter().filter(|row| known.contains(&row.session)).collect();
     let mut follower = Follower::open(globals, config, &args.writer, sessions).await?;
@@ -53,20 +53,20 @@ pub(crate) async fn run(args: ResumeArgs, globals: &Globals) -> Result<(), CliEr
     taken.and(closed)
 }
 
-/// Follows a session that goes on until it rests. Whoever calls this follows it already.
+/// Follows a session until it is idle. The caller follows it already.
 pub(super) async fn follow_one(follower: &mut Follower<'_>, reader: &Reader, key: &str) -> Result<(), CliError> {
     let rows = rows(reader, Some(&SessionKey::parse(Some(key))?))?;
     let params = ResumeParams { session_key: Some(key.to_owned()), force: false };
     resume(follower, reader, &rows, params, Begin::default()).await
 }
 
-/// What there is to take up, or to tell a human.
+/// The sessions to resume, or to report to a human.
 fn rows(read: &dyn Read, key: Option<&SessionKey>) -> Result<Vec<SessionRow>, CliError> {
     let rows = match key {
         Some(key) => vec![read.session(&key.to_string())?.ok_or_else(|| {
             CliError::not_found(format!("there is no session {key}"), "`limulus sessions list` shows them")
         })?],
-        // By their index: what is parked is not looked at.
+        // From the index, without loading idle sessions.
         None => read.unfinished()?.into_iter().chain(read.held()?).collect(),
     };
     Ok(rows.into_iter().filter(is_open).collect())
@@ -84,17 +84,17 @@ async fn resume(
         return Ok(());
     }
     let force = params.force;
-    let held = |row: &&SessionRow| row.lifecycle == LifecycleKind::Error && !force;
+    let is_refused = |row: &&SessionRow| row.lifecycle == LifecycleKind::Error && !force;
     let mut following = Following {
         reader,
-        busy: rows.iter().filter(|row| !held(row)).map(|row| (row.key.clone(), Busy::default())).collect(),
+        busy: rows.iter().filter(|row| !is_refused(row)).map(|row| (row.key.clone(), Busy::default())).collect(),
         outcomes: vec![],
-        held: rows.iter().find(held).map(|row| row.key.clone()),
+        needs_human: rows.iter().find(is_refused).map(|row| row.key.clone()),
         begin,
         is_leaving: false,
     };
     while !following.busy.is_empty() {
-        // What is followed is followed again by opening again; what was not yet, because the owner went away, is now.
+        // `reopen` continues the followed sessions; this follows those that were not followed when the owner went away.
         let is_there = match following.subscribe(follower).await {
             Ok(()) => true,
             Err(error) if is_gone(&error) => false,
@@ -104,16 +104,16 @@ async fn resume(
             if following.follow(follower, &params).await?.is_some() {
                 break;
             }
-            // It was mended when it was asked for the first time.
+            // The first request has repaired it.
             params.force = false;
         }
         follower.reopen().await?;
     }
-    let held = following.held.map(|key| (why(reader, &key), key));
-    ended(&following.outcomes, held)
+    let needs_human = following.needs_human.map(|key| (why(reader, &key), key));
+    ended(&following.outcomes, needs_human)
 }
 
-/// What a session that needs a human has failed of, as far as that can be read.
+/// The failure of a session that needs a human, as far as it is readable.
 fn why(read: &dyn Read, key: &str) -> String {
     let row = read.session(key).ok().flatten();
     let session = row.and_then(|row| fold_branch(read, &row).ok());
@@ -121,10 +121,10 @@ fn why(read: &dyn Read, key: &str) -> String {
     format!(": {failure}")
 }
 
-/// Sessions that are followed each by itself; more are followed as the whole home.
+/// Up to this many sessions are followed one by one; more are followed as the whole home.
 const MOST_FOLLOWED: usize = 200;
 
-/// From where sessions are followed, as cursors.
+/// The cursors after which sessions are followed.
 #[derive(Debug, Default)]
 struct Begin {
     home: Option<String>,
@@ -132,7 +132,7 @@ struct Begin {
 }
 
 impl Begin {
-    /// Where these stand now.
+    /// The current cursors of these sessions.
     fn before(read: &dyn Read, rows: &[SessionRow]) -> Result<Self, CliError> {
         if rows.len() > MOST_FOLLOWED {
             return Ok(Self { home: Some(StreamPosition::now_in_home(read)?.to_string()), ..Self::default() });
@@ -142,14 +142,14 @@ impl Begin {
     }
 }
 
-/// What is followed, and what became of it so far.
+/// The followed sessions and their outcomes so far.
 struct Following<'a> {
     reader: &'a Reader,
     busy: BTreeMap<String, Busy>,
     outcomes: Vec<Outcome>,
-    held: Option<String>,
+    needs_human: Option<String>,
     begin: Begin,
-    /// Whoever follows wants to leave: the end of the run under way is the end of its session's following.
+    /// Set after Ctrl-C: a session is done when its unfinished run ends.
     is_leaving: bool,
 }
 
@@ -171,9 +171,9 @@ impl Following<'_> {
         Ok(())
     }
 
-    /// Says until when those wait that wait for a time: what they had decided was told to whoever followed them before.
+    /// Reports until when waiting sessions wait: that line was emitted before this command followed them.
     async fn report_waits(&self, follower: &mut Follower<'_>) {
-        // Whoever cannot be told goes on all the same.
+        // A failed request changes nothing: the sessions continue.
         let Ok(status) = follower.client().call::<StatusGet>(NoParams {}).await else { return };
         let zone = Zone::local();
         for unfinished in status.unfinished.iter().filter(|unfinished| self.busy.contains_key(&unfinished.key)) {
@@ -184,7 +184,7 @@ impl Following<'_> {
         }
     }
 
-    /// Takes the sessions up and follows them until they rest; nothing when the owner went away.
+    /// Resumes the sessions and follows them until they are idle. None if the owner went away.
     async fn follow(&mut self, follower: &mut Follower<'_>, params: &ResumeParams) -> Result<Option<()>, CliError> {
         match follower.client().call::<SessionsResume>(params.clone()).await {
             Ok(_) => {}
@@ -194,7 +194,7 @@ impl Following<'_> {
         self.report_waits(follower).await;
         while !self.busy.is_empty() {
             match follower.next().await? {
-                Happening::Told(event) => self.see(&event, &mut follower.screen)?,
+                Happening::Recorded(event) => self.see(&event, &mut follower.screen)?,
                 Happening::Interrupt => {
                     self.is_leaving = true;
                     for key in self.busy.keys() {
@@ -216,43 +216,43 @@ impl Following<'_> {
         }
         if self.is_leaving && event.run_end().is_some() && self.busy.remove(&event.session).is_some() {
             if self.reader.session(&event.session)?.is_some_and(|row| row.unfinished) {
-                screen.say(&format!("… more waits: `limulus resume {}` goes on with it", event.session));
+                screen.say(&format!("… more waits: `limulus resume {}` continues with it", event.session));
             }
             return Ok(());
         }
         if waits_for_more(self.reader, event) && self.busy.remove(&event.session).is_some() {
             let key = &event.session;
             screen.say(&format!(
-                "session {key} waits for more to spend: `limulus budget show {key}` says of what, `limulus budget set {key}` lets it go on"
+                "session {key} waits for a larger budget: `limulus budget show {key}` shows the limit, `limulus budget set {key}` raises it"
             ));
             return Ok(());
         }
         let Some(lifecycle) = self.busy.get_mut(&event.session).and_then(|busy| busy.see(event)) else { return Ok(()) };
-        // What it was before it was mended, or goes on all the same.
-        if goes_on(self.reader, &event.session, lifecycle)? {
+        // The failure from before the repair, or the session continues despite it.
+        if continues(self.reader, &event.session, lifecycle)? {
             return Ok(());
         }
         self.busy.remove(&event.session);
         if lifecycle == LifecycleKind::Error {
-            self.held = Some(event.session.clone());
+            self.needs_human = Some(event.session.clone());
         }
         Ok(())
     }
 }
 
-/// Whether there is something to take up, or to tell a human.
+/// Whether the session has something to resume, or to report to a human.
 fn is_open(row: &SessionRow) -> bool {
     row.unfinished || row.lifecycle == LifecycleKind::Error
 }
 
-/// Whether a session of which a line says that it rests goes on: it ends processes still, or needs a human no more. It is
-/// looked at again whenever something is told of it.
-fn goes_on(read: &dyn Read, key: &str, rests: LifecycleKind) -> Result<bool, CliError> {
-    let is_mended = |row: &SessionRow| rests == LifecycleKind::Error && row.lifecycle != LifecycleKind::Error;
-    Ok(read.session(key)?.is_some_and(|row| row.unfinished || is_mended(&row)))
+/// Whether a session that a line shows as idle continues: it still ends processes, or no longer needs a human. This is
+/// checked again at each of its lines.
+fn continues(read: &dyn Read, key: &str, idle: LifecycleKind) -> Result<bool, CliError> {
+    let is_repaired = |row: &SessionRow| idle == LifecycleKind::Error && row.lifecycle != LifecycleKind::Error;
+    Ok(read.session(key)?.is_some_and(|row| row.unfinished || is_repaired(&row)))
 }
 
-/// Whether a line tells of a run that waits, and it waits until somebody says what more it may spend.
+/// Whether a line shows a run that waits for a larger budget.
 fn waits_for_more(read: &dyn Read, event: &Event) -> bool {
     let Stream::State(StateLine::Changed { state: RunState::Awaiting, .. }) = event.what else { return false };
     let session = read.session(&event.session).ok().flatten().and_then(|row| fold_branch(read, &row).ok());
@@ -260,44 +260,44 @@ fn waits_for_more(read: &dyn Read, event: &Event) -> bool {
     run.is_some_and(|run| matches!(run.phase, Phase::Awaiting { on: WaitFor::Budget, .. }))
 }
 
-/// A session that is followed until it goes on by itself no more.
+/// A session that is followed until it no longer continues by itself.
 #[derive(Debug, Default)]
 struct Busy {
-    /// A run of it was seen, and its end was not.
+    /// Whether a run of it has started and not ended.
     has_run: bool,
-    rests: Option<LifecycleKind>,
+    idle: Option<LifecycleKind>,
 }
 
 impl Busy {
-    /// What its lifecycle is when there is nothing more to follow: the end of a run is told last.
+    /// Its lifecycle when nothing more follows: the end of a run is its last line.
     fn see(&mut self, event: &Event) -> Option<LifecycleKind> {
         self.has_run = event.run_end().is_none() && (self.has_run || event.run.is_some());
         if let Stream::State(StateLine::Changed { .. }) = event.what {
-            self.rests = rests(event);
+            self.idle = idle_lifecycle(event);
         }
         let is_over = |lifecycle: &LifecycleKind| !self.has_run || !matches!(lifecycle, LifecycleKind::Idle);
-        self.rests.filter(is_over)
+        self.idle.filter(is_over)
     }
 }
 
-/// The lifecycle of a session that goes on by itself no more.
-fn rests(event: &Event) -> Option<LifecycleKind> {
+/// The lifecycle, if the session no longer continues by itself.
+fn idle_lifecycle(event: &Event) -> Option<LifecycleKind> {
     let Stream::State(StateLine::Changed { lifecycle, flags, .. }) = &event.what else { return None };
-    let rests = match lifecycle {
+    let is_idle = match lifecycle {
         LifecycleKind::Ready | LifecycleKind::Idle => !flags.is_waiting,
         LifecycleKind::Suspended | LifecycleKind::Error | LifecycleKind::Terminated => true,
         LifecycleKind::Initializing | LifecycleKind::Active | LifecycleKind::Recovering => false,
     };
-    rests.then_some(*lifecycle)
+    is_idle.then_some(*lifecycle)
 }
 
-fn ended(outcomes: &[Outcome], held: Option<(String, String)>) -> Result<(), CliError> {
-    if let Some((why, key)) = held {
+fn ended(outcomes: &[Outcome], needs_human: Option<(String, String)>) -> Result<(), CliError> {
+    if let Some((why, key)) = needs_human {
         let what = format!("session {key} needs a human{why}");
         return Err(CliError::Refused {
             exit: Exit::Refused,
             what,
-            hint: format!("`limulus resume {key} --force` takes it up again"),
+            hint: format!("`limulus resume {key} --force` resumes it"),
         });
     }
     let failed = outcomes.iter().filter(|outcome| **outcome != Outcome::Completed).count();
@@ -313,6 +313,6 @@ fn ended(outcomes: &[Outcome], held: Option<(String, String)>) -> Result<(), Cli
     Err(CliError::Failed {
         exit,
         what,
-        hint: "`limulus runs list` shows them, `limulus runs trace RUN` tells why".into(),
+        hint: "`limulus runs list` shows them, `limulus runs trace RUN` shows why".into(),
     })
 }

@@ -1,4 +1,4 @@
-//! `limulus send`: hands a message over. It does not wait for the answer.
+//! `limulus send` and `limulus runs steer`: sends a message without waiting for the answer.
 
 use std::sync::Arc;
 
@@ -21,53 +21,53 @@ use crate::resolver::today;
 use crate::show::human::Page;
 use crate::show::{json, print};
 
-/// Hand a message to a session and come back at once; its mode says what becomes of the run that is under way.
+/// Send a message to a session and return at once; its mode decides what happens to an unfinished run.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Modes: steer = into the run that is under way, at its next boundary; followup = after it; collect = gathered\n\
-with others into one followup; steer_backlog = both; interrupt = in place of it. `limulus queue --table` says what becomes of a\n\
+    after_help = "Modes: steer = into the unfinished run, at its next boundary; followup = after it; collect = gathered with others\n\
+into one followup; steer_backlog = both; interrupt = in place of it. `limulus queue --table` prints what becomes of a\n\
 message in every state, `limulus receipt ID` what became of this one."
 )]
 pub(crate) struct SendArgs {
     /// The message; `-` reads it from stdin
     text: String,
-    /// The session: a name, or agent:AGENT:NAME
+    /// Send it to this session: NAME, or agent:AGENT:NAME
     #[arg(long, value_name = "KEY", default_value = "agent:main:main")]
     session: String,
-    /// steer, followup, collect, steer_backlog or interrupt [default: as the session says, else queue.mode]
+    /// Use this mode: steer, followup, collect, steer_backlog or interrupt [default: the session's, else queue.mode]
     #[arg(long, value_name = "MODE", value_parser = super::queue::mode)]
     mode: Option<QueueMode>,
-    /// A key of your own: the same key is the same message, also after a crash
+    /// Give the message a key of your own: the same key is the same message, also after a crash
     #[arg(long, value_name = "K")]
     key: Option<String>,
     #[command(flatten)]
     writer: WriterArgs,
 }
 
-/// Say something to the run that is under way: it hears it at its next boundary
+/// Deliver a message to an unfinished run at its next boundary
 #[derive(Debug, Args)]
 pub(crate) struct SteerArgs {
-    /// The run's id, or as much of its beginning as is unique, and the text; with --session the text alone
+    /// The run's id, or a unique prefix of it, and the text; with --session the text alone
     #[arg(value_names = ["RUN", "TEXT"], num_args = 1..=2, required = true)]
     words: Vec<String>,
-    /// The session whose active run is meant: NAME, or agent:AGENT:NAME
+    /// Choose the active run of this session: NAME, or agent:AGENT:NAME
     #[arg(long, value_name = "KEY")]
     session: Option<String>,
-    /// A key of your own: the same key is the same message, also after a crash
+    /// Give the message a key of your own: the same key is the same message, also after a crash
     #[arg(long, value_name = "K")]
     key: Option<String>,
     #[command(flatten)]
     writer: WriterArgs,
 }
 
-/// A message to the run that is under way. One that has ended is not told: the message would begin another.
+/// Sends a message to an unfinished run. An ended run is refused, because the message would start another run.
 pub(crate) async fn steer(args: SteerArgs, globals: &Globals) -> Result<(), CliError> {
     let SteerArgs { words, session, key, writer } = args;
     let (wanted, text) = match (<[String; 2]>::try_from(words), &session) {
         (Ok([run, text]), None) => (Some(run), text),
         (Err(mut words), Some(_)) if words.len() == 1 => (None, words.remove(0)),
         _ => {
-            let what = "that names no run with a text for it".to_owned();
+            let what = "these arguments name no run and text".to_owned();
             return Err(CliError::Usage { what, hint: "give RUN and TEXT, or `--session KEY` and TEXT".to_owned() });
         }
     };
@@ -75,16 +75,16 @@ pub(crate) async fn steer(args: SteerArgs, globals: &Globals) -> Result<(), CliE
     if found.session.run != Some(found.run) {
         return Err(CliError::Refused {
             exit: Exit::Refused,
-            what: format!("run {} is not under way: nothing can be said to it", found.run),
-            hint: format!("`limulus send --session {} TEXT` sends the message all the same", found.session.key),
+            what: format!("run {} is not under way, so it receives no message", found.run),
+            hint: format!("`limulus send --session {} TEXT` sends the message to its session", found.session.key),
         });
     }
     run(SendArgs { text, session: found.session.key, mode: Some(QueueMode::Steer), key, writer }, globals).await
 }
 
-/// What is known of a message as soon as it is recorded.
+/// What is known about a message as soon as it is recorded.
 #[derive(Debug, Serialize)]
-struct Handed {
+struct SentMessage {
     message: MessageId,
     session: String,
     mode: QueueMode,
@@ -93,9 +93,9 @@ struct Handed {
     #[serde(skip_serializing_if = "Option::is_none")]
     ahead: Option<u32>,
     accepted_at: Timestamp,
-    /// Whether somebody owns the home who answers it.
+    /// Whether an owner is there to execute it.
     served: bool,
-    /// The run of its session that is held, which comes first.
+    /// The paused run of its session, which comes first.
     #[serde(skip)]
     held: Option<RunId>,
 }
@@ -105,7 +105,7 @@ pub(crate) async fn run(args: SendArgs, globals: &Globals) -> Result<(), CliErro
     let key = SessionKey::parse(Some(&args.session))?;
     let config = Arc::new(Config::load(&globals.home, &globals.environment, args.writer.flags())?);
     let overrides = engine::Overrides::default();
-    // What cannot run is said before anything is recorded.
+    // Reject what cannot run before anything is recorded.
     let subject = Subject {
         agent: &key.agent,
         overrides: &overrides,
@@ -116,7 +116,7 @@ pub(crate) async fn run(args: SendArgs, globals: &Globals) -> Result<(), CliErro
     let params = AgentParams {
         message,
         session_key: key.to_string(),
-        // Asked again after a connection was lost, it is still the same message.
+        // With this key a request that is repeated after a lost connection is the same message.
         idempotency_key: args.key.unwrap_or_else(|| Uuid::now_v7().to_string()),
         mode: args.mode,
         model: None,
@@ -126,30 +126,30 @@ pub(crate) async fn run(args: SendArgs, globals: &Globals) -> Result<(), CliErro
         attachments: vec![],
     };
     let mut follower = Follower::open(globals, config, &args.writer, 1).await?;
-    let handed = hand_over(&mut follower, &params).await;
-    let closed = follower.close(End::of(&handed)).await;
-    let handed = handed?;
+    let sent = send(&mut follower, &params).await;
+    let closed = follower.close(End::of(&sent)).await;
+    let sent = sent?;
     closed?;
-    match handed {
-        Taken::Message(handed) if args.writer.json => print(&json(&handed)),
-        Taken::Message(handed) => {
-            let row = Reader::open(&globals.home)?.session(&handed.session)?;
+    match sent {
+        SendResponse::Message(sent) if args.writer.json => print(&json(&sent)),
+        SendResponse::Message(sent) => {
+            let row = Reader::open(&globals.home)?.session(&sent.session)?;
             let held = row.filter(|row| row.lifecycle == LifecycleKind::Suspended).and_then(|row| row.run);
-            print(&lay_out(&Handed { held, ..handed }))
+            print(&lay_out(&SentMessage { held, ..sent }))
         }
-        Taken::Command(text) => super::agent::say_command(&text, args.writer.json),
+        SendResponse::Command(text) => super::agent::say_command(&text, args.writer.json),
     }
 }
 
-/// What became of what was sent.
-enum Taken {
-    /// It is recorded.
-    Message(Handed),
-    /// It was a chat command, and this is what is said of it.
+/// The response to a sent message.
+enum SendResponse {
+    /// The message is recorded.
+    Message(SentMessage),
+    /// It was a chat command, with this response.
     Command(String),
 }
 
-async fn hand_over(follower: &mut Follower<'_>, params: &AgentParams) -> Result<Taken, CliError> {
+async fn send(follower: &mut Follower<'_>, params: &AgentParams) -> Result<SendResponse, CliError> {
     loop {
         let accepted = match follower.client().ask::<Agent>(params.clone()) {
             Ok(mut answers) => answers.next().await,
@@ -159,10 +159,10 @@ async fn hand_over(follower: &mut Follower<'_>, params: &AgentParams) -> Result<
             Ok(AgentAnswer::Accepted { run_id, accepted_at, message, mode, state, ahead, .. }) => {
                 let (session, served) = (params.session_key.clone(), !follower.is_owner());
                 let held = None;
-                let handed = Handed { message, session, mode, state, run: run_id, ahead, accepted_at, served, held };
-                return Ok(Taken::Message(handed));
+                let sent = SentMessage { message, session, mode, state, run: run_id, ahead, accepted_at, served, held };
+                return Ok(SendResponse::Message(sent));
             }
-            Ok(AgentAnswer::Command { text }) => return Ok(Taken::Command(text)),
+            Ok(AgentAnswer::Command { text }) => return Ok(SendResponse::Command(text)),
             Ok(_) => return Err(CliError::bug("a message was answered before it was accepted")),
             Err(error) if is_gone(&error) => follower.reopen().await?,
             Err(error) => return Err(failed(error)),
@@ -170,9 +170,9 @@ async fn hand_over(follower: &mut Follower<'_>, params: &AgentParams) -> Result<
     }
 }
 
-fn lay_out(handed: &Handed) -> String {
-    let Handed { message, session, mode, state, run, ahead, served, held, .. } = handed;
-    let place = ahead.map(|ahead| format!(", number {ahead} of those that wait")).unwrap_or_default();
+fn lay_out(sent: &SentMessage) -> String {
+    let SentMessage { message, session, mode, state, run, ahead, served, held, .. } = sent;
+    let place = ahead.map(|ahead| format!(", number {ahead} in the queue")).unwrap_or_default();
     let mut page = Page::default();
     page.line(format!("message {message} to {session} ({}) is {}{place}", name(mode), name(state)));
     if run.to_string() != message.to_string() {
@@ -180,7 +180,7 @@ fn lay_out(handed: &Handed) -> String {
     }
     if let Some(held) = held {
         page.line(format!(
-            "  run {held} is paused: `limulus runs resume --session {session}` lets it go on, and what waits after it"
+            "  run {held} is paused: `limulus runs resume --session {session}` resumes it, and then what waits"
         ));
     } else if !served {
         page.line(format!("  nobody owns this home now: `limulus resume {session}` or `limulus serve` answers it"));

@@ -1,4 +1,4 @@
-//! `limulus serve`: owns the home without a terminal. What may not live here: what is answered on the socket.
+//! `limulus serve`: owns the home without a terminal.
 
 mod notify;
 mod unit;
@@ -23,22 +23,22 @@ use crate::owner_client::{hang_up, listen, own, say_damage};
 use crate::resolver::ConfigResolver;
 use crate::{idle, retention};
 
-/// Own the home without a terminal: take up all that is unfinished, answer on its socket.
+/// Own the home without a terminal: resume unfinished runs, serve clients on its socket.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "SIGTERM or Ctrl-C stops it in order: answers that are on their way may end within serve.drain_s,\n\
-                        commands go on under their supervisors, the next owner takes all of it up.\n\n\
+    after_help = "SIGTERM or Ctrl-C stops it in order: streaming answers may finish within serve.drain_s, commands\n\
+                        continue under their supervisors, and the next owner resumes everything.\n\n\
                         limulus serve --unit systemd > ~/.config/systemd/user/limulus.service"
 )]
 pub(crate) struct ServeArgs {
-    /// Print what starts it with the system, and do nothing else
+    /// Print the file that starts it with the system, and do nothing else
     #[arg(long, value_name = "SYSTEM")]
     unit: Option<UnitOf>,
     #[command(flatten)]
     writer: WriterArgs,
 }
 
-/// What starts services.
+/// The service managers.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum UnitOf {
     /// A unit for `systemctl --user`
@@ -56,7 +56,7 @@ pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliErr
         print!("{}", unit::unit(system, &program, &globals.home, drain));
         return Ok(());
     }
-    // Before anything is owned: a signal that comes now stops in order too.
+    // Installed before the home is owned, so that an early signal stops in order too.
     let mut signals = Signals::new()?;
     let journal = own(&globals.home, args.writer.wait).await?;
     let (epoch, (notes_in, mut notes)) = (journal.epoch(), mpsc::unbounded_channel());
@@ -82,21 +82,21 @@ pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliErr
         let (what, hint) = text.split_once(": ").unwrap_or((&text, ""));
         CliError::Refused { exit: Exit::Store, what: what.to_owned(), hint: hint.to_owned() }
     })?;
-    let told = Told { json: args.writer.json };
+    let reporter = Reporter { json: args.writer.json };
     let mut broken = service.runtime().broken();
     let (socket, mut listening) = (listener.path().to_owned(), None);
     let serving = async {
         let taken = service.resume().await?;
-        // A terminal that nobody reads holds up what is said here, not who is let in.
+        // An unread terminal blocks only these lines, not the clients.
         listening = Some(listen(listener, Arc::clone(&service)));
-        told.ready(globals, &socket, epoch.0, &taken);
+        reporter.ready(globals, &socket, epoch.0, &taken);
         notify::report("READY=1");
         tokio::select! {
             () = signals.next() => {}
             Ok(error) = broken.wait_for(Option::is_some) => {
                 return Err(CliError::from(error.clone().expect("waited for")));
             }
-            () = told.notes(&mut notes) => {}
+            () = reporter.notes(&mut notes) => {}
             () = idle::supervise(&service, globals, |note| eprintln!("limulus: {note}")) => {}
             () = retention::supervise(erase, globals, |note| eprintln!("limulus: {note}")) => {}
         }
@@ -104,8 +104,8 @@ pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliErr
     };
     let served = serving.await;
     notify::report("STOPPING=1");
-    told.stopping(drain, served.is_ok());
-    // Nobody new is let in while it leaves; whoever is there is told what became of it.
+    reporter.stopping(drain, served.is_ok());
+    // During the shutdown no client is accepted; connected clients receive what happens.
     if let Some(listening) = listening {
         hang_up(listening).await;
     }
@@ -134,23 +134,23 @@ impl Signals {
     }
 }
 
-/// Says what it does: on stderr for people, on stdout a JSON object a line.
-struct Told {
+/// Reports what the service does: on stderr for people, or on stdout as one JSON object a line.
+struct Reporter {
     json: bool,
 }
 
-impl Told {
+impl Reporter {
     fn ready(&self, globals: &Globals, socket: &Path, epoch: u64, taken: &RecoveredSessions) {
         let (home, pid) = (globals.home.display(), std::process::id());
         let up = match taken.sessions.len() {
             0 => String::new(),
-            1 => ", 1 session taken up".to_owned(),
-            many => format!(", {many} sessions taken up"),
+            1 => ", 1 session resumed".to_owned(),
+            many => format!(", {many} sessions resumed"),
         };
         for (key, error) in &taken.unreadable {
             let shape = error.shape();
             let hint = shape.details.map(|details| details.hint).unwrap_or_default();
-            eprintln!("limulus: {key} is left as it is: {}\n  hint: {hint}", shape.message);
+            eprintln!("limulus: {key} is not resumed: {}\n  hint: {hint}", shape.message);
         }
         eprintln!("limulus: serving {home} at {}, pid {pid}{up}", socket.display());
         self.line(&json!({
@@ -162,12 +162,14 @@ impl Told {
     fn stopping(&self, drain: Duration, in_order: bool) {
         if in_order {
             let seconds = drain.as_secs();
-            eprintln!("limulus: stopping; answers may end within {seconds} s, commands go on; once more quits at once");
+            eprintln!(
+                "limulus: stopping; answers may finish within {seconds} s, commands continue; a second signal quits at once"
+            );
         }
         self.line(&json!({ "type": "stopping", "drain_s": drain.as_secs() }));
     }
 
-    /// What is to be said of a configuration that has changed, for as long as it is polled.
+    /// Prints notes about a changed configuration for as long as the future is polled.
     async fn notes(&self, notes: &mut mpsc::UnboundedReceiver<String>) {
         while let Some(note) = notes.recv().await {
             eprintln!("limulus: {note}");

@@ -1,4 +1,4 @@
-//! `limulus sessions list`, `sessions show` and `sessions context`. What writes is in `end` and `compact`.
+//! `limulus sessions list`, `sessions show` and `sessions context`. `end` and `compact` hold the writing commands.
 
 use clap::{Args, Subcommand};
 use engine::Flags;
@@ -18,7 +18,7 @@ use crate::reading::ask;
 use crate::show::human::{Page, Zone, columns, count, excerpt};
 use crate::show::{json, print};
 
-/// Conversations.
+/// List, show, compact, clean up and end conversations.
 #[derive(Debug, Args)]
 pub(crate) struct SessionsArgs {
     #[command(subcommand)]
@@ -26,7 +26,7 @@ pub(crate) struct SessionsArgs {
 }
 
 impl SessionsArgs {
-    /// What is given to a command that writes, if it is one.
+    /// The arguments of a writing command, if it is one.
     pub(crate) fn writing(self) -> Result<Writing, Self> {
         match self.command {
             SessionsCommand::End(end) => Ok(Writing::End(end)),
@@ -44,10 +44,9 @@ pub(crate) enum Writing {
     Cleanup(CleanupArgs),
 }
 
-/// What can be asked of sessions.
 #[derive(Debug, Subcommand)]
 enum SessionsCommand {
-    /// All sessions: state, queue, last activity
+    /// List all sessions: state, queue, last activity
     List {
         #[command(flatten)]
         page: PageArgs,
@@ -55,34 +54,33 @@ enum SessionsCommand {
         #[arg(long)]
         json: bool,
     },
-    /// One session: its conversation, what it has in the background, its queue, its run
+    /// Show a session: its conversation, its background processes, its queue, its run
     Show {
         /// NAME, or agent:AGENT:NAME [default: agent:main:main]
         key: Option<String>,
-        /// Print one JSON object, texts whole
+        /// Print one JSON object with the whole texts
         #[arg(long)]
         json: bool,
     },
-    /// What the model sees of a session: every part with about how many tokens it is
+    /// Show what the model receives: every part of the next request, with its estimated tokens
     Context {
         /// NAME, or agent:AGENT:NAME [default: agent:main:main]
         key: Option<String>,
-        /// Show what the last summary stands for instead
+        /// Show what the last summary replaced instead
         #[arg(long)]
         dropped: bool,
-        /// Print one JSON object, texts whole
+        /// Print one JSON object with the whole texts
         #[arg(long)]
         json: bool,
     },
-    /// Make the history of a session shorter: a summary stands for all but its newest part. What was said stays readable
+    /// Compact the history of a session: a summary replaces all but its newest part; the journal keeps the original
     Compact(CompactArgs),
-    /// Erase texts and outputs that are old and that no session needs; without --enforce it says what would go
+    /// Erase old texts and outputs that no session needs; without --enforce, only count them
     Cleanup(CleanupArgs),
-    /// End a session for good: its run, its queue, all that it has in the background; what was said stays readable
+    /// End a session permanently: its run, its queue, its background processes; the conversation stays readable
     End(EndArgs),
 }
 
-/// Prints what was asked.
 pub(crate) fn run(args: SessionsArgs, globals: &Globals) -> Result<(), CliError> {
     let zone = Zone::local();
     print(&match args.command {
@@ -122,7 +120,7 @@ fn lay_out_list(sessions: &[Listed], zone: &Zone) -> String {
     columns(&std::iter::once(heading).chain(rows).collect::<Vec<_>>())
 }
 
-/// A line for each part, and what they come to.
+/// A line for each part, and their total.
 fn lay_out_context(context: &ContextStory, dropped: bool) -> String {
     let heading = ["TOKENS", "ENTRY", "PART", "TEXT"].map(str::to_owned);
     let rows = context.parts.iter().map(|part| {
@@ -133,16 +131,16 @@ fn lay_out_context(context: &ContextStory, dropped: bool) -> String {
     if dropped {
         let tokens: u64 = context.parts.iter().map(|part| part.tokens).sum();
         return format!(
-            "{table}\na summary stands for these {}, about {tokens} tokens\n",
+            "{table}\na summary replaces these {}, about {tokens} tokens\n",
             count(context.parts.len(), "item")
         );
     }
     let model = context.model.as_ref().map(|model| format!(" to {model}")).unwrap_or_default();
     let counted =
-        context.counted.map(|counted| format!("; of the last one {counted} were counted")).unwrap_or_default();
+        context.counted.map(|counted| format!("; the provider counted {counted} in the last one")).unwrap_or_default();
     let bounds = context.window.zip(context.threshold).map(|(window, threshold)| {
         format!(
-            "its window has {window}; the history is made shorter when a request would hold more than {threshold}\n"
+            "its window holds {window}; Limulus compacts the history if a request would hold more than {threshold}\n"
         )
     });
     let tokens = context.tokens;
@@ -162,7 +160,7 @@ fn lay_out(session: &Shown, zone: &Zone) -> String {
         page.indented("  trouble: ", trouble);
     }
     if let Some(at) = &session.removed_to {
-        page.line(format!("the entries up to {at} were removed; what came with them is here from the snapshot there"));
+        page.line(format!("the entries up to {at} were removed; their content comes from the snapshot at that entry"));
     }
     for item in session.transcript.iter().flatten() {
         lay_out_item(&mut page, item);
@@ -216,7 +214,7 @@ fn lay_out_item(page: &mut Page, item: &ItemStory) {
     let at = item.seq.map(|seq| format!(" @{seq}")).unwrap_or_default();
     page.line(format!("\n{}{at}", name(&item.role)));
     match item.role {
-        // The model reads the whole of it, a person seldom.
+        // The model reads the whole text, a person seldom does.
         Role::Tool => page.line(format!("  {}", excerpt(&item.text, 200))),
         Role::User | Role::Assistant | Role::Summary | Role::Note => page.indented("  ", &item.text),
     }

@@ -1,5 +1,5 @@
-//! `limulus setup`: finds a model that can be used, tries it, and writes it into the configuration: by reference, never a
-//! key. What may not live here: how a file is changed (`file`), what there is (`found`).
+//! `limulus setup`: finds a usable model, tries it, and writes it into the configuration, with a reference to its key
+//! and never the key itself.
 
 mod dialogue;
 mod file;
@@ -16,14 +16,14 @@ use crate::config::{Config, FILE, Flags, Globals, key_variables};
 use crate::error::{CliError, Exit};
 use crate::show::{json, print};
 
-/// Find a model that can be used, try it, write it into the configuration.
+/// Find a usable model, try it and write it into the configuration.
 #[derive(Debug, Clone, Copy, Args)]
 #[command(
     after_help = "It looks for the keys of known providers in the environment and for a local Ollama (OLLAMA_HOST). \
-    The file gets the name of the variable, never the key. What is in the file stays, comments too."
+    The file gets the name of the variable, never the key. Everything else in the file stays, comments too."
 )]
 pub(crate) struct SetupArgs {
-    /// Take the first that is found, without asking; works without a terminal
+    /// Take the first model that is found, without asking; needs no terminal
     #[arg(long)]
     yes: bool,
     /// Print one JSON object
@@ -31,18 +31,18 @@ pub(crate) struct SetupArgs {
     json: bool,
 }
 
-/// What was done.
+/// The result of the setup.
 #[derive(Debug, Serialize)]
 struct Done<'a> {
     found: &'a [Found],
     model: &'a str,
-    /// Until the first piece of its answer.
+    /// Milliseconds to the first piece of its answer.
     answered_ms: u64,
     file: String,
-    /// What was put into the file; empty if it was there already.
+    /// The lines added to the file; empty if they were there already.
     added: Vec<String>,
     removed: Vec<String>,
-    /// Where this model is not the one that answers all the same: the layer that says otherwise.
+    /// The layer that overrides this model, if one does.
     overridden_by: Option<String>,
 }
 
@@ -59,7 +59,7 @@ pub(crate) async fn run(args: SetupArgs, globals: &Globals) -> Result<(), CliErr
     let change = Change::plan(&file, &chosen, &config)?;
     if change.is_needed() {
         if args.yes && change.replaces_a_model() {
-            let what = format!("{} has another model already: it was left as it is", file.display());
+            let what = format!("{} has another model already; nothing was changed", file.display());
             let hint = "`limulus setup` without --yes shows the change and asks".to_owned();
             return Err(CliError::Refused { exit: Exit::Refused, what, hint });
         }
@@ -74,7 +74,7 @@ pub(crate) async fn run(args: SetupArgs, globals: &Globals) -> Result<(), CliErr
     print(&if args.json { json(&done) } else { lay_out(&done) })
 }
 
-/// Asks for one until one answers; without a dialogue the first has to.
+/// Lets the user choose a model until one answers. Without a dialogue the first one must answer.
 async fn choose(dialogue: &mut Dialogue, config: &Config, found: &[Found]) -> Result<(Found, u64), CliError> {
     loop {
         let chosen = dialogue.choose(found)?;
@@ -94,7 +94,7 @@ fn nothing() -> CliError {
     )
 }
 
-/// The layer above the file that says which model it is, if one does.
+/// The layer above the file that sets the model, if one does.
 fn overriding(globals: &Globals) -> Result<Option<String>, CliError> {
     let effective = Config::effective(&globals.home, &globals.environment, Flags::default())?;
     let model = effective.settings.into_iter().find(|setting| setting.key == "agents.main.model");
@@ -105,7 +105,7 @@ fn lay_out(done: &Done<'_>) -> String {
     let Done { model, answered_ms, file, added, .. } = done;
     let wrote = if added.is_empty() { "has it already" } else { "has it now" };
     let overridden = match &done.overridden_by {
-        Some(place) => format!("But {place} says another model, and goes before the file.\n"),
+        Some(place) => format!("But {place} sets another model and overrides the file.\n"),
         None => String::new(),
     };
     format!(

@@ -1,4 +1,4 @@
-//! `limulus status`: who owns the home, what its sessions are doing, what the unfinished ones wait for.
+//! `limulus status`: the owner of the home, its sessions, and what the unfinished ones wait for.
 
 use clap::Args;
 use gateway::methods::reading::without_journal;
@@ -11,7 +11,7 @@ use crate::reading::ask;
 use crate::show::human::{Zone, columns, count, printable};
 use crate::show::{json, print};
 
-/// What this home is doing: its owner, its sessions by state, what the unfinished ones wait for.
+/// Show what this home is doing: its owner, its sessions by state, what the unfinished ones wait for.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct StatusArgs {
     /// Print one JSON object
@@ -19,11 +19,10 @@ pub(crate) struct StatusArgs {
     json: bool,
 }
 
-/// Prints it.
 pub(crate) fn run(args: StatusArgs, globals: &Globals) -> Result<(), CliError> {
     let zone = Zone::local();
     let status = match ask::<StatusGet>(globals, NoParams {}) {
-        // A home without a journal is doing nothing, which is an answer.
+        // A home without a journal has an empty status.
         Err(error) if error.exit() == Exit::NotFound => without_journal(&globals.home),
         answer => answer?,
     };
@@ -31,7 +30,7 @@ pub(crate) fn run(args: StatusArgs, globals: &Globals) -> Result<(), CliError> {
     print(&if args.json { json(&status) } else { lay_out(&status, &zone) })
 }
 
-/// Until when a session waits is said in the zone of whoever asks.
+/// Adds until when a session waits, in the local time zone.
 fn in_words(mut status: Status, zone: &Zone) -> Status {
     for Unfinished { waits_for, waits_until, lane_wait, .. } in &mut status.unfinished {
         if let Some(wait) = lane_wait {
@@ -56,7 +55,8 @@ fn lay_out(status: &Status, zone: &Zone) -> String {
     let total: usize = status.sessions.values().sum();
     let by_state: Vec<String> = status.sessions.iter().map(|(state, number)| format!("{number} {state}")).collect();
     let sessions = if total == 0 { "none yet".to_owned() } else { format!("{total} ({})", by_state.join(", ")) };
-    let note = if status.immutable { " (cannot be written: what its owner wrote last may be missing)" } else { "" };
+    let note =
+        if status.immutable { " (cannot be written: the latest entries of its owner may be missing)" } else { "" };
     let head = [
         ["home".to_owned(), format!("{}{note}", status.home)],
         ["owner".to_owned(), owner],
@@ -111,9 +111,9 @@ unfinished
         assert_eq!(lay_out(&status, &Zone::utc()), expected);
         let session = &mut status.unfinished[0];
         (session.waits_for, session.waits_until) = ("a quota".to_owned(), Some(Timestamp(1_763_694_250_000)));
-        let told = in_words(status, &Zone::utc());
-        assert_eq!(told.unfinished[0].waits_for, "a quota, until 2025-11-21 03:04:10");
-        assert!(!json(&told).contains("waits_until"), "the time is in the words");
+        let shown = in_words(status, &Zone::utc());
+        assert_eq!(shown.unfinished[0].waits_for, "a quota, until 2025-11-21 03:04:10");
+        assert!(!json(&shown).contains("waits_until"), "the time is in the words");
     }
 
     #[test]

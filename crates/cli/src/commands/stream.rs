@@ -77,9 +77,9 @@ impl StreamReader {
         // What follows is the numbers of a subscription.
         let cursor = seen.split('#').next().unwrap_or_default();
         StreamPosition::parse(self.target.scope(), cursor).map(Some).map_err(|_| CliError::Usage {
-            what: format!("`{seen}` is no cursor of this"),
+            what: format!("`{seen}` is not a cursor of this session or home"),
             hint:
-                "give one as a line had it, of the same session or of the whole home, or none to begin at the beginning"
+                "copy one from a line of the same session or of the whole home, or give none to start at the beginning"
                     .into(),
         })
     }
@@ -117,7 +117,7 @@ impl StreamReader {
         }
         loop {
             match follower.next().await? {
-                Happening::Told(event) => {
+                Happening::Recorded(event) => {
                     self.seen = Some(event.cursor.clone());
                     if let Some(enough) = see(&event) {
                         return Ok(Followed::Enough(enough));

@@ -1,4 +1,4 @@
-//! `limulus usage`: what the runs of the home have taken.
+//! `limulus usage`: what the runs of the home have used.
 
 use clap::{Args, ValueEnum};
 use protocol::method::{UsageBy, UsageGet, UsageParams, UsageRow, UsageStory};
@@ -9,13 +9,13 @@ use crate::reading::ask;
 use crate::show::human::{columns, dollars};
 use crate::show::{json, print};
 
-/// What the runs of this home have taken.
+/// Show what the runs of this home have used.
 #[derive(Debug, Args)]
 pub(crate) struct UsageArgs {
-    /// What runs are put together by; a run counts for the model that it ended with and the day (UTC) on which it started
+    /// Group runs by this; a run counts for the model that it ended with and the day (UTC) on which it started
     #[arg(long, value_enum, default_value_t = By::Model)]
     by: By,
-    /// Only those of this session
+    /// Count only the runs of this session
     #[arg(long, value_name = "KEY")]
     session: Option<String>,
     /// Print a JSON object
@@ -30,7 +30,6 @@ enum By {
     Model,
 }
 
-/// Prints it.
 pub(crate) fn run(args: UsageArgs, globals: &Globals) -> Result<(), CliError> {
     let by = match args.by {
         By::Day => UsageBy::Day,

@@ -1,4 +1,4 @@
-//! `limulus runs wait`: waits for the end of a run. The run goes on whatever becomes of the waiting.
+//! `limulus runs wait`: waits for the end of a run. The run continues even if the command ends first.
 
 use std::time::{Duration, Instant};
 
@@ -14,18 +14,18 @@ use crate::owner_client::{failed, is_gone, look};
 use crate::show::choice::RunChoice;
 use crate::show::{json, print};
 
-/// How long an owner is asked to wait in one go, milliseconds.
+/// The timeout of one request to the owner, milliseconds.
 const ROUND_MS: u64 = 60_000;
-/// How often the journal is looked at where no owner answers.
+/// Poll interval of the journal if no owner responds.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Wait for the end of a run; the exit code is the run's, or 124 when the waiting took too long
+/// Wait for the end of a run; the exit code is the run's, or 124 if the time is over
 #[derive(Debug, Args)]
-#[command(after_help = "A run whose message is taken back before it began counts as aborted: exit 130.")]
+#[command(after_help = "A run whose message is cancelled before it starts counts as aborted: exit code 130.")]
 pub(crate) struct WaitArgs {
     #[command(flatten)]
     choice: RunChoice,
-    /// Wait so long at most, seconds; 0 looks once [default: as long as it takes]
+    /// Wait at most this many seconds; 0 checks once [default: as long as it takes]
     #[arg(long, value_name = "S")]
     timeout: Option<u64>,
     /// Print one JSON object
@@ -43,7 +43,7 @@ pub(crate) async fn run(args: WaitArgs, globals: &Globals) -> Result<(), CliErro
     outcome(&waited, ended, !args.json)
 }
 
-/// What there is to say when the waiting is over, and how the run ended if it did.
+/// The result of the wait, and how the run ended if it did.
 async fn wait(
     globals: &Globals,
     reader: &Reader,
@@ -56,7 +56,7 @@ async fn wait(
         if let Some(row) = row.as_ref().filter(|row| row.outcome.is_some()) {
             return Ok((of_row(row), row.outcome));
         }
-        // A run that has not begun may never do so, and another may have taken its message along.
+        // A run that has not started may never start, and another run may have taken its message over.
         if let Some(receipt) = reader.receipt(run.into())?.filter(|_| row.is_none()) {
             if let Some(waited) = never_began(&receipt) {
                 return Ok((waited, Some(Outcome::Aborted)));
@@ -78,7 +78,7 @@ async fn wait(
             continue;
         };
         match owner_client.client.call::<AgentWait>(WaitParams { run_id: run, timeout_ms: most }).await {
-            // Its end is read above, in the same words for whoever waits without an owner.
+            // The next pass reads its end, in the same words as without an owner.
             Ok(_) => {}
             Err(error) if is_gone(&error) => tokio::time::sleep(LOOK).await,
             Err(error) => return Err(failed(error)),
@@ -96,7 +96,7 @@ fn of_row(row: &RunRow) -> Waited {
     Waited { run_id: *run, status, started_at: Some(*started_at), ended_at: *ended_at, error: error.clone() }
 }
 
-/// Of a run whose message came to an end before it began.
+/// The result for a run whose message was settled before the run started.
 fn never_began(receipt: &ReceiptRow) -> Option<Waited> {
     let error = Some(gateway::show::never_began(receipt.state)?);
     let ReceiptRow { run, accepted_at, .. } = receipt;
@@ -115,9 +115,9 @@ fn outcome(waited: &Waited, ended: Option<Outcome>, say: bool) -> Result<(), Cli
             Ok(())
         }
         WaitStatus::Timeout if waited.ended_at.is_none() => {
-            failed(Exit::TimedOut, format!("the waiting ended, run {run} did not: it goes on"))
+            failed(Exit::TimedOut, format!("the time is over; run {run} continues"))
         }
-        WaitStatus::Timeout => failed(Exit::TimedOut, format!("run {run} passed its limit")),
+        WaitStatus::Timeout => failed(Exit::TimedOut, format!("run {run} exceeded its time limit")),
         WaitStatus::Error => {
             let why = waited.error.as_deref().unwrap_or("it was ended");
             let exit = match ended {

@@ -94,7 +94,7 @@ impl Watch<'_> {
         let Some(receipt) = self.receipt()? else { return Ok(None) };
         if receipt.run != self.run {
             let screen = self.lines.screen();
-            screen.say(&format!("… the message is a part of run {}, which is watched from here on", receipt.run));
+            screen.say(&format!("… the message is a part of run {}, which is watched instead", receipt.run));
             self.run = receipt.run;
             if let StreamTarget::Run(_, run) = &mut self.lines.target {
                 *run = receipt.run;
@@ -154,7 +154,7 @@ impl Watch<'_> {
         if !std::mem::replace(&mut self.told, true) {
             let key = self.lines.target.key().to_owned();
             self.lines.screen().say(&format!(
-                "… no process that answers owns this home: `limulus resume {key}` goes on with the run; waiting for an owner"
+                "… no process that answers owns this home: `limulus resume {key}` continues the run; waiting for an owner"
             ));
         }
         tokio::time::sleep(LOOK).await;

@@ -1,8 +1,8 @@
-//! A short answer: whether the server is reached, takes the key, streams, and says what it cost.
+//! Asks for a short answer: is the server reachable, does it accept the key, stream, and report its usage?
 
 use engine::{Failure, FailureClass};
 
-use super::ask::{Asker, Heard, Question};
+use super::ask::{Asker, Observed, Question};
 use super::{Finding, Verdict};
 use crate::show::human::tokens;
 
@@ -12,14 +12,14 @@ pub(super) async fn probe(asker: &Asker) -> Vec<Finding> {
     vec![reachable(&observed), key(&observed, has_key), streaming(&observed), usage(&observed)]
 }
 
-/// Whether nothing at all came back.
-fn is_unreached(observed: &Heard) -> Option<&Failure> {
+/// The failure, if no response arrived at all.
+fn is_unreached(observed: &Observed) -> Option<&Failure> {
     let failure = observed.failure.as_ref()?;
     let is_silent = matches!(failure.class, FailureClass::Network | FailureClass::Timeout) && failure.status.is_none();
     (is_silent && observed.first_ms.is_none()).then_some(failure)
 }
 
-fn reachable(observed: &Heard) -> Finding {
+fn reachable(observed: &Observed) -> Finding {
     let finding = |verdict, says: String| Finding::essential("reachable", verdict, says, observed.ms);
     match (is_unreached(observed), observed.failure.as_ref().and_then(|failure| failure.status)) {
         (Some(_), _) => finding(Verdict::Fails, observed.refusal().unwrap_or_default()).of(observed),
@@ -28,21 +28,21 @@ fn reachable(observed: &Heard) -> Finding {
     }
 }
 
-fn key(observed: &Heard, has_key: bool) -> Finding {
+fn key(observed: &Observed, has_key: bool) -> Finding {
     let finding = |verdict, says: &str| Finding::essential("key", verdict, says, 0);
     match &observed.failure {
         _ if is_unreached(observed).is_some() => finding(Verdict::Unclear, "not tried"),
         Some(failure) if matches!(failure.class, FailureClass::Auth | FailureClass::AuthPermanent) => {
             finding(Verdict::Fails, &observed.refusal().unwrap_or_default()).of(observed)
         }
-        // Another refusal may have come before the key was looked at.
+        // The server may have refused the request before it checked the key.
         Some(_) => finding(Verdict::Unclear, "the request was refused for another reason"),
         None if has_key => finding(Verdict::Works, "accepted"),
         None => finding(Verdict::Works, "none is needed"),
     }
 }
 
-fn streaming(observed: &Heard) -> Finding {
+fn streaming(observed: &Observed) -> Finding {
     let finding = |verdict, says: String| Finding::essential("streaming", verdict, says, observed.ms);
     if let Some(refusal) = observed.refusal() {
         return finding(Verdict::Fails, refusal).of(observed);
@@ -52,7 +52,7 @@ fn streaming(observed: &Heard) -> Finding {
     finding(Verdict::Works, format!("{} in {pieces}, the first after {first} ms", observed.quoted()))
 }
 
-fn usage(observed: &Heard) -> Finding {
+fn usage(observed: &Observed) -> Finding {
     let finding = |verdict, says: String| Finding::optional("usage", verdict, says, 0);
     match (&observed.failure, observed.is_counted) {
         (Some(_), _) => finding(Verdict::Unclear, "not tried".to_owned()),

@@ -1,4 +1,4 @@
-//! One small request, and all that came of it.
+//! One small request and its observed response.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,28 +9,28 @@ use models::{Cached, Endpoint, File, Levels, Message, Model as _, ModelEvent, Mo
 
 use crate::show::human::excerpt;
 
-/// How long one request may take: a local model may have to be loaded first.
+/// Timeout of a request: a local model may have to be loaded first.
 const LIMIT: Duration = Duration::from_mins(2);
 
-/// Tokens that an answer may have: enough for a model that thinks before its few words, and no cost to speak of.
+/// Maximum tokens of an answer: enough for a model that thinks before it writes a few words, at a negligible cost.
 const MOST_OUTPUT: u64 = 2_048;
 
-/// What every request begins with, unless a probe has its own.
+/// The system prompt of every request, unless a probe has its own.
 const SYSTEM: &str = "This is a check of the connection. Do just what is asked, in as few words as you can.";
 
-/// Who is asked.
+/// The model and endpoint that a probe uses.
 pub(crate) struct Asker {
     models: ModelSet,
     pub(super) candidate: Candidate,
     endpoint: Endpoint,
-    /// How it can be asked to think.
+    /// The thinking levels of the model.
     pub(super) levels: Option<Levels>,
 }
 
-/// What is asked.
+/// A request of a probe.
 #[derive(Debug, Default)]
 pub(super) struct Question {
-    /// What it begins with; empty for the usual words.
+    /// The system prompt; if empty, the usual one.
     pub(super) system: String,
     pub(super) text: &'static str,
     pub(super) files: Vec<File>,
@@ -38,21 +38,21 @@ pub(super) struct Question {
     pub(super) thinking: Option<engine::Thinking>,
 }
 
-/// What came.
+/// The observed response.
 #[derive(Debug, Default)]
-pub(super) struct Heard {
+pub(super) struct Observed {
     pub(super) text: String,
-    /// Pieces of text and of calls.
+    /// Number of received pieces of text and calls.
     pub(super) pieces: usize,
     pub(super) reasoning: String,
     /// The tools that were called, with their arguments.
     pub(super) calls: Vec<(String, String)>,
     pub(super) usage: Usage,
-    /// Whether the usage is the provider's own count.
+    /// Whether the provider counted the usage itself.
     pub(super) is_counted: bool,
-    /// Until the first piece.
+    /// Milliseconds to the first piece.
     pub(super) first_ms: Option<u64>,
-    /// Until the end.
+    /// Milliseconds to the end.
     pub(super) ms: u64,
     pub(super) failure: Option<Failure>,
 }
@@ -72,15 +72,15 @@ impl Asker {
         self.endpoint.api
     }
 
-    /// Asks, and waits for the end of the answer.
-    pub(super) async fn ask(&self, question: Question) -> Heard {
+    /// Sends the request and waits for the end of the answer.
+    pub(super) async fn ask(&self, question: Question) -> Observed {
         let Question { system, text, files, tools, thinking } = question;
         let system = if system.is_empty() { SYSTEM.to_owned() } else { system };
         let request = Request {
             candidate: Candidate {
                 max_output: self.candidate.max_output.min(MOST_OUTPUT),
                 thinking,
-                // Whether it sees images is what is to be found out.
+                // The probe has to find out whether the model sees images.
                 images: true,
                 ..self.candidate.clone()
             },
@@ -91,7 +91,7 @@ impl Asker {
             cache_key: Some("limulus-models-check".into()),
         };
         let began = Instant::now();
-        let mut observed = Heard::default();
+        let mut observed = Observed::default();
         if tokio::time::timeout(LIMIT, self.listen(request, began, &mut observed)).await.is_err() {
             let message = format!("no whole answer within {} s", LIMIT.as_secs());
             observed.failure = Some(Failure::new(FailureClass::Timeout, message));
@@ -100,10 +100,10 @@ impl Asker {
         observed
     }
 
-    async fn listen(&self, request: Request, began: Instant, observed: &mut Heard) {
+    async fn listen(&self, request: Request, began: Instant, observed: &mut Observed) {
         let mut stream = self.models.stream(request);
-        while let Some(said) = stream.next().await {
-            match said {
+        while let Some(event) = stream.next().await {
+            match event {
                 Ok(ModelEvent::Opened) => {}
                 Ok(ModelEvent::Part(part)) => {
                     observed.first_ms.get_or_insert_with(|| ms_since(began));
@@ -118,7 +118,7 @@ impl Asker {
     }
 }
 
-impl Heard {
+impl Observed {
     fn take(&mut self, part: Part) {
         match part {
             Part::Text(text) => {
@@ -140,13 +140,13 @@ impl Heard {
         }
     }
 
-    /// What the server answered instead, on one line.
+    /// The failure of the request, on one line.
     pub(super) fn refusal(&self) -> Option<String> {
         let failure = self.failure.as_ref()?;
         Some(failure.message.lines().next().unwrap_or_default().to_owned())
     }
 
-    /// What it said, on one short line.
+    /// The quoted answer, shortened to one line.
     pub(super) fn quoted(&self) -> String {
         format!("“{}”", excerpt(&self.text, 60))
     }

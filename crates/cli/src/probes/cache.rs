@@ -1,14 +1,14 @@
-//! The same long beginning twice: whether the second request is read from the provider's cache, as far as its usage says.
+//! Sends the same long prefix twice: does the reported usage show that the provider read it from its cache?
 
 use std::fmt::Write as _;
 
 use super::ask::{Asker, Question};
 use super::{Finding, Verdict};
 
-/// Lines of the beginning, about 6,000 tokens: providers keep nothing below 1,024, some nothing below 4,096.
+/// Lines of the prefix, about 6,000 tokens: providers cache nothing below 1,024 tokens, some nothing below 4,096.
 const LINES: usize = 400;
 
-/// A window that has room for it.
+/// The smallest window that has space for the prefix.
 const LEAST_WINDOW: u64 = 16_000;
 
 pub(super) async fn probe(asker: &Asker) -> Finding {
@@ -27,7 +27,10 @@ pub(super) async fn probe(asker: &Asker) -> Finding {
         (_, false) => finding(Verdict::Unclear, "the server reports no usage".to_owned()),
         (0, true) => {
             let written = first.usage.cache_written + usage.cache_written;
-            finding(Verdict::Unclear, format!("of {all} tokens none is reported as read from it, {written} as written"))
+            finding(
+                Verdict::Unclear,
+                format!("of {all} tokens the server reports none as read from it, {written} as written"),
+            )
         }
         (cached, true) => {
             finding(Verdict::Works, format!("{cached} of {all} tokens were read from it the second time"))

@@ -1,4 +1,4 @@
-//! An image: whether the server takes it, and the model sees what is in it.
+//! Sends an image: does the server accept it, and does the model see what is in it?
 
 use models::File;
 

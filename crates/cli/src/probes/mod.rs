@@ -1,5 +1,5 @@
-//! What of a model works: each probe is one or two small real requests, and a function in a file of its own. What may not live
-//! here: the journal; a probe records nothing.
+//! Probes that find out what works with a model: each is one or two small real requests, with a function in a file of
+//! its own. Probes record nothing.
 
 mod answer;
 mod ask;
@@ -10,19 +10,19 @@ mod tools;
 
 use serde::Serialize;
 
-use ask::Heard;
+use ask::Observed;
 
 pub(crate) use ask::Asker;
 
-/// What a probe found.
+/// The result of a probe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Finding {
-    /// What was looked at.
+    /// What the probe checked.
     pub(crate) what: &'static str,
     pub(crate) verdict: Verdict,
-    /// Whether an agent cannot work without it.
+    /// Whether an agent needs it.
     pub(crate) essential: bool,
-    /// What was seen, or what the server answered; one line.
+    /// The observation, or the answer of the server; one line.
     pub(crate) says: String,
     /// How long it took.
     pub(crate) ms: u64,
@@ -31,20 +31,20 @@ pub(crate) struct Finding {
     pub(crate) hint: Option<String>,
 }
 
-/// Whether it works.
+/// The verdict of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Verdict {
-    /// It was seen to.
+    /// The probe saw it work.
     Works,
-    /// It was seen not to.
+    /// The probe saw it fail.
     Fails,
-    /// It was not seen: not tried, or the model did not do as it was asked.
+    /// Unknown: not tried, or the model did not follow the instruction.
     Unclear,
 }
 
 impl Verdict {
-    /// Its mark at the beginning of a line.
+    /// The mark at the beginning of a line.
     pub(crate) fn mark(self) -> &'static str {
         match self {
             Self::Works => "✓",
@@ -55,30 +55,30 @@ impl Verdict {
 }
 
 impl Finding {
-    /// Something that an agent cannot do without.
+    /// A finding that an agent needs.
     fn essential(what: &'static str, verdict: Verdict, says: impl Into<String>, ms: u64) -> Self {
         Self { what, verdict, essential: true, says: says.into(), ms, hint: None }
     }
 
-    /// Something that it can do without.
+    /// A finding that an agent does not need.
     fn optional(what: &'static str, verdict: Verdict, says: impl Into<String>, ms: u64) -> Self {
         Self { what, verdict, essential: false, says: says.into(), ms, hint: None }
     }
 
-    /// The same, where a request failed: with what its failure says is to be done.
-    fn of(self, observed: &Heard) -> Self {
+    /// The finding of a failed request, with the remedy of its failure as the hint.
+    fn of(self, observed: &Observed) -> Self {
         let hint = observed.failure.as_ref().and_then(|failure| failure.message.lines().nth(1)).map(str::to_owned);
         Self { hint, ..self }
     }
 
-    /// Whether nothing can be done with the model as it is.
+    /// Whether the model is unusable: an essential probe failed.
     pub(crate) fn is_fatal(&self) -> bool {
         self.essential && self.verdict == Verdict::Fails
     }
 }
 
-/// Tries everything in order, telling each name before and each finding after. Where there is no answer at all, the rest is
-/// not tried.
+/// Runs all probes in order and reports each before it starts and after it ends. If the server does not answer at all, the
+/// remaining probes are not tried.
 pub(crate) async fn probe(asker: &Asker, mut trying: impl FnMut(&str), mut found: impl FnMut(Finding)) {
     trying("a short answer");
     let findings = answer::probe(asker).await;

@@ -1,4 +1,4 @@
-//! Thinking: whether a level is taken, and anything of it is seen.
+//! Requests a thinking level: does the server accept it, and does the response report thinking?
 
 use engine::Thinking;
 use models::{Api, level_name};
@@ -9,7 +9,7 @@ use super::{Finding, Verdict};
 pub(super) async fn probe(asker: &Asker) -> Finding {
     let untried = |says: &str| Finding::optional("thinking", Verdict::Unclear, says, 0);
     if asker.api() == Api::OpenAiChat {
-        return untried("not tried: openai-chat has no word for it");
+        return untried("not tried: openai-chat has no parameter for it");
     }
     let level = match asker.levels.map(|levels| levels.nearest(Thinking::Low)) {
         Some(None | Some(Thinking::Off)) => return untried("it does not think"),
@@ -24,7 +24,7 @@ pub(super) async fn probe(asker: &Asker) -> Finding {
     }
     let (bytes, tokens) = (observed.reasoning.len(), observed.usage.reasoning);
     if bytes == 0 && tokens == 0 {
-        return finding(Verdict::Unclear, format!("{} is taken, and nothing of it is seen", level_name(level)));
+        return finding(Verdict::Unclear, format!("{} is accepted, but no thinking is reported", level_name(level)));
     }
     finding(Verdict::Works, format!("{}: {tokens} tokens, {bytes} bytes of it shown", level_name(level)))
 }

@@ -1,4 +1,4 @@
-//! A call of a tool: without calls a model can say much and do nothing.
+//! Asks for a tool call, without which an agent can do nothing.
 
 use serde_json::Value;
 
@@ -28,7 +28,7 @@ pub(super) async fn probe(asker: &Asker) -> Finding {
     }
 }
 
-/// No arguments at all stand for none.
+/// Missing arguments count as an empty object.
 fn is_object(arguments: &str) -> bool {
     arguments.is_empty() || serde_json::from_str::<Value>(arguments).is_ok_and(|value| value.is_object())
 }

@@ -1,4 +1,4 @@
-//! What a person sees of a run: the answer on stdout, everything else on stderr. Nothing is printed twice.
+//! Draws a run for a person: the answer on stdout, everything else on stderr. Nothing is printed twice.
 
 mod screen;
 mod vocabulary;

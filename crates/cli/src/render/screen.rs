@@ -1,4 +1,4 @@
-//! The screen of `agent` and `resume`: the lines of sessions drawn for a terminal, for a pipe, or as JSON.
+//! The screen of commands that follow sessions: draws their lines for a terminal, for a pipe, or as JSON.
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal as _, Write as _, stderr, stdout};
@@ -18,19 +18,19 @@ use super::vocabulary;
 use crate::output;
 use crate::show::human::printable;
 
-/// How it is drawn.
+/// The drawing mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
     /// One JSON object a line.
     Json,
-    /// Text as it streams; struck text is erased.
+    /// Text as it streams; retracted text is erased.
     Terminal,
-    /// Each message once it is sealed.
+    /// Each message when it is sealed.
     Plain,
 }
 
 impl Style {
-    /// What fits stdout. Several sessions at once are never streamed into one another.
+    /// The mode for this stdout. The texts of several sessions are never streamed into one another.
     pub(crate) fn of_stdout(json: bool, sessions: usize) -> Self {
         match (json, stdout().is_terminal() && sessions < 2) {
             (true, _) => Self::Json,
@@ -40,52 +40,52 @@ impl Style {
     }
 }
 
-/// What turns while something is waited for.
+/// The frames of the spinner.
 pub(crate) const SPINNER: [char; 8] = ['⣾', '⣽', '⣻', '⢿', '⡿', '⣟', '⣯', '⣷'];
 
-/// Characters of a call's arguments that a line shows.
+/// Maximum characters of the arguments of a call in a line.
 const ARGUMENT_CHARS: usize = 100;
-/// Lines of what a call gave that are shown where a session is verbose.
+/// Maximum lines of the output of a call that a verbose session shows.
 const DETAIL_LINES: usize = 12;
 
-/// Text of an open stream, with what was said below it meanwhile.
+/// The text of an open stream, with the notes below it.
 struct OpenText {
     effect: EffectId,
-    /// All that was written to the terminal since its first character.
+    /// Everything written to the terminal since its first character.
     written: String,
-    /// What stays when it is struck.
+    /// What stays if it is retracted.
     notes: Vec<String>,
 }
 
-/// What stands on the last line of stderr.
+/// The content of the last line of stderr.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LastLine {
     Free,
     Status,
-    /// Its answer is typed behind it.
+    /// A question; the user types the answer after it.
     Question,
 }
 
-/// What is drawn, and what has been.
+/// The state of the screen.
 pub(crate) struct Screen {
     style: Style,
     live: bool,
     status: Option<String>,
-    /// What the run waits for that no human can give.
+    /// What the run waits for without a human.
     waits_for: Option<String>,
-    /// What is said while sessions wait for space.
+    /// The status while sessions wait for space.
     parked: Option<String>,
-    /// The wait for a place in a lane, and how long it lasted when it was told.
+    /// The wait in a lane, and how long it had lasted when it was reported.
     queued: Option<(LaneWait, Duration, Instant)>,
     last_line: LastLine,
     ticks: usize,
-    /// Text on the screen that may yet be struck.
+    /// Text on the screen that may still be retracted.
     open: Option<OpenText>,
     at_line_start: bool,
-    /// When the calls that are out were started.
+    /// Start times of the running calls.
     started: BTreeMap<CallId, Timestamp>,
     sessions: usize,
-    /// Whether what calls give is shown.
+    /// Whether the output of calls is shown.
     verbose: bool,
 }
 
@@ -127,17 +127,17 @@ impl Screen {
             self.status.clone_from(&self.waits_for);
         }
         if let Stream::State(StateLine::Changed { state, lifecycle, flags }) = &event.what {
-            let rests = matches!(lifecycle, LifecycleKind::Idle | LifecycleKind::Ready) && !flags.is_waiting;
-            // A question on the screen says itself what is waited for, and its answer is typed behind it.
-            let quiet = rests || flags.is_blocked;
+            let is_idle = matches!(lifecycle, LifecycleKind::Idle | LifecycleKind::Ready) && !flags.is_waiting;
+            // A question on the screen already shows what the run waits for.
+            let quiet = is_idle || flags.is_blocked;
             self.waits_for = self.waits_for.take().filter(|_| *state == RunState::Awaiting);
-            let told = self.waits_for.clone();
-            self.status = told.or_else(|| (!quiet).then(|| vocabulary::state(*state, *flags).to_owned()));
+            let waits_for = self.waits_for.clone();
+            self.status = waits_for.or_else(|| (!quiet).then(|| vocabulary::state(*state, *flags).to_owned()));
         }
         self.tick();
     }
 
-    /// Whether its run waits for a place. On a pipe, where no line is drawn anew, that is said once at its beginning.
+    /// Whether the run is queued. On a pipe, where no line is redrawn, this is reported once.
     fn queue(&mut self, what: &Stream) {
         match what {
             Stream::Queue(QueueLine::Waiting { waited_ms, wait, .. }) => {
@@ -148,7 +148,7 @@ impl Screen {
                 self.queued = Some((wait.clone(), Duration::from_millis(*waited_ms), Instant::now()));
             }
             Stream::Queue(QueueLine::Entered { .. }) | Stream::State(StateLine::Changed { .. }) => self.queued = None,
-            // Another message of the session changes nothing for the one that waits.
+            // Another message of the session does not change this wait.
             Stream::Queue(QueueLine::Accepted { .. } | QueueLine::Settled { .. } | QueueLine::Shows)
             | Stream::Lifecycle(_)
             | Stream::Assistant(_)
@@ -160,16 +160,15 @@ impl Screen {
         }
     }
 
-    /// What stands on the status line now.
+    /// The current status line.
     fn status(&self) -> Option<String> {
-        let queued = self
-            .queued
-            .as_ref()
-            .map(|(wait, waited, told)| vocabulary::queued_behind(wait, (*waited + told.elapsed()).as_millis() as u64));
+        let queued = self.queued.as_ref().map(|(wait, waited, reported)| {
+            vocabulary::queued_behind(wait, (*waited + reported.elapsed()).as_millis() as u64)
+        });
         self.parked.clone().or(queued).or_else(|| self.status.clone())
     }
 
-    /// Draws the end of a run that ended before: its whole answer.
+    /// Draws the whole answer of a run that had ended before.
     pub(crate) fn draw_again(&mut self, event: &Event) {
         match event.run_end() {
             Some(end) if self.style != Style::Json => {
@@ -180,7 +179,7 @@ impl Screen {
         }
     }
 
-    /// Turns the spinner; called a few times a second.
+    /// Draws the next frame of the spinner; called a few times a second.
     pub(crate) fn tick(&mut self) {
         let busy_text = self.open.is_some() && !self.at_line_start;
         if !self.live
@@ -199,12 +198,12 @@ impl Screen {
         }
     }
 
-    /// Shows which sessions wait for space: once as a line, then in the status line until they wait no more.
+    /// Shows which sessions wait for space: once as a line, then in the status line until they continue.
     pub(crate) fn park(&mut self, parked: &Parked) {
         let waited = self.parked.take().is_some();
         self.parked = parked.sessions.first().map(|session| vocabulary::parked(session, parked.needs_bytes));
         let line = match (&self.parked, waited) {
-            (Some(parked), false) => format!("… {parked}; it goes on by itself"),
+            (Some(parked), false) => format!("… {parked}; it continues by itself"),
             (None, true) => "… there is space again".to_owned(),
             (Some(_), true) | (None, false) => return self.tick(),
         };
@@ -219,7 +218,7 @@ impl Screen {
         self.tick();
     }
 
-    /// Takes the status line away, before anything else is written.
+    /// Clears the status line before anything else is written.
     pub(crate) fn hide_status(&mut self) {
         if self.last_line == LastLine::Status {
             self.last_line = LastLine::Free;
@@ -228,7 +227,7 @@ impl Screen {
         }
     }
 
-    /// Asks something on stderr; the answer is typed behind it.
+    /// Prints a question on stderr; the user types the answer after it.
     pub(crate) fn ask(&mut self, question: &str) {
         self.hide_status();
         self.end_line();
@@ -237,12 +236,12 @@ impl Screen {
         self.last_line = LastLine::Question;
     }
 
-    /// The question is answered, here or elsewhere.
+    /// Marks the question as resolved, here or elsewhere.
     pub(crate) fn answered(&mut self) {
         self.last_line = LastLine::Free;
     }
 
-    /// Says something on stderr, on a line of its own.
+    /// Prints a line on stderr.
     pub(crate) fn say(&mut self, text: &str) {
         self.hide_status();
         self.end_line();
@@ -271,7 +270,7 @@ impl Screen {
                 }
             }
             Stream::State(StateLine::Rewound { .. }) => {
-                self.strike();
+                self.retract();
                 self.note(event, vocabulary::REWOUND);
             }
             what => {
@@ -289,13 +288,13 @@ impl Screen {
                     self.stream(*effect, text);
                 }
             }
-            AssistantLine::Struck { .. } => self.strike(),
+            AssistantLine::Struck { .. } => self.retract(),
             AssistantLine::Cut { cause, .. } => self.note(event, &vocabulary::cut(*cause)),
             AssistantLine::Message { effect, text, .. } => self.sealed(*effect, text.as_deref()),
         }
     }
 
-    /// Whether what calls give is shown from now on.
+    /// Sets whether the output of calls is shown.
     pub(crate) fn set_verbose(&mut self, verbose: bool) {
         self.verbose = verbose;
     }
@@ -323,8 +322,8 @@ impl Screen {
         self.end_line();
     }
 
-    /// Erases the open text where it can still be reached; what was said meanwhile is said again.
-    fn strike(&mut self) {
+    /// Erases the open text if it is still on the screen, and prints the notes below it again.
+    fn retract(&mut self) {
         let Some(open) = self.open.take() else { return };
         match rows_of(&open.written, width()) {
             0 => self.out("\r\x1b[J"),
@@ -346,7 +345,7 @@ impl Screen {
         if text.is_empty() {
             return;
         }
-        // A reader that has gone away is told by SIGPIPE's exit elsewhere; what is recorded stays recorded.
+        // A closed pipe ends the process elsewhere (SIGPIPE); committed entries are durable.
         let _ = output::write(stdout(), text);
         self.at_line_start = text.ends_with('\n');
         if let Some(open) = &mut self.open {
@@ -355,7 +354,7 @@ impl Screen {
     }
 }
 
-/// The beginning of what a call gave.
+/// The first lines of the output of a call.
 fn detail(output: &str) -> Vec<String> {
     let lines = output.lines().take(DETAIL_LINES).map(|line| format!("  │ {}", printable(line)));
     let more = output.lines().nth(DETAIL_LINES).map(|_| "  │ …".to_owned());
@@ -367,7 +366,7 @@ fn call_line(tool: &str, arguments: &str) -> String {
     format!("{tool} {arguments}")
 }
 
-/// How many rows above the cursor's a text begins that was written from the start of a row.
+/// The number of rows between the start of a text, written from the start of a row, and the cursor.
 fn rows_of(text: &str, width: usize) -> usize {
     let width = width.max(1);
     let (mut rows, mut column) = (0, 0);
@@ -375,7 +374,7 @@ fn rows_of(text: &str, width: usize) -> usize {
         match (c, c.width().unwrap_or(0)) {
             ('\n', _) => (rows, column) = (rows + 1, 0),
             ('\t', _) => column = (column / 8 * 8 + 8).min(width - 1),
-            // What does not fit goes to the next row whole; a full row is left only when something follows.
+            // A wide character that does not fit moves to the next row; a full row ends only when another character follows.
             (_, cells) if column + cells > width => (rows, column) = (rows + 1, cells),
             (_, cells) => column += cells,
         }

@@ -1,4 +1,4 @@
-//! Events in a person's words: one line each, for stderr.
+//! The wording of events for people: one line each, for stderr.
 
 use engine::tables::transitions::RunState;
 use engine::{CallOutcome, CutCause, FailureClass, Flags, Timestamp, WaitFor};
@@ -6,7 +6,7 @@ use protocol::event::{CompactionLine, QueueLine, StateLine, Stream, ToolLine};
 use protocol::notice::ParkedSession;
 use protocol::show::LaneWait;
 
-/// What the status line says of a state.
+/// The status line for a state.
 pub(super) fn state(state: RunState, flags: Flags) -> &'static str {
     match state {
         RunState::Idle if flags.is_waiting => "queued: waits for a place in the lane",
@@ -24,15 +24,15 @@ pub(super) fn state(state: RunState, flags: Flags) -> &'static str {
     }
 }
 
-/// What is said of a stream that was cut.
+/// The note for an interrupted stream.
 pub(super) fn cut(cause: CutCause) -> String {
-    format!("✂ the answer was cut ({})", plain(&cause))
+    format!("✂ the answer was interrupted ({})", plain(&cause))
 }
 
-/// What is said where the journal has less than was shown.
-pub(super) const REWOUND: &str = "… some of what was shown was lost with the power; this goes on from what is recorded";
+/// The note if the journal has less than was shown.
+pub(super) const REWOUND: &str = "… a power loss took some of what was shown; this continues from what is recorded";
 
-/// What a person should know of what happened, if anything.
+/// The note for an event; None if a person need not know it.
 pub(super) fn note(what: &Stream) -> Option<String> {
     match what {
         Stream::Tool(line) => call_note(line),
@@ -48,26 +48,26 @@ fn compaction_note(line: &CompactionLine) -> Option<String> {
         CompactionLine::Begun { compaction_step, try_no, tokens, .. } => {
             let again = if *try_no > 1 { format!(", try {try_no}") } else { String::new() };
             format!(
-                "⇲ makes room: {}{again} (the next request would hold about {tokens} tokens)",
+                "⇲ compacting the history: {}{again} (the next request would hold about {tokens} tokens)",
                 compaction_step.name()
             )
         }
         CompactionLine::Done { before, after, by, results } => {
             let how = match (by, results) {
                 (Some(by), _) => format!("summarised by {by}"),
-                (None, Some(results)) => format!("{results} long results cut"),
-                (None, None) => "an extract stands for the older part".to_owned(),
+                (None, Some(results)) => format!("{results} long results truncated"),
+                (None, None) => "an extract replaces the older part".to_owned(),
             };
-            format!("⇲ the history is shorter: {before} → {after} tokens, {how}")
+            format!("⇲ history compacted: {before} → {after} tokens, {how}")
         }
-        CompactionLine::Failed { failure, ends_run: false } => format!("✗ the history was not made shorter: {failure}"),
-        CompactionLine::Undone { items } => format!("⇱ the older part of the history is back: {items} items"),
-        // The command that follows the run says what it failed of.
+        CompactionLine::Failed { failure, ends_run: false } => format!("✗ the history was not compacted: {failure}"),
+        CompactionLine::Undone { items } => format!("⇱ compaction undone: {items} items restored"),
+        // The command that follows the run prints the failure.
         CompactionLine::Failed { ends_run: true, .. } => return None,
     })
 }
 
-/// A wait of this long is said on a line of its own (R35).
+/// A longer wait is reported on a line of its own (R35).
 const LONG_WAIT_MS: u64 = 2_000;
 
 fn queue_note(line: &QueueLine) -> Option<String> {
@@ -96,7 +96,7 @@ fn call_note(line: &ToolLine) -> Option<String> {
         ToolLine::Lost { call } => format!("? call {}: the process that ran it is gone; looking it up", short(call)),
         ToolLine::Found { call, found } => format!("? call {}: found: {}", short(call), plain(found)),
         ToolLine::Ending { call, why } => format!("■ ending call {} ({})", short(call), plain(why)),
-        ToolLine::Background { process, .. } => format!("↪ {process} goes on in the background"),
+        ToolLine::Background { process, .. } => format!("↪ {process} continues in the background"),
         ToolLine::BackgroundEnding { process, why } => {
             format!("■ ending {process} in the background ({})", plain(why))
         }
@@ -114,23 +114,23 @@ fn call_note(line: &ToolLine) -> Option<String> {
 fn state_note(line: &StateLine) -> Option<String> {
     Some(match line {
         StateLine::Failed { failure, ends_run: false } => format!("✗ {failure}"),
-        StateLine::Retry { model: Some(model), .. } => format!("↻ now asks {model}"),
-        StateLine::Retry { thinking: Some(level), .. } => format!("↻ asks it to think less: {}", plain(level)),
+        StateLine::Retry { model: Some(model), .. } => format!("↻ switches to {model}"),
+        StateLine::Retry { thinking: Some(level), .. } => format!("↻ lowers the thinking level: {}", plain(level)),
         StateLine::Retry { until, try_no, .. } => format!("↻ try {try_no} at {}", clock(*until)),
         StateLine::Cooling { model, until: Some(until), class } => {
             let why = class.map(|class| format!(" ({})", plain(&class))).unwrap_or_default();
-            let repaired = class.filter(|class| needs_a_person(*class)).map(|_| once_mended(model)).unwrap_or_default();
-            format!("… {model} is left alone until {}{why}{repaired}", clock(*until))
+            let repaired = class.filter(|class| needs_a_person(*class)).map(|_| advice_to_clear(model)).unwrap_or_default();
+            format!("… {model} is in cooldown until {}{why}{repaired}", clock(*until))
         }
-        StateLine::Asks { model, probe: false } => format!("↻ asks {model}"),
-        StateLine::Asks { model, probe: true } => format!("↻ asks {model}, which has failed and not answered since"),
-        StateLine::Cleared { model } => format!("… {model} may be asked again"),
+        StateLine::Asks { model, probe: false } => format!("↻ tries {model}"),
+        StateLine::Asks { model, probe: true } => format!("↻ tries {model}, which failed and has not answered since"),
+        StateLine::Cleared { model } => format!("… {model} is available again"),
         StateLine::Waiting { on: WaitFor::Quota, until } => {
-            format!("… {}, then goes on by itself", waits_for_a_model(*until))
+            format!("… {}, then continues by itself", waits_for_a_model(*until))
         }
         StateLine::Waiting { on: WaitFor::Budget, .. } => format!("… {WAITS_FOR_MORE}"),
         StateLine::Waiting { on, .. } if *on != WaitFor::Approval => format!("… waits for {}", plain(on)),
-        StateLine::Noted { text } => format!("! the model is told: {text}"),
+        StateLine::Noted { text } => format!("! the model receives: {text}"),
         StateLine::Ending { outcome, terminate: false } => format!("■ ending the run ({})", outcome.name()),
         StateLine::Ending { outcome, terminate: true } => {
             format!("■ ending the run ({}), and its session for good", outcome.name())
@@ -139,9 +139,9 @@ fn state_note(line: &StateLine) -> Option<String> {
             format!("✗ {reason}\n  hint: {}", remedy.as_deref().unwrap_or_default())
         }
         StateLine::Unreadable { reason } => format!("✗ {reason}"),
-        // The command that follows the run says what it failed of.
+        // The command that follows the run prints the failure.
         StateLine::Failed { ends_run: true, .. }
-        // The failure itself has been told.
+        // The failure itself was reported before.
         | StateLine::Cooling { until: None, .. }
         | StateLine::Reported { .. }
         | StateLine::Waiting { .. }
@@ -151,28 +151,28 @@ fn state_note(line: &StateLine) -> Option<String> {
     })
 }
 
-/// Whether time alone does not mend it.
+/// Whether a person must act before the model can answer again.
 fn needs_a_person(class: FailureClass) -> bool {
     matches!(class, FailureClass::Auth | FailureClass::AuthPermanent | FailureClass::Billing)
 }
 
-/// What ends it before its time; `model` is `PROVIDER/MODEL (PROFILE)`.
-fn once_mended(model: &str) -> String {
+/// The advice that ends a cooldown early; `model` is `PROVIDER/MODEL (PROFILE)`.
+fn advice_to_clear(model: &str) -> String {
     let provider = model.split('/').next().unwrap_or_default();
     let profile = model.rsplit_once(" (").map(|(_, profile)| format!("/{}", profile.trim_end_matches(')')));
-    format!("; once that is mended: `limulus profiles clear {provider}{}`", profile.unwrap_or_default())
+    format!("; after fixing that, run `limulus profiles clear {provider}{}`", profile.unwrap_or_default())
 }
 
-/// What is said while a run waits for more to spend.
-pub(super) const WAITS_FOR_MORE: &str = "what it may spend is used up: waits for more; `limulus budget show KEY` says of what, `limulus budget set KEY` lets it go on";
+/// The note while a run waits for a larger budget.
+pub(super) const WAITS_FOR_MORE: &str = "the budget is used up: waits for more; `limulus budget show KEY` shows the limit, `limulus budget set KEY` raises it";
 
-/// What is said while no model may be asked.
+/// The note while no model is available.
 pub(super) fn waits_for_a_model(until: Option<Timestamp>) -> String {
     let until = until.map(|until| format!(" until {}", clock(until))).unwrap_or_default();
-    format!("no model may be asked now: waits{until}")
+    format!("no model is available now: waits{until}")
 }
 
-/// What a session waits for that found no space, with which it goes on.
+/// The note for a session that waits for disk space.
 pub(super) fn parked(session: &ParkedSession, needs_bytes: u64) -> String {
     let needs = needs_bytes.div_ceil(1 << 10);
     let (since, next) = (clock(session.since), clock(session.next_look));

@@ -1,6 +1,5 @@
-//! The arrows of a drawing. Edges that leave every live state are drawn once, from a box that stands for all of them;
-//! triggers that share their ends share an arrow. What may not live here: any edge that is not in the table, and how an
-//! arrow is drawn.
+//! The arrows of a drawing. Edges that leave every live state are drawn once, from a box for all of them; triggers with
+//! the same ends share an arrow.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +10,7 @@ use super::graph::{Graph, Leads, RunPath, TableEdge};
 /// The box for every live state.
 pub(crate) const ANY_LIVE: &str = "live";
 
-/// What is written in it.
+/// Its label.
 pub(crate) const ANY_LIVE_LABEL: &str = "any of these but idle, paused and completed";
 
 /// An arrow with all of its triggers, in the order of the table.
@@ -35,7 +34,7 @@ impl Arrow {
         self.triggers.iter().any(|taken| taken.times > 0)
     }
 
-    /// Its label, so many triggers a line.
+    /// The label, with at most so many triggers a line.
     pub(crate) fn lines(&self, most: usize) -> Vec<String> {
         let word = |taken: &Taken| match taken.times {
             0 => taken.trigger.to_string(),
@@ -66,7 +65,7 @@ pub(crate) fn arrows(graph: &Graph) -> Vec<Arrow> {
     arrows
 }
 
-/// The boxes that an edge leaves, each with the states that it stands for.
+/// The boxes at the start of an edge, each with the states that it represents.
 fn sources(from: &'static [RunState]) -> Vec<(&'static str, Vec<RunState>)> {
     if from == LIVE {
         return vec![(ANY_LIVE, LIVE.to_vec())];
@@ -74,7 +73,7 @@ fn sources(from: &'static [RunState]) -> Vec<(&'static str, Vec<RunState>)> {
     from.iter().map(|state| (state.name(), vec![*state])).collect()
 }
 
-/// The boxes that an edge enters, each with the states that it stands for.
+/// The boxes at the end of an edge, each with the states that it represents.
 fn targets(edge: &TableEdge, from: &'static str) -> Vec<(&'static str, Vec<RunState>)> {
     match edge.leads {
         Leads::States => edge.to.iter().map(|state| (state.name(), vec![*state])).collect(),

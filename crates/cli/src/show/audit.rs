@@ -1,4 +1,4 @@
-//! The audit log of a session, laid out for people.
+//! Lays out the audit log of a session for people.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use protocol::show::AuditLine;
 
 use super::human::{Zone, excerpt, printable};
 
-/// A line for people.
+/// Lays out an entry.
 pub(crate) fn lay_out(line: &AuditLine, zone: &Zone) -> String {
     let change = match (line.from, line.to) {
         (Some(from), Some(to)) if from == to => String::new(),
@@ -33,7 +33,7 @@ pub(crate) fn lay_out(line: &AuditLine, zone: &Zone) -> String {
     text
 }
 
-/// What stands above the lines.
+/// The heading.
 pub(crate) fn heading() -> String {
     format!(
         "{:>5} {:>8}  {:23}  {:17}  {:24}  {:16}  WHAT\n",

@@ -1,14 +1,14 @@
-//! How a run is named on the command line.
+//! The arguments that choose a run.
 
 use protocol::method::RunParams;
 
-/// How a run is named on the command line.
+/// Chooses a run by its id or by its session.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct RunChoice {
-    /// The run's id, or as much of its beginning as is unique
+    /// The run's id, or a unique prefix of it
     #[arg(value_name = "RUN")]
     pub(crate) run: Option<String>,
-    /// The session whose active, else last, run is meant: NAME, or agent:AGENT:NAME [default: agent:main:main]
+    /// Choose the active, else last, run of this session: NAME, or agent:AGENT:NAME [default: agent:main:main]
     #[arg(long, value_name = "KEY", conflicts_with = "run")]
     pub(crate) session: Option<String>,
 }

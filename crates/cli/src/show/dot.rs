@@ -1,11 +1,11 @@
-//! The graph in the DOT language of Graphviz. What may not live here: any edge that is not in the table.
+//! The graph in the DOT language of Graphviz.
 
 use std::fmt::Write as _;
 
 use super::arrows::{ANY_LIVE, ANY_LIVE_LABEL, Arrow, arrows};
 use super::graph::{Graph, Mark, StateNode};
 
-/// More in a line and the drawing becomes too wide to read.
+/// Maximum triggers in a line; with more the drawing is too wide to read.
 const TRIGGERS_PER_LINE: usize = 3;
 
 const HEAD: &str = "\
@@ -17,7 +17,7 @@ digraph limulus {
     end [shape=doublecircle, label=\"\", width=0.12, style=filled, fillcolor=\"#000000\"]
 ";
 
-/// The drawing; a run is marked as in the other formats.
+/// Draws the graph; a run is marked as in the other formats.
 pub(crate) fn draw(graph: &Graph) -> String {
     let mut text = String::from(HEAD);
     // Writing to a String cannot fail.

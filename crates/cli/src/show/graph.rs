@@ -1,4 +1,4 @@
-//! The transition table as data: for drawings, for other programs, and with the path that one run took through it.
+//! The transition table as data: for drawings, for other programs, and with the path of one run.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use serde::Serialize;
 pub(crate) struct Graph {
     pub(crate) states: Vec<StateNode>,
     pub(crate) edges: Vec<TableEdge>,
-    /// With `--run`: which run it is about, and its path.
+    /// With `--run`: the run and its path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) run: Option<RunPath>,
 }
@@ -21,9 +21,9 @@ pub(crate) struct Graph {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct StateNode {
     pub(crate) name: RunState,
-    /// Whether it is one of a run that is under way.
+    /// Whether an unfinished run can be in it.
     pub(crate) live: bool,
-    /// The nodes of the graph (R06) that it stands for.
+    /// The nodes of the graph (R06) that it represents.
     pub(crate) nodes: &'static [&'static str],
 }
 
@@ -33,26 +33,26 @@ pub(crate) struct TableEdge {
     pub(crate) from: &'static [RunState],
     pub(crate) trigger: Trigger,
     pub(crate) leads: Leads,
-    /// Where to; for `same` and `inside` all that it can be.
+    /// The target states; for `same` and `inside` all possible ones.
     pub(crate) to: Vec<RunState>,
-    /// The node that it enters.
+    /// The entered node.
     pub(crate) node: Option<&'static str>,
     pub(crate) note: &'static str,
 }
 
-/// How an edge says where it leads.
+/// The kind of the target of an edge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Leads {
     /// To one of the states in `to`.
     States,
-    /// Nowhere: the state stays as it was.
+    /// The state stays the same.
     Same,
-    /// To the phase that was held.
+    /// To the phase that was paused.
     Inside,
 }
 
-/// Whether a run is in a state, or was.
+/// Whether a run is, or was, in a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mark {
     Here,
@@ -60,7 +60,7 @@ pub(crate) enum Mark {
     None,
 }
 
-/// Where a run is and how it came there.
+/// The state and the path of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct RunPath {
     pub(crate) run: RunId,
@@ -81,7 +81,7 @@ pub(crate) struct PathStep {
 }
 
 impl Graph {
-    /// The table.
+    /// The graph of the table.
     pub(crate) fn of_table() -> Self {
         let state = |name: &RunState| StateNode { name: *name, live: LIVE.contains(name), nodes: nodes(*name) };
         let edges = EDGES.iter().map(|edge| {
@@ -95,7 +95,7 @@ impl Graph {
         Self { states: RunState::ALL.iter().map(state).collect(), edges: edges.collect(), run: None }
     }
 
-    /// How a state is marked.
+    /// The mark of a state.
     pub(crate) fn mark(&self, state: RunState) -> Mark {
         match &self.run {
             Some(run) if run.state == state => Mark::Here,
@@ -104,7 +104,7 @@ impl Graph {
         }
     }
 
-    /// The same with the path of a run.
+    /// The graph with the path of a run.
     pub(crate) fn with_run(mut self, run: RunId, lines: &[TraceLine]) -> Self {
         let path = lines.iter().filter_map(|line| {
             let trigger = line.trigger.filter(|_| line.from != line.to || line.crash)?;
@@ -119,7 +119,7 @@ impl Graph {
 }
 
 impl RunPath {
-    /// The states that it was in, but for the one that it is in.
+    /// The past states, without the current one.
     pub(crate) fn seen(&self) -> Vec<RunState> {
         let mut seen: Vec<RunState> = self.path.iter().flat_map(|step| [step.from, step.to]).collect();
         seen.sort();
@@ -138,12 +138,12 @@ impl RunPath {
     }
 }
 
-/// What a held phase can be: never streaming, since a stream is cut before anything is held.
+/// The phases that can be paused. Streaming cannot: a stream is interrupted before a pause.
 pub(crate) fn inside() -> Vec<RunState> {
     LIVE.iter().copied().filter(|state| *state != RunState::Streaming).collect()
 }
 
-/// The nodes (R06) that a state stands for.
+/// The nodes (R06) that a state represents.
 pub(crate) fn nodes(state: RunState) -> &'static [&'static str] {
     match state {
         RunState::Preparing => &["prepare", "call_model"],

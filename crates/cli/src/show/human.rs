@@ -1,5 +1,4 @@
-//! How things are laid out for people: times, columns, excerpts, texts that cannot repaint a terminal. What may not live
-//! here: what is said.
+//! Layout for people: times, columns, excerpts, and text that cannot control a terminal.
 
 use std::fmt::Write as _;
 
@@ -8,12 +7,12 @@ use jiff::tz::TimeZone;
 
 pub(crate) use gateway::show::{count, excerpt, printable, tokens};
 
-/// The zone that times are shown in.
+/// The time zone for output.
 #[derive(Debug, Clone)]
 pub(crate) struct Zone(TimeZone);
 
 impl Zone {
-    /// This machine's.
+    /// The zone of this machine.
     pub(crate) fn local() -> Self {
         Self(TimeZone::system())
     }

@@ -1,7 +1,6 @@
-//! Where the boxes and arrows of a drawing go, computed from the table: one state a layer, from the top down. An arrow
-//! that leads down runs at the right of the boxes, one that leads up at the left, each in a track of its own; its label
-//! stands over its own line between its box and the tracks, so that no label meets another or a foreign line. What may not
-//! live here: SVG.
+//! Computes where the boxes and arrows of a drawing go: one state a layer, from the top down. An arrow that leads down
+//! runs at the right of the boxes, one that leads up at the left, each in a track of its own. Its label is above its
+//! own line, between its box and the tracks, so that no label meets another label or line.
 
 use super::arrows::{ANY_LIVE, Arrow};
 
@@ -14,7 +13,7 @@ const BOX_LEAST_HEIGHT: f64 = 46.0;
 const BOX_GAP: f64 = 18.0;
 const TRACK_GAP: f64 = 11.0;
 const MARGIN: f64 = 16.0;
-/// Between a row and the one below it.
+/// Distance between two rows.
 const ROW_GAP: f64 = 5.0;
 
 /// A rectangle, from its upper left corner.
@@ -102,12 +101,12 @@ impl Layout {
         Self { width, height: y - BOX_GAP + MARGIN, boxes, routes }
     }
 
-    /// The box of this name.
+    /// The rectangle of this box.
     pub(super) fn rect(&self, name: &str) -> Rect {
         self.boxes.iter().find(|placed| placed.name == name).expect("every arrow is between boxes").rect
     }
 
-    /// Where the label of an arrow stands.
+    /// The rectangle of the label of an arrow.
     pub(super) fn label(&self, route: &Route) -> Rect {
         let source = self.rect(route.arrow.from);
         let (width, height) = label_size(&route.lines);
@@ -119,7 +118,7 @@ impl Layout {
     }
 }
 
-/// Between a box and a label.
+/// Distance between a box and a label.
 const LABEL_GAP: f64 = 8.0;
 
 fn label_size(lines: &[String]) -> (f64, f64) {
@@ -127,7 +126,7 @@ fn label_size(lines: &[String]) -> (f64, f64) {
     (LETTER.1 * letters as f64, LETTER.0 * lines.len() as f64)
 }
 
-/// The room between the boxes and the tracks.
+/// The space between the boxes and the tracks.
 fn label_zone(routes: &[Route], side: Side) -> f64 {
     let widths = routes.iter().filter(|route| route.side == side).map(|route| label_size(&route.lines).0);
     widths.fold(0.0, f64::max) + LABEL_GAP * 2.0
@@ -150,8 +149,8 @@ fn place_ports(routes: &mut [Route], name: &str, top: f64) -> f64 {
     height
 }
 
-/// The ends of arrows at one side of a box from the top down: on the right what comes in and then what goes out, since both
-/// lead down; on the left the other way round. The label of an arrow is over the row that it goes out of.
+/// The ends of arrows at one side of a box, from the top down. On the right incoming arrows precede outgoing ones, because
+/// both lead down; on the left it is the reverse. The label of an arrow is above the row where the arrow starts.
 fn ports(routes: &[Route], name: &str, side: Side) -> Vec<Port> {
     let mut ports = vec![];
     for (number, route) in routes.iter().enumerate().filter(|(_, route)| route.side == side) {
@@ -193,7 +192,7 @@ fn place_tracks(routes: &mut [Route], side: Side, first_x: f64) -> usize {
     tracks.len()
 }
 
-/// The boxes from the top down: as in the table, the one for every live state behind the last of them.
+/// The boxes from the top down: in the order of the table, with the box for every live state after the last live state.
 pub(super) fn order(states: impl Iterator<Item = (&'static str, bool)>) -> Vec<&'static str> {
     let states: Vec<(&str, bool)> = states.collect();
     let last_live = states.iter().rposition(|(_, live)| *live).map_or(0, |at| at + 1);

@@ -1,15 +1,15 @@
-//! The graph as a Mermaid `stateDiagram-v2`. What may not live here: any edge that is not in the table.
+//! The graph as a Mermaid `stateDiagram-v2`.
 
 use std::fmt::Write as _;
 
 use super::arrows::{ANY_LIVE, ANY_LIVE_LABEL, arrows};
 use super::graph::{Graph, RunPath, StateNode};
 
-/// More in a line and the label hides the arrows beside it.
+/// Maximum triggers in a line; with more the label hides the arrows beside it.
 const TRIGGERS_PER_LINE: usize = 3;
 
-/// The drawing. With a run, the states that it was in are filled, the one that it is in is framed, and each edge says how
-/// often it was taken.
+/// Draws the graph. With a run, its past states are filled, its current state is framed, and each edge shows how often the
+/// run took it.
 pub(crate) fn draw(graph: &Graph) -> String {
     let mut text = String::from("stateDiagram-v2\n");
     for state in &graph.states {

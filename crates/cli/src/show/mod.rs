@@ -1,6 +1,6 @@
-//! What readers see: shapes of the protocol and the transition table, laid out for people (`trace`, `audit`, `human`,
-//! `doctor`), and the drawings of the graph (`graph`, `arrows`, and one file a format). What may not live here: how a shape
-//! is made from a journal, which is the gateway's.
+//! Layout of shapes of the protocol for people (`trace`, `audit`, `human`, `doctor`), and drawings of the transition
+//! table (`graph`, `arrows`, and one file a format). The gateway makes the shapes from a journal. No drawing has an
+//! edge that is not in the table.
 
 pub(crate) mod arrows;
 pub(crate) mod audit;
@@ -24,33 +24,36 @@ use crate::config::Globals;
 use crate::error::{CliError, Exit};
 use crate::output;
 
-/// Opens the journal of the home for reading, whoever owns it; says so on stderr if it may be behind.
+/// Opens the journal of the home for reading, with or without an owner. Warns on stderr if it may lack the latest entries.
 pub(crate) fn open(globals: &Globals) -> Result<Reader, CliError> {
     let reader = Reader::open(&globals.home)?;
     if reader.is_immutable() {
-        eprintln!("limulus: {} cannot be written, so what its owner wrote last may not show", globals.home.display());
+        eprintln!(
+            "limulus: {} cannot be written, so the latest entries of its owner may be missing",
+            globals.home.display()
+        );
     }
     Ok(reader)
 }
 
-/// Prints an answer. Whoever closed stdout has seen enough.
+/// Prints a result. A closed stdout is not an error.
 pub(crate) fn print(text: &str) -> Result<(), CliError> {
     match output::write(io::stdout().lock(), text) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(CliError::Failed {
             exit: Exit::Store,
             what: format!("the answer could not be printed ({error})"),
-            hint: "make room where stdout goes, then ask again".to_owned(),
+            hint: "free space where stdout goes, then run it again".to_owned(),
         }),
         _ => Ok(()),
     }
 }
 
-/// As indented JSON with a newline at its end.
+/// Indented JSON with a trailing newline.
 pub(crate) fn json<T: Serialize + ?Sized>(value: &T) -> String {
     serde_json::to_string_pretty(value).expect("what is shown is plain data") + "\n"
 }
 
-/// As one line of JSON.
+/// One line of JSON.
 pub(crate) fn json_line<T: Serialize + ?Sized>(value: &T) -> String {
     serde_json::to_string(value).expect("what is shown is plain data") + "\n"
 }

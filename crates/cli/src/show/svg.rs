@@ -1,5 +1,4 @@
-//! The graph as a drawing of its own, SVG without scripts, links or foreign fonts. What may not live here: where things go
-//! (`layout`), any edge that is not in the table.
+//! The graph as an SVG drawing without scripts, links or external fonts; `layout` computes the positions.
 
 use std::fmt::Write as _;
 
@@ -14,7 +13,7 @@ rect.box{fill:#f6f8fa;stroke:#57606a}rect.any{stroke-dasharray:5 3}rect.seen{fil
 rect.here{fill:#f4c95d;stroke:#000;stroke-width:3}\
 path{fill:none;stroke:#8c959f}path.taken{stroke:#0b6e99;stroke-width:2.5}text.taken{fill:#0b6e99;font-weight:bold}";
 
-/// The drawing; a run is marked as in the other formats.
+/// Draws the graph; a run is marked as in the other formats.
 pub(crate) fn draw(graph: &Graph) -> String {
     let names = order(graph.states.iter().map(|state| (state.name.name(), state.live)));
     let layout = Layout::of(&names, &arrows(graph));
@@ -26,7 +25,7 @@ pub(crate) fn draw(graph: &Graph) -> String {
         head("head", "#8c959f"),
         head("head-taken", "#0b6e99"),
     );
-    // What was taken is drawn over what was not.
+    // Draw taken edges over the others.
     for is_taken in [false, true] {
         for route in routes.iter().filter(|route| route.arrow.is_taken() == is_taken) {
             text.push_str(&line(&layout, route));
@@ -85,7 +84,7 @@ fn state(graph: &Graph, placed: &Placed) -> String {
     text
 }
 
-/// Names of triggers are words of the table: nothing in them has to be escaped.
+/// Names of triggers come from the table and need no escaping.
 fn label(layout: &Layout, route: &Route) -> String {
     let rect = layout.label(route);
     let class = if route.arrow.is_taken() { " class=\"taken\"" } else { "" };
@@ -96,7 +95,7 @@ fn label(layout: &Layout, route: &Route) -> String {
     lines.collect()
 }
 
-/// The width that a label is drawn in, whatever face there is.
+/// The width of a label, in every font.
 fn length(line: &str) -> f64 {
     LETTER.1 * line.chars().count() as f64
 }

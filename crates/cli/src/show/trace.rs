@@ -1,4 +1,4 @@
-//! The story of a run, laid out for people.
+//! Lays out the trace of a run for people.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use protocol::show::TraceLine;
 
 use super::human::Zone;
 
-/// The trace for people: time, milliseconds since the beginning, the change, the event, what happened.
+/// Lays out the trace: time, milliseconds since the start, change of state, event, description.
 pub(crate) fn lay_out(lines: &[TraceLine], zone: &Zone) -> String {
     const CHANGE_CHARS: usize = 24;
     let event_chars = lines.iter().map(|line| line.event.len()).max().unwrap_or(0);

@@ -1,13 +1,12 @@
-//! The graph as the configuration of an XState v5 machine: what `createMachine` takes. An edge that may lead to several
-//! states is a list with a guard for each, since the table says that the run decides. What may not live here: any edge that
-//! is not in the table.
+//! The graph as the configuration of an XState v5 machine, as `createMachine` takes it. An edge that may lead to
+//! several states is a list with a guard for each, because the run decides at run time.
 
 use engine::tables::transitions::{RunState, Trigger};
 use serde_json::{Map, Value, json};
 
 use super::graph::{Graph, Leads, Mark, TableEdge};
 
-/// The machine; a run is marked by tags of its states, and its path is in the machine's own `meta`.
+/// The machine. Tags on states mark a run; its path is in the `meta` of the machine.
 pub(crate) fn machine(graph: &Graph) -> Value {
     let states = graph.states.iter().map(|node| {
         let mut state = Map::new();
@@ -38,7 +37,7 @@ fn tags(graph: &Graph, state: RunState, is_live: bool) -> Vec<&'static str> {
     is_live.then_some("live").into_iter().chain(mark).collect()
 }
 
-/// What may happen in a state, by the name of the trigger.
+/// The transitions of a state, by trigger.
 fn transitions(graph: &Graph, from: RunState) -> Map<String, Value> {
     let mut on: Map<String, Value> = Map::new();
     for trigger in Trigger::ALL {

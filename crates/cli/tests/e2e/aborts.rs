@@ -1,4 +1,4 @@
-//! An abort reaches whatever a run is doing, and ends it within its limit. What waits behind it stays.
+//! An abort ends a run in every state, within its limit. Messages that wait behind it stay.
 
 use model_server::ModelServer;
 
@@ -8,7 +8,7 @@ use crate::support::{Home, is_alive, pids, until};
 const STUBBORN: &str = "run `trap '' TERM; echo $$ >> pids; \
     (setsid sh -c 'echo $$ >> pids; while :; do sleep 0.05; done' &); while :; do sleep 0.05; done`";
 
-/// R15: the whole tree of a call is ended, and the message behind it begins then.
+/// R15: all processes of a call end, and then the next message starts.
 #[test]
 fn r15_an_abort_ends_what_ignores_sigterm_and_what_forked_away_and_keeps_the_queue() {
     let home = Home::new();
@@ -29,7 +29,7 @@ fn r15_an_abort_ends_what_ignores_sigterm_and_what_forked_away_and_keeps_the_que
     assert_eq!(home.exit_records(), 0, "its record is not kept");
 }
 
-/// R15: nothing is under way while a failed request waits for its next try; the run ends all the same.
+/// R15: a run that waits for its next attempt, without any running effect, ends too.
 #[test]
 fn r15_an_abort_reaches_a_run_that_waits_for_its_next_try() {
     let server = ModelServer::start().unwrap();
@@ -43,16 +43,16 @@ fn r15_an_abort_reaches_a_run_that_waits_for_its_next_try() {
     home.assert_usable("main");
 }
 
-/// R34: `--clear` takes back what waits together with the run: nothing of it begins, and each message has its receipt.
+/// R34: `--clear` cancels waiting messages together with the run: none of them starts, and each has its receipt.
 #[test]
-fn r34_an_abort_that_clears_takes_back_what_waits_as_well() {
+fn r34_an_abort_that_clears_cancels_what_waits_as_well() {
     let home = Home::new();
     let owner = home.start(&["serve"]);
     owner.until_err("serving");
     let agent = home.start(&["agent", "--yes", "--json", "-m", STUBBORN]);
     until("both pids", || pids(&home.file("pids")).len() == 2);
     let sent: Vec<_> = ["one", "two"].iter().map(|text| home.json(&["send", "--mode", "followup", text])).collect();
-    home.run(&["runs", "abort", "--session", "main", "--clear"]).expect_code(0).expect_err("2 messages taken back");
+    home.run(&["runs", "abort", "--session", "main", "--clear"]).expect_code(0).expect_err("2 messages cancelled");
     agent.finish().expect_code(130);
     for sent in sent {
         let receipt = home.json(&["receipt", sent["message"].as_str().expect("an id")]);
@@ -62,7 +62,7 @@ fn r34_an_abort_that_clears_takes_back_what_waits_as_well() {
     assert_eq!(home.json(&["runs", "list"]).as_array().map(Vec::len), Some(1), "nothing else began");
 }
 
-/// R34: the same where nobody owns the home: the messages wait in the journal alone.
+/// R34: the same without an owner: the messages are only in the journal.
 #[test]
 fn r34_an_abort_that_clears_works_without_an_owner() {
     let home = Home::new();
@@ -70,7 +70,7 @@ fn r34_an_abort_that_clears_works_without_an_owner() {
     until("both pids", || pids(&home.file("pids")).len() == 2);
     let sent = home.json(&["send", "--mode", "followup", "one"]);
     agent.kill();
-    home.run(&["runs", "abort", "--session", "main", "--clear"]).expect_code(0).expect_err("1 message taken back");
+    home.run(&["runs", "abort", "--session", "main", "--clear"]).expect_code(0).expect_err("1 message cancelled");
     assert_eq!(home.json(&["receipt", sent["message"].as_str().expect("an id")])["state"], "cancelled");
     let runs = home.json(&["runs", "list"]);
     assert_eq!((runs.as_array().map(Vec::len), &runs[0]["outcome"]), (Some(1), &"aborted".into()), "{runs}");

@@ -1,5 +1,5 @@
-//! Sessions whose first entries were removed, and sessions of which an entry was: every command reads them from the
-//! snapshot that stands for what is gone, and says what is not there any more.
+//! Sessions whose first entries were removed, or one of whose entries was: every command reads them from the snapshot that
+//! replaces the removed entries, and reports what is missing.
 
 use engine::Seq;
 use serde_json::Value;
@@ -31,7 +31,7 @@ fn texts(home: &Home) -> Vec<String> {
     items.iter().map(|item| item["text"].as_str().expect("a text").to_owned()).collect()
 }
 
-/// The verdict on all of it: nothing is wrong, and the state is this one.
+/// Checks that verification finds no fault and this state.
 fn assert_verified(home: &Home, state: &str) {
     home.run(&["doctor"]).expect_code(0);
     let lines = home.run(&["audit", "--verify", "--json"]).expect_code(0).lines();
@@ -79,7 +79,7 @@ fn r10_r17_r18_a_session_that_begins_at_an_anchor_is_read_by_every_command() {
     let gone = home.run(&["runs", "trace", &first]).expect_code(4);
     assert!(gone.verdict().contains("were removed"), "{gone:?}");
 
-    // Made anew, the lists still tell what only removed entries gave.
+    // Rebuilt lists still contain what came only from removed entries.
     home.run(&["doctor", "--repair", "views", "--yes"]).expect_code(0);
     assert_eq!((home.json(&["runs", "list"]), &home.json(&["sessions", "show"])), (runs, &session));
     home.assert_usable("main");

@@ -1,4 +1,4 @@
-//! What a person and a program get back for a message: the answer on stdout, the rest on stderr, or JSON lines.
+//! The output for a message: the answer on stdout and the rest on stderr, or JSON lines.
 
 use model_server::ModelServer;
 use serde_json::Value;
@@ -46,7 +46,7 @@ pub(crate) fn r61_one_sentence_may_ask_for_several_tools() {
 }
 
 #[test]
-pub(crate) fn r22_r43_json_lines_tell_the_run_from_its_acceptance_to_its_one_end() {
+pub(crate) fn r22_r43_json_lines_show_the_run_from_its_acceptance_to_its_one_end() {
     let home = a_folder();
     let lines = home.run(&["agent", "--json", "-m", "read notes.txt"]).expect_code(0).lines();
     for line in &lines {
@@ -82,15 +82,18 @@ pub(crate) fn r22_r43_json_lines_tell_the_run_from_its_acceptance_to_its_one_end
 #[test]
 pub(crate) fn r43_what_a_run_takes_is_a_stream_of_its_own() {
     let lines = a_folder().run(&["agent", "--json", "-m", "read notes.txt"]).expect_code(0).lines();
-    let told: Vec<&Value> = lines.iter().filter(|line| line["stream"] == "usage").collect();
-    assert_eq!(told.len(), 2, "one for each request: {told:#?}");
+    let usages: Vec<&Value> = lines.iter().filter(|line| line["stream"] == "usage").collect();
+    assert_eq!(usages.len(), 2, "one for each request: {usages:#?}");
     let end = lines.last().expect("the end of the run");
     let of_model = |line: &Value| line["model"].as_str().is_some_and(|model| model.starts_with("offline/"));
     let is_it = |line: &&Value| line["type"] == "run" && line["run"] == end["run"] && of_model(line);
-    assert!(told.iter().all(is_it), "{told:#?}");
+    assert!(usages.iter().all(is_it), "{usages:#?}");
     let output = |line: &Value| line["usage"]["output"].as_u64().expect("a number");
-    assert!(0 < output(told[0]) && output(told[0]) < output(told[1]), "it is what all requests took so far: {told:#?}");
-    assert_eq!(told[1]["usage"], end["usage"]);
+    assert!(
+        0 < output(usages[0]) && output(usages[0]) < output(usages[1]),
+        "it is what all requests took so far: {usages:#?}"
+    );
+    assert_eq!(usages[1]["usage"], end["usage"]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Questions to a human, and what a terminal shows.
+//! Approval requests, and what a terminal shows.
 
 use model_server::ModelServer;
 
@@ -8,7 +8,7 @@ const TOUCH: &str = "run `echo ran >> ledger`";
 const QUESTION: &str = "? allow: run the command `echo ran >> ledger` [y/N]";
 
 #[test]
-pub(crate) fn r02_without_a_terminal_the_answer_is_no_and_the_model_is_told_why() {
+pub(crate) fn r02_without_a_terminal_the_answer_is_no_and_the_model_receives_the_reason() {
     let home = Home::new();
     let answer = home.run(&["agent", "-m", TOUCH]).expect_code(0);
     assert!(answer.out.contains("no terminal") && answer.out.contains("--yes"), "{answer:?}");

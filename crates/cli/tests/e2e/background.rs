@@ -1,11 +1,11 @@
-//! Commands in the background: they outlive their call, their run and `kill -9`; the session holds them all the while.
+//! Background commands: they outlive their call, their run and `kill -9`, and belong to their session.
 
 use model_server::ModelServer;
 use serde_json::Value;
 
 use crate::support::{Home, is_alive, pids, until};
 
-/// Says that it is there, and echoes what it reads.
+/// Prints that it is ready, and echoes its input.
 const SERVER: &str = "echo ready; echo $$ >> pids; while read line; do echo \\\"got $line\\\"; done; echo over";
 
 fn call(tool: &str, arguments: &str) -> String {
@@ -20,20 +20,20 @@ fn processes(home: &Home) -> Vec<Value> {
     home.json(&["sessions", "show"])["processes"].as_array().cloned().unwrap_or_default()
 }
 
-/// Has the model ask for a call of `process`, and gives what it was told.
+/// Lets the model call `process`. Returns the result that it received.
 fn process(home: &Home, arguments: &str) -> String {
     home.run(&["agent", "--yes", "-m", &call("process", arguments)]).expect_code(0);
     let shown = home.json(&["sessions", "show"]);
     let items = shown["transcript"].as_array().expect("a list");
-    let told = items.iter().rev().find(|item| item["role"] == "tool").expect("a result");
-    told["text"].as_str().expect("a text").to_owned()
+    let result = items.iter().rev().find(|item| item["role"] == "tool").expect("a result");
+    result["text"].as_str().expect("a text").to_owned()
 }
 
 #[test]
 pub(crate) fn r11_r13_a_command_in_the_background_outlives_a_kill_and_is_polled_written_to_and_ended() {
     let server = ModelServer::start().unwrap();
     let home = Home::new().served_by(&server);
-    // Killed while the next command of the same run is at work.
+    // Kill the owner while the next command of the same run executes.
     let message = format!("{}\ncall:exec {{\"command\": \"sleep 1000\"}}", serve());
     let agent = home.start(&["agent", "--yes", "-m", &message]);
     until("the command runs", || !home.text("pids").is_empty());
@@ -68,9 +68,9 @@ pub(crate) fn r11_r13_a_command_in_the_background_outlives_a_kill_and_is_polled_
     assert_eq!(server.violations(), [""; 0]);
 }
 
-/// R13: what ended while nobody looked is seen by readers at once, recorded by the next owner, and nobody's stray.
+/// R13: readers see at once that a process ended without an owner; the next owner records it, and it is no orphan.
 #[test]
-fn r13_a_process_that_ends_while_nobody_looks_is_told_as_ended() {
+fn r13_a_process_that_ends_without_an_owner_is_shown_as_ended() {
     let server = ModelServer::start().unwrap();
     let home = Home::new().served_by(&server);
     let message = "{\"command\": \"until [ -e go ]; do sleep 0.02; done; exit 3\", \"background\": true}";
@@ -118,11 +118,11 @@ pub(crate) fn r20_r34_a_session_that_is_ended_takes_its_run_and_its_processes_wi
     home.run(&["audit", "main", "--verify"]).expect_code(0);
 }
 
-/// A command that, told to end, kills whoever ends its session, and goes on until it is killed itself.
+/// A command that kills the process that ends its session, and continues until it is killed itself.
 const AVENGER: &str = "trap 'read owner < owner; kill -9 $owner' TERM; echo $$ >> pids; while :; do sleep 0.02; done";
 
-/// Has the end of a session killed while a process of it is being ended. On a machine that stalls, the process is killed before it has
-/// killed: then it is tried with the next session.
+/// Kills `sessions end` while it ends a process. On a slow machine the process dies before it kills; then the next session
+/// is tried.
 fn killed_while_it_ends(home: &Home) -> String {
     for number in 0..20 {
         let session = format!("s{number}");
@@ -138,9 +138,9 @@ fn killed_while_it_ends(home: &Home) -> String {
     panic!("each process was killed before it could kill");
 }
 
-/// R20, R11: what was asked for once is carried out by whoever comes next.
+/// R20, R11: the next owner carries out a recorded request.
 #[test]
-fn r11_r20_the_end_of_a_session_that_was_killed_is_taken_up() {
+fn r11_r20_a_killed_end_of_a_session_is_resumed() {
     let server = ModelServer::start().unwrap();
     let home = Home::new().served_by(&server);
     let session = killed_while_it_ends(&home);

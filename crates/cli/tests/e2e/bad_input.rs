@@ -1,4 +1,4 @@
-//! What a user, a configuration or a workspace can do wrong. Each ends in a line or two that say what to do.
+//! Mistakes in input, configuration and workspace. Each ends with one or two lines that say what to do.
 
 use std::fs;
 
@@ -26,7 +26,7 @@ pub(crate) fn r24_messages_that_are_none_are_refused() {
 }
 
 #[test]
-pub(crate) fn r46_a_file_that_is_not_text_is_told_to_the_model() {
+pub(crate) fn r46_a_file_that_is_not_text_is_reported_to_the_model() {
     let home = Home::new();
     home.put("picture.png", b"\x89PNG\r\n\x1a\n\0\0\0\xff\xfe\0");
     home.put("latin1.txt", b"caf\xe9\n");

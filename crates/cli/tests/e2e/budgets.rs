@@ -1,4 +1,4 @@
-//! What may be spent, and what was: limits that a run waits at, ends at, and goes on from.
+//! Budgets: limits at which a run waits, ends, and continues after an increase.
 
 use model_server::ModelServer;
 use serde_json::Value;
@@ -33,7 +33,7 @@ fn at_its_limit(home: &Home) -> Process {
 }
 
 #[test]
-pub(crate) fn r23_a_run_that_has_used_up_its_calls_says_so_waits_and_goes_on_when_there_is_more() {
+pub(crate) fn r23_a_run_that_has_used_up_its_calls_says_so_waits_and_continues_when_there_is_more() {
     let server = ModelServer::start().unwrap();
     let home = one_call(&server);
     let agent = at_its_limit(&home);
@@ -50,9 +50,10 @@ pub(crate) fn r23_a_run_that_has_used_up_its_calls_says_so_waits_and_goes_on_whe
     assert_eq!(asked, 2, "the second request is the one that says what was done");
     home.run(&["budget", "set", "main", "--run", "--calls", "none"]).expect_code(0);
     let done = agent.finish().expect_code(0);
-    for told in ["what this run may spend is used up (1 of 1 calls)", "waits for more", "there is more to spend again"]
+    for expected in
+        ["what this run may spend is used up (1 of 1 calls)", "waits for more", "there is more to spend again"]
     {
-        assert!(done.err.contains(told), "{told}: {done:?}");
+        assert!(done.err.contains(expected), "{expected}: {done:?}");
     }
     assert_eq!(server.violations(), [""; 0]);
     assert_eq!(budget(&home)["waits"], false);
@@ -64,7 +65,7 @@ fn r23_a_wait_for_more_outlives_kill_9() {
     let home = one_call(&server);
     at_its_limit(&home).kill();
     let asked = server.seen().len();
-    home.run(&["resume"]).expect_code(0).expect_err("waits for more to spend");
+    home.run(&["resume"]).expect_code(0).expect_err("waits for a larger budget");
     assert_eq!(server.seen().len(), asked, "nothing is asked while it waits");
     home.run(&["budget", "set", "main", "--run", "--calls", "9"]).expect_code(0);
     home.run(&["resume"]).expect_code(0);
@@ -84,7 +85,7 @@ pub(crate) fn r23_a_run_ends_at_its_limit_where_that_is_configured() {
 }
 
 #[test]
-pub(crate) fn r23_near_a_limit_the_model_is_told_to_come_to_an_end() {
+pub(crate) fn r23_near_a_limit_the_model_is_asked_to_finish() {
     let server = ModelServer::start().unwrap();
     let home = Home::new().served_by(&server).with("LIMULUS_BUDGET__RUN__CALLS", "4");
     let home = home.with("LIMULUS_BUDGET__WRAP_UP_PERCENT", "50");
@@ -113,13 +114,13 @@ fn states(home: &Home) -> Vec<String> {
     runs.as_array().into_iter().flatten().filter_map(state).collect()
 }
 
-/// What all runs have cost, micro-dollars.
+/// The cost of all runs, in micro-dollars.
 fn cost(home: &Home) -> u64 {
     home.json(&["usage"])["all"]["costMicros"].as_u64().expect("a number")
 }
 
 #[test]
-pub(crate) fn r23_what_was_taken_is_told_by_model_session_and_day() {
+pub(crate) fn r23_usage_is_shown_by_model_session_and_day() {
     let server = ModelServer::start().unwrap();
     let home = with_a_price(&server);
     for session in ["one", "two", "two"] {
@@ -190,7 +191,7 @@ fn r23_fifty_runs_at_once_do_not_pass_the_dollar_that_they_share_whatever_is_kil
     let lines = shown["lines"].as_array().cloned().expect("lines");
     let day = lines.iter().find(|line| line["scope"] == "day" && line["of"] == "cost").expect("the day's money");
     assert_eq!((&day["used"], &day["limit"]), (&spent.into(), &1_000_000.into()));
-    // Nothing is asked until there is more; then all go on by themselves.
+    // No request is sent until the limit is raised; then all runs continue by themselves.
     assert_eq!(server.seen().len(), asked);
     home.run(&["budget", "set", "--day", "--cost", "none"]).expect_code(0);
     until("the end of all", || states(&home).iter().all(|state| state == "completed"));

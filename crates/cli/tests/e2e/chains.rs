@@ -1,5 +1,5 @@
-//! A chain of failures on each wire format, through the real program: a key that is refused, a level of thinking that the model does
-//! not take, a quota, a model that is gone; then another model answers.
+//! A chain of failures on each wire format, through the real program: a refused key, an unsupported thinking level, a quota,
+//! a missing model; then another model answers.
 
 use serde_json::{Value, json};
 
@@ -7,10 +7,10 @@ use crate::failover::asked;
 use crate::formats::answer_of;
 use crate::support::{Home, all, refused, serve_whole};
 
-/// What a provider of one format says.
+/// The responses of a provider of one format.
 struct Case {
     api: &'static str,
-    /// The field that has the level of thinking; none where the format has no word for it.
+    /// The field for the thinking level; None if the format has none.
     level: Option<&'static str>,
     key: fn() -> Value,
     thinking: fn() -> Value,
@@ -64,7 +64,7 @@ const CASES: [Case; 5] = [
     },
 ];
 
-/// Refusals with a wait of nothing.
+/// Refusals with a wait of 0.
 fn at_once(refusal: &str) -> String {
     refusal.replacen("\r\n", "\r\nretry-after: 0\r\n", 1)
 }
@@ -97,7 +97,7 @@ pub(crate) fn r50_r51_r53_a_chain_of_keys_levels_and_models_on_each_wire_format(
         let mut chain = vec!["acme/scripted (second)"; expected];
         (chain[0], chain[expected - 1]) = ("acme/scripted (first)", "acme/other (second)");
         assert_eq!(asked(&home, "main"), chain, "{api}");
-        assert!(answer.err.contains("now asks acme/other (second)"), "{api}: {answer:?}");
+        assert!(answer.err.contains("switches to acme/other (second)"), "{api}: {answer:?}");
         let bodies: Vec<Value> = bodies.iter().take(expected).collect();
         let Some(level) = level else { continue };
         let levels: Vec<Vec<Value>> = bodies.iter().map(|body| all(body, level)).collect();

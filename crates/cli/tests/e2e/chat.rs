@@ -4,13 +4,13 @@ use model_server::ModelServer;
 
 use crate::support::{Busy, Home, is_alive, pids, until};
 
-/// What is said to a message.
+/// The response to a message.
 #[track_caller]
 fn say(home: &Home, text: &str) -> String {
     home.run(&["agent", "-m", text]).expect_code(0).out
 }
 
-/// R62: nothing of them reaches the model, and no run is made.
+/// R62: commands do not reach the model and start no run.
 #[test]
 pub(crate) fn r62_commands_are_answered_without_a_model_and_hold_for_the_next_run() {
     let server = ModelServer::start().unwrap();
@@ -32,12 +32,12 @@ pub(crate) fn r62_commands_are_answered_without_a_model_and_hold_for_the_next_ru
     home.run(&["agent", "-m", "tokens=3 And now?"]).expect_code(0);
     assert_eq!(home.json(&["runs", "list"])[1]["model"], "acme/other");
     assert!(say(&home, "/model default").contains("acme/scripted (as configured)"));
-    let told = home.json(&["send", "/queue default"]);
-    assert_eq!(told["status"], "command", "{told}");
-    assert!(told["text"].as_str().is_some_and(|text| text.contains("steer (as configured)")), "{told}");
+    let response = home.json(&["send", "/queue default"]);
+    assert_eq!(response["status"], "command", "{response}");
+    assert!(response["text"].as_str().is_some_and(|text| text.contains("steer (as configured)")), "{response}");
 }
 
-/// R62: what a session says of itself holds for whoever follows its runs.
+/// R62: a setting of a session applies to everyone who follows its runs.
 #[test]
 pub(crate) fn r62_a_session_that_is_verbose_shows_what_its_calls_give() {
     let home = Home::new();
@@ -45,13 +45,13 @@ pub(crate) fn r62_a_session_that_is_verbose_shows_what_its_calls_give() {
     let err = |home: &Home| home.run(&["agent", "-m", "read notes.txt"]).expect_code(0).err;
     assert!(!err(&home).contains("│ the tide"));
     say(&home, "/verbose on");
-    let told = err(&home);
-    assert!(told.contains("  │ the tide\n  │ is out\n"), "{told}");
+    let response = err(&home);
+    assert!(response.contains("  │ the tide\n  │ is out\n"), "{response}");
     say(&home, "/verbose default");
     assert!(!err(&home).contains("│ the tide"));
 }
 
-/// R62: what follows a command and means nothing is refused with what there is, and changes nothing.
+/// R62: an invalid value is refused with the list of valid ones, and changes nothing.
 #[test]
 fn r62_a_command_that_makes_no_sense_says_what_does() {
     let home = Home::new();
@@ -74,7 +74,7 @@ fn r62_a_command_that_makes_no_sense_says_what_does() {
     assert_eq!(home.json(&["runs", "list"]).as_array().expect("a list").len(), 2);
 }
 
-/// R62: the conversation of before is not sent any more; what follows the command begins the new one.
+/// R62: the old conversation is no longer sent; the text after the command starts the new one.
 #[test]
 pub(crate) fn r62_a_new_conversation_begins_with_what_follows_the_command() {
     let server = ModelServer::start().unwrap();
@@ -87,7 +87,7 @@ pub(crate) fn r62_a_new_conversation_begins_with_what_follows_the_command() {
     assert!(say(&home, "/reset").contains("a new conversation begins"));
 }
 
-/// R62: they are decided before the queue, so they work while a run is under way.
+/// R62: commands are handled before the queue, so they work during a run.
 #[test]
 fn r62_a_run_is_paused_resumed_and_stopped_from_the_chat() {
     let mut busy = Busy::new();
@@ -103,7 +103,7 @@ fn r62_a_run_is_paused_resumed_and_stopped_from_the_chat() {
     assert_eq!(busy.receipt(&later)["outcome"], "completed", "what waited is next");
 }
 
-/// R32, R36: the mark is the configuration's, and each message that waits says where it stands.
+/// R32, R36: the steer prefix is configured, and each waiting message shows its state.
 #[test]
 fn r36_what_waits_says_where_it_stands_and_a_steer_has_the_mark_that_is_configured() {
     let server = ModelServer::start().unwrap();

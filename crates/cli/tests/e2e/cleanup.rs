@@ -1,12 +1,11 @@
-//! What is old is erased when that is asked for, and nothing that a session needs; and conversations that rested are begun
-//! anew.
+//! Old content that no session needs is erased on request; after a pause a new conversation begins.
 
 use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::support::Home;
 
-/// A session whose first conversation was put aside, and the texts of its first run's calls.
+/// A session whose first conversation was replaced, and the texts of the calls of its first run.
 fn put_aside() -> (Home, String) {
     let home = Home::new();
     home.put("tide.txt", "high at noon, low at six\n".repeat(200));
@@ -22,7 +21,7 @@ fn cleanup(home: &Home, words: &[&str]) -> Value {
 }
 
 #[test]
-fn r21_what_is_old_is_told_first_and_erased_when_that_is_asked_for() {
+fn r21_old_content_is_counted_first_and_erased_on_request() {
     let (home, run) = put_aside();
     let before = home.json(&["sessions", "show"]);
     let would = cleanup(&home, &[]);
@@ -36,7 +35,7 @@ fn r21_what_is_old_is_told_first_and_erased_when_that_is_asked_for() {
     assert_eq!(cleanup(&home, &[])["bodies"], 0, "once is enough");
     let erased = home.json(&["runs", "show", &run]);
     assert!(erased.to_string().contains("[erased]") && !erased.to_string().contains("high at noon, low"), "{erased}");
-    // The conversation goes on, the audit log is whole, nothing is damaged, and what is read again is there again.
+    // The conversation continues, the audit log is complete, nothing is corrupt, and a repeated read works again.
     assert_eq!(home.json(&["sessions", "show"])["transcript"], before["transcript"]);
     home.run(&["audit", "--verify"]).expect_code(0);
     home.run(&["doctor"]).expect_code(0);
@@ -45,7 +44,7 @@ fn r21_what_is_old_is_told_first_and_erased_when_that_is_asked_for() {
 }
 
 #[test]
-fn r21_the_owner_of_a_home_erases_when_it_is_asked_to_and_goes_on() {
+fn r21_the_owner_of_a_home_erases_on_request_and_continues() {
     let (home, run) = put_aside();
     let would = cleanup(&home, &[]);
     let owner = home.start(&["serve"]);

@@ -1,5 +1,5 @@
-//! Histories that outgrow a model's window, with a server that refuses what does not fit: by themselves, by command, with
-//! summaries that go wrong, and with the process killed in between.
+//! Compaction with a server that refuses requests that do not fit: automatic, on demand, with failing summaries, and with the
+//! process killed in between.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Asked, Does, Home, Planned, STREAM, refused, said, until, whole};
 
-/// Tokens that the server takes in a request, its answer included; four bytes of JSON are one.
+/// Tokens that the server accepts for a request and its answer; four bytes of JSON are one token.
 const WINDOW: usize = 64_000;
 const MAX_OUTPUT: usize = 4_096;
 
@@ -86,9 +86,9 @@ pub(crate) fn r25_r52_a_turn_of_thirty_tools_never_reaches_the_providers_overflo
     assert_eq!(overflows.load(Ordering::SeqCst), 0, "{}", answer.err);
     let summaries: Vec<Asked> = server.seen().into_iter().filter(is_summary).collect();
     assert!(!summaries.is_empty(), "150,000 tokens of results do not fit into {WINDOW}");
-    assert!(answer.err.contains("⇲ the history is shorter: "), "{}", answer.err);
+    assert!(answer.err.contains("⇲ history compacted: "), "{}", answer.err);
     assert!(answer.err.contains("summarised by acme/scripted"), "{}", answer.err);
-    // What was asked stays as it was asked, in every request.
+    // Every request contains the user's message, word for word.
     let asks = |asked: &Asked| asked.body.to_string().contains("Read the log");
     assert!(server.seen().iter().all(asks));
     let shown = home.json(&["sessions", "context"]);
@@ -97,13 +97,13 @@ pub(crate) fn r25_r52_a_turn_of_thirty_tools_never_reaches_the_providers_overflo
     assert!(dropped["parts"].as_array().is_some_and(|parts| parts.len() > 2), "{dropped}");
 }
 
-/// Whether the last that the model is told is to write down what must not be lost.
+/// Whether the last message of the request is the note of the memory flush.
 fn is_flush(asked: &Asked) -> bool {
     let last = asked.body["messages"].as_array().and_then(|messages| messages.last());
     last.is_some_and(|last| last.to_string().contains("write it now into a file of the workspace"))
 }
 
-/// Before each summary the model is asked once to write down what must not be lost, and has its tools to do so.
+/// Before each summary the model once receives the note of the memory flush, with its tools.
 #[test]
 pub(crate) fn r14_r25_what_must_not_be_lost_can_be_written_down_before_a_summary() {
     for flush in [true, false] {
@@ -133,8 +133,8 @@ pub(crate) fn r14_r25_what_must_not_be_lost_can_be_written_down_before_a_summary
         if flush {
             assert!((summaries..=summaries + 1).contains(&flushes), "{flushes} for {summaries}");
             assert_eq!(home.text("memory/NOTES.md"), "high at noon");
-            let told = "! the model is told: Note from limulus: this conversation is nearly as long as fits";
-            assert_eq!(answer.err.matches(told).count(), flushes, "{}", answer.err);
+            let expected = "! the model receives: Note from limulus: this conversation is nearly as long as fits";
+            assert_eq!(answer.err.matches(expected).count(), flushes, "{}", answer.err);
         } else {
             assert_eq!((flushes, home.text("memory/NOTES.md")), (0, String::new()));
         }
@@ -142,11 +142,10 @@ pub(crate) fn r14_r25_what_must_not_be_lost_can_be_written_down_before_a_summary
     }
 }
 
-/// A summary asks for what it costs like any request, of its run and of those who share: where too little is left the run goes on
-/// without one.
+/// A summary reserves its budget like any request. If too little is left, the run continues without a summary.
 #[test]
 pub(crate) fn r23_a_summary_that_too_little_is_left_for_is_not_asked_for() {
-    for (scope, told) in [("RUN", "too little is left for a summary"), ("DAY", "no leave for a summary")] {
+    for (scope, expected) in [("RUN", "too little is left for a summary"), ("DAY", "no leave for a summary")] {
         let (server, overflows) = strict(1);
         let home = home(&server.base_url).with(&format!("LIMULUS_BUDGET__{scope}__COST"), "1");
         let dear =
@@ -156,14 +155,14 @@ pub(crate) fn r23_a_summary_that_too_little_is_left_for_is_not_asked_for() {
         std::fs::write(&file, models + dear).expect("its configuration");
         let answer = home.run(&["agent", "--yes", "-m", "Read the log"]).expect_code(0);
         assert_eq!(answer.out, "All of it was read.\n");
-        assert!(answer.err.contains(told), "{scope}: {}", answer.err);
+        assert!(answer.err.contains(expected), "{scope}: {}", answer.err);
         assert!(!server.seen().iter().any(is_summary), "{scope}: a summary was asked for");
         assert_eq!(overflows.load(Ordering::SeqCst), 0, "{}", answer.err);
         assert_eq!(home.json(&["usage"])["all"]["costMicros"], 0);
     }
 }
 
-/// Where all of it comes at once there is nothing older to summarise: long results are cut.
+/// If all results arrive at once, there is nothing older to summarise: long results are truncated.
 #[test]
 pub(crate) fn r52_thirty_results_at_once_are_cut_before_they_are_sent() {
     let (server, overflows) = strict(ROUNDS);
@@ -171,14 +170,14 @@ pub(crate) fn r52_thirty_results_at_once_are_cut_before_they_are_sent() {
     let answer = home.run(&["agent", "--yes", "-m", "Read the log"]).expect_code(0);
     assert_eq!(answer.out, "All of it was read.\n");
     assert_eq!(overflows.load(Ordering::SeqCst), 0, "{}", answer.err);
-    assert!(answer.err.contains("30 long results cut"), "{}", answer.err);
+    assert!(answer.err.contains("30 long results truncated"), "{}", answer.err);
     let last = server.seen().last().expect("the last request").body.to_string();
     assert_eq!(last.matches("were left out to make room").count(), ROUNDS);
 }
 
-/// What the provider says of a window that is smaller than was thought is believed: three summaries, and so on.
+/// If the provider reports a smaller window than configured, the run compacts for that window: three summaries, then the next steps.
 #[test]
-pub(crate) fn r52_an_overflow_is_compacted_and_then_told_readably() {
+pub(crate) fn r52_an_overflow_is_compacted_and_then_reported_readably() {
     let server = Planned::start(|number, asked| match () {
         () if is_summary(asked) => Does::Answer(whole(&["They greeted each other."])),
         () if number < 2 => Does::Answer(whole(&["Hello to you."; 40])),
@@ -194,10 +193,10 @@ pub(crate) fn r52_an_overflow_is_compacted_and_then_told_readably() {
     assert!((2..=6).contains(&requests), "{requests} requests are no endless loop");
 }
 
-/// How a summary is answered.
+/// The response to a summary request.
 type Answer = Box<dyn Fn() -> Does + Send + Sync>;
 
-/// A summary that hangs, is empty, is longer, fails, breaks off: the run goes on with the old history, which fits.
+/// A summary hangs, is empty, is longer, fails, or is interrupted: the run continues with the old history, which fits.
 #[test]
 pub(crate) fn r14_a_summary_that_goes_wrong_leaves_the_old_history() {
     let long = "a summary that is longer than what it stands for ".repeat(4_000);
@@ -222,7 +221,7 @@ pub(crate) fn r14_a_summary_that_goes_wrong_leaves_the_old_history() {
         let answer = home.run(&["agent", "--yes", "-m", "Read the log"]).expect_code(0);
         assert_eq!(answer.out, "Done.\n", "{why}");
         assert!(
-            answer.err.contains("✗ the history was not made shorter") && answer.err.contains(why),
+            answer.err.contains("✗ the history was not compacted") && answer.err.contains(why),
             "{why}: {}",
             answer.err
         );
@@ -230,9 +229,9 @@ pub(crate) fn r14_a_summary_that_goes_wrong_leaves_the_old_history() {
     }
 }
 
-/// Killed while the summary is on its way: the old history is in force, and who takes it up makes it shorter once.
+/// Killed during a summary: the old history is in force, and the next owner compacts it once.
 #[test]
-fn r11_r14_a_kill_in_a_compaction_leaves_the_old_history_and_the_next_owner_goes_on() {
+fn r11_r14_a_kill_in_a_compaction_leaves_the_old_history_and_the_next_owner_continues() {
     let summaries = AtomicUsize::new(0);
     let server = Planned::start(move |number, asked| match () {
         () if is_summary(asked) && summaries.fetch_add(1, Ordering::SeqCst) == 0 => Does::Hold(said(&["A sum"])),
@@ -242,7 +241,7 @@ fn r11_r14_a_kill_in_a_compaction_leaves_the_old_history_and_the_next_owner_goes
     });
     let home = home(&server.base_url);
     let agent = home.start(&["agent", "--yes", "-m", "Read the log"]);
-    agent.until_err("⇲ makes room: summary");
+    agent.until_err("⇲ compacting the history: summary");
     until("a summary that is asked for", || server.seen().iter().any(is_summary));
     agent.kill();
     let shown = home.json(&["sessions", "show"]);
@@ -256,9 +255,9 @@ fn r11_r14_a_kill_in_a_compaction_leaves_the_old_history_and_the_next_owner_goes
     home.run(&["audit", "main", "--verify"]).expect_code(0);
 }
 
-/// A summary that stood in the place of another gives way to it, and that one to what it stands for.
+/// Undo restores the previous summary, and a second undo restores what that one replaced.
 #[test]
-pub(crate) fn r62_each_summary_can_be_taken_back_in_its_turn() {
+pub(crate) fn r62_each_summary_can_be_undone_in_turn() {
     let home = Home::new();
     home.put("tide.txt", "high at noon\n".repeat(200));
     let talk = || {
@@ -287,9 +286,9 @@ pub(crate) fn r62_each_summary_can_be_taken_back_in_its_turn() {
     home.assert_usable("main");
 }
 
-/// Without any model: an extract, on demand, and back.
+/// Without any model: an extract on demand, and its undo.
 #[test]
-pub(crate) fn r62_a_history_is_made_shorter_on_demand_and_that_is_taken_back() {
+pub(crate) fn r62_a_history_is_compacted_on_demand_and_that_is_undone() {
     let home = Home::new();
     home.put("tide.txt", "high at noon\n".repeat(200));
     for text in ["Read tide.txt", "Who are you?", "List the files here"] {
@@ -304,7 +303,7 @@ pub(crate) fn r62_a_history_is_made_shorter_on_demand_and_that_is_taken_back() {
     assert!(summary.is_some_and(|summary| summary["text"].as_str().is_some_and(|text| text.contains("tide.txt"))));
     home.run(&["agent", "-m", "Who are you?"]).expect_code(0);
     let undone = home.run(&["sessions", "compact", "--undo"]).expect_code(0);
-    assert!(undone.out.contains("is taken back: "), "{undone:?}");
+    assert!(undone.out.contains("is undone: "), "{undone:?}");
     let undone = home.json(&["sessions", "context"]);
     let parts = |context: &Value| context["parts"].as_array().map_or(0, Vec::len);
     assert_eq!(parts(&undone), parts(&before) + 2, "all of before, and what has come since");

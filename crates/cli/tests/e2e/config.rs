@@ -1,4 +1,4 @@
-//! What the program says of itself: its configuration, completions in a real shell, manual pages.
+//! The configuration, completions in a real shell, and manual pages.
 
 use std::fs;
 
@@ -15,7 +15,7 @@ fn r61_a_file_to_begin_with_is_written_once_and_changes_nothing() {
     assert_eq!(home.json(&["config", "show"])["settings"], before);
     fs::write(&file, text.replace("# deadline_s = 600", "deadline_s = 60")).unwrap();
     let refused = home.run(&["config", "init"]).expect_code(3).verdict();
-    assert!(refused.contains("left as it is"), "{refused}");
+    assert!(refused.contains("exists already and was not changed"), "{refused}");
     assert_eq!(home.run(&["config", "init", "--print"]).expect_code(0).out, text);
     let line = text.lines().position(|line| line.starts_with("# deadline_s")).unwrap() + 1;
     let shown = home.run(&["config", "show", "--origin"]).expect_code(0).out;
@@ -26,7 +26,7 @@ fn r61_a_file_to_begin_with_is_written_once_and_changes_nothing() {
 }
 
 #[test]
-fn r24_r50_a_check_tells_everything_and_what_is_shown_holds_no_key() {
+fn r24_r50_a_check_reports_everything_and_the_output_contains_no_key() {
     let home = Home::new().with("LIMULUS_RUNS__RESUME", "never");
     fs::create_dir(home.path()).unwrap();
     let file = home.path().join("config.toml");

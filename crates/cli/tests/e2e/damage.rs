@@ -1,4 +1,4 @@
-//! A full disk and a damaged journal: one clear line, nothing that was acknowledged is lost, nothing is done twice.
+//! A full disk and a damaged journal: one clear line, no acknowledged data is lost, nothing is done twice.
 
 use std::fs;
 use std::process::Command;
@@ -49,12 +49,12 @@ const FILLED: &str =
      >out 2>err & agent=$!
      until grep -q 'waiting for space' err || ! kill -0 $agent 2>/dev/null; do sleep 0.02; done\n";
 
-/// An owner beside the command, which is told by it.
+/// An owner beside the command.
 const SERVED: &str = "$LIMULUS serve >served 2>&1 & owner=$!
      until grep -q serving served || ! kill -0 $owner 2>/dev/null; do sleep 0.02; done\n";
 
 #[test]
-fn r10_r13_b8_a_run_on_a_full_disk_waits_and_goes_on_by_itself() {
+fn r10_r13_b8_a_run_on_a_full_disk_waits_and_continues_by_itself() {
     if !can_mount() {
         eprintln!("skipped: no file system of its own can be mounted here");
         return;
@@ -158,7 +158,7 @@ fn r18_a_damaged_journal_is_said_and_left_as_it_is() {
         said.verdict();
         let reader = home.run(&["runs", "trace"]);
         assert_eq!(reader.code, Some(65), "{what}: {reader:?}");
-        // Restored from a backup, it goes on.
+        // Restored from a backup, it continues.
         for leftover in ["journal.db-wal", "journal.db-shm"] {
             let _ = fs::remove_file(home.path().join(leftover));
         }

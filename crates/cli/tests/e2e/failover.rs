@@ -4,7 +4,7 @@ use model_server::ModelServer;
 
 use crate::support::{Home, until};
 
-/// A model with two keys, and another to fall back to, all at one server.
+/// A model with two keys and a fallback, all at one server.
 fn home(server: &ModelServer) -> Home {
     Home::new()
         .served_by(server)
@@ -32,14 +32,18 @@ pub(crate) fn r50_r51_a_key_that_is_refused_gives_way_to_the_next_and_a_model_to
     let home = home(&server);
     let answer = home.run(&["agent", "-m", "fail=401x1 tokens=2"]).expect_code(0);
     assert_eq!(answer.out, "word0 word1\n");
-    assert!(answer.err.contains("401") && answer.err.contains("now asks acme/scripted (second)\n"), "{}", answer.err);
+    assert!(
+        answer.err.contains("401") && answer.err.contains("switches to acme/scripted (second)\n"),
+        "{}",
+        answer.err
+    );
     assert_eq!(asked(&home, "main"), [FIRST, SECOND]);
     let trace = home.run(&["runs", "trace"]).expect_code(0).out;
     assert!(trace.contains("acme/scripted (first) is not asked for 60 s: auth"), "{trace}");
     assert!(trace.contains("acme/other (first) is not asked for 60 s: auth"), "it is the same key: {trace}");
-    // A server that fails gives way to the next model, for the key that may be asked.
+    // After a server failure the next model answers, with the key that is not in cooldown.
     let answer = home.run(&["agent", "-m", "fail=500x1 tokens=2"]).expect_code(0);
-    assert!(answer.err.contains("now asks acme/other (second)\n"), "{}", answer.err);
+    assert!(answer.err.contains("switches to acme/other (second)\n"), "{}", answer.err);
     assert!(home.json(&["runs", "show"])["model"].as_str().unwrap().contains("other"));
     // The next run begins with the model that was chosen.
     home.run(&["agent", "-m", "tokens=1"]).expect_code(0);
@@ -62,7 +66,7 @@ pub(crate) fn r51_when_all_have_failed_each_is_named() {
     assert!(failed.err.contains("acme/scripted (second): "), "{}", failed.err);
     assert!(failed.err.contains("acme/other (second): not asked (auth, left alone for 1 min)"), "{}", failed.err);
     assert_eq!(server.seen().len(), 2);
-    // Nobody is left to be asked, and a key may have been mended: the first is asked all the same, and that is said.
+    // Every key is in cooldown, but one may have been fixed: the first is tried as a probe, and that is reported.
     home.assert_usable("main");
     let trace = home.run(&["runs", "trace"]).expect_code(0).out;
     assert!(trace.contains("a probe: it has failed and not answered since"), "{trace}");
@@ -86,14 +90,18 @@ pub(crate) fn r50_what_one_session_learns_of_a_key_all_know_and_the_user_can_say
     let hours = (alone[0]["until"].as_i64().unwrap() - alone[0]["since"].as_i64().unwrap()) / 3_600_000;
     assert_eq!(hours, 5);
     assert_eq!(state("second")["last_good"], true);
-    // Another session does not ask it, and says so.
-    let told = home.run(&["agent", "--session", "two", "-m", "tokens=1"]).expect_code(0);
+    // Another session does not use it, and reports that.
+    let output = home.run(&["agent", "--session", "two", "-m", "tokens=1"]).expect_code(0);
     assert_eq!(asked(&home, "two"), [SECOND]);
-    assert!(told.err.contains("acme/scripted (first) is left alone until"), "{}", told.err);
-    assert!(told.err.contains("(billing); once that is mended: `limulus profiles clear acme/first`"), "{}", told.err);
-    // It may be asked again as soon as somebody says so, and comes first where somebody wants that.
+    assert!(output.err.contains("acme/scripted (first) is in cooldown until"), "{}", output.err);
+    assert!(
+        output.err.contains("(billing); after fixing that, run `limulus profiles clear acme/first`"),
+        "{}",
+        output.err
+    );
+    // `profiles clear` ends the cooldown, and `profiles use` puts a profile first.
     let cleared = home.run(&["profiles", "clear", "acme/first"]).expect_code(0).out;
-    assert_eq!(cleared, "acme/first may be asked again (it was left alone for billing)\n");
+    assert_eq!(cleared, "acme/first is available again (it was in cooldown: billing)\n");
     assert_eq!(state("first")["left_alone"], serde_json::json!([]));
     home.run(&["agent", "--session", "two", "-m", "tokens=1"]).expect_code(0);
     assert_eq!(asked(&home, "two"), [SECOND], "the last one that answered");
@@ -104,18 +112,18 @@ pub(crate) fn r50_what_one_session_learns_of_a_key_all_know_and_the_user_can_say
     assert_eq!(server.violations(), [""; 0]);
 }
 
-/// Nothing of its own has failed, and another answers than the one that was chosen.
+/// A run without failures of its own uses another model than the chosen one, because of cooldowns.
 #[test]
-pub(crate) fn r51_who_answers_is_told_where_only_the_ledger_is_why() {
+pub(crate) fn r51_the_answering_model_is_reported_if_only_the_ledger_is_the_reason() {
     let server = ModelServer::start().unwrap();
     let home = Home::new()
         .served_by(&server)
         .with("LIMULUS_AGENTS__MAIN__FALLBACKS", "acme/other")
         .with("LIMULUS_REQUESTS__RETRIES", "0");
     let first = home.run(&["agent", "--session", "one", "-m", "fail=429x1 tokens=1"]).expect_code(0);
-    assert!(!first.err.contains("↻ asks ") && first.err.contains("↻ now asks acme/other"), "{}", first.err);
+    assert!(!first.err.contains("↻ tries ") && first.err.contains("↻ switches to acme/other"), "{}", first.err);
     let second = home.run(&["agent", "--session", "two", "-m", "rounds=1 tokens=1"]).expect_code(0);
-    assert_eq!(second.err.matches("↻ asks acme/other").count(), 1, "once, not with each request: {}", second.err);
+    assert_eq!(second.err.matches("↻ tries acme/other").count(), 1, "once, not with each request: {}", second.err);
     let lines = home.run(&["agent", "--session", "three", "--json", "-m", "tokens=1"]).expect_code(0).out;
     let asks = |line: &&str| line.contains("\"asks\"") && line.contains("acme/other");
     assert_eq!(lines.lines().filter(asks).count(), 1, "{lines}");
@@ -132,20 +140,20 @@ fn r50_r51_a_run_learns_during_its_life_what_others_find_out() {
     until("its command runs", || home.file("begun").exists());
     home.run(&["agent", "--session", "two", "-m", "fail=402x1 tokens=1"]).expect_code(0);
     home.put("go", "");
-    let told = agent.finish().expect_code(0).err;
-    assert!(told.contains("acme/scripted (first) is left alone until"), "{told}");
+    let output = agent.finish().expect_code(0).err;
+    assert!(output.contains("acme/scripted (first) is in cooldown until"), "{output}");
     assert_eq!(asked(&home, "one"), [FIRST, SECOND], "the first answered it, and has no credit now");
     let refused = server.seen().iter().filter(|seen| seen.status == 402).count();
     assert_eq!((refused, server.violations()), (1, vec![]));
 }
 
-/// R11: what was told of a key is known to every owner after, wherever the one that was told is killed.
+/// R11: every later owner knows what was reported about a key, wherever the owner was killed.
 #[test]
-fn r50_no_kill_shortens_what_a_key_is_left_alone_for() {
+fn r50_no_kill_shortens_a_cooldown() {
     let server = ModelServer::start().unwrap();
     let home = home(&server);
     let agent = home.start(&["agent", "--session", "one", "--json", "-m", "fail=402x1 tokens=500 delay_ms=20"]);
-    // It is told of the failure: from then on it is known, whether or not the ledger has it already.
+    // From the report of the failure on it is durable, whether or not the ledger has recorded it.
     agent.until_line("the key that is left alone", |line| line["type"] == "cooling");
     agent.kill();
     home.run(&["agent", "--session", "two", "-m", "tokens=1"]).expect_code(0);
@@ -156,7 +164,7 @@ fn r50_no_kill_shortens_what_a_key_is_left_alone_for() {
     assert_eq!(refused, 1);
 }
 
-/// The payload of an entry of the ledger is changed behind its hash.
+/// Corrupts the payload of an entry of the ledger.
 fn damage_ledger(home: &Home, seq: u32) {
     let journal = rusqlite::Connection::open(home.path().join("journal.db")).expect("a journal");
     let change = "UPDATE entries SET payload = payload || ' ' WHERE seq = ?1 \
@@ -167,7 +175,7 @@ fn damage_ledger(home: &Home, seq: u32) {
 const LEDGER_IS_DAMAGED: &str = "the ledger of this home is damaged";
 
 #[test]
-fn r50_r10_with_a_damaged_ledger_runs_go_on_loudly_and_a_mend_keeps_what_is_good() {
+fn r50_r10_with_a_damaged_ledger_runs_continue_with_a_warning_and_a_repair_keeps_intact_entries() {
     let server = ModelServer::start().unwrap();
     let home = home(&server);
     home.run(&["agent", "--session", "one", "-m", "fail=402x1 tokens=1"]).expect_code(0);
@@ -183,7 +191,7 @@ fn r50_r10_with_a_damaged_ledger_runs_go_on_loudly_and_a_mend_keeps_what_is_good
     let last = entries(&home).len() as u32;
     damage_ledger(&home, last);
 
-    // It is said, and every session goes on with what comes before that.
+    // The owner reports it, and every session continues with the entries before it.
     let answer = home.run(&["agent", "--session", "two", "-m", "tokens=2"]).expect_code(0);
     assert!(answer.err.contains(LEDGER_IS_DAMAGED) && answer.err.contains("`limulus doctor`"), "{}", answer.err);
     assert_eq!(asked(&home, "two"), [SECOND], "it is still known that the first has no credit");
@@ -192,7 +200,7 @@ fn r50_r10_with_a_damaged_ledger_runs_go_on_loudly_and_a_mend_keeps_what_is_good
     home.run(&["profiles", "list"]).expect_code(65);
     assert_eq!(entries(&home).len() as u32, last, "nothing is written to it");
 
-    // Its mend keeps what is good, and the sessions that found something out tell it now.
+    // The repair keeps the intact entries, and sessions send their pending reports.
     home.run(&["doctor", "--repair", "ledger", "--yes"]).expect_code(0);
     assert_eq!(entries(&home), ["forked"]);
     let audit = home.run(&["audit", "--branch", "00000000-0000-0000-0000-000000000000"]).expect_code(65);
@@ -202,7 +210,7 @@ fn r50_r10_with_a_damaged_ledger_runs_go_on_loudly_and_a_mend_keeps_what_is_good
     assert_eq!(asked(&home, "three"), [SECOND], "it is known again that the first has no credit");
     home.run(&["doctor"]).expect_code(0);
 
-    // Without a good entry it begins anew; what was found out meanwhile is told then.
+    // Without an intact entry the ledger starts empty; then sessions send their pending reports.
     damage_ledger(&home, 1);
     home.run(&["agent", "--session", "four", "-m", "fail=402x1 tokens=2 four"]).expect_code(0);
     assert_eq!(asked(&home, "four"), [FIRST, SECOND], "that it has no credit is not known");
@@ -226,13 +234,13 @@ fn r42_a_model_that_sees_too_little_is_refused_before_anything_is_sent() {
     assert!(answered.err.contains("sees only 16000 tokens"), "{}", answered.err);
 }
 
-/// R11: what is waited for is in the journal: neither a kill nor the next owner shortens it, and an abort ends it.
+/// R11: a wait is in the journal: neither a kill nor the next owner shortens it, and an abort ends it.
 #[test]
 fn r50_a_wait_for_a_limit_outlives_a_kill_and_can_be_aborted() {
     let server = ModelServer::start().unwrap();
     let home = Home::new().served_by(&server).with("LIMULUS_REQUESTS__RETRIES", "0");
     let agent = home.start(&["agent", "-m", "fail=429x9 Hello"]);
-    agent.until_err("goes on by itself");
+    agent.until_err("continues by itself");
     let explained = home.json(&["runs", "explain", "--session", "main"]);
     assert_eq!(explained["state"], "awaiting", "{explained}");
     assert!(explained["waits_for"].as_str().unwrap().contains("quota"), "{explained}");
@@ -247,7 +255,11 @@ fn r50_a_wait_for_a_limit_outlives_a_kill_and_can_be_aborted() {
     assert_eq!(home.json(&["runs", "explain", "--session", "main"])["until"], wait_until);
     home.run(&["runs", "abort", "--session", "main"]).expect_code(0);
     let ended = resumed.finish();
-    assert!(ended.err.contains("… waits for a quota, until "), "who takes it up is told: {}", ended.err);
+    assert!(
+        ended.err.contains("… waits for a quota, until "),
+        "the command that resumes it reports the wait: {}",
+        ended.err
+    );
     assert_eq!(server.seen().len(), 1, "nothing was sent meanwhile: {}", ended.err);
     assert_eq!(home.json(&["runs", "show"])["outcome"], "aborted");
     // Else the next run would wait for the limit as well.
@@ -256,15 +268,15 @@ fn r50_a_wait_for_a_limit_outlives_a_kill_and_can_be_aborted() {
     home.assert_usable("main");
 }
 
-/// R11: the user's word ends a wait at once, whoever owns the home; also where it was said while nobody did.
+/// R11: `profiles clear` ends a wait at once, with any owner, and also without one.
 #[test]
-fn r50_r51_a_run_that_waits_for_a_quota_goes_on_when_its_profile_is_cleared() {
+fn r50_r51_a_run_that_waits_for_a_quota_continues_when_its_profile_is_cleared() {
     let server = ModelServer::start().unwrap();
     let home = Home::new().served_by(&server).with("LIMULUS_REQUESTS__RETRIES", "0");
     let waits = |session: &str| {
         let message = format!("fail=429x1 tokens=1 {session}");
         let agent = home.start(&["agent", "--session", session, "-m", &message]);
-        agent.until_err("goes on by itself");
+        agent.until_err("continues by itself");
         until("the ledger has it", || {
             let listed = home.run(&["profiles", "list", "--json"]).expect_code(0).out;
             listed.contains("rate_limit")
@@ -273,7 +285,7 @@ fn r50_r51_a_run_that_waits_for_a_quota_goes_on_when_its_profile_is_cleared() {
     };
     let clear = || {
         let cleared = home.run(&["profiles", "clear"]).expect_code(0).out;
-        assert!(cleared.contains("may be asked again"), "{cleared}");
+        assert!(cleared.contains("is available again"), "{cleared}");
     };
     let clears = |session: &str| {
         let trace = home.run(&["runs", "trace", "--session", session]).expect_code(0).out;
@@ -283,7 +295,7 @@ fn r50_r51_a_run_that_waits_for_a_quota_goes_on_when_its_profile_is_cleared() {
     clear();
     let answer = agent.finish().expect_code(0);
     assert_eq!(answer.out, "word0\n");
-    assert!(answer.err.contains("acme/scripted may be asked again"), "{}", answer.err);
+    assert!(answer.err.contains("acme/scripted is available again"), "{}", answer.err);
     assert_eq!((asked(&home, "one").len(), clears("one")), (2, 1));
 
     waits("two").kill();
@@ -301,7 +313,7 @@ fn r50_r51_a_run_that_waits_for_a_quota_goes_on_when_its_profile_is_cleared() {
     assert_eq!(server.violations(), [""; 0]);
 }
 
-/// R50: what a run has learned of a key is told to the others before its command leaves: nothing is left to be taken up.
+/// R50: a command ends only after its run's reports about keys are in the ledger: nothing unfinished remains.
 #[test]
 fn r50_a_command_whose_run_has_failed_leaves_nothing_unfinished() {
     let server = ModelServer::start().unwrap();
@@ -313,15 +325,15 @@ fn r50_a_command_whose_run_has_failed_leaves_nothing_unfinished() {
     assert!(profiles.contains("billing"), "{profiles}");
 }
 
-/// R53: a wait of fifty minutes that the last candidate asks for is one for a quota, which a user can end.
+/// R53: if the last candidate asks for a wait of fifty minutes, the run waits for a quota, which a user can end.
 #[test]
-fn r53_a_run_that_was_told_to_come_much_later_goes_on_when_a_user_clears_its_keys() {
+fn r53_a_run_with_a_long_requested_wait_continues_when_a_user_clears_its_keys() {
     let server = ModelServer::start().unwrap();
     let home = home(&server).with("LIMULUS_REQUESTS__RETRIES", "2");
     let owner = home.start(&["serve"]);
     owner.until_err("serving");
     let waiting = home.start(&["agent", "-m", "fail=429x4 retry_after=3000 tokens=2"]);
-    waiting.until_err("acme/other (second) is left alone until");
+    waiting.until_err("acme/other (second) is in cooldown until");
     until("the wait", || home.run(&["runs", "explain"]).out.contains("is awaiting"));
     let explained = home.run(&["runs", "explain"]).expect_code(0).out;
     assert!(explained.contains("waits for a quota"), "{explained}");

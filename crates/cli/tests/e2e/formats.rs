@@ -1,5 +1,5 @@
-//! One conversation with reasoning and a tool on each wire format, through the real program and a real local server. What was
-//! signed goes through the journal: the last request is of another process.
+//! One conversation with reasoning and a tool on each wire format, through the real program and a local server. Signatures
+//! go through the journal: another process sends the last request.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 
 use crate::support::{Home, all, answered, refused, serve, serve_whole};
 
-/// What a provider of one format says, and what it must be sent back.
+/// The responses of a provider of one format, and what later requests must contain.
 struct Case {
     api: &'static str,
     /// Thinks, and asks for `ls`.
     calls: &'static str,
     /// `There is one file.`
     answers: &'static str,
-    /// A field of the later requests, and what stands in it.
+    /// A field of the later requests and its content.
     sent_back: (&'static str, &'static str),
 }
 
@@ -235,7 +235,7 @@ pub(crate) fn r45_an_image_that_is_attached_and_one_that_is_read_are_sent_on_eac
 }
 
 #[test]
-pub(crate) fn r45_a_model_that_sees_no_images_is_told_of_them_and_so_is_the_user() {
+pub(crate) fn r45_a_model_without_image_support_receives_their_names_and_the_user_a_note() {
     let (address, bodies) = serve([CASES[0].answers.to_owned()]);
     let home = Home::new().served_at(&address);
     let sent = put_image(&home, "sent.png", [200, 0, 0]);

@@ -1,4 +1,4 @@
-//! A run is held and let go again, now or where it comes to a place, and explains itself all the while.
+//! Pausing and resuming a run, now or at a breakpoint, and its explanation meanwhile.
 
 use std::fs;
 
@@ -9,8 +9,8 @@ use crate::support::{Busy, HOLD, Home, is_alive, pids, until};
 /// Counts in a file until the file `go` is there.
 const COUNT: &str = "run `echo $$ >> pids; until test -e go; do echo x >> count; sleep 0.01; done`";
 
-/// Whether a process is stopped: as such, or because it waits for a child that was stopped before its `exec` (a shell that uses
-/// `vfork` cannot be stopped itself before that, and stands still all the same).
+/// Whether a process is stopped, or waits for a child that was stopped before its `exec`. A shell that uses `vfork` cannot
+/// be stopped before that, but does not run either.
 fn is_stopped(pid: u32) -> bool {
     let of = |pid: &str, file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
     let state = |pid: &str| {
@@ -31,9 +31,9 @@ fn outcomes(home: &Home) -> Vec<Value> {
     runs.as_array().expect("a list").iter().map(|run| run["outcome"].clone()).collect()
 }
 
-/// R16: nothing of it moves until it is resumed, whoever owns the home then; and its command runs once.
+/// R16: a paused run does nothing until it is resumed, with any owner; its command runs once.
 #[test]
-fn r16_a_frozen_run_stands_still_across_the_death_of_its_owner_and_goes_on_when_it_is_resumed() {
+fn r16_a_frozen_run_stays_stopped_across_the_death_of_its_owner_and_continues_when_it_is_resumed() {
     let home = Home::new().with("LIMULUS_TOOLS__EXEC__POLICY", "allow");
     let owner = home.start(&["serve"]);
     owner.until_err("serving");
@@ -41,7 +41,7 @@ fn r16_a_frozen_run_stands_still_across_the_death_of_its_owner_and_goes_on_when_
     until("a command that counts", || !home.text("count").is_empty());
     let pid = pids(&home.file("pids"))[0];
     let paused = home.run(&["runs", "pause", "--freeze"]).expect_code(0);
-    assert!(paused.out.contains("its commands stand still"), "{}", paused.out);
+    assert!(paused.out.contains("its commands are stopped"), "{}", paused.out);
     until("a command that stands still", || is_stopped(pid));
     let counted = home.text("count");
     owner.kill();
@@ -59,9 +59,9 @@ fn r16_a_frozen_run_stands_still_across_the_death_of_its_owner_and_goes_on_when_
     assert_eq!(pids(&home.file("pids")), [pid], "it ran once");
 }
 
-/// R16: a command that was frozen under an owner that died is let go by the next one, also if the run went on meanwhile.
+/// R16: the next owner continues a frozen command of a killed owner, also if the run was resumed meanwhile.
 #[test]
-fn r16_where_nobody_owns_the_home_a_run_is_paused_and_resumed_all_the_same() {
+fn r16_without_an_owner_a_run_is_paused_and_resumed_too() {
     let home = Home::new();
     let agent = home.start(&["agent", "--yes", "-m", HOLD]);
     until("a command that holds", || pids(&home.file("pids")).len() == 1);
@@ -78,9 +78,9 @@ fn r16_where_nobody_owns_the_home_a_run_is_paused_and_resumed_all_the_same() {
     home.run(&["runs", "resume"]).expect_code(4);
 }
 
-/// R16: it ends as interrupted, its command with it, and what waits behind it is answered.
+/// R16: `--drop` ends the run as interrupted, with its command, and the next message is answered.
 #[test]
-fn r16_a_held_run_that_is_dropped_makes_room_for_what_waits() {
+fn r16_a_dropped_paused_run_lets_the_next_message_run() {
     let mut busy = Busy::new();
     let later = busy.send("followup", "Who are you?");
     busy.home.run(&["runs", "pause", "--session", "main"]).expect_code(0);
@@ -92,9 +92,9 @@ fn r16_a_held_run_that_is_dropped_makes_room_for_what_waits() {
     assert!(pids(&busy.home.file("pids")).iter().all(|pid| !is_alive(*pid)));
 }
 
-/// R16: each place holds it once.
+/// R16: each breakpoint pauses it once.
 #[test]
-fn r16_a_run_holds_by_itself_where_it_was_told_to() {
+fn r16_a_run_pauses_at_its_breakpoints() {
     let mut busy = Busy::new();
     busy.home.run(&["runs", "break", "--before-tool", "ls"]).expect_code(0);
     busy.send("steer", "list the files here");
@@ -107,7 +107,7 @@ fn r16_a_run_holds_by_itself_where_it_was_told_to() {
     assert_eq!(outcomes(&busy.home), ["completed"]);
 }
 
-/// R16: what is no place, and a run that is over, are refused with what to do.
+/// R16: an invalid breakpoint and an ended run are refused with a hint.
 #[test]
 fn r16_a_place_that_is_none_is_refused() {
     let mut busy = Busy::new();
@@ -147,7 +147,7 @@ fn r22_a_run_explains_itself_whatever_it_does() {
     assert!(ended["waits_for"].is_null(), "{ended}");
 }
 
-/// R32: it goes into that run, and into no other.
+/// R32: a steer enters that run and no other.
 #[test]
 fn r32_a_run_that_is_under_way_is_steered_by_its_name_and_one_that_is_over_is_not() {
     let mut busy = Busy::new();

@@ -1,8 +1,7 @@
 //! A reader that shares nothing with us but docs/internals/format.md (`docs/examples/read_journal`, in Python) over homes
-//! of the real program: it must tell the same story, and find what is damaged. What may not live here: knowledge that is
-//! not on the page; what the page does not say, this reader does not know.
+//! of the real program: it must show the same, and find what is corrupt. It knows only what the page says.
 //!
-//! It wants Python with two modules. `READER_PYTHON` names one that has them, as `.ci/run` does; else `python3` is tried.
+//! It needs Python with two modules. `READER_PYTHON` names a Python that has them, as in `.ci/run`; else `python3` is tried.
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +18,7 @@ use crate::doctor::damaged;
 use crate::formats::put_image;
 use crate::support::{Home, anchor, until};
 
-/// The Python to use, if there is one with the modules; where it was promised, its lack is a failure.
+/// The Python to use, if one with the modules exists. If `READER_PYTHON` names one without them, the test fails.
 fn python() -> Option<&'static str> {
     static PYTHON: OnceLock<Option<String>> = OnceLock::new();
     let find = || {
@@ -42,63 +41,63 @@ fn python() -> Option<&'static str> {
     python
 }
 
-/// What the reader tells of a home, and its exit.
+/// The report of the reader about a home, and its exit code.
 #[track_caller]
 fn read(python: &str, home: &Path) -> (Option<i32>, Value) {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/examples/read_journal");
     let output = Command::new(python).arg(program).arg(home).arg("--json").output().expect("Python can be started");
-    let told = serde_json::from_slice(&output.stdout);
-    let told = told.unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
-    (output.status.code(), told)
+    let report = serde_json::from_slice(&output.stdout);
+    let report = report.unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+    (output.status.code(), report)
 }
 
-/// What the reader tells of a home in which nothing is wrong.
+/// The report of the reader about an intact home.
 #[track_caller]
 fn read_whole(python: &str, home: &Path) -> Value {
-    let (code, told) = read(python, home);
-    assert_eq!((code, &told["findings"]), (Some(0), &Value::Array(vec![])));
-    told
+    let (code, report) = read(python, home);
+    assert_eq!((code, &report["findings"]), (Some(0), &Value::Array(vec![])));
+    report
 }
 
 fn list(value: &Value) -> &[Value] {
     value.as_array().expect("a list")
 }
 
-/// The fields of `told` that are also in `shown` say the same there; gives how many they are.
+/// Checks that the fields that `report` and `shown` share are equal. Returns their number.
 #[track_caller]
-fn assert_agrees(told: &Value, shown: &Value) -> usize {
-    let told = told.as_object().expect("an object");
-    let common: Vec<&String> = told.keys().filter(|name| shown.get(name.as_str()).is_some()).collect();
+fn assert_agrees(report: &Value, shown: &Value) -> usize {
+    let report = report.as_object().expect("an object");
+    let common: Vec<&String> = report.keys().filter(|name| shown.get(name.as_str()).is_some()).collect();
     for name in &common {
-        assert_eq!(told[name.as_str()], shown[name.as_str()], "{name}");
+        assert_eq!(report[name.as_str()], shown[name.as_str()], "{name}");
     }
     common.len()
 }
 
-/// The reader and the program tell the same of every session and every run; gives what the reader tells.
+/// Checks that the reader and the program show the same of every session and every run. Returns the report of the reader.
 #[track_caller]
 fn compare(python: &str, home: &Home) -> Value {
-    let told = read_whole(python, &home.path());
+    let report = read_whole(python, &home.path());
     let sessions = home.json(&["sessions", "list"]);
-    assert_eq!(list(&told["sessions"]).len(), list(&sessions).len());
+    assert_eq!(list(&report["sessions"]).len(), list(&sessions).len());
     let listed = home.json(&["runs", "list"]);
-    let runs = list(&told["sessions"]).iter().flat_map(|session| list(&session["runs"])).count();
+    let runs = list(&report["sessions"]).iter().flat_map(|session| list(&session["runs"])).count();
     assert_eq!(runs, list(&listed).len());
-    agree(&told, home);
-    told
+    agree(&report, home);
+    report
 }
 
-/// What the reader tells of sessions and runs is what the program tells of them.
+/// Checks that the reader and the program show the same sessions and runs.
 #[track_caller]
-fn agree(told: &Value, home: &Home) {
+fn agree(report: &Value, home: &Home) {
     let listed = home.json(&["runs", "list"]);
-    for run in list(&told["sessions"]).iter().flat_map(|session| list(&session["runs"])) {
+    for run in list(&report["sessions"]).iter().flat_map(|session| list(&session["runs"])) {
         let shown = list(&listed).iter().find(|shown| shown["run"] == run["run"]).expect("it is listed");
         assert_eq!(assert_agrees(run, shown), 9, "{run}");
         let shown = home.json(&["runs", "show", run["run"].as_str().expect("an id")]);
         assert_eq!(assert_agrees(run, &shown), 12, "{run}");
     }
-    for session in list(&told["sessions"]) {
+    for session in list(&report["sessions"]) {
         let shown = home.json(&["sessions", "show", session["key"].as_str().expect("a key")]);
         for name in ["session", "key", "branch", "lifecycle", "transcript"] {
             assert_eq!(session[name], shown[name], "{name} of {}", session["key"]);
@@ -131,28 +130,28 @@ fn eventful() -> Home {
 }
 
 #[test]
-fn r10_r17_r18_a_reader_of_the_page_tells_what_limulus_tells() {
+fn r10_r17_r18_a_reader_of_the_page_shows_what_limulus_shows() {
     let Some(python) = python() else { return };
     let home = eventful();
-    let told = compare(python, &home);
+    let report = compare(python, &home);
     let run = |key: &str| {
-        let session = list(&told["sessions"]).iter().find(|session| session["key"] == key).expect("the session");
+        let session = list(&report["sessions"]).iter().find(|session| session["key"] == key).expect("the session");
         list(&session["runs"]).last().expect("a run").clone()
     };
-    assert!(run("agent:main:cut")["open_text"].as_str().is_some_and(|text| !text.is_empty()), "{told}");
+    assert!(run("agent:main:cut")["open_text"].as_str().is_some_and(|text| !text.is_empty()), "{report}");
     assert_eq!(run("agent:main:running")["outcome"], Value::Null);
-    assert!(told["checked"]["progress"].as_u64() > Some(0), "{told}");
+    assert!(report["checked"]["progress"].as_u64() > Some(0), "{report}");
     home.put("go", "");
     home.run(&["resume"]).expect_code(0);
-    let told = compare(python, &home);
-    assert!(list(&told["sessions"]).iter().flat_map(|s| list(&s["runs"])).all(|run| run["outcome"] != Value::Null));
+    let report = compare(python, &home);
+    assert!(list(&report["sessions"]).iter().flat_map(|s| list(&s["runs"])).all(|run| run["outcome"] != Value::Null));
     for what in ["branches", "entries", "bodies", "views"] {
-        assert!(told["checked"][what].as_u64() >= Some(5), "{what}: {}", told["checked"]);
+        assert!(report["checked"][what].as_u64() >= Some(5), "{what}: {}", report["checked"]);
     }
-    assert!(told["checked"]["snapshots"].as_u64() >= Some(1), "{}", told["checked"]);
+    assert!(report["checked"]["snapshots"].as_u64() >= Some(1), "{}", report["checked"]);
 }
 
-/// R17, R18: summaries, one in the place of another, and what comes back when they are taken back.
+/// R17, R18: summaries, one in place of another, and the history after their undo.
 #[test]
 fn r17_r18_a_reader_of_the_page_follows_summaries_and_their_undoing() {
     let Some(python) = python() else { return };
@@ -165,8 +164,8 @@ fn r17_r18_a_reader_of_the_page_follows_summaries_and_their_undoing() {
     };
     talk();
     home.run(&["sessions", "compact"]).expect_code(0);
-    let told = compare(python, &home);
-    assert_eq!(told["sessions"][0]["transcript"][0]["role"], "summary");
+    let report = compare(python, &home);
+    assert_eq!(report["sessions"][0]["transcript"][0]["role"], "summary");
     talk();
     home.run(&["sessions", "compact", "--focus", "the tide"]).expect_code(0);
     compare(python, &home);
@@ -180,7 +179,7 @@ fn r17_r18_a_reader_of_the_page_follows_summaries_and_their_undoing() {
 
 /// R17, R18: images that came with a message and with a result, in a session that is long enough for a snapshot.
 #[test]
-fn r17_r18_a_reader_of_the_page_tells_what_came_with_messages() {
+fn r17_r18_a_reader_of_the_page_shows_attachments() {
     let Some(python) = python() else { return };
     let home = Home::new();
     put_image(&home, "dot.png", [200, 0, 0]);
@@ -189,13 +188,13 @@ fn r17_r18_a_reader_of_the_page_tells_what_came_with_messages() {
     for _ in 0..6 {
         home.assert_usable("main");
     }
-    let told = compare(python, &home);
-    assert!(told["checked"]["snapshots"].as_u64() >= Some(1), "{}", told["checked"]);
-    let files = list(&told["sessions"][0]["transcript"]).iter().filter(|item| !item["attachments"].is_null()).count();
-    assert_eq!(files, 2, "{told}");
+    let report = compare(python, &home);
+    assert!(report["checked"]["snapshots"].as_u64() >= Some(1), "{}", report["checked"]);
+    let files = list(&report["sessions"][0]["transcript"]).iter().filter(|item| !item["attachments"].is_null()).count();
+    assert_eq!(files, 2, "{report}");
 }
 
-/// R17, R18: what the model is told beside the conversation, waits, what the ledger is told, and an end by the clock.
+/// R17, R18: notes to the model, waits, reports to the ledger, and an end by the clock.
 #[test]
 fn r17_r18_a_reader_of_the_page_reads_notes_waits_and_ends() {
     let Some(python) = python() else { return };
@@ -206,16 +205,17 @@ fn r17_r18_a_reader_of_the_page_reads_notes_waits_and_ends() {
     compare(python, &waits);
     waits.run(&["budget", "set", "main", "--run", "--calls", "none"]).expect_code(0);
     agent.finish().expect_code(0);
-    let told = compare(python, &waits);
-    let notes =
-        |told: &Value| list(&told["sessions"][0]["transcript"]).iter().filter(|item| item["role"] == "note").count();
-    assert!(notes(&told) >= 1, "{told}");
+    let report = compare(python, &waits);
+    let notes = |report: &Value| {
+        list(&report["sessions"][0]["transcript"]).iter().filter(|item| item["role"] == "note").count()
+    };
+    assert!(notes(&report) >= 1, "{report}");
 
     let circles = Home::new().served_by(&server).with("LIMULUS_REQUESTS__RETRIES", "0");
     circles.run(&["agent", "-m", "rounds=9 tool=ls tokens=1"]).expect_code(1);
     assert_eq!(notes(&compare(python, &circles)), 1);
     let agent = circles.start(&["agent", "--session", "quota", "-m", "fail=429x1 tokens=1"]);
-    agent.until_err("goes on by itself");
+    agent.until_err("continues by itself");
     compare(python, &circles);
     circles.run(&["profiles", "clear"]).expect_code(0);
     agent.finish().expect_code(0);
@@ -225,9 +225,9 @@ fn r17_r18_a_reader_of_the_page_reads_notes_waits_and_ends() {
     let owner = rests.start(&["serve"]);
     owner.until_err("serving");
     rests.run(&["agent", "-m", "Who are you?"]).expect_code(0);
-    owner.until_err("agent:main:main is ended");
-    let told = compare(python, &rests);
-    assert_eq!(told["sessions"][0]["lifecycle"], "terminated");
+    owner.until_err("agent:main:main ended: it was idle for");
+    let report = compare(python, &rests);
+    assert_eq!(report["sessions"][0]["lifecycle"], "terminated");
 }
 
 /// What is damaged, in which file, next to what; what the finding is called, and at which entry it is.
@@ -269,8 +269,8 @@ fn r18_a_reader_of_the_page_locates_a_flipped_bit() {
     let home = Home::new();
     home.assert_usable("main");
     home.run(&["agent", "--session", "other", "-m", "list the files here"]).expect_code(0);
-    let told = read_whole(python, &home.path());
-    let other = list(&told["sessions"]).iter().find(|session| session["key"] == "agent:main:other").unwrap();
+    let report = read_whole(python, &home.path());
+    let other = list(&report["sessions"]).iter().find(|session| session["key"] == "agent:main:other").unwrap();
     let run = other["runs"][0]["run"].as_str().unwrap();
     let trace = home.run(&["runs", "trace", run, "--json"]).lines();
     let entry = |event: &str| trace.iter().find(|line| line["event"] == event).expect("an entry of that kind");
@@ -285,15 +285,15 @@ fn r18_a_reader_of_the_page_locates_a_flipped_bit() {
         ("chain", "journal.db", &chain, "chain", Some(&other["head"]["seq"])),
         ("time", "journal.db", &time[..], "chain", Some(&ended["seq"])),
         ("body", "journal.db", b"list the files here", "body", None),
-        ("mark", "journal.mark", &bytes_of(&told["mark"]["chain"]), "mark", None),
+        ("mark", "journal.mark", &bytes_of(&report["mark"]["chain"]), "mark", None),
         ("view", "journal.db", b"\"outcome\":\"completed\",\"started_at\"", "view", None),
     ];
     for (place, file, needle, what, seq) in damages {
         let copy = flipped(&home.path(), file, needle);
-        let (code, told) = read(python, copy.path());
-        assert_eq!(code, Some(1), "{place}: {told}");
-        let finding = list(&told["findings"]).iter().find(|finding| finding["what"] == what);
-        let finding = finding.unwrap_or_else(|| panic!("{place}: {}", told["findings"]));
+        let (code, report) = read(python, copy.path());
+        assert_eq!(code, Some(1), "{place}: {report}");
+        let finding = list(&report["findings"]).iter().find(|finding| finding["what"] == what);
+        let finding = finding.unwrap_or_else(|| panic!("{place}: {}", report["findings"]));
         if what == "payload" || what == "chain" {
             assert_eq!(finding["session"], session, "{place}: {finding}");
         }
@@ -303,7 +303,7 @@ fn r18_a_reader_of_the_page_locates_a_flipped_bit() {
     }
 }
 
-/// R17: a branch that was forked by hand is read as its parent's line up to there, and the chain goes on from there.
+/// R17: a branch that was forked by hand is read as its parent's entries up to the fork, and the chain continues from there.
 #[test]
 fn r17_a_reader_of_the_page_follows_a_fork() {
     let Some(python) = python() else { return };
@@ -314,18 +314,22 @@ fn r17_a_reader_of_the_page_follows_a_fork() {
     let at = list(&before["sessions"][0]["transcript"])[1]["seq"].as_u64().expect("a seq");
     let branch: BranchId = "019b7699-6800-7000-8000-000000000003".parse().unwrap();
     fork(&home.path(), branch, Seq(at));
-    let (code, told) = read(python, &home.path());
-    let session = &told["sessions"][0];
+    let (code, report) = read(python, &home.path());
+    let session = &report["sessions"][0];
     assert_eq!(session["branch"].as_str(), Some(branch.to_string().as_str()));
     assert_eq!((&session["head"]["seq"], &session["whole"]), (&1.into(), &true.into()));
     let shared: Vec<&Value> = list(&session["transcript"]).iter().collect();
     assert_eq!(shared, list(&before["sessions"][0]["transcript"])[..2].iter().collect::<Vec<_>>());
     // Nobody has written views for it, and that is all that is wrong.
-    let whats: Vec<&Value> = list(&told["findings"]).iter().map(|finding| &finding["what"]).collect();
-    assert!(code == Some(1) && !whats.is_empty() && whats.iter().all(|what| **what == "view"), "{}", told["findings"]);
+    let whats: Vec<&Value> = list(&report["findings"]).iter().map(|finding| &finding["what"]).collect();
+    assert!(
+        code == Some(1) && !whats.is_empty() && whats.iter().all(|what| **what == "view"),
+        "{}",
+        report["findings"]
+    );
 }
 
-/// R17, R18: a session that goes on from an anchor; its first run is in the snapshot alone.
+/// R17, R18: a session that continues from an anchor; its first run is only in the snapshot.
 #[test]
 fn r17_r18_a_reader_of_the_page_reads_a_home_that_was_anchored() {
     let Some(python) = python() else { return };
@@ -335,16 +339,16 @@ fn r17_r18_a_reader_of_the_page_reads_a_home_that_was_anchored() {
     home.assert_usable("main");
     anchor(&home.path(), "agent:main:main", Seq(end));
     home.assert_usable("main");
-    let told = read_whole(python, &home.path());
-    agree(&told, &home);
-    let session = &told["sessions"][0];
+    let report = read_whole(python, &home.path());
+    agree(&report, &home);
+    let session = &report["sessions"][0];
     assert_eq!(list(&session["runs"]).len(), 2, "{session}");
     let seqs: Vec<_> = list(&session["transcript"]).iter().map(|item| item["seq"].as_u64()).collect();
     assert!(seqs.is_sorted() && seqs[0].is_some_and(|first| first < end), "items keep their entries: {session}");
-    assert_eq!(told["checked"]["snapshots"], 1);
+    assert_eq!(report["checked"]["snapshots"], 1);
 }
 
-/// R10, R18: a session that goes on in a new branch. The damaged one is as it was, and no session's line goes through it.
+/// R10, R18: a session that continues in a new branch. The damaged branch is unchanged, and no session uses it.
 #[test]
 fn r10_r18_a_reader_of_the_page_reads_a_home_that_was_salvaged() {
     let Some(python) = python() else { return };
@@ -354,11 +358,11 @@ fn r10_r18_a_reader_of_the_page_reads_a_home_that_was_salvaged() {
     home.run(&["doctor", "--repair", "session:agent:main:main", "--yes"]).expect_code(0);
     home.run(&["resume", "main", "--force"]).expect_code(0);
     home.assert_usable("main");
-    let (code, told) = read(python, &home.path());
-    let seqs: Vec<_> = list(&told["findings"]).iter().map(|finding| (&finding["branch"], &finding["what"])).collect();
-    assert_eq!((code, seqs), (Some(1), vec![(&branch, &"payload".into())]), "{}", told["findings"]);
-    agree(&told, &home);
-    let session = list(&told["sessions"]).iter().find(|session| session["key"] == "agent:main:main").expect("it");
+    let (code, report) = read(python, &home.path());
+    let seqs: Vec<_> = list(&report["findings"]).iter().map(|finding| (&finding["branch"], &finding["what"])).collect();
+    assert_eq!((code, seqs), (Some(1), vec![(&branch, &"payload".into())]), "{}", report["findings"]);
+    agree(&report, &home);
+    let session = list(&report["sessions"]).iter().find(|session| session["key"] == "agent:main:main").expect("it");
     assert_ne!(session["branch"], branch);
     assert_eq!(home.json(&["sessions", "show", "other"]), old);
 }
@@ -371,10 +375,10 @@ fn fork(home: &Path, branch: BranchId, at: Seq) {
     let event = Event::from(Forked { parent: row.branch, at, hash: entries[0].chain });
     let records = vec![Record { seq: Some(Seq(1)), at: entries[0].at, event }];
     let batch = Batch { session: row.session, branch, records, bodies: vec![], views: Views::default() };
-    let (done, told) = channel();
+    let (done, report) = channel();
     let append = Append { batch: Arc::new(batch), epoch: journal.epoch() };
     journal.append(append, Box::new(move |answer| done.send(answer).expect("it is waited for")));
-    told.recv().expect("an answer").expect("it is kept");
+    report.recv().expect("an answer").expect("it is kept");
 }
 
 /// What the engine makes of the first entries of the first session's branch, in the form of a snapshot.
@@ -403,7 +407,7 @@ fn edited(python: &str, home: &Path, snapshot: &str, sql: &str) -> tempfile::Tem
     copy
 }
 
-/// R17, R18: snapshots stand for what the entries say, and where entries were removed they stand in for them.
+/// R17, R18: snapshots equal the fold of the entries, and replace removed entries.
 #[test]
 fn r17_r18_a_reader_of_the_page_reads_snapshots_redactions_and_anchors() {
     let Some(python) = python() else { return };
@@ -411,8 +415,8 @@ fn r17_r18_a_reader_of_the_page_reads_snapshots_redactions_and_anchors() {
     home.assert_usable("main");
     home.assert_usable("main");
     let before = read_whole(python, &home.path());
-    let texts = |told: &Value| {
-        let items = list(&told["sessions"][0]["transcript"]).iter();
+    let texts = |report: &Value| {
+        let items = list(&report["sessions"][0]["transcript"]).iter();
         items.map(|item| item["text"].as_str().expect("a text").to_owned()).collect::<Vec<_>>()
     };
     // The end of the first run: the second answer's entry is behind it.
@@ -435,16 +439,16 @@ fn r17_r18_a_reader_of_the_page_reads_snapshots_redactions_and_anchors() {
     ];
     for (what, state, sql, finding) in edits {
         let copy = edited(python, &home.path(), state, &sql);
-        let (code, told) = read(python, copy.path());
-        let found: Vec<_> = list(&told["findings"]).iter().filter_map(|finding| finding["what"].as_str()).collect();
-        assert_eq!(code, Some(i32::from(finding.is_some())), "{what}: {}", told["findings"]);
+        let (code, report) = read(python, copy.path());
+        let found: Vec<_> = list(&report["findings"]).iter().filter_map(|finding| finding["what"].as_str()).collect();
+        assert_eq!(code, Some(i32::from(finding.is_some())), "{what}: {}", report["findings"]);
         assert!(finding.is_none_or(|finding| found.contains(&finding)), "{what}: {found:?}");
         if finding.is_none() {
-            assert_eq!(texts(&told), texts(&before), "{what}");
-            assert_eq!(told["sessions"][0]["whole"], true, "{what}");
+            assert_eq!(texts(&report), texts(&before), "{what}");
+            assert_eq!(report["sessions"][0]["whole"], true, "{what}");
         }
     }
     let copy = edited(python, &home.path(), &state, &(drop + &redact));
-    let (code, told) = read(python, copy.path());
-    assert_eq!((code, &told["sessions"][0]["whole"]), (Some(0), &false.into()), "what was erased is not told");
+    let (code, report) = read(python, copy.path());
+    assert_eq!((code, &report["sessions"][0]["whole"]), (Some(0), &false.into()), "what was erased is not shown");
 }

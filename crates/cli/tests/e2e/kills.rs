@@ -1,4 +1,4 @@
-//! `kill -9`, and who takes up what was cut off.
+//! `kill -9`, and how the next process resumes.
 
 use model_server::ModelServer;
 
@@ -24,7 +24,7 @@ fn kill_in_the_count_of(home: &Home, session: &str, message: &str) {
     agent.kill();
 }
 
-/// Starts an answer in this session and kills limulus after a few words; gives what was seen of it.
+/// Starts an answer in this session and kills limulus after a few words. Returns the received text.
 fn kill_in_an_answer(home: &Home, session: &str) -> String {
     let agent = home.start(&["agent", "--session", session, "--json", "-m", &format!("{STALLED} {session}")]);
     let seen = agent.until_said("word2");
@@ -56,7 +56,7 @@ fn r13_a_command_that_ended_meanwhile_is_not_run_again() {
     let home = Home::new();
     kill_in_the_count(&home, "main");
     home.put("go", "");
-    // Not the end of its process: its supervisor sees that later, and records it later still.
+    // The end of its process alone is not enough: its supervisor notices and records it later.
     until("the record of its end", || home.exit_records() == 1);
     let resumed = home.run(&["resume"]).expect_code(0);
     assert!(resumed.err.contains("found: ended"), "{resumed:?}");
@@ -76,8 +76,8 @@ fn r12_a_cut_answer_is_kept_and_the_whole_one_is_printed_once() {
 }
 
 #[test]
-fn r12_continue_goes_on_from_the_kept_text() {
-    // The offline model goes on where it was cut. Its next piece is far away.
+fn r12_continue_resumes_from_the_kept_text() {
+    // The offline model continues where it was interrupted. Its next piece comes much later.
     let home = Home::new().paced(2000).with("LIMULUS_RUNS__RESUME", "continue");
     let agent = home.start(&["agent", "--json", "-m", "Who are you?"]);
     let seen = agent.until_text(1);
@@ -89,7 +89,7 @@ fn r12_continue_goes_on_from_the_kept_text() {
 }
 
 #[test]
-fn r10_r11_a_run_that_is_killed_twice_in_a_row_is_taken_up_twice() {
+fn r10_r11_a_run_that_is_killed_twice_in_a_row_is_resumed_twice() {
     let server = ModelServer::start().unwrap();
     let home = Home::new().served_by(&server);
     // The request for the call says no word and cannot stall; the one after it does.
@@ -129,8 +129,8 @@ fn r11_other_sessions_runs_stay_for_resume_and_are_counted() {
         kill_in_an_answer(&home, session);
     }
     let answer = home.run(&["agent", "--session", "c", "-m", "Who are you?"]).expect_code(0);
-    let told: Vec<&str> = answer.err.lines().filter(|line| line.contains("unfinished")).collect();
-    assert!(matches!(&told[..], [line] if line.contains('2') && line.contains("limulus resume")), "{told:?}");
+    let notes: Vec<&str> = answer.err.lines().filter(|line| line.contains("unfinished")).collect();
+    assert!(matches!(&notes[..], [line] if line.contains('2') && line.contains("limulus resume")), "{notes:?}");
     assert_eq!(run_of(&home, "a")["outcome"], serde_json::Value::Null);
 
     home.run(&["resume", "b"]).expect_code(0);
@@ -151,9 +151,9 @@ fn r11_resume_says_when_there_is_nothing_to_take_up() {
     home.run(&["resume", "other"]).expect_code(4).expect_err("limulus sessions list");
 }
 
-/// A run that never gets any further is not tried for ever; nothing else has to suffer from it.
+/// A run without progress is not retried forever, and does not affect anything else.
 #[test]
-fn r11_a_poison_run_is_held_until_a_human_says_go_on() {
+fn r11_a_poison_run_waits_until_a_human_resumes_it() {
     // The first byte is far away.
     let slow = Home::new().paced(60_000);
     let agent = slow.start(&["agent", "--session", "bad", "--json", "-m", "Who are you?"]);
@@ -161,7 +161,7 @@ fn r11_a_poison_run_is_held_until_a_human_says_go_on() {
     agent.kill();
     for _ in 0..2 {
         let resuming = slow.start(&["resume", "bad", "--json"]);
-        // Its state is told before it is taken up.
+        // Its state is reported before it is resumed.
         resuming.until_line("the opening", |line| line["stream"] == "lifecycle" && line["type"] == "opened");
         resuming.kill();
     }
@@ -172,7 +172,7 @@ fn r11_a_poison_run_is_held_until_a_human_says_go_on() {
 
     let again = home.run(&["resume"]).expect_code(3);
     assert!(again.verdict().contains("3 times"), "it says why each time: {again:?}");
-    // The session says so, refuses messages, and leaves the others alone.
+    // The session reports it and refuses messages; other sessions are not affected.
     let refused = home.run(&["agent", "--session", "bad", "-m", "Who are you?"]).expect_code(3);
     assert!(refused.verdict().contains("--force"), "{refused:?}");
     home.assert_usable("good");
@@ -181,13 +181,13 @@ fn r11_a_poison_run_is_held_until_a_human_says_go_on() {
     home.assert_usable("bad");
 }
 
-/// The same beside others, in a service: only what cuts it off is held, and told so on every way to it.
+/// The same in a service beside other sessions: only the session that causes the kills needs a human, and every interface reports that.
 #[test]
-fn r11_a_poison_run_is_held_and_the_other_sessions_of_its_home_go_on() {
+fn r11_a_poison_run_waits_and_the_other_sessions_of_its_home_continue() {
     let server = Planned::start(|number, asked| {
         let body = asked.body.to_string();
         match () {
-            // Whoever sends this is killed, up to the time that a human insists.
+            // Each owner that sends this is killed, until a human resumes the session with --force.
             () if body.contains("Bring it down.") && number < 4 => Does::Hold(String::new()),
             () if body.contains("Be cut once.") && number < 4 => Does::Hold(said(&["So "])),
             () => Does::Answer(whole(&["So it is."])),
@@ -211,7 +211,7 @@ fn r11_a_poison_run_is_held_and_the_other_sessions_of_its_home_go_on() {
     server.until_asked(4);
     third.kill();
 
-    // At the third opening after it the one is held, the other goes on, and a new one is answered.
+    // At the third opening the first session needs a human, the other continues, and a new one is answered.
     let owner = serve(5);
     home.run(&["runs", "wait", "--session", "good"]).expect_code(0);
     assert_eq!(run_of(&home, "good")["text"], "So it is.");

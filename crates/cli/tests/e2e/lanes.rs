@@ -1,14 +1,14 @@
-//! Lanes: who waits for a place says behind whom, and can be taken back.
+//! Lanes: a queued run shows what it waits for, and can be cancelled.
 
 use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::support::{Home, Process, pids, until};
 
-/// A command that goes on until the file `go` is there.
+/// A command that runs until the file `go` exists.
 const HOLD: &str = "run `echo $$ >> pids; until test -e go; do sleep 0.02; done`";
 
-/// One run at a time, and one that has the place: the session `a` holds it until the file `go` is there.
+/// One run at a time: the run of session `a` executes until the file `go` exists.
 fn one_place(home: &Home) -> (Process, Process) {
     let owner = home.start(&["serve"]);
     owner.until_err("serving");
@@ -21,15 +21,19 @@ fn waits(line: &Value) -> bool {
     line["stream"] == "queue" && line["type"] == "waiting"
 }
 
-/// R35: a wait is told when it begins, once more when it has lasted 2 s, and at its end; it is in status and runs, and on
-/// stderr of whoever waits.
+/// R35: a wait is reported when it starts, after 2 s, and at its end. It is shown by `status`, by `runs` and on stderr of the
+/// waiting command.
 #[test]
-fn r35_who_waits_for_a_place_is_told_behind_whom() {
+fn r35_a_queued_run_shows_what_it_waits_behind() {
     let home = Home::new().with("LIMULUS_LANES__MAIN", "1");
     let (owner, first) = one_place(&home);
     let second = home.start(&["agent", "--session", "b", "--json", "-m", "tokens=3 Who are you?"]);
-    let told = second.until_line("the wait", waits);
-    assert_eq!((&told["lane"], &told["behind"][0]["session"]), (&"main".into(), &"agent:main:a".into()), "{told}");
+    let wait_line = second.until_line("the wait", waits);
+    assert_eq!(
+        (&wait_line["lane"], &wait_line["behind"][0]["session"]),
+        (&"main".into(), &"agent:main:a".into()),
+        "{wait_line}"
+    );
     second.until_line("a long wait", |line| waits(line) && line["waited_ms"].as_u64() >= Some(2_000));
     let third = home.start(&["agent", "--session", "c", "-m", "tokens=3 Who are you?"]);
     third.until_err("queued behind agent:main:a\n");
@@ -53,7 +57,7 @@ fn r35_who_waits_for_a_place_is_told_behind_whom() {
         shown.contains("for a place in the lane main") && shown.contains("the places have: agent:main:a (run "),
         "{shown}"
     );
-    // Whoever begins to look meanwhile is told as well.
+    // A late watcher receives it as well.
     let run = waiting[0]["run"].as_str().expect("an id");
     let watch = home.start(&["runs", "watch", run, "--json"]);
     watch.until_line("the wait", waits);
@@ -72,7 +76,7 @@ fn r35_who_waits_for_a_place_is_told_behind_whom() {
 
 /// R23: one run of an agent at once, across a kill; those of other agents do not wait behind it.
 #[test]
-fn r23_a_run_past_the_bound_of_its_agent_waits_says_for_what_and_goes_on_by_itself() {
+fn r23_a_run_past_the_bound_of_its_agent_waits_says_for_what_and_continues_by_itself() {
     let home =
         Home::new().with("LIMULUS_BUDGET__AGENT__CONCURRENT_RUNS", "1").with("LIMULUS_AGENTS__OTHER__WORKSPACE", ".");
     let (mut owner, first) = one_place(&home);
@@ -99,7 +103,7 @@ fn r23_a_run_past_the_bound_of_its_agent_waits_says_for_what_and_goes_on_by_itse
     owner.finish().expect_code(0);
 }
 
-/// R15, R35: a run that waits for its place is taken back, by command or by Ctrl-C; it never begins, and nothing else is.
+/// R15, R35: a queued run is cancelled by a command or by Ctrl-C. It never starts, and nothing else is cancelled.
 #[test]
 fn r15_r35_a_run_that_waits_for_its_place_can_be_aborted() {
     let home = Home::new().with("LIMULUS_LANES__MAIN", "1");
@@ -110,7 +114,7 @@ fn r15_r35_a_run_that_waits_for_its_place_can_be_aborted() {
     third.until_line("the wait", waits);
     let last = home.start(&["agent", "--session", "d", "--json", "-m", "tokens=3 Who are you?"]);
     last.until_line("the wait", waits);
-    home.run(&["runs", "abort", "--session", "b"]).expect_code(0).expect_err("is taken back");
+    home.run(&["runs", "abort", "--session", "b"]).expect_code(0).expect_err("is cancelled");
     third.signal(Signal::INT);
     for taken_back in [second, third] {
         let lines = taken_back.finish().lines();
@@ -124,8 +128,8 @@ fn r15_r35_a_run_that_waits_for_its_place_can_be_aborted() {
     assert_eq!(keys, ["agent:main:a", "agent:main:d"]);
 }
 
-/// R11, R16, R35: the owner is killed with three runs under way, and the next one has one place: what waits for it takes messages
-/// and settings, can be held, and says what it waits for.
+/// R11, R16, R35: the owner is killed with three unfinished runs, and the next one executes one at a time. The queued runs
+/// accept messages and settings, can be paused, and show what they wait for.
 #[test]
 fn r11_r35_what_waits_for_its_place_after_a_restart_takes_what_is_asked() {
     let home = Home::new().with("LIMULUS_TOOLS__EXEC__POLICY", "allow");
@@ -175,9 +179,9 @@ fn r11_r35_what_waits_for_its_place_after_a_restart_takes_what_is_asked() {
     owner.finish().expect_code(0);
 }
 
-/// R21: where the process has as much in memory as it may, one run goes on at a time. What is let go meanwhile is read again.
+/// R21: at the memory limit of the process one run executes at a time. Evicted content is read again.
 #[test]
-fn r21_where_memory_is_used_up_one_run_goes_on_at_a_time_and_the_others_follow() {
+fn r21_at_the_memory_limit_one_run_executes_at_a_time_and_the_others_follow() {
     let home = Home::new().with("LIMULUS_BUDGET__PROCESS__MEMORY_MB", "1");
     let (owner, first) = one_place(&home);
     let resident = home.json(&["status"])["owner"]["resident_bytes"].as_u64();

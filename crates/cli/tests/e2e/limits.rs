@@ -39,8 +39,8 @@ pub(crate) fn r15_the_limit_of_a_run_ends_its_command() {
     home.assert_usable("main");
 }
 
-/// A command that hangs, one that ignores SIGTERM, one that forks away and hangs: each is ended at the limit of a call,
-/// the model is told, the run completes.
+/// A command hangs, ignores SIGTERM, or forks away and hangs: each is ended at the limit of a call, the model receives
+/// that, and the run completes.
 #[test]
 pub(crate) fn r15_r49_a_call_past_its_limit_is_ended_whatever_it_does() {
     let hanging = [
@@ -64,12 +64,12 @@ pub(crate) fn r15_r49_a_call_past_its_limit_is_ended_whatever_it_does() {
 }
 
 #[test]
-pub(crate) fn r52_a_run_that_goes_round_in_a_circle_is_told_so_and_then_stopped() {
+pub(crate) fn r52_a_run_in_a_loop_is_warned_and_then_stopped() {
     let server = ModelServer::start().unwrap();
     let home = Home::new().served_by(&server);
     let stopped = home.run(&["agent", "-m", "rounds=9 tool=ls tokens=1"]).expect_code(1);
-    let told = "! the model is told: Note from limulus: your call of `ls` has had the same arguments and the same result 3 times";
-    assert_eq!(stopped.err.matches(told).count(), 1, "{stopped:?}");
+    let notice = "! the model receives: Note from limulus: your call of `ls` has had the same arguments and the same result 3 times";
+    assert_eq!(stopped.err.matches(notice).count(), 1, "{stopped:?}");
     let verdict = stopped.verdict();
     assert!(verdict.contains("the same call of `ls` came with the same result 6 times"), "{verdict}");
     assert!(verdict.contains("runs.loop_stop_after"), "it says what can be done: {verdict}");

@@ -1,5 +1,5 @@
-//! Profiles that are logged in: tokens are got, refreshed once for all who want them, kept before they are used, and told
-//! to nobody.
+//! Logged-in profiles: access tokens are obtained, refreshed once for all waiting requests, stored before use, and never
+//! shown.
 
 use std::fs;
 use std::path::Path;
@@ -67,7 +67,7 @@ fn r50_a_token_is_got_for_the_first_request_and_its_successor_is_kept() {
         assert_eq!(fs::read_to_string(server.file()).unwrap().trim(), refresh_token(number + 1));
         assert_masked(&home, &[&answer.out, &answer.err]);
     }
-    // What is kept is there before the token is used.
+    // The refresh token is stored before the access token is used.
     let asked = [("at_very_secret_1", "rt_very_secret_2"), ("at_very_secret_2", "rt_very_secret_3")];
     let asked = asked.map(|(bearer, kept)| (bearer.to_owned(), kept.to_owned()));
     assert_eq!(server.state().asked, asked);
@@ -96,7 +96,7 @@ fn r50_a_token_that_is_refused_is_refreshed_and_the_request_sent_again() {
     server.expire();
     let answer = home.run(&["agent", "-m", "Hello again"]).expect_code(0);
     assert_eq!(answer.out, "Hello.\n");
-    assert!(answer.err.contains("401") && !answer.err.contains("now asks"), "{}", answer.err);
+    assert!(answer.err.contains("401") && !answer.err.contains("switches to"), "{}", answer.err);
     let trace = home.run(&["runs", "trace", "--json"]).expect_code(0);
     let events: Vec<_> =
         trace.lines().iter().map(|line| line["event"].as_str().unwrap_or_default().to_owned()).collect();
@@ -106,7 +106,7 @@ fn r50_a_token_that_is_refused_is_refreshed_and_the_request_sent_again() {
     assert_masked(&home, &[&answer.out, &answer.err]);
 }
 
-/// R11: what the token server gave is there for the next process, which has not heard of it.
+/// R11: the next process uses the refresh token that the token server returned to the last one.
 #[test]
 fn r50_a_refresh_token_that_was_replaced_survives_a_kill() {
     let server = LoginServer::start(3600);
@@ -132,12 +132,12 @@ fn r50_r51_a_login_that_is_not_accepted_gives_way_to_the_next_profile() {
     assert_eq!(answer.out, "Hello.\n");
     let remedy = format!("put the new refresh token into {} (profile `work`", server.file().display());
     assert!(answer.err.contains("invalid_grant") && answer.err.contains(&remedy), "{}", answer.err);
-    assert!(answer.err.contains("now asks acme/scripted (spare)"), "{}", answer.err);
+    assert!(answer.err.contains("switches to acme/scripted (spare)"), "{}", answer.err);
     assert_eq!(server.state().refreshed, [1]);
     assert_eq!(sent(&server), [GOOD_KEY]);
     assert_masked(&home, &[&answer.out, &answer.err]);
 
-    // What one run has learnt the next would know.
+    // Otherwise the next run would know the cooldown of this one.
     home.run(&["profiles", "clear"]).expect_code(0);
     let home = and_a_key(home, "not-good");
     let failed = home.run(&["agent", "-m", "Hello"]).expect_code(1);
@@ -154,7 +154,7 @@ fn r50_r51_a_login_that_is_not_accepted_gives_way_to_the_next_profile() {
     assert_masked(&home, &[&failed.out, &failed.err]);
 }
 
-/// Twenty sessions hear at about the same time that their token has expired; the one that brings a new one may be used once.
+/// The token of twenty sessions expires at about the same time; a refresh token may be used once.
 #[test]
 fn r50_twenty_sessions_with_one_expired_token_make_one_refresh() {
     let server = LoginServer::start(3600);

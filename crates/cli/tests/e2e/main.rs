@@ -1,5 +1,5 @@
-//! The real program from end to end: real processes, files, signals, HTTP and terminals. One file a subject. What may
-//! not live here: what a crate can show by itself.
+//! Tests of the real program with real processes, files, signals, HTTP and terminals, one file a subject. What a crate can
+//! show by itself is tested there.
 
 mod aborts;
 mod anchored;

@@ -1,4 +1,4 @@
-//! `limulus models`: what is known of models, and what works of one, found out by real requests to a real local server.
+//! `limulus models`: the list of models, and the check of one by real requests to a local server.
 
 use serde_json::{Value, json};
 
@@ -149,7 +149,7 @@ fn r24_what_a_server_refuses_is_said_in_its_words() {
 }
 
 #[test]
-fn a_server_that_is_not_there_and_a_provider_that_is_not_configured_are_told_apart() {
+fn a_missing_server_and_an_unconfigured_provider_have_different_errors() {
     let home = Home::new().served_at(&format!("http://{CLOSED}/v1"));
     let finished = home.run(&["models", "check"]).expect_code(1);
     assert_line(&finished, "✗", "reachable", "could not be reached");

@@ -1,4 +1,4 @@
-//! Homes that older versions have left: what they said of them is said today, and they go on.
+//! Homes of older versions: they show what they showed then, and continue.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -24,7 +24,7 @@ fn copy(of: &Path) -> Home {
     home
 }
 
-/// What was said is said; more may be said by now.
+/// Checks that everything shown then is shown now; more may be shown.
 fn assert_says(actual: &Value, expected: &Value, at: &str) {
     match (actual, expected) {
         (Value::Object(actual), Value::Object(expected)) => {
@@ -45,7 +45,7 @@ fn assert_says(actual: &Value, expected: &Value, at: &str) {
 
 /// R10, R17: entries of every version give the state that they gave.
 #[test]
-fn r10_r17_a_home_of_an_older_version_says_what_it_said_and_goes_on() {
+fn r10_r17_a_home_of_an_older_version_shows_the_same_and_continues() {
     let homes = homes();
     assert!(!homes.is_empty(), "there is one");
     for folder in homes {

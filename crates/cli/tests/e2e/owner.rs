@@ -1,4 +1,4 @@
-//! One owner of a home; everybody may read.
+//! A home has one owner; anyone may read.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::support::{Home, Process, until};
 
-/// A run that goes on until the file `go` is there.
+/// A run that executes until the file `go` exists.
 fn busy(home: &Home) -> Process {
     let command = "run `echo $$ >> pids; until test -e go; do sleep 0.02; done`";
     let agent = home.start(&["agent", "--session", "busy", "--yes", "-m", command]);
@@ -16,7 +16,7 @@ fn busy(home: &Home) -> Process {
     agent
 }
 
-/// R10, R61: an owner that answers does what others ask for; one that is stopped is named.
+/// R10, R61: an owner that responds serves other commands; a stopped one is named.
 #[test]
 fn r10_r61_an_owner_that_does_not_answer_is_named() {
     let home = Home::new();
@@ -68,8 +68,8 @@ fn taken_over(home: &Home, owner: &Process) {
         // Stopped in the middle of a transaction, it still keeps others from writing.
         other.expect_code(74).expect_err("locked");
         owner.signal(Signal::CONT);
-        let told = owner.pieces();
-        until("the next piece", || owner.pieces() > told);
+        let received = owner.pieces();
+        until("the next piece", || owner.pieces() > received);
     }
     panic!("it was in a transaction whenever it was stopped");
 }
@@ -87,7 +87,7 @@ fn r10_a7_an_owner_that_slept_while_another_took_over_appends_nothing_more() {
     let ended = sleeper.finish().expect_code(75);
     assert!(ended.verdict().contains("this process was owner"), "{ended:?}");
     assert_eq!((trace(), heads()), (before, sessions), "something of it is in the journal");
-    // The chain holds, and the run is taken up by whoever owns the home next.
+    // The chain is intact, and the next owner resumes the run.
     home.paced(0).run(&["resume"]).expect_code(0);
 }
 
@@ -138,7 +138,7 @@ fn r15_abort_ends_an_unfinished_run_without_an_owner() {
     home.run(&["runs", "abort", "--session", "busy"]).expect_code(0).expect_err("aborted");
     assert!(!crate::support::is_alive(pids[0]), "its command is ended");
     assert_eq!(home.json(&["runs", "show", "--session", "busy"])["outcome"], "aborted");
-    // There is nothing left to abort, and that is said.
+    // Nothing is left to abort, and the command reports that.
     home.run(&["runs", "abort", "--session", "busy"]).expect_code(4);
     home.assert_usable("busy");
 }

@@ -1,4 +1,4 @@
-//! The published schema against what an owner really says.
+//! Checks the published schema against the frames of a real owner.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 
 use crate::support::Home;
 
-/// A client that checks all that it hears.
+/// A client that checks every received frame.
 struct Strict {
     schema: Value,
     read: BufReader<UnixStream>,
     write: UnixStream,
     /// What each request asked for.
     asked: BTreeMap<String, String>,
-    /// What was heard: methods and events.
+    /// The received methods and events.
     observed: BTreeSet<String>,
     /// Parts of the schema that were needed before.
     known: BTreeMap<String, tools::SchemaValidator>,
@@ -162,7 +162,7 @@ fn r60_all_that_an_owner_says_keeps_to_the_published_schema() {
         assert_eq!(client.get(method, &params)["error"]["code"], code, "{method}");
     }
     let lines = ["lifecycle/start", "lifecycle/end", "assistant/delta", "queue/accepted"];
-    for told in ["ask", "answered", "agent", "chat"].into_iter().chain(lines) {
-        assert!(client.observed.contains(told), "{told} was not heard: {:?}", client.observed);
+    for expected in ["ask", "answered", "agent", "chat"].into_iter().chain(lines) {
+        assert!(client.observed.contains(expected), "{expected} was not heard: {:?}", client.observed);
     }
 }

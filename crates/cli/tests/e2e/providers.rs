@@ -1,4 +1,4 @@
-//! What a provider can do wrong. Each ends in a line or two that say what to do, is in the trace of its run, and leaves the
+//! Failures of a provider. Each ends with one or two lines that say what to do, is in the trace of its run, and leaves the
 //! session usable.
 
 use model_server::ModelServer;
@@ -44,7 +44,7 @@ pub(crate) fn r24_r51_a_request_that_fails_says_so_and_is_in_the_trace() {
 }
 
 #[test]
-pub(crate) fn r24_a_cut_that_does_not_last_is_mended() {
+pub(crate) fn r24_a_short_interruption_is_retried() {
     let server = ModelServer::start().unwrap();
     let home = Home::new().served_by(&server);
     let answer = home.run(&["agent", "-m", "cut=3x2 tokens=5"]).expect_code(0);
@@ -70,12 +70,12 @@ pub(crate) fn r49_a_provider_that_is_silent_is_given_up() {
     assert!(answer.out == "word0 word1\n" && answer.err.contains("first_byte_timeout_s"), "{answer:?}");
 }
 
-/// Mistakes of a model are its calls' results: it is told, and decides.
+/// A model receives its mistakes as results of its calls.
 #[test]
 pub(crate) fn r13_r46_a_call_that_makes_no_sense_is_answered_and_not_run() {
     let server = ModelServer::start().unwrap();
     let home = Home::new().served_by(&server);
-    for (call, told) in [
+    for (call, expected) in [
         ("call:ls {\"path\": ", "JSON"),
         ("call:ls [1]", "object"),
         ("call:read {\"file\": \"x\"}", "path"),
@@ -86,7 +86,7 @@ pub(crate) fn r13_r46_a_call_that_makes_no_sense_is_answered_and_not_run() {
         let call_shown = home.json(&["runs", "show"])["steps"][0]["calls"][0].clone();
         assert_eq!(call_shown["outcome"], "denied", "{call}: {call_shown}");
         let trace = home.run(&["runs", "trace"]).expect_code(0).out;
-        assert!(trace.contains(told), "{told} of {call}: {trace}");
+        assert!(trace.contains(expected), "{expected} of {call}: {trace}");
         home.assert_usable("main");
     }
     assert_eq!(server.violations(), [""; 0], "every call was answered");

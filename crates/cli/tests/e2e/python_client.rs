@@ -35,7 +35,7 @@ fn ask(home: &Home, python: &str, message: &str) -> Process {
 }
 
 #[test]
-fn r43_r60_a_client_of_sixty_lines_goes_on_where_it_was_when_the_owner_is_killed() {
+fn r43_r60_a_client_of_sixty_lines_continues_where_it_was_when_the_owner_is_killed() {
     let Some(python) = python() else { return };
     let server = ModelServer::start().unwrap();
     let home = Home::new().served_by(&server);
@@ -44,10 +44,10 @@ fn r43_r60_a_client_of_sixty_lines_goes_on_where_it_was_when_the_owner_is_killed
     client.until_err("word2");
     service.kill();
     let service = serve(&home);
-    let told = client.finish().expect_code(0);
+    let followed = client.finish().expect_code(0);
     let run = home.json(&["runs", "show"]);
-    assert_eq!((&run["outcome"], &run["text"]), (&json!("completed"), &json!(told.out.trim_end())), "{told:?}");
-    assert!(told.out.starts_with("word0 ") && told.out.ends_with(" word11\n"), "{told:?}");
+    assert_eq!((&run["outcome"], &run["text"]), (&json!("completed"), &json!(followed.out.trim_end())), "{followed:?}");
+    assert!(followed.out.starts_with("word0 ") && followed.out.ends_with(" word11\n"), "{followed:?}");
     assert_eq!(home.json(&["runs", "list"]).as_array().map(Vec::len), Some(1), "sent again, it is the same message");
     service.signal(Signal::TERM);
     service.finish().expect_code(0);
@@ -67,9 +67,9 @@ fn r43_a_client_sees_nothing_twice_however_often_the_owner_is_killed() {
         service.kill();
         service = serve(&home);
     }
-    let told = client.finish().expect_code(0);
-    assert_eq!(json!(told.out.trim_end()), home.json(&["runs", "show"])["text"]);
-    assert_eq!(told.err.matches("word39").count(), 7, "{told:?}");
+    let followed = client.finish().expect_code(0);
+    assert_eq!(json!(followed.out.trim_end()), home.json(&["runs", "show"])["text"]);
+    assert_eq!(followed.err.matches("word39").count(), 7, "{followed:?}");
     drop(service);
 }
 

@@ -1,4 +1,4 @@
-//! A message to a session in which a run is under way: what its mode makes of it, told to its sender and to whoever looks.
+//! A message to a session with an unfinished run: what its mode does, as its sender and other clients see it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Busy, HOLD, Home, Process, is_alive, is_state, pids, until};
 
-/// R32: it goes in when the command has ended, into the same run.
+/// R32: a steer enters the same run when the command has ended.
 #[test]
 fn r32_a_steer_is_in_the_next_request_of_the_run_that_is_under_way() {
     let mut busy = Busy::new();
@@ -53,9 +53,9 @@ fn r33_an_interrupt_takes_the_place_of_the_run() {
     assert!(pids(&busy.home.file("pids")).iter().all(|pid| !is_alive(*pid)));
 }
 
-/// R34, R36: what waits is shown in order, and can be taken back.
+/// R34, R36: waiting messages are listed in order and can be cancelled.
 #[test]
-fn r34_what_waits_can_be_taken_back_one_by_one_and_all_at_once() {
+fn r34_waiting_messages_can_be_cancelled_one_by_one_and_all_at_once() {
     let mut busy = Busy::new();
     let sent: Vec<Value> = ["one", "two", "three"].iter().map(|text| busy.send("followup", text)).collect();
     let cancelled = busy.home.json(&["queue", "cancel", sent[1]["message"].as_str().expect("a text")]);
@@ -74,7 +74,7 @@ fn r34_what_waits_can_be_taken_back_one_by_one_and_all_at_once() {
     assert_eq!(busy.home.json(&["runs", "list"]).as_array().expect("a list").len(), 1);
 }
 
-/// R30: a message goes by its own mode, else by its session's, else by the configuration's.
+/// R30: the mode of a message is its own, else that of its session, else the configured one.
 #[test]
 fn r30_the_mode_is_the_messages_own_else_the_sessions_else_the_configurations() {
     let mut busy = Busy::new();
@@ -103,15 +103,15 @@ fn waiting_for(busy: &Busy, run: &str) -> [Process; 2] {
     [watch, busy.home.start(&["runs", "wait", run])]
 }
 
-/// R33, R43: whoever watches or waits for a run that never begins is told so, and so is the command that sent its message.
+/// R33, R43: commands that watch or wait for a run that never starts report that, and so does the command that sent its message.
 #[test]
-fn r33_r43_who_waits_for_a_run_ends_when_its_message_is_taken_back() {
+fn r33_r43_a_wait_for_a_run_ends_when_its_message_is_cancelled() {
     let mut busy = Busy::new();
     let ways: [&[&str]; 3] = [&["queue", "cancel"], &["queue", "clear", "main"], &["sessions", "end", "main"]];
     for words in ways {
         let agent = busy.home.start(&["agent", "--json", "--mode", "followup", "-m", "Who are you?"]);
-        let told = agent.until_line("its message", |line| line["stream"] == "queue" && line["type"] == "accepted");
-        let run = told["run"].as_str().expect("an id");
+        let accepted = agent.until_line("its message", |line| line["stream"] == "queue" && line["type"] == "accepted");
+        let run = accepted["run"].as_str().expect("an id");
         let [watch, wait] = waiting_for(&busy, run);
         let words: Vec<&str> = words.iter().copied().chain((words[1] == "cancel").then_some(run)).collect();
         busy.home.run(&words).expect_code(0);
@@ -122,7 +122,7 @@ fn r33_r43_who_waits_for_a_run_ends_when_its_message_is_taken_back() {
             assert_eq!((&last["type"], &last["state"]), (&"settled".into(), &"cancelled".into()), "{last}");
             assert_eq!(last["run"], run, "{last}");
         }
-        // Also whoever asks afterwards.
+        // Also if the command starts afterwards.
         busy.home.run(&["runs", "wait", run]).expect_code(130).expect_err("was taken back before its run began");
         assert_eq!(busy.home.json(&["runs", "explain", run])["state"], "cancelled");
         wait.finish().expect_code(130).expect_err("was taken back before its run began");
@@ -130,9 +130,9 @@ fn r33_r43_who_waits_for_a_run_ends_when_its_message_is_taken_back() {
     busy.finish().expect_code(130);
 }
 
-/// R43: the same where nobody owns the home meanwhile.
+/// R43: the same without an owner.
 #[test]
-fn r43_a_watcher_without_an_owner_ends_when_the_message_is_taken_back() {
+fn r43_a_watcher_without_an_owner_ends_when_the_message_is_cancelled() {
     let home = Home::new();
     let agent = home.start(&["agent", "--yes", "-m", HOLD]);
     until("a command that holds", || pids(&home.file("pids")).len() == 1);
@@ -148,7 +148,7 @@ fn r43_a_watcher_without_an_owner_ends_when_the_message_is_taken_back() {
     home.put("go", "");
 }
 
-/// R33: a steer is answered in the run that takes it, and so is whoever watches it.
+/// R33: the run that takes a steer answers it, and a watcher of the steer follows that run.
 #[test]
 fn r33_who_watches_a_message_that_another_run_takes_watches_that_run() {
     let mut busy = Busy::new();
@@ -160,14 +160,14 @@ fn r33_who_watches_a_message_that_another_run_takes_watches_that_run() {
     let last = watched.lines().pop().expect("a last line");
     assert!(run.out.ends_with(last["text"].as_str().expect("a text")) || last["type"] == "end", "{last}");
     wait.finish().expect_code(0).out.contains("completed").then_some(()).expect("it says so");
-    // Also whoever asks afterwards; but nothing is done to a run by the id of a message that is a part of it.
+    // Also if the command starts afterwards. But the id of a merged message does not affect the run.
     let message = sent["message"].as_str().expect("an id");
     busy.home.run(&["runs", "wait", message]).expect_code(0);
     assert_ne!(busy.home.json(&["runs", "show", message])["run"], message);
     busy.home.run(&["runs", "abort", message]).expect_code(4);
 }
 
-/// What follows from the journal alone: not where its reader stands in it, nor in how many pieces a text came.
+/// What depends only on the journal: not the position of a reader, nor the number of pieces of a text.
 fn recorded(lines: Vec<Value>) -> Vec<Value> {
     let is_piece = |line: &Value| line["type"] == "delta" || line["type"] == "update";
     let kept = lines.into_iter().filter(|line| !is_piece(line) && !is_state(line));
@@ -178,7 +178,7 @@ fn recorded(lines: Vec<Value>) -> Vec<Value> {
     .collect()
 }
 
-/// What each message has shown, in order, as `leg state`.
+/// The states of each message in order, as `leg state`.
 fn shown(lines: &[Value]) -> BTreeMap<String, Vec<String>> {
     let mut shown: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for shows in lines.iter().filter_map(|line| line["queue"].as_array()).flatten() {
@@ -190,8 +190,8 @@ fn shown(lines: &[Value]) -> BTreeMap<String, Vec<String>> {
     shown
 }
 
-/// R36: whoever follows a session is told where each message stands from the entry on that changes it, and whoever reads it
-/// back is told the same; the last that is told is what the receipt says.
+/// R36: a client that follows a session receives each change of a message's state, and a client that reads it later receives
+/// the same. The last state is the one in the receipt.
 #[test]
 fn r36_lines_say_where_each_message_stands_live_and_read_back_alike() {
     let server = ModelServer::start().unwrap();
@@ -212,7 +212,7 @@ fn r36_lines_say_where_each_message_stands_live_and_read_back_alike() {
     until("a request without an answer", || {
         home.json(&["runs", "explain"])["waits_for"].as_str().is_some_and(|what| what.contains("first byte"))
     });
-    // It comes too late for that request, and its run is ended before the next one.
+    // It arrives too late for that request, and its run ends before the next one.
     messages.push(send("steer", "tokens=1"));
     until_shown(&messages[1], "waiting");
     home.run(&["runs", "abort"]).expect_code(0);

@@ -1,4 +1,4 @@
-//! The reading commands ask the owner of the home where one answers, else they read the journal: the same is printed.
+//! The reading commands use the owner of the home if it responds, else the journal. The output is the same.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -30,7 +30,7 @@ fn commands(run: &str) -> Vec<Vec<&str>> {
     asked.chain([vec!["audit", "--state", "5"], vec!["audit", "--state", "500"]]).collect()
 }
 
-/// R61: what an owner answers is what the journal says, byte for byte, in every command, with the same exit code.
+/// R61: the output of every command is the same from an owner and from the journal, byte for byte, with the same exit code.
 #[test]
 fn r61_a_command_prints_the_same_whether_the_owner_answers_or_the_journal() {
     let home = Home::new();

@@ -161,7 +161,7 @@ fn r06_the_graph_of_a_run_shows_where_it_is() {
 }
 
 #[test]
-fn a_home_without_a_journal_is_told_apart_from_one_that_does_not_work() {
+fn a_home_without_a_journal_and_a_damaged_one_have_different_errors() {
     let home = tempfile::tempdir().unwrap();
     let check = |words: &[&str], exit: i32, said: &str| {
         let output = limulus(home.path(), words);

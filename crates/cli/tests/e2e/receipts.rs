@@ -17,7 +17,7 @@ pub(crate) fn a3_r10_r61_a_receipt_and_the_key_of_its_message_outlive_kill_9() {
     let ended = home.json(&["receipt", "k1", "--session", "main"]);
     assert_eq!((&ended["run"], &ended["accepted_at"]), (&started["run"], &started["accepted_at"]));
     assert_eq!((&ended["state"], &ended["outcome"]), (&"ended".into(), &"completed".into()));
-    // The sender, who does not know what became of it, sends it again.
+    // The sender does not know the outcome and sends the message again.
     home.run(&["agent", "--key", "k1", "--yes", "-m", message]).expect_code(0);
     assert_eq!(home.text("ledger"), "x\n", "it ran once");
     assert_eq!(home.json(&["runs", "list"]).as_array().map(Vec::len), Some(1));

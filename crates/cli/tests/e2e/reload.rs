@@ -1,4 +1,4 @@
-//! A configuration that changes under a process that lives on.
+//! A configuration that changes while a process runs.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ fn changed_in_between(home: &Home, file: &str) -> Finished {
     let first = home.start(&["agent", "--yes", "-m", command]);
     until("the command runs", || home.file("pids").exists());
     first.kill();
-    // Takes the first run up, and runs its own message after it.
+    // Resumes the first run and executes its own message after it.
     let both = home.start(&["agent", "--mode", "followup", "-m", "tokens=3 Who are you?"]);
     both.until_err("found: running");
     fs::write(home.path().join("config.toml"), file).expect("the home can be written");
@@ -34,14 +34,14 @@ fn r11_a_changed_file_counts_for_the_next_run_of_the_same_process() {
         "[agents.main]\nmodel = \"acme/scripted\"\n[providers.acme]\napi = \"openai-chat\"\nbase_url = \"{}\"\n",
         server.base_url()
     );
-    let both = changed_in_between(&home, &file).expect_code(0).expect_err("counts from the next run on");
+    let both = changed_in_between(&home, &file).expect_code(0).expect_err("everything else from the next run on");
     assert!(both.out.ends_with("word0 word1 word2\n"), "{both:?}");
     assert_eq!(models(&home), ["offline/offline", "acme/scripted"], "the first run went on as it had begun");
     assert_eq!(server.seen().len(), 1);
 }
 
 #[test]
-fn r24_a_file_that_was_broken_meanwhile_is_told_and_what_was_in_force_stays() {
+fn r24_a_file_that_was_broken_meanwhile_is_reported_and_the_old_configuration_stays() {
     let home = Home::new();
     let both = changed_in_between(&home, "[agents.main]\nmodle = \"a/b\"\n").expect_code(0);
     assert!(both.err.contains("agents.main.model") && both.err.contains("stays in force"), "{both:?}");

@@ -1,4 +1,4 @@
-//! `limulus serve`: a home without a terminal, spoken with over its socket as any program could.
+//! `limulus serve`: a home without a terminal, used over its socket as any program could.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -15,7 +15,7 @@ use crate::support::{Home, Process, until};
 struct Line {
     read: BufReader<UnixStream>,
     write: UnixStream,
-    /// A piece of an answer was heard, also while something else was waited for.
+    /// Whether a piece of an answer has arrived.
     has_delta: bool,
 }
 
@@ -68,7 +68,7 @@ impl Line {
     }
 }
 
-/// Starts the service, and waits until it is ready; gives what it said of itself.
+/// Starts the service and waits until it is ready. Returns its `ready` object.
 fn serve(home: &Home) -> (Process, Value) {
     let service = home.start(&["serve", "--json"]);
     let ready = service.until_line("ready", |line| line["type"] == "ready");
@@ -115,7 +115,7 @@ fn r60_a_raw_client_sends_a_message_and_reads_its_run() {
 
 /// R10, R11: a message that was acknowledged is answered after a SIGKILL too, by the next owner, once.
 #[test]
-fn r10_r11_a_service_that_was_killed_is_followed_by_one_that_goes_on() {
+fn r10_r11_the_next_service_continues_after_a_killed_one() {
     let server = ModelServer::start().unwrap();
     let home = Home::new().served_by(&server);
     let (service, _) = serve(&home);
@@ -161,7 +161,7 @@ fn r15_a_service_that_is_stopped_lets_an_answer_end() {
 }
 
 #[test]
-fn r15_the_service_manager_is_told_and_what_has_the_sockets_name_is_left_alone() {
+fn r15_the_service_manager_is_notified_and_a_foreign_file_at_the_socket_path_is_kept() {
     let home = Home::new();
     let manager = UnixDatagram::bind(home.file("notify")).expect("a socket");
     let observed = || {

@@ -1,5 +1,5 @@
-//! A second terminal: one process owns the home, others speak with it, and go on when it goes away. What is printed is the
-//! same whoever the owner is.
+//! A second terminal: one process owns the home, others connect to it and continue when it goes away. The output is the same
+//! with every owner.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, PipeReader, PipeWriter, Read as _, Write as _, pipe};
@@ -14,7 +14,7 @@ use crate::support::{Finished, Home, PROGRAM, Process, Terminal, is_alive, is_st
 
 const TOUCH: &str = "run `echo ran >> ledger`";
 
-/// A command that goes on until the file `go` is there.
+/// A command that runs until the file `go` exists.
 const HOLD: &str = "run `echo $$ >> pids; until test -e go; do sleep 0.02; done`";
 
 /// An answer that takes longer than anything that is done meanwhile.
@@ -74,7 +74,7 @@ fn said(finished: &Finished) -> Vec<String> {
     finished.err.lines().map(bare).collect()
 }
 
-/// R22, R61: the same words, embedded and through an owner.
+/// R22, R61: the same output, embedded and through an owner.
 #[test]
 fn r22_r61_a_command_prints_the_same_whoever_owns_the_home() {
     let (here, there) = (Home::new(), Home::new());
@@ -127,7 +127,7 @@ fn without_cursor(line: &str) -> String {
     line.to_string()
 }
 
-/// The pieces of an answer that is not struck, in one.
+/// The joined pieces of an answer that is not retracted.
 fn text_of(lines: &[Value]) -> String {
     let mut text = String::new();
     for line in lines.iter().filter(|line| line["stream"] == "assistant") {
@@ -140,7 +140,7 @@ fn text_of(lines: &[Value]) -> String {
     text
 }
 
-/// No entry is told twice, no byte of an answer is.
+/// Checks that no entry and no byte of an answer is sent twice.
 #[track_caller]
 fn assert_once(lines: &[Value]) {
     let mut seen = std::collections::BTreeSet::new();
@@ -151,15 +151,15 @@ fn assert_once(lines: &[Value]) {
     }
 }
 
-/// R11, R43, R61: `kill -9` of the owner. The command becomes the owner, and its output goes on where it was.
+/// R11, R43, R61: `kill -9` of the owner. The command becomes the owner, and its output continues where it was.
 #[test]
-fn r11_r43_when_the_owner_is_killed_the_command_goes_on_from_its_cursor() {
+fn r11_r43_when_the_owner_is_killed_the_command_continues_from_its_cursor() {
     let home = Home::new().paced(30);
     let owner = serve(&home);
     let agent = home.start(&["agent", "--json", "-m", STORY]);
     agent.until_text(3);
     owner.kill();
-    let ended = agent.finish().expect_code(0).expect_err("this process goes on");
+    let ended = agent.finish().expect_code(0).expect_err("this process continues");
     let lines = ended.lines();
     assert_once(&lines);
     let end = lines.last().expect("an end");
@@ -168,9 +168,9 @@ fn r11_r43_when_the_owner_is_killed_the_command_goes_on_from_its_cursor() {
     assert_eq!(home.json(&["runs", "show"])["text"], end["text"]);
 }
 
-/// R11, R43: what others did while it could not look is told from the journal, once.
+/// R11, R43: what others did while it was not connected comes from the journal, once.
 #[test]
-fn r11_r43_a_command_that_slept_through_two_owners_is_told_what_it_missed() {
+fn r11_r43_a_command_that_slept_through_two_owners_receives_what_it_missed() {
     let home = Home::new();
     let owner = serve(&home);
     let agent = home.start(&["agent", "--yes", "--json", "-m", HOLD]);
@@ -188,7 +188,7 @@ fn r11_r43_a_command_that_slept_through_two_owners_is_told_what_it_missed() {
     assert_eq!(lines.last().and_then(|line| line["text"].as_str()), Some(text_of(&lines).as_str()));
 }
 
-/// R11, R61: the owner is a command itself, which is killed; the other terminal goes on with its own.
+/// R11, R61: the owner is another command, which is killed; this terminal continues with its own run.
 #[test]
 fn r11_when_a_command_that_owns_the_home_is_killed_another_takes_over() {
     let home = Home::new();
@@ -197,7 +197,7 @@ fn r11_when_a_command_that_owns_the_home_is_killed_another_takes_over() {
     let second = home.start(&["agent", "--session", "second", "--yes", "--json", "-m", HOLD]);
     holding(&home, 2);
     first.kill();
-    second.until_err("this process goes on");
+    second.until_err("this process continues");
     home.put("go", "");
     let lines = second.finish().expect_code(0).lines();
     assert_once(&lines);
@@ -206,7 +206,7 @@ fn r11_when_a_command_that_owns_the_home_is_killed_another_takes_over() {
     assert_eq!(home.json(&["runs", "show", "--session", "first"])["outcome"], "completed");
 }
 
-/// R61: an owner that is done leaves, and whoever is left goes on.
+/// R61: an owner whose run is done shuts down, and the remaining command continues.
 #[test]
 fn r61_an_owner_that_leaves_in_order_leaves_the_others_to_go_on() {
     let home = Home::new();
@@ -217,14 +217,14 @@ fn r61_an_owner_that_leaves_in_order_leaves_the_others_to_go_on() {
     holding(&home, 1);
     home.put("first", "");
     owner.finish().expect_code(0);
-    second.until_err("this process goes on");
+    second.until_err("this process continues");
     home.put("go", "");
     let lines = second.finish().expect_code(0).lines();
     assert_once(&lines);
     assert_eq!(lines.iter().filter(|line| line["stream"] == "tool" && line["type"] == "end").count(), 1);
 }
 
-/// R43, R61: a second terminal sees all of a run, and whatever it does the run goes on.
+/// R43, R61: a second terminal sees the whole run, and the run continues whatever the terminal does.
 #[test]
 fn r43_a_watcher_sees_what_the_command_itself_sees() {
     let home = Home::new().paced(20);
@@ -240,13 +240,13 @@ fn r43_a_watcher_sees_what_the_command_itself_sees() {
     let entries = |lines: &[Value]| -> Vec<String> {
         let of_run = lines.iter().filter(|line| !line["run"].is_null() && line["type"] != "delta");
         // It was accepted before it began.
-        let told = of_run.filter(|line| !is_state(line) && line["stream"] != "queue");
-        told.map(|line| without_cursor(&line.to_string())).collect()
+        let events = of_run.filter(|line| !is_state(line) && line["stream"] != "queue");
+        events.map(|line| without_cursor(&line.to_string())).collect()
     };
     assert_eq!(entries(&watch), entries(&agent));
 }
 
-/// R43: without an owner a watcher shows what there is and waits for whoever goes on.
+/// R43: without an owner a watcher shows what is recorded and waits for the next owner.
 #[test]
 fn r43_a_watcher_outlives_the_owner() {
     let home = Home::new();
@@ -273,11 +273,11 @@ fn r61_waiting_for_a_run_has_its_own_limit() {
     let owner = serve(&home);
     let agent = home.start(&["agent", "--yes", "-m", HOLD]);
     holding(&home, 1);
-    home.run(&["runs", "wait", "--timeout", "0"]).expect_code(124).expect_err("it goes on");
+    home.run(&["runs", "wait", "--timeout", "0"]).expect_code(124).expect_err("continues");
     home.run(&["runs", "wait", "--timeout", "1"]).expect_code(124);
     let waiting = home.start(&["runs", "wait", "--json"]);
     owner.kill();
-    agent.until_err("this process goes on");
+    agent.until_err("this process continues");
     home.put("go", "");
     let waited: Value = serde_json::from_str(&waiting.finish().expect_code(0).out).expect("one object");
     assert_eq!(waited["status"], "ok");
@@ -285,7 +285,7 @@ fn r61_waiting_for_a_run_has_its_own_limit() {
     home.run(&["runs", "wait", "nothing"]).expect_code(4);
 }
 
-/// R15, R61: an abort goes to whoever owns the home, and Ctrl-C ends the run there.
+/// R15, R61: an abort goes to the owner of the home, and Ctrl-C ends the run there.
 #[test]
 fn r15_a_run_is_aborted_through_its_owner() {
     let home = Home::new().paced(40);
@@ -311,7 +311,7 @@ fn r15_a_run_is_aborted_through_its_owner() {
 
 /// R43: from a cursor on, and the whole home live.
 #[test]
-fn r43_events_are_told_from_any_cursor_on() {
+fn r43_events_are_printed_from_any_cursor_on() {
     let home = Home::new();
     home.run(&["agent", "-m", "Who are you?"]).expect_code(0);
     home.run(&["agent", "--session", "other", "-m", "Who are you?"]).expect_code(0);
@@ -328,7 +328,7 @@ fn r43_events_are_told_from_any_cursor_on() {
     home.run(&["events", "--session", "nobody"]).expect_code(4);
     let owner = serve(&home);
     let live = home.start(&["events", "--follow", "--json"]);
-    // From now on is from when the owner has it: send until one is heard.
+    // `--follow` starts when the owner has the subscription: send until a line arrives.
     until("a line", || {
         home.run(&["agent", "--session", "other", "-m", "tokens=3 Who are you?"]).expect_code(0);
         live.pieces() > 0
@@ -340,8 +340,8 @@ fn r43_events_are_told_from_any_cursor_on() {
     session.until_line("what the next owner did", |line| line["stream"] == "tool" && line["type"] == "end");
 }
 
-/// What lines of the home say of each session: all but states, which are told whenever they are looked at, and pieces of
-/// text, of which each must follow the one before it.
+/// The lines of the home for each session, without states, which come with each subscription, and without pieces of text,
+/// each of which must follow the one before it.
 #[track_caller]
 fn of_sessions(lines: &[Value]) -> BTreeMap<String, Vec<Value>> {
     let mut sessions: BTreeMap<String, Vec<Value>> = BTreeMap::new();
@@ -360,14 +360,14 @@ fn of_sessions(lines: &[Value]) -> BTreeMap<String, Vec<Value>> {
     sessions
 }
 
-/// R11, R43: of the whole home, also what happened while nobody told it.
+/// R11, R43: the whole home, also what happened between two connections.
 #[test]
 fn r11_r43_who_follows_the_home_misses_nothing_when_its_owners_are_killed() {
     let home = Home::new().paced(5);
     let mut owner = serve(&home);
     let follower = home.start(&["events", "--follow", "--whole", "--json"]);
     for session in ["one", "two", "three"] {
-        // Pieces are told while they are open alone, so the follower must be with this owner before they are said.
+        // Pieces are sent only while their message is open, so the follower must be connected before the model sends them.
         let observed = format!("heard-{session}");
         home.run(&["agent", "--session", &observed, "-m", "Who are you?"]).expect_code(0);
         follower.until_line("the owner's first end", |line| {
@@ -392,7 +392,7 @@ fn r11_r43_who_follows_the_home_misses_nothing_when_its_owners_are_killed() {
     for (session, said) in observed {
         assert_eq!(said, all[&session], "of {session}");
     }
-    // From any line on it is the rest that is told.
+    // A start at any line yields the remaining lines.
     for at in [0, recorded.len() / 2, recorded.len() - 1] {
         let from = recorded[at]["cursor"].as_str().expect("a cursor");
         let rest = home.run(&["events", "--from", from]).expect_code(0).lines();
@@ -485,9 +485,9 @@ fn r15_a_command_whose_output_nobody_reads_can_be_ended() {
     drop(read);
 }
 
-/// The owner goes on with a run while `resume` looks for it: what ends before it listens is told all the same.
+/// The owner continues a run while `resume` looks for it: an end before `resume` is subscribed is reported too.
 #[test]
-fn r43_what_ends_while_resume_is_on_its_way_to_the_owner_is_told() {
+fn r43_what_ends_while_resume_connects_to_the_owner_is_reported() {
     let home = Home::new();
     let _owner = serve(&home);
     let agent = home.start(&["agent", "--key", "k1", "--yes", "-m", HOLD]);

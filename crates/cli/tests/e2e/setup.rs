@@ -11,7 +11,7 @@ use crate::support::{CLOSED, Home, Terminal};
 
 const KEY: &str = "sk-do-not-write-4711";
 
-/// As much of an Ollama as is asked for.
+/// The parts of an Ollama that `setup` uses.
 struct Ollama {
     address: SocketAddr,
 }

@@ -1,4 +1,4 @@
-//! What is shown of the program in its README: the drawing and the demonstration.
+//! What the README shows of the program: the drawing and the demonstration.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Ctrl-C, SIGTERM and limits: what ends, what is kept, and that nothing runs on that should not.
+//! Ctrl-C, SIGTERM and limits: what ends, what is kept, and that nothing keeps running that should not.
 
 use model_server::ModelServer;
 use rustix::process::Signal;
@@ -51,7 +51,7 @@ pub(crate) fn r15_an_interrupt_keeps_the_text_that_has_come() {
 #[test]
 fn r15_a_second_interrupt_quits_at_once() {
     let home = Home::new();
-    // While its supervisor sleeps, a command cannot be ended: that holds the abort up.
+    // A command cannot be ended while its supervisor is stopped, so the abort waits.
     let stopped = "run `kill -STOP $PPID; echo $$ $PPID >> pids; while :; do sleep 0.05; done`";
     let agent = home.start(&["agent", "--yes", "--json", "-m", stopped]);
     let supervisor = waiting_pids(&home)[1];
@@ -60,12 +60,12 @@ fn r15_a_second_interrupt_quits_at_once() {
     agent.until_line("the abort in the journal", |line| line["type"] == "ending");
     agent.signal(Signal::INT);
     let ended = agent.finish().expect_code(130);
-    assert!(!ended.err.contains("what had come is kept"), "it did not wait for the end: {ended:?}");
-    // The abort was recorded: whoever comes next takes it to its end.
+    assert!(!ended.err.contains("the text so far is kept"), "it did not wait for the end: {ended:?}");
+    // The abort is recorded: the next owner completes it.
     let supervisor = rustix::process::Pid::from_raw(supervisor as i32).expect("a pid is not 0");
     rustix::process::kill_process(supervisor, Signal::CONT).expect("it is there");
     home.run(&["resume"]).expect_code(130);
-    // The supervisor leaves after it has told the end of its command.
+    // The supervisor exits after it has recorded the end of its command.
     until("the end of both", || !pids(&home.file("pids")).into_iter().any(is_alive));
     assert_eq!(home.json(&["runs", "show"])["outcome"], "aborted");
 }
@@ -85,7 +85,7 @@ pub(crate) fn r15_ctrl_c_on_a_terminal_ends_the_run_cleanly() {
 }
 
 #[test]
-fn r15_a_shutdown_seals_streams_and_the_next_owner_goes_on() {
+fn r15_a_shutdown_seals_streams_and_the_next_owner_continues() {
     let server = ModelServer::start().unwrap();
     let home = Home::new().served_by(&server);
     let agent = home.start(&["agent", "--json", "-m", "stall=3x1 tokens=12"]);
@@ -136,7 +136,7 @@ fn r15_an_interrupt_of_resume_ends_its_run_and_leaves_what_waits_behind_it() {
     let runs = home.json(&["runs", "list"]);
     let status = home.json(&["status"]);
     assert!(
-        ended.err.contains("more waits: `limulus resume agent:main:main` goes on with it"),
+        ended.err.contains("more waits: `limulus resume agent:main:main` continues with it"),
         "{} {status}",
         ended.err
     );
@@ -161,8 +161,8 @@ fn r15_leaving_in_order_does_not_count_towards_poison() {
     home.paced(0).run(&["resume"]).expect_code(0);
 }
 
-/// R15: nobody reads stdout, which takes no more: the command waits for it for ever, and a signal ends it all the same. What is
-/// recorded of its run is taken up.
+/// R15: stdout is full and nobody reads it: the command blocks forever, and a signal ends it nevertheless. The next owner
+/// resumes its run.
 #[test]
 pub(crate) fn r15_a_signal_ends_a_command_whose_stdout_nobody_reads() {
     let server = ModelServer::start().unwrap();
@@ -173,7 +173,7 @@ pub(crate) fn r15_a_signal_ends_a_command_whose_stdout_nobody_reads() {
             home.limulus(&["agent", "--session", session, "--json", "-m", "tokens=40000 Tell me a story."]);
         command.stdout(write);
         let agent = Process::spawn(command);
-        // More than any pipe takes, and it is drawn before a signal is looked at.
+        // More than a pipe holds; it is drawn before signals are handled.
         until("an answer that does not fit", || {
             let run = home.run(&["runs", "show", "--session", session, "--json"]);
             run.code == Some(0) && run.out.len() > 200 << 10

@@ -1,4 +1,4 @@
-//! A client that does not read: it alone is dropped, with its cursors, and comes back to what it has not seen.
+//! A client that does not read: only this client is dropped, with its cursors, and it reconnects without a gap.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
@@ -32,7 +32,7 @@ impl Client {
         writeln!(self.write, "{request}").expect("it is read");
     }
 
-    /// Asks for something; gives the answer. Lines of the state, with which a subscription begins, are passed over.
+    /// Sends a request and returns the response. Skips the state lines at the start of a subscription.
     fn ask(&mut self, method: &str, params: &Value) -> Value {
         self.say(method, params);
         loop {
@@ -44,7 +44,7 @@ impl Client {
         }
     }
 
-    /// The next frame; nothing where the connection ends, also in the middle of one.
+    /// The next frame; None if the connection ends, also in the middle of a frame.
     fn observe(&mut self) -> Option<Value> {
         let mut line = String::new();
         match self.read.read_line(&mut line) {
@@ -74,8 +74,8 @@ impl Client {
     }
 }
 
-/// What stands in the journal, without where its reader stands in it.
-fn told(lines: &[Value]) -> Vec<Value> {
+/// What depends only on the journal, without the position of the reader.
+fn recorded(lines: &[Value]) -> Vec<Value> {
     let kept = lines.iter().filter(|line| !is_state(line) && line["stream"] != "assistant");
     let plain = |line: &Value| {
         let mut line = line.clone();
@@ -91,8 +91,8 @@ fn text(lines: &[Value]) -> String {
     deltas.map(|line| line["text"].as_str().expect("a text")).collect()
 }
 
-/// R43: a client that reads nothing while a session streams is dropped once 4 MiB wait for it. The others and the run suffer
-/// nothing, and with the last cursor that it has seen it is told the rest without a gap and nothing twice.
+/// R43: a client that reads nothing while a session streams is dropped once 4 MiB wait for it. Other clients and the run are
+/// not affected. With its last cursor the client receives the rest, without a gap and nothing twice.
 #[test]
 fn r43_a_client_that_does_not_read_is_dropped_and_comes_back_to_the_rest() {
     let server = ModelServer::start().unwrap();
@@ -117,7 +117,7 @@ fn r43_a_client_that_does_not_read_is_dropped_and_comes_back_to_the_rest() {
     assert_eq!(run["text"], text(&whole[0]), "whoever reads has it all");
     assert!(seen.iter().all(|seen| text(seen).len() < text(&whole[0]).len()), "it was dropped in the middle");
 
-    // Whoever reads what was left for it in time is told where it stands; else the connection just ends.
+    // A client that reads its remaining frames in time receives its cursors; else the connection just ends.
     if let Some(last) = last {
         assert_eq!(last["event"], "dropped", "{last}");
         let stands = last["payload"]["subscriptions"].as_array().expect("a list").clone();
@@ -135,5 +135,5 @@ fn r43_a_client_that_does_not_read_is_dropped_and_comes_back_to_the_rest() {
     let (rest, _) = back.lines(1);
     let both = [first, &rest[0]].concat();
     assert_eq!(text(&both), text(&whole[0]));
-    assert_eq!(told(&both), told(&whole[0]));
+    assert_eq!(recorded(&both), recorded(&whole[0]));
 }

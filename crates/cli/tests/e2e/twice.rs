@@ -1,6 +1,6 @@
-//! Every command once more, beside a `limulus serve` that owns the home: R61 has one output whoever owns it, so what a test
-//! says of a command that is its own owner it says of one that goes through the socket. What is left out is left out for a
-//! reason. What may not live here: tests; they are where their subject is.
+//! Runs tests once more beside a `limulus serve` that owns the home. R61 requires the same output with every owner, so a test
+//! of a command that is its own owner also tests a command that uses the socket. Each omitted test has a reason. This file
+//! contains only the lists.
 
 use std::fs;
 use std::path::Path;
@@ -24,14 +24,14 @@ beside_an_owner! {
         r61_the_first_command_needs_no_key_and_no_configuration,
         r61_a_request_in_chinese_is_answered_in_chinese,
         r61_one_sentence_may_ask_for_several_tools,
-        r22_r43_json_lines_tell_the_run_from_its_acceptance_to_its_one_end,
+        r22_r43_json_lines_show_the_run_from_its_acceptance_to_its_one_end,
         r22_every_change_of_state_is_a_line,
         r43_what_a_run_takes_is_a_stream_of_its_own,
         r44_a_pipe_gets_each_message_once,
         r10_the_same_key_is_the_same_message,
     }
     asking {
-        r02_without_a_terminal_the_answer_is_no_and_the_model_is_told_why,
+        r02_without_a_terminal_the_answer_is_no_and_the_model_receives_the_reason,
         r02_yes_allows_what_would_be_asked_for_that_run_alone,
         r02_yes_does_not_allow_what_is_denied,
         r02_a_terminal_is_asked_and_its_answer_holds,
@@ -48,17 +48,17 @@ beside_an_owner! {
     bad_input {
         r24_a_message_of_fifty_megabytes_is_refused_with_what_to_do,
         r24_messages_that_are_none_are_refused,
-        r46_a_file_that_is_not_text_is_told_to_the_model,
+        r46_a_file_that_is_not_text_is_reported_to_the_model,
         r41_a_workspace_that_is_not_there_is_made,
         r24_r41_a_workspace_that_cannot_be_made_fails_the_run_alone,
         r24_a_home_that_cannot_be_written_is_named,
         r24_what_is_not_there_is_not_found,
     }
     budgets {
-        r23_a_run_that_has_used_up_its_calls_says_so_waits_and_goes_on_when_there_is_more,
+        r23_a_run_that_has_used_up_its_calls_says_so_waits_and_continues_when_there_is_more,
         r23_a_run_ends_at_its_limit_where_that_is_configured,
-        r23_near_a_limit_the_model_is_told_to_come_to_an_end,
-        r23_what_was_taken_is_told_by_model_session_and_day,
+        r23_near_a_limit_the_model_is_asked_to_finish,
+        r23_usage_is_shown_by_model_session_and_day,
         r23_a_session_that_has_spent_its_money_sends_nothing_until_it_has_more,
         r23_a_budget_that_is_none_is_refused_with_what_to_say,
     }
@@ -72,13 +72,13 @@ beside_an_owner! {
         r25_r52_a_turn_of_thirty_tools_never_reaches_the_providers_overflow,
         r23_a_summary_that_too_little_is_left_for_is_not_asked_for,
         r52_thirty_results_at_once_are_cut_before_they_are_sent,
-        r52_an_overflow_is_compacted_and_then_told_readably,
+        r52_an_overflow_is_compacted_and_then_reported_readably,
         r14_a_summary_that_goes_wrong_leaves_the_old_history,
-        r62_a_history_is_made_shorter_on_demand_and_that_is_taken_back,
-        r62_each_summary_can_be_taken_back_in_its_turn,
+        r62_a_history_is_compacted_on_demand_and_that_is_undone,
+        r62_each_summary_can_be_undone_in_turn,
     }
     failover {
-        r51_who_answers_is_told_where_only_the_ledger_is_why,
+        r51_the_answering_model_is_reported_if_only_the_ledger_is_the_reason,
         r50_r51_a_key_that_is_refused_gives_way_to_the_next_and_a_model_to_its_fallback,
         r51_when_all_have_failed_each_is_named,
         r50_what_one_session_learns_of_a_key_all_know_and_the_user_can_say_otherwise,
@@ -90,19 +90,19 @@ beside_an_owner! {
         r50_r51_a_chain_goes_through_every_wire_format,
         r45_r66_a_conversation_with_reasoning_and_a_tool_on_each_wire_format,
         r45_an_image_that_is_attached_and_one_that_is_read_are_sent_on_each_wire_format,
-        r45_a_model_that_sees_no_images_is_told_of_them_and_so_is_the_user,
+        r45_a_model_without_image_support_receives_their_names_and_the_user_a_note,
     }
     limits {
         r49_a_run_past_its_limit_ends_with_its_text_kept,
         r15_the_limit_of_a_run_ends_its_command,
         r15_r49_a_call_past_its_limit_is_ended_whatever_it_does,
-        r52_a_run_that_goes_round_in_a_circle_is_told_so_and_then_stopped,
+        r52_a_run_in_a_loop_is_warned_and_then_stopped,
         r15_a_command_leaves_nothing_behind,
         r45_a_command_may_print_a_gigabyte,
     }
     providers {
         r24_r51_a_request_that_fails_says_so_and_is_in_the_trace,
-        r24_a_cut_that_does_not_last_is_mended,
+        r24_a_short_interruption_is_retried,
         r24_a_provider_that_cannot_be_reached_is_named,
         r49_a_provider_that_is_silent_is_given_up,
         r13_r46_a_call_that_makes_no_sense_is_answered_and_not_run,
@@ -146,12 +146,12 @@ const ONCE: &[(&str, &str, &str)] = &[
     ("budgets", "r23_fifty_runs_at_once_do_not_pass_the_dollar_that_they_share_whatever_is_killed", "kills the owner"),
     (
         "background",
-        "r11_r20_the_end_of_a_session_that_was_killed_is_taken_up",
+        "r11_r20_a_killed_end_of_a_session_is_resumed",
         "kills the command that ends the session, which is not the owner here",
     ),
     (
         "background",
-        "r13_a_process_that_ends_while_nobody_looks_is_told_as_ended",
+        "r13_a_process_that_ends_without_an_owner_is_shown_as_ended",
         "somebody looks all the time, and a mend owns the home alone",
     ),
     (
@@ -170,7 +170,7 @@ const ONCE: &[(&str, &str, &str)] = &[
     ),
     (
         "compaction",
-        "r11_r14_a_kill_in_a_compaction_leaves_the_old_history_and_the_next_owner_goes_on",
+        "r11_r14_a_kill_in_a_compaction_leaves_the_old_history_and_the_next_owner_continues",
         "kills the command that owns the home",
     ),
     ("config", "*", "no command of it speaks with an owner"),
@@ -179,7 +179,7 @@ const ONCE: &[(&str, &str, &str)] = &[
     ("failover", "r50_a_wait_for_a_limit_outlives_a_kill_and_can_be_aborted", "kills the command that owns the home"),
     (
         "failover",
-        "r50_r51_a_run_that_waits_for_a_quota_goes_on_when_its_profile_is_cleared",
+        "r50_r51_a_run_that_waits_for_a_quota_continues_when_its_profile_is_cleared",
         "kills the command that owns the home, and starts each kind of owner",
     ),
     (
@@ -187,14 +187,14 @@ const ONCE: &[(&str, &str, &str)] = &[
         "r50_a_command_whose_run_has_failed_leaves_nothing_unfinished",
         "is about a command that owns the home while it runs",
     ),
-    ("failover", "r53_a_run_that_was_told_to_come_much_later_goes_on_when_a_user_clears_its_keys", "starts its owner"),
+    ("failover", "r53_a_run_with_a_long_requested_wait_continues_when_a_user_clears_its_keys", "starts its owner"),
     ("failover", "r50_r51_a_run_learns_during_its_life_what_others_find_out", "two commands and their owner at once"),
     (
         "failover",
-        "r50_r10_with_a_damaged_ledger_runs_go_on_loudly_and_a_mend_keeps_what_is_good",
+        "r50_r10_with_a_damaged_ledger_runs_continue_with_a_warning_and_a_repair_keeps_intact_entries",
         "changes the journal while nobody owns the home",
     ),
-    ("failover", "r50_no_kill_shortens_what_a_key_is_left_alone_for", "kills the command that owns the home"),
+    ("failover", "r50_no_kill_shortens_a_cooldown", "kills the command that owns the home"),
     (
         "failover",
         "r42_a_model_that_sees_too_little_is_refused_before_anything_is_sent",
@@ -240,7 +240,7 @@ const ONCE: &[(&str, &str, &str)] = &[
     ),
     (
         "signals",
-        "r15_a_shutdown_seals_streams_and_the_next_owner_goes_on",
+        "r15_a_shutdown_seals_streams_and_the_next_owner_continues",
         "SIGTERM ends a client alone: the run goes on in its owner",
     ),
     (

@@ -1,4 +1,4 @@
-//! `limulus config init`: a file to begin with. What may not live here: a value; what it says comes from the defaults.
+//! `limulus config init`: writes a file with every key, made from the defaults.
 
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::config::{FILE, Globals, template};
 use crate::error::{CliError, Exit};
 use crate::show::{json, print};
 
-/// Writes it, or prints it.
+/// Writes or prints the file.
 pub(super) fn run(globals: &Globals, is_printed: bool, as_json: bool) -> Result<(), CliError> {
     let text = template();
     if is_printed {
@@ -18,11 +18,11 @@ pub(super) fn run(globals: &Globals, is_printed: bool, as_json: bool) -> Result<
     let file = globals.home.join(FILE);
     write_new(&globals.home, &file, &text)?;
     let shown = file.display().to_string();
-    let told = format!("{shown} is there: every key is in it with its default, commented out\n");
-    print(&if as_json { json(&json!({"file": shown})) } else { told })
+    let message = format!("{shown} is there: every key is in it with its default, commented out\n");
+    print(&if as_json { json(&json!({"file": shown})) } else { message })
 }
 
-/// Writes the file whole or not at all, and never over another.
+/// Writes the whole file or nothing, and never overwrites a file.
 fn write_new(home: &Path, file: &Path, text: &str) -> Result<(), CliError> {
     let failed = |error: &io::Error| CliError::Failed {
         exit: Exit::Store,
@@ -36,8 +36,8 @@ fn write_new(home: &Path, file: &Path, text: &str) -> Result<(), CliError> {
         Ok(_) => Ok(()),
         Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => Err(CliError::Refused {
             exit: Exit::Refused,
-            what: format!("{} is there already and was left as it is", file.display()),
-            hint: "`limulus config init --print` prints what would be written".to_owned(),
+            what: format!("{} exists already and was not changed", file.display()),
+            hint: "`limulus config init --print` prints what it would write".to_owned(),
         }),
         Err(error) => Err(failed(&error.error)),
     }

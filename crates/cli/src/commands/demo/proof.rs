@@ -1,4 +1,4 @@
-//! The proof of a demo: read from the journal as anyone could, and from the file that the command wrote.
+//! The checks of a demo: read from the journal, as anyone could, and from the file that the command wrote.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::failed;
 use super::scene::{LINES, Seen, Stage};
 use crate::error::CliError;
 
-/// One thing that must hold.
+/// A check and its result.
 #[derive(Debug, Serialize)]
 pub(super) struct Check {
     pub(super) what: &'static str,
@@ -45,7 +45,7 @@ pub(super) fn checks(stage: &Stage, tool: &Seen, answer: &Seen) -> Result<Vec<Ch
     checks.push(crashes(&tool_entries, &answer_entries));
     checks.push(Check::new("nothing is unfinished", unfinished == 0, format!("{unfinished} sessions")));
     let all = tool_entries.len() + answer_entries.len();
-    checks.push(Check::new("the chain of hashes is whole", true, format!("{all} entries checked")));
+    checks.push(Check::new("the chain of hashes is intact", true, format!("{all} entries checked")));
     Ok(checks)
 }
 
@@ -72,7 +72,7 @@ fn started_once(entries: &[Entry]) -> Check {
     Check::new("no call was started a second time", once, format!("{} call, always try 1", efforts.len()))
 }
 
-/// A call that another owner started is looked up before it is taken up.
+/// A call that another owner started is looked up before it is resumed.
 fn looked_up(entries: &[Entry]) -> Check {
     let mut owner: BTreeMap<CallId, Epoch> = BTreeMap::new();
     let mut found = vec![];
@@ -88,8 +88,8 @@ fn looked_up(entries: &[Entry]) -> Check {
         }
     }
     let looked = !found.is_empty() && blindly == 0;
-    let says = format!("{} looked up, {resumed} taken up, {blindly} of them blindly", found.len());
-    Check::new("the cut-off call was looked up, not run again", looked, says)
+    let says = format!("{} looked up, {resumed} resumed, {blindly} of them blindly", found.len());
+    Check::new("the interrupted call was looked up, not run again", looked, says)
 }
 
 fn settled_done(entries: &[Entry]) -> Check {
@@ -103,7 +103,7 @@ fn settled_done(entries: &[Entry]) -> Check {
     Check::new("the call has one result: done", outcomes == [CallOutcome::Done], format!("{outcomes:?}"))
 }
 
-/// What a client saw of the cut answer is in the journal, byte for byte.
+/// What a client received of the interrupted answer is in the journal, byte for byte.
 fn text_kept(reader: &Reader, entries: &[Entry], seen: &Seen) -> Result<Check, CliError> {
     let cut = entries.iter().find_map(|entry| match &entry.event {
         Event::StreamCut(e) => e.text,
@@ -128,7 +128,7 @@ fn text_whole(reader: &Reader, entries: &[Entry]) -> Result<Check, CliError> {
         }
     }
     let found = format!("{} bytes", whole.len());
-    Ok(Check::new("the answer is whole", !whole.trim().is_empty(), found))
+    Ok(Check::new("the answer is complete", !whole.trim().is_empty(), found))
 }
 
 fn ended_once(what: &'static str, entries: &[Entry]) -> Check {

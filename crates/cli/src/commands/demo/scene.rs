@@ -1,4 +1,4 @@
-//! The two scenes: start a real process, watch what it says, kill it, let another take the run up.
+//! The two scenes of a demo: start a real process, read its lines, kill it, and let another process resume the run.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ pub(super) struct Stage {
     quiet: bool,
 }
 
-/// What a client saw of a run before its process was killed.
+/// What a client received of a run before its process was killed.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     pub(super) run: String,
@@ -39,7 +39,7 @@ impl Stage {
         Ok(Self { home, workspace, program: std::env::current_exe()?, quiet })
     }
 
-    /// The file that the command writes: outside of limulus, so that it can bear witness.
+    /// The file that the command writes: independent evidence of what was done.
     pub(super) fn ledger(&self) -> PathBuf {
         self.workspace.join("ledger.txt")
     }
@@ -93,7 +93,7 @@ impl Stage {
         Ok(child)
     }
 
-    /// Reads a client's lines until `enough`. The process that ends first was too quick to be killed.
+    /// Reads the lines of a client until `enough`. Fails if the process ends before.
     fn watch(
         &self,
         child: &mut Child,
@@ -102,7 +102,7 @@ impl Stage {
     ) -> Result<(), CliError> {
         let out = child.stdout.take().expect("stdout is piped");
         for line in BufReader::new(out).lines() {
-            let line = line.map_err(|error| failed(format!("its output does not read: {error}")))?;
+            let line = line.map_err(|error| failed(format!("its output cannot be read: {error}")))?;
             let line: Value = serde_json::from_str(&line).map_err(|error| failed(format!("`{line}`: {error}")))?;
             if let Some(run) = line["run"].as_str() {
                 run.clone_into(&mut seen.run);
@@ -124,7 +124,7 @@ impl Stage {
     fn kill(&self, child: &mut Child, why: &str) -> Result<(), CliError> {
         child.kill().and_then(|()| child.wait()).map_err(|error| failed(format!("cannot kill: {error}")))?;
         let head = self.reader()?.head()?;
-        self.say(&format!("  SIGKILL → pid {} ({why}); the journal stands at position {head}", child.id()));
+        self.say(&format!("  SIGKILL → pid {} ({why}); the journal is at position {head}", child.id()));
         Ok(())
     }
 
@@ -132,7 +132,7 @@ impl Stage {
         let child = self.limulus(&["resume", session, "--json"])?;
         let output = child.wait_with_output().map_err(|error| failed(error.to_string()))?;
         let head = self.reader()?.head()?;
-        self.say(&format!("  it ended with {}; the journal stands at position {head}", output.status));
+        self.say(&format!("  it ended with {}; the journal is at position {head}", output.status));
         Ok(())
     }
 
@@ -144,7 +144,7 @@ impl Stage {
         fs::read_to_string(self.ledger()).map_or(0, |text| text.lines().count())
     }
 
-    /// Waits until the command has written three lines: it does so within a second, or not at all.
+    /// Waits until the command has written three lines, which takes less than a second.
     fn three_lines(&self) -> bool {
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
         while self.lines() < 3 && std::time::Instant::now() < deadline {

@@ -1,4 +1,4 @@
-//! `limulus models check`: small real requests, and a line on what each showed.
+//! `limulus models check`: sends small real requests and prints a line for each.
 
 use std::io::{IsTerminal as _, Write as _, stderr};
 
@@ -12,14 +12,14 @@ use crate::resolver::today;
 use crate::show::human::printable;
 use crate::show::{json, print};
 
-/// All that was found.
+/// The findings for a model.
 #[derive(Debug, Serialize)]
 struct Checked {
     /// `PROVIDER/MODEL`.
     model: String,
     /// The wire format.
     api: &'static str,
-    /// Whether an agent can work with it.
+    /// Whether an agent can use it.
     works: bool,
     checks: Vec<Finding>,
 }
@@ -46,7 +46,7 @@ pub(super) async fn run(model: Option<String>, as_json: bool, globals: &Globals)
         |finding| {
             progress.hide();
             if !as_json {
-                // Whoever closed stdout is told by the exit code.
+                // If stdout is closed, the exit code still reports the result.
                 let _ = print(&line(&finding));
             }
             checks.push(finding);
@@ -76,7 +76,7 @@ fn line(finding: &Finding) -> String {
     format!("{} {what:10}  {}{time}\n", verdict.mark(), printable(says))
 }
 
-/// What is tried just now, on a terminal.
+/// Shows on a terminal which probe is running.
 struct Progress {
     is_shown: bool,
 }

@@ -1,4 +1,4 @@
-//! `limulus models list`: what is known of every model, and where that comes from.
+//! `limulus models list`: what is known about every model, and the origin of its figures.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::resolver::today;
 use crate::show::human::columns;
 use crate::show::{json, print};
 
-/// What is known of one model.
+/// A row: what is known about one model.
 #[derive(Debug, PartialEq, Serialize)]
 struct Row {
     /// `PROVIDER/MODEL`.
@@ -22,15 +22,15 @@ struct Row {
     /// Tokens.
     max_output: u64,
     price: Option<Dollars>,
-    /// The levels that it has; null where that is not known.
+    /// The thinking levels; null if unknown.
     thinking: Option<Levels>,
     images: bool,
-    /// Where the figures come from that the configuration does not say.
+    /// The origin of the figures that are not configured.
     from: Origin,
-    /// What the configuration says.
+    /// The configured figures.
     configured: Vec<&'static str>,
     key: KeyStatus,
-    /// Whether the agent `main` begins with it.
+    /// Whether it is the first model of the agent `main`.
     is_default: bool,
 }
 
@@ -62,7 +62,7 @@ fn rows(config: &Config) -> Vec<Row> {
     let overrides = engine::Overrides::default();
     let subject =
         Subject { agent: "main", overrides: &overrides, wants: runtime::ModelPreferences::default(), date: &today() };
-    // A configuration in which no run can start still lists what is known.
+    // List what is known even if no run can start with this configuration.
     let first = config.resolve(subject).ok().and_then(|resolved| resolved.settings.candidates.into_iter().next());
     let first = first.map(|candidate| format!("{}/{}", candidate.provider, candidate.model));
     let mut names: BTreeSet<String> = known_models().map(str::to_owned).collect();

@@ -1,11 +1,11 @@
-//! What the service manager that started this process is told, where there is one that listens (`NOTIFY_SOCKET`).
+//! Notifies the service manager that started this process, if it listens (`NOTIFY_SOCKET`).
 
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// Tells it. A manager that does not hear it goes on without.
+/// Sends a notification. Errors are ignored.
 pub(super) fn report(state: &str) {
     if let Some(address) = std::env::var_os("NOTIFY_SOCKET").filter(|address| !address.is_empty()) {
         let _ = send(&address, state);
@@ -17,7 +17,7 @@ fn send(address: &OsStr, state: &str) -> io::Result<usize> {
     socket.send_to_addr(state.as_bytes(), &address_of(address)?)
 }
 
-/// A path, or behind an `@` an abstract name.
+/// A path, or an abstract name after an `@`.
 fn address_of(address: &OsStr) -> io::Result<SocketAddr> {
     match address.as_bytes().strip_prefix(b"@") {
         #[cfg(target_os = "linux")]
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn r15_the_manager_hears_what_it_is_told() {
+    fn r15_the_manager_receives_notifications() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("notify");
         let manager = UnixDatagram::bind(&path).unwrap();

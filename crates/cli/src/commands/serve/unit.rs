@@ -1,11 +1,11 @@
-//! The files with which the system starts `limulus serve`. What may not live here: where they are put.
+//! The files with which the system starts `limulus serve`.
 
 use std::path::Path;
 use std::time::Duration;
 
 use super::UnitOf;
 
-/// Time beyond the draining in which it must have stopped.
+/// Time after the drain within which the service must have stopped.
 const STOP_S: u64 = 20;
 
 pub(super) fn unit(system: UnitOf, program: &Path, home: &Path, drain: Duration) -> String {
@@ -17,13 +17,13 @@ pub(super) fn unit(system: UnitOf, program: &Path, home: &Path, drain: Duration)
     }
 }
 
-/// `KillMode=process`: commands that run go on under their supervisors.
+/// `KillMode=process`: running commands continue under their supervisors.
 fn systemd(program: &str, home: &str, stop_s: u64) -> String {
     let quoted = |text: &str| {
         let text = text.replace('\\', r"\\").replace('"', "\\\"").replace('%', "%%");
         format!("\"{text}\"")
     };
-    // In a command line a dollar sign begins a variable.
+    // A dollar sign starts a variable in a command line.
     let program = quoted(program).replace('$', "$$");
     let home = quoted(&format!("LIMULUS_HOME={home}"));
     format!(

@@ -1,5 +1,4 @@
-//! What is said and asked on the terminal. Without one, or with `--yes`, nothing is asked and the first is taken. What may
-//! not live here: anything that is done.
+//! The dialogue of `limulus setup`. Without a terminal, or with `--yes`, it asks nothing and takes the first model.
 
 use std::io::{self, IsTerminal as _, Write as _};
 
@@ -10,7 +9,7 @@ use super::found::{By, Found};
 use crate::error::{CliError, Exit};
 use crate::show::human::printable;
 
-/// Whether there is someone to ask.
+/// The dialogue.
 pub(super) struct Dialogue {
     asks: bool,
 }
@@ -26,7 +25,7 @@ impl Dialogue {
         Ok(Self { asks: !is_yes })
     }
 
-    /// Says what there is.
+    /// Prints the found models.
     pub(super) fn list(&self, found: &[Found]) {
         if !self.asks {
             return;
@@ -41,19 +40,19 @@ impl Dialogue {
         }
     }
 
-    /// Which one; the first where nothing is asked.
+    /// The chosen model; the first one without a terminal.
     pub(super) fn choose<'a>(&mut self, found: &'a [Found]) -> Result<&'a Found, CliError> {
         loop {
             let answer = if self.asks { ask("Which one? [1] ")? } else { String::new() };
             let number = if answer.is_empty() { Ok(1) } else { answer.parse::<usize>() };
             match number.ok().and_then(|number| found.get(number.wrapping_sub(1))) {
                 Some(found) => return Ok(found),
-                None => eprintln!("A number from 1 to {}, or Ctrl-C to leave everything as it is.", found.len()),
+                None => eprintln!("A number from 1 to {}, or Ctrl-C to change nothing.", found.len()),
             }
         }
     }
 
-    /// One that was chosen does not answer: another may be tried.
+    /// Reports a chosen model that does not answer. With a terminal the user may choose another.
     pub(super) fn failed(&mut self, found: &Found, failure: &Failure) -> Result<(), CliError> {
         let text = printable(&failure.to_string());
         if self.asks {
@@ -63,11 +62,11 @@ impl Dialogue {
         Err(CliError::Failed {
             exit: Exit::RunFailed,
             what: format!("{} does not answer, and nothing was changed: {text}", found.model),
-            hint: "mend that and set up again; `limulus setup` without --yes lets you choose".to_owned(),
+            hint: "fix that and run it again; `limulus setup` without --yes lets you choose".to_owned(),
         })
     }
 
-    /// Shows the change of the file. A new file needs no yes, one that is there does.
+    /// Shows the change of the file. A new file needs no confirmation, an existing one does.
     pub(super) fn confirm(&mut self, change: &Change) -> Result<(), CliError> {
         if !self.asks {
             return Ok(());
@@ -90,7 +89,7 @@ impl Dialogue {
 
 fn ask(question: &str) -> Result<String, CliError> {
     eprint!("{question}");
-    // Whoever closed stderr is not asked, and answers nothing.
+    // With a closed stderr the question is not visible, so the answer is empty.
     let _ = io::stderr().flush();
     let mut line = String::new();
     match io::stdin().read_line(&mut line) {

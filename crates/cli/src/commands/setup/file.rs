@@ -1,5 +1,5 @@
-//! The change of config.toml: a model, and where its provider is or its key, if that is not there. Everything else in the
-//! file stays as it was, byte for byte. What may not live here: a key.
+//! Changes config.toml: adds the model, and the address or key reference of its provider if that is missing. Every
+//! other byte of the file stays as it was.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -11,10 +11,10 @@ use super::found::{By, Found};
 use crate::config::Config;
 use crate::error::{CliError, Exit};
 
-/// What a new file begins with.
+/// The first line of a new file.
 const HEAD: &str = "# The configuration of limulus; `limulus config init --print` shows every key that there is.\n";
 
-/// A file as it is and as it is to be.
+/// A file before and after the change.
 #[derive(Debug)]
 pub(super) struct Change {
     file: PathBuf,
@@ -24,7 +24,7 @@ pub(super) struct Change {
 }
 
 impl Change {
-    /// What has to be changed so that the agent `main` uses this model.
+    /// The change after which the agent `main` uses this model.
     pub(super) fn plan(file: &Path, found: &Found, config: &Config) -> Result<Self, CliError> {
         let before = match fs::read_to_string(file) {
             Ok(text) => Some(text),
@@ -53,12 +53,12 @@ impl Change {
         self.before.is_none()
     }
 
-    /// Whether another model stood there.
+    /// Whether it replaces another model.
     pub(super) fn replaces_a_model(&self) -> bool {
         self.replaces_a_model
     }
 
-    /// The lines that are added, and those that are taken away.
+    /// The added and the removed lines.
     pub(super) fn lines(&self) -> (Vec<String>, Vec<String>) {
         let before: Vec<&str> = self.before.iter().flat_map(|text| text.lines()).collect();
         let after: Vec<&str> = self.after.lines().collect();
@@ -71,7 +71,7 @@ impl Change {
     }
 
     fn replace(&self) -> io::Result<()> {
-        // A link stays one: what it leads to is written.
+        // A link stays a link: its target is written.
         let target = fs::canonicalize(&self.file).unwrap_or_else(|_| self.file.clone());
         let folder = target.parent().expect("a file has a folder");
         fs::create_dir_all(folder)?;
@@ -84,7 +84,7 @@ impl Change {
     }
 }
 
-/// The lines of one text that are not, in this order, in the other.
+/// The lines of one text that the other lacks in this order.
 fn lines_beyond(text: &[&str], other: &[&str]) -> Vec<String> {
     let mut at = 0;
     let mut beyond = vec![];
@@ -98,8 +98,8 @@ fn lines_beyond(text: &[&str], other: &[&str]) -> Vec<String> {
     beyond
 }
 
-/// The text with the model in it, and whether another one was there. None where it is written in a way that cannot be
-/// added to.
+/// The text with the model in it, and whether it replaced another one. None if the file has a form that cannot be added
+/// to.
 fn edit(text: &str, found: &Found, is_known: bool) -> Option<(String, bool)> {
     let mut document: DocumentMut = text.parse().ok()?;
     let mut replaces = false;
@@ -129,14 +129,14 @@ fn edit(text: &str, found: &Found, is_known: bool) -> Option<(String, bool)> {
     Some((document.to_string(), replaces))
 }
 
-/// Where an Ollama is that needs no line.
+/// The default address of an Ollama, which needs no line.
 const DEFAULT_OLLAMA: &str = "http://127.0.0.1:11434";
 
 fn table<'a>(parent: &'a mut dyn TableLike, name: &str) -> Option<&'a mut dyn TableLike> {
     parent.get_mut(name)?.as_table_like_mut()
 }
 
-/// Puts the model in, or in the place of another one; says whether there was another.
+/// Sets the model. Returns whether it replaced another one.
 fn set_model(agent: &mut dyn TableLike, model: &str) -> Option<bool> {
     match agent.get_mut("model") {
         None => {
@@ -156,8 +156,7 @@ fn set_model(agent: &mut dyn TableLike, model: &str) -> Option<bool> {
     }
 }
 
-/// Fills a table of this name: the one that is there, else one of its own at the end of the file, behind the comments
-/// that stand there.
+/// Fills the table of this name: the existing one, else a new one at the end of the file, after its last comments.
 fn append(
     document: &mut DocumentMut,
     [parent, name]: [&str; 2],
@@ -184,7 +183,7 @@ fn implicit() -> Item {
     Item::Table(table)
 }
 
-/// Puts the headings that are new behind all others, with what stood there before them.
+/// Moves new headings after all others, with the comments before them.
 fn place_last(table: &mut Table, is_new: bool, position: isize, before: &str) {
     let mut has_lists = false;
     for (_, item) in table.iter_mut() {
@@ -201,13 +200,13 @@ fn place_last(table: &mut Table, is_new: bool, position: isize, before: &str) {
     }
 }
 
-/// Behind every table that was read.
+/// A position after every parsed table.
 const LAST: isize = isize::MAX;
 
 fn by_hand(file: &Path, found: &Found) -> CliError {
     CliError::Refused {
         exit: Exit::Refused,
-        what: format!("{} is written in a way that cannot be added to; it was left as it is", file.display()),
+        what: format!("{} is written in a way that cannot be added to; nothing was changed", file.display()),
         hint: format!("write `model = \"{}\"` under [agents.main] yourself", found.model),
     }
 }
@@ -288,7 +287,7 @@ key = \"env:OPENAI_API_KEY\"
     }
 
     #[test]
-    fn a_model_is_replaced_in_its_place_and_said_to_be() {
+    fn a_model_is_replaced_in_its_place_and_that_is_reported() {
         let check = |text: &str, expected: &str, replaces: bool| {
             assert_eq!(edit(text, &openai(), true), Some((expected.to_owned(), replaces)), "{text}");
         };
@@ -304,6 +303,6 @@ key = \"env:OPENAI_API_KEY\"
             "[agents.helper]\n# one\n[runs]\ndeadline_s = 5\n# two\n\n[agents.main]\nmodel = \"openai/gpt-x\"\n",
             false,
         );
-        assert_eq!(edit("agents = { helper = { } }\n", &openai(), true), None, "it is told, not guessed");
+        assert_eq!(edit("agents = { helper = { } }\n", &openai(), true), None, "the form is reported, not guessed");
     }
 }

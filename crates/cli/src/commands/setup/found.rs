@@ -1,14 +1,13 @@
-//! What there is to be used: providers by the variable of their key, and the models of a local Ollama. What may not live
-//! here: a key.
+//! Finds usable models: providers by the variables of their keys, and the models of a local Ollama.
 
 use serde::Serialize;
 
 use crate::config::{Config, Environment};
 
-/// So many models of one Ollama are offered; the others can be written into the file.
+/// At most this many models of one Ollama are offered; others can be written into the file by hand.
 const LOCAL_MODELS: usize = 8;
 
-/// A model that may be used.
+/// A usable model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Found {
     /// `PROVIDER/MODEL`.
@@ -16,13 +15,13 @@ pub(super) struct Found {
     pub(super) by: By,
 }
 
-/// By what it was found.
+/// How it was found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum By {
-    /// The variable of its key.
+    /// By the variable of its key.
     Variable(&'static str),
-    /// The address of its server.
+    /// By the address of its server.
     Address(String),
 }
 
@@ -32,7 +31,7 @@ impl Found {
     }
 }
 
-/// Looks, first at variables and then for an Ollama.
+/// Checks the variables first, then for an Ollama.
 pub(super) async fn look(config: &Config, environment: &Environment) -> Vec<Found> {
     let by_variable = config.by_variable().into_iter();
     let mut found: Vec<Found> = by_variable
@@ -52,8 +51,8 @@ pub(super) async fn look(config: &Config, environment: &Environment) -> Vec<Foun
     found
 }
 
-/// What `OLLAMA_HOST` means to a client: scheme and port may be left out, and an address that a server listens on
-/// everywhere is this machine.
+/// The address that `OLLAMA_HOST` means to a client: scheme and port are optional, and a wildcard listen address means
+/// this machine.
 fn ollama_address(host: Option<&str>) -> String {
     let host = host.unwrap_or_default().trim().trim_end_matches('/');
     let (scheme, rest) = host.split_once("://").unwrap_or(("http", host));

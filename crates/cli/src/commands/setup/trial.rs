@@ -1,4 +1,4 @@
-//! One tiny request to a model that was found: whether it answers. What may not live here: what is done about it.
+//! Sends one tiny request to a model and waits for the first piece of its answer.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use super::found::{By, Found};
 use crate::config::{Config, ConfigError};
 use crate::render::SPINNER;
 
-/// A local model may have to be loaded first.
+/// Timeout of the request: a local model may have to be loaded first.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// How often the spinner turns.
+/// Interval of the spinner.
 const TICK: Duration = Duration::from_millis(120);
 
-/// Tokens of an answer of which only the first piece is waited for; some models think before they say it.
+/// Maximum tokens of the answer: only its first piece is awaited, but some models think before it.
 const ANSWER_TOKENS: u64 = 1_024;
 
-/// Sends one and waits for the first piece of its answer; gives how long that took.
+/// Sends the request and waits for the first piece of the answer. Returns how long that took.
 pub(super) async fn ask(config: &Config, found: &Found) -> Result<u64, Failure> {
     let began = Instant::now();
     let (candidate, endpoint) = order(config, found)
@@ -34,7 +34,7 @@ pub(super) async fn ask(config: &Config, found: &Found) -> Result<u64, Failure> 
     let answer = async {
         loop {
             tokio::select! {
-                said = stream.next() => return said,
+                event = stream.next() => return event,
                 () = tokio::time::sleep(TICK) => spinner.turn(),
             }
         }
@@ -52,7 +52,7 @@ pub(super) async fn ask(config: &Config, found: &Found) -> Result<u64, Failure> 
     }
 }
 
-/// Whom it is sent to, as a run would be with what is to be written.
+/// The endpoint that a run would use after the change of the file.
 fn order(config: &Config, found: &Found) -> Result<(Candidate, Endpoint), ConfigError> {
     let mut candidate = config.candidate_of(&found.model)?;
     candidate.max_output = candidate.max_output.min(ANSWER_TOKENS);
@@ -68,7 +68,7 @@ fn order(config: &Config, found: &Found) -> Result<(Candidate, Endpoint), Config
     Ok((candidate, endpoint))
 }
 
-/// Shows on a terminal that something is waited for.
+/// Shows a spinner on a terminal during the request.
 struct Spinner<'a> {
     model: &'a str,
     ticks: usize,
@@ -84,7 +84,7 @@ impl<'a> Spinner<'a> {
         if self.is_terminal {
             self.ticks += 1;
             eprint!("\r\x1b[K{} asking {} …", SPINNER[self.ticks % SPINNER.len()], self.model);
-            // Whoever closed stderr does not look at it.
+            // With a closed stderr nobody sees the spinner.
             let _ = std::io::stderr().flush();
         }
     }

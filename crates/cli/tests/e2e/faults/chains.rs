@@ -1,5 +1,5 @@
-//! `kill -9` in the middle of a chain of keys and models, and of the answers in it: what was given up stays so, the request that was
-//! out is sent once more, and no text is told twice.
+//! `kill -9` in the middle of a chain of keys and models: failed candidates stay failed, the open request is sent once more,
+//! and no text is sent twice.
 
 use serde_json::json;
 
@@ -39,8 +39,8 @@ fn outcome(model: &str, key: &str) -> String {
 /// What was decided of the chain, in the words of the trace.
 fn decided(home: &Home) -> Vec<String> {
     let lines = home.run(&["runs", "trace", "--json"]).expect_code(0).lines();
-    let told = ["failed", "candidate_cooled", "retry_scheduled", "wait_began", "wait_ended", "run_ended"];
-    let of_chain = lines.iter().filter(|line| told.iter().any(|name| line["event"] == *name));
+    let shown = ["failed", "candidate_cooled", "retry_scheduled", "wait_began", "wait_ended", "run_ended"];
+    let of_chain = lines.iter().filter(|line| shown.iter().any(|name| line["event"] == *name));
     of_chain.map(|line| format!("{}: {}", line["event"], line["detail"])).collect()
 }
 

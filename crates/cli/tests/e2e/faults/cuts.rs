@@ -1,5 +1,5 @@
-//! An answer that is cut in its middle, by the network, by `kill -9` of the owner, or by a pause: sent again (`restart`) or gone on
-//! from (`continue`), and told once to whoever listens.
+//! An answer is interrupted by the network, by `kill -9` of the owner, or by a pause. It is requested again (`restart`) or
+//! continued (`continue`), and subscribers receive each part once.
 
 use std::collections::BTreeMap;
 
@@ -30,11 +30,11 @@ fn server(cut: Cut, again: Vec<&'static str>) -> Planned {
     })
 }
 
-/// A run that is cut and ends all the same: what was sent, and what its own terminal and a listener heard.
+/// An interrupted run that completes: what was sent, and what its own terminal and a subscriber received.
 fn carried(home: &Home, server: &Planned, cut: Cut) -> (Vec<Vec<Value>>, [Vec<Value>; 2]) {
     let owner = home.start(&["serve"]);
     owner.until_err("serving");
-    // From now on is from when the owner has it: a session before this one is heard.
+    // `--follow` starts when the owner has the subscription: wait for a line of an earlier session.
     let listener = home.start(&["events", "--follow", "--whole", "--json"]);
     until("the listener to hear", || {
         home.run(&["agent", "--session", "other", "--model", "offline/offline", "-m", "Who are you?"]).expect_code(0);
@@ -63,18 +63,18 @@ fn carried(home: &Home, server: &Planned, cut: Cut) -> (Vec<Vec<Value>>, [Vec<Va
             Some(owner)
         }
     };
-    let told = agent.finish().expect_code(0).lines();
+    let received = agent.finish().expect_code(0).lines();
     listener.until_line("the end", |line| line["session"] == "agent:main:main" && line["type"] == "end");
     listener.signal(rustix::process::Signal::INT);
     let observed = listener.finish().lines().into_iter().filter(|line| line["session"] == "agent:main:main").collect();
     drop(owner);
     let messages = |asked: Asked| asked.body["messages"].as_array().expect("a list").clone();
-    (server.seen().into_iter().map(messages).collect(), [told, observed])
+    (server.seen().into_iter().map(messages).collect(), [received, observed])
 }
 
-/// The pieces of text without those that were struck; each byte of each answer stands in them once, in its order.
+/// The pieces of text that were not retracted. They contain each byte of each answer once, in order.
 #[track_caller]
-fn text_told(lines: &[Value]) -> (String, usize) {
+fn joined_text(lines: &[Value]) -> (String, usize) {
     let mut texts: BTreeMap<String, String> = BTreeMap::new();
     let (mut order, mut struck) = (vec![], 0);
     for line in lines.iter().filter(|line| line["stream"] == "assistant") {
@@ -105,11 +105,11 @@ fn r12_r43_under_restart_a_cut_answer_is_struck_and_asked_for_again() {
     for cut in CUTS {
         let server = server(cut, [&BEGIN[..], &END].concat());
         let home = Home::new().served_at(&server.base_url).with("LIMULUS_RUNS__RESUME", "restart");
-        let (sent, told) = carried(&home, &server, cut);
+        let (sent, received) = carried(&home, &server, cut);
         assert_eq!(sent.len(), 2, "{cut:?}: {sent:?}");
         assert_eq!(sent[0], sent[1], "{cut:?}: the same request");
-        for lines in told {
-            assert_eq!(text_told(&lines), (TEXT.to_owned(), 1), "{cut:?}: {lines:?}");
+        for lines in received {
+            assert_eq!(joined_text(&lines), (TEXT.to_owned(), 1), "{cut:?}: {lines:?}");
             assert_eq!(lines.last().expect("an end")["text"], TEXT, "{cut:?}");
         }
         assert_eq!(home.json(&["runs", "show", "--session", "main"])["text"], TEXT, "{cut:?}");
@@ -122,7 +122,7 @@ fn r12_r43_under_continue_a_cut_answer_is_kept_and_gone_on_from() {
     for cut in CUTS {
         let server = server(cut, END.to_vec());
         let home = Home::new().served_at(&server.base_url).with("LIMULUS_RUNS__RESUME", "continue");
-        let (sent, told) = carried(&home, &server, cut);
+        let (sent, received) = carried(&home, &server, cut);
         let [first, second] = &sent[..] else { panic!("{cut:?}: {sent:?}") };
         let (same, added) = second.split_at(first.len());
         assert_eq!(same, first, "{cut:?}");
@@ -131,17 +131,17 @@ fn r12_r43_under_continue_a_cut_answer_is_kept_and_gone_on_from() {
         // Providers refuse a conversation that ends with their own message.
         assert_eq!(go_on["role"], "user", "{cut:?}");
         assert!(go_on["content"].to_string().contains("Go on"), "{cut:?}: {go_on}");
-        for lines in told {
-            assert_eq!(text_told(&lines), (TEXT.to_owned(), 0), "{cut:?}: {lines:?}");
+        for lines in received {
+            assert_eq!(joined_text(&lines), (TEXT.to_owned(), 0), "{cut:?}: {lines:?}");
             assert_eq!(lines.last().expect("an end")["text"], TEXT, "{cut:?}");
         }
         assert_eq!(home.json(&["runs", "show", "--session", "main"])["text"], TEXT, "{cut:?}");
     }
 }
 
-/// R12: cut again and again, each time somewhere else, by kills of whoever owns it: every piece is in the answer once.
+/// R12: interrupted several times at different places by kills of the owner: every piece is in the answer once.
 #[test]
-fn r12_an_answer_that_is_cut_by_one_kill_after_the_other_goes_on_each_time() {
+fn r12_an_answer_interrupted_by_several_kills_continues_each_time() {
     let pieces = ["One ", "two ", "three ", "four."];
     let server = Planned::start(move |number, _| match pieces.get(number) {
         Some(piece) if number + 1 < pieces.len() => Does::Hold(said(&[piece])),
@@ -163,7 +163,7 @@ fn r12_an_answer_that_is_cut_by_one_kill_after_the_other_goes_on_each_time() {
     home.run(&["resume"]).expect_code(0);
     assert_eq!(home.json(&["runs", "show"])["text"], "One two three four.");
     let recorded = home.run(&["events", "--session", "main", "--json"]).expect_code(0).lines();
-    assert_eq!(text_told(&recorded), ("One two three four.".to_owned(), 0));
+    assert_eq!(joined_text(&recorded), ("One two three four.".to_owned(), 0));
     let contents = |asked: &Asked| -> Vec<Value> {
         asked.body["messages"].as_array().expect("a list").iter().map(|message| message["content"].clone()).collect()
     };

@@ -1,5 +1,5 @@
-//! Servers that say nothing, on each wire format: no head, a head alone, pings for ever, a word and then nothing or pings. Pings are
-//! no progress. What may not live here: the exact edge of a limit, which the engine's scripts have.
+//! Silent servers on each wire format: no head, only a head, endless pings, a word and then nothing or pings. Pings are no
+//! progress. The scripts of the engine test the exact limits.
 
 use serde_json::Value;
 

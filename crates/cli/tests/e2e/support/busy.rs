@@ -1,13 +1,13 @@
-//! A home in which something is under way.
+//! A served home with an unfinished run.
 
 use serde_json::Value;
 
 use super::{Finished, Home, Process, pids, until};
 
-/// A command that goes on until the file `go` is there.
+/// A command that runs until the file `go` exists.
 pub(crate) const HOLD: &str = "run `echo $$ >> pids; until test -e go; do sleep 0.02; done`";
 
-/// A home that is served, with a run in it that holds.
+/// A served home with a run that executes such a command.
 pub(crate) struct Busy {
     pub(crate) home: Home,
     _owner: Process,
@@ -24,7 +24,7 @@ impl Busy {
         Self { home, _owner: owner, run: Some(run) }
     }
 
-    /// Why its run stands where it stands.
+    /// The output of `runs explain`.
     pub(crate) fn explained(&self) -> Value {
         self.home.json(&["runs", "explain"])
     }
@@ -33,7 +33,7 @@ impl Busy {
         self.home.json(&["send", "--mode", mode, text])
     }
 
-    /// The end of the run that held.
+    /// Ends the command and waits for the end of the run.
     pub(crate) fn finish(&mut self) -> Finished {
         self.run.take().expect("it has not ended").finish()
     }
@@ -42,7 +42,7 @@ impl Busy {
         self.home.put("go", "");
     }
 
-    /// What has become of a message when nothing of it is left to do.
+    /// The receipt of a message when it is settled.
     pub(crate) fn receipt(&self, sent: &Value) -> Value {
         let message = sent["message"].as_str().expect("a text").to_owned();
         let receipt = || self.home.json(&["receipt", &message]);
@@ -52,7 +52,7 @@ impl Busy {
         receipt()
     }
 
-    /// What the user said, in the order of the conversation.
+    /// The user messages in the order of the conversation.
     pub(crate) fn said(&self) -> Vec<String> {
         let shown = self.home.json(&["sessions", "show"]);
         let items = shown["transcript"].as_array().expect("a list").iter().filter(|item| item["role"] == "user");

@@ -1,4 +1,4 @@
-//! A server that gives the answers that it was told to, whatever is asked, and keeps what it was sent.
+//! A server that returns fixed responses to any request, and records the requests.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};

@@ -1,5 +1,4 @@
-//! A home with its workspace, the real program in it, and ways to watch it. What may not live here: a judgement; that is
-//! the tests'.
+//! A home with its workspace, the real program in it, and ways to watch it. Tests make the assertions.
 
 mod busy;
 mod canned;
@@ -39,12 +38,12 @@ pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let began = Instant::now();
     while !holds() {
         assert!(began.elapsed() < PATIENCE, "this never came: {what}");
-        // waits: another process is looked at, which tells nobody when it is ready; between two looks only.
+        // waits: polls another process, which does not notify anyone when it is ready.
         thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// Whether a line tells how things stand, and no entry: it is told whenever somebody looks.
+/// Whether a line shows a state and no entry: each new subscription receives it.
 pub(crate) fn is_state(line: &Value) -> bool {
     line["stream"] == "state" && line["type"] == "changed" || line["stream"] == "usage"
 }

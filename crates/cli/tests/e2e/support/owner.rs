@@ -1,5 +1,4 @@
-//! Who owns the homes of a test: each command by itself, or a `limulus serve` that all of them go through. What may not live
-//! here: which tests run beside one.
+//! The owner of the homes of a test: each command itself, or a `limulus serve` that all of them use.
 
 use std::cell::Cell;
 use std::sync::{Mutex, PoisonError};

@@ -1,5 +1,4 @@
-//! A model server that does with each request what a test has planned for it, and keeps who asked for what. What may not live here:
-//! answers of one format; `bodies` of the tests have those.
+//! A model server that handles each request as a test has planned, and records the requests. The tests provide the bodies.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -44,7 +43,7 @@ impl Planned {
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let (plan, log) = (Arc::clone(&plan), Arc::clone(&log));
-                // One that is held up holds nobody else up. A client that is killed breaks its connection: that is all.
+                // A thread each, so that a blocked connection blocks no other. A killed client breaks its connection.
                 thread::spawn(move || serve(stream, &log, &*plan));
             }
         });

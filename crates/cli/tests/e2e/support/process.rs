@@ -1,4 +1,4 @@
-//! A program that runs while the test looks on.
+//! A program that runs while the test watches it.
 
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt as _;
@@ -52,7 +52,7 @@ impl Heard {
 impl Process {
     pub(crate) fn spawn(mut command: Command) -> Self {
         let mut child = command.spawn().expect("the program can be started");
-        // Where a test gave it something else, nothing of it is heard here.
+        // None if the test redirected the stream.
         let out = child.stdout.take().map_or_else(|| Heard::from(std::io::empty()), Heard::from);
         let err = Heard::from(child.stderr.take().expect("stderr is a pipe"));
         Self { child, out, err }
