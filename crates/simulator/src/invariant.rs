@@ -41,6 +41,7 @@ invariants! {
     Order = "INV-ORDER", "A4", "runs start in the order in which their messages were accepted", "at the end, over the journal";
     Terminal = "INV-TERMINAL", "A5", "a run has exactly one end, and nothing comes after it, a start of a call neither", "at the end, over the journal and the tools";
     Accounts = "INV-ACCOUNTS", "A6", "accepted = ended + taken back + under way + waiting", "after every operation";
+    State = "INV-STATE", "A1 A3 A6 D4 D6 D7 D8 D9 F3", "the state of a session breaks no invariant that it can break by itself", "after every operation";
     Fence = "INV-FENCE", "A7", "an owner that is gone appends nothing", "after each change of owner";
     Settled = "INV-SETTLED", "A8", "once all is quiet, what was accepted has ended, was taken back, or waits for a human by name", "at the end, over journal and views";
     Owner = "INV-OWNER", "A10", "whatever is not over has something under way, an armed time, or a human to wait for", "after every operation";

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use engine::{Hash, Position, Timestamp};
+use engine::{Hash, InvariantViolation, Position, Timestamp};
 use serde::{Serialize, Serializer};
 
 use super::session::{EntryAnchor, Fault};
@@ -43,6 +43,8 @@ pub enum What {
     Branch,
     /// The row of a session is not what its entries say.
     Rows,
+    /// The state of a session breaks an invariant.
+    State,
     /// A snapshot cannot be believed.
     Snapshot,
     /// An entry of the ledger cannot be believed.
@@ -68,6 +70,7 @@ impl fmt::Display for What {
             Self::Body => "a body is damaged",
             Self::Branch => "a session has no beginning",
             Self::Rows => "the table of sessions is not what the entries say",
+            Self::State => "the state of a session breaks an invariant",
             Self::Snapshot => "a snapshot cannot be believed",
             Self::Ledger => "the ledger of the profiles cannot be believed",
             Self::Views => "the lists are not what the entries give",
@@ -87,6 +90,8 @@ pub enum Consequence {
     Refused(String),
     /// That session goes on from a snapshot that stands behind it.
     Hole(String),
+    /// That session may decide wrongly.
+    Suspect(String),
     /// That session cannot be gone on with under its key.
     Unlisted(String),
     /// Which profiles are left alone is not known.
@@ -108,6 +113,9 @@ impl fmt::Display for Consequence {
                 "session {key} goes on from a snapshot that stands behind it; its audit log has a hole there. The repair goes back to before \
                  it: leave it be, unless what came after is not to be believed"
             ),
+            Self::Suspect(key) => {
+                write!(f, "session {key} may decide wrongly; this is a bug in limulus, please report it")
+            }
             Self::Unlisted(key) => {
                 write!(f, "nobody finds session {key} under its key; no entry is harmed by it, and the others go on")
             }
@@ -328,6 +336,17 @@ impl Finding {
     /// Something that every journal has is not there.
     pub(super) fn of_tables(detail: String, effect: Consequence, repair: Option<Repair>) -> Self {
         Self { what: What::Tables, place: Where::file("journal.db"), detail, effect, repair }
+    }
+
+    /// A session whose entries are intact and add up to a state that no machine reaches.
+    pub(super) fn of_state(key: &str, violation: &InvariantViolation) -> Self {
+        Self {
+            what: What::State,
+            place: Where::session(key),
+            detail: violation.to_string(),
+            effect: Consequence::Suspect(key.to_owned()),
+            repair: None,
+        }
     }
 
     /// The row of the session that its entries call so is another, or is not there.
