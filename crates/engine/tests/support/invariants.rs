@@ -12,6 +12,7 @@ use super::World;
 /// Checks a record before it is committed: `world` holds what came before it, and the bodies of its batch.
 pub(crate) fn check_record(world: &World, record: &Record) {
     let event = &record.event;
+    assert_eq!(event.reserved(), None, "{} has no producer yet", event.kind());
     for body in event.bodies() {
         let content = world.bodies.get(&body.hash);
         assert_eq!(content.map(|content| content.body), Some(body), "{}: a body came after its name", event.kind());
